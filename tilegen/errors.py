@@ -1,0 +1,142 @@
+"""What a user sees when something is wrong: position, caret, one plain sentence, the witness, the way out.
+
+`assert` is for tilegen's own bugs; everything a user can cause is one of the classes below. Each class
+has the exit code that the command line ends with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text and the name that it is shown under."""
+
+    name: str
+    text: str = field(repr=False)
+
+    def line(self, number: int) -> str:
+        """Line `number`, counted from 1, without its end; empty past the end of the text."""
+        lines = self.text.split("\n")
+        return lines[number - 1].rstrip("\r") if 1 <= number <= len(lines) else ""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A place in a source: line and column count from 1; `width` columns are marked."""
+
+    source: Source
+    line: int
+    column: int
+    width: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.source.name}:{self.line}:{self.column}"
+
+
+class TilegenError(Exception):
+    """A mistake that a user can make or meet.
+
+    Attributes:
+        message: one lower-case sentence without a full stop.
+        span: where, or None for what has no place in a text (a wrong array, a missing device).
+        witness: the concrete case that shows it: two instances, an element, two threads.
+        notes: further lines, the nearest legal way among them.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        message: str,
+        span: Span | None = None,
+        *,
+        witness: str | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.witness = witness
+        self.notes = notes
+
+    def at(self, span: Span | None) -> TilegenError:
+        """This error, placed at `span` unless it has a place already."""
+        if self.span is None:
+            self.span = span
+        return self
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def render(self) -> str:
+        """The whole message as plain text, the same on a terminal and in a file."""
+        lines = [f"{self.span}: error: {self.message}" if self.span else f"error: {self.message}"]
+        if self.span:
+            lines += _marked_line(self.span)
+        if self.witness:
+            lines += [f"  witness: {self.witness}"]
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+class SourceError(TilegenError):
+    """The text of a kernel or a schedule is not well formed, or says what the language cannot."""
+
+
+class StepError(TilegenError):
+    """A step cannot be built: an unknown loop, a wrong argument, a size that is not constant."""
+
+
+class IllegalStep(TilegenError):
+    """The judge refuses what a step built."""
+
+    exit_code = 3
+
+
+class LimitError(TilegenError):
+    """A kernel asks for more than its target has: threads, shared memory, grid."""
+
+    exit_code = 3
+
+
+class ArgumentError(TilegenError):
+    """An array or a size that a kernel is called with does not fit it."""
+
+
+class UsageError(TilegenError):
+    """A command line that cannot be understood."""
+
+    exit_code = 2
+
+
+class WrongResult(TilegenError):
+    """A kernel ran and its result is not the reference's."""
+
+    exit_code = 4
+
+
+class DeviceError(TilegenError):
+    """A compiler or a device is missing, or failed."""
+
+    exit_code = 5
+
+
+def did_you_mean(word: str, known: list[str]) -> tuple[str, ...]:
+    """A note naming the nearest of `known`, or no note where none is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, known, n=1, cutoff=0.5)
+    return (f"did you mean '{near[0]}'?",) if near else ()
+
+
+def _marked_line(span: Span) -> list[str]:
+    """The source line of `span` with carets under it; a long line is cut around the place."""
+    text = span.source.line(span.line)
+    start = max(0, span.column - 61) if len(text) > 100 else 0
+    shown = text[start : start + 100]
+    # A tab keeps its width under any terminal's setting only when the caret line repeats it.
+    lead = "".join("\t" if c == "\t" else " " for c in shown[: span.column - 1 - start])
+    width = max(1, min(span.width, len(shown) - len(lead)))
+    return [f"  {shown}", f"  {lead}{'^' * width}"]

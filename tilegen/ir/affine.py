@@ -1,0 +1,223 @@
+"""Integer index arithmetic: quasi-affine expressions over loop variables and sizes, in canonical form.
+
+An `Affine` is a sum of integer multiples of atoms and a constant. An atom is a name (a loop or a size)
+or a floor division or remainder by a positive constant. Two expressions that differ only in the order
+or grouping of terms are equal as values, so trees can be compared by structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import gcd
+
+
+@dataclass(frozen=True)
+class Div:
+    """floor(arg / by), by > 0."""
+
+    arg: Affine
+    by: int
+
+
+@dataclass(frozen=True)
+class Mod:
+    """arg - by * floor(arg / by): the remainder, never negative, by > 0."""
+
+    arg: Affine
+    by: int
+
+
+Atom = str | Div | Mod
+
+
+def _key(atom: Atom) -> tuple[int, str]:
+    return (0, atom) if isinstance(atom, str) else (1, repr(atom))
+
+
+@dataclass(frozen=True)
+class Affine:
+    """sum of coefficient * atom, plus const. Build with `var`, `const` and the operators."""
+
+    terms: tuple[tuple[Atom, int], ...] = ()
+    const: int = 0
+
+    # -- arithmetic
+
+    def __add__(self, other: Affine | int) -> Affine:
+        other = affine(other)
+        sums: dict[Atom, int] = dict(self.terms)
+        for atom, coefficient in other.terms:
+            sums[atom] = sums.get(atom, 0) + coefficient
+        return _canonical(sums, self.const + other.const)
+
+    def __sub__(self, other: Affine | int) -> Affine:
+        return self + affine(other) * -1
+
+    def __neg__(self) -> Affine:
+        return self * -1
+
+    def __mul__(self, factor: int) -> Affine:
+        if factor == 0:
+            return Affine()
+        return Affine(tuple((a, c * factor) for a, c in self.terms), self.const * factor)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rsub__(self, other: int) -> Affine:
+        return affine(other) - self
+
+    def __floordiv__(self, by: int) -> Affine:
+        assert by > 0, by
+        whole, rest = self._split(by)
+        if not rest.terms:
+            return whole + rest.const // by
+        return whole + Affine(((Div(*_reduced(rest, by)), 1),))
+
+    def __mod__(self, by: int) -> Affine:
+        assert by > 0, by
+        _, rest = self._split(by)
+        if not rest.terms:
+            return Affine((), rest.const % by)
+        shared = _common(rest, by)
+        if shared > 1:
+            return (_scaled_down(rest, shared) % (by // shared)) * shared
+        return Affine(((Mod(rest, by), 1),))
+
+    def ceildiv(self, by: int) -> Affine:
+        """ceil(self / by)."""
+        return (self + (by - 1)) // by
+
+    def _split(self, by: int) -> tuple[Affine, Affine]:
+        """(whole, rest) with self == by * whole + rest and the coefficients of rest in [0, by)."""
+        whole = Affine(tuple((a, c // by) for a, c in self.terms if c // by), self.const // by)
+        rest = Affine(tuple((a, c % by) for a, c in self.terms if c % by), self.const % by)
+        return whole, rest
+
+    # -- questions
+
+    @property
+    def is_const(self) -> bool:
+        return not self.terms
+
+    def names(self) -> frozenset[str]:
+        """Every loop and size that occurs, inside divisions too."""
+        found: set[str] = set()
+        for atom, _ in self.terms:
+            if isinstance(atom, str):
+                found.add(atom)
+            else:
+                found |= atom.arg.names()
+        return frozenset(found)
+
+    def coefficient(self, name: str) -> int:
+        """The factor of `name` outside divisions."""
+        return dict(self.terms).get(name, 0)
+
+    def linear_in(self, name: str) -> bool:
+        """True if `name` occurs in no division."""
+        return all(isinstance(a, str) or name not in a.arg.names() for a, _ in self.terms)
+
+    def substitute(self, values: Mapping[str, Affine]) -> Affine:
+        """Each name in `values` replaced, all at once."""
+        if not values or self.names().isdisjoint(values):
+            return self
+        result = Affine((), self.const)
+        for atom, coefficient in self.terms:
+            match atom:
+                case str():
+                    new = values.get(atom, var(atom))
+                case Div(arg, by):
+                    new = arg.substitute(values) // by
+                case Mod(arg, by):
+                    new = arg.substitute(values) % by
+                case _:
+                    raise TypeError(atom)
+            result = result + new * coefficient
+        return result
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """The integer at the given values of all names; numpy arrays work as values too."""
+        total = self.const
+        for atom, coefficient in self.terms:
+            match atom:
+                case str():
+                    value = values[atom]
+                case Div(arg, by):
+                    value = arg.evaluate(values) // by
+                case Mod(arg, by):
+                    value = arg.evaluate(values) % by
+                case _:
+                    raise TypeError(atom)
+            total = total + coefficient * value
+        return total
+
+    def sorted_terms(self) -> Iterator[tuple[Atom, int]]:
+        """Terms for a reader: large factors first, so that block, tile and lane come in order."""
+        return iter(sorted(self.terms, key=lambda t: (-abs(t[1]), _key(t[0]))))
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for atom, coefficient in self.sorted_terms():
+            match atom:
+                case str():
+                    text = atom
+                case Div(arg, by):
+                    text = f"{_operand(arg)}/{by}"
+                case Mod(arg, by):
+                    text = f"{_operand(arg)}%{by}"
+                case _:
+                    raise TypeError(atom)
+            if abs(coefficient) != 1:
+                text = f"{text}*{abs(coefficient)}" if isinstance(atom, str) else f"({text})*{abs(coefficient)}"
+            sign = "-" if coefficient < 0 else "+"
+            parts += [f" {sign} {text}" if parts else (f"-{text}" if sign == "-" else text)]
+        if self.const or not parts:
+            sign = "-" if self.const < 0 else "+"
+            parts += [f" {sign} {abs(self.const)}" if parts else str(self.const)]
+        return "".join(parts)
+
+
+def affine(value: Affine | int) -> Affine:
+    """`value` as an Affine."""
+    return Affine((), value) if isinstance(value, int) else value
+
+
+def const(value: int) -> Affine:
+    return Affine((), value)
+
+
+def var(name: str) -> Affine:
+    return Affine(((name, 1),))
+
+
+def _canonical(sums: Mapping[Atom, int], constant: int) -> Affine:
+    kept = [(a, c) for a, c in sums.items() if c]
+    kept.sort(key=lambda t: _key(t[0]))
+    return Affine(tuple(kept), constant)
+
+
+def _common(rest: Affine, by: int) -> int:
+    """The largest number that divides `by` and every part of `rest`."""
+    shared = gcd(by, rest.const)
+    for _, coefficient in rest.terms:
+        shared = gcd(shared, coefficient)
+    return shared
+
+
+def _scaled_down(rest: Affine, by: int) -> Affine:
+    return Affine(tuple((a, c // by) for a, c in rest.terms), rest.const // by)
+
+
+def _reduced(rest: Affine, by: int) -> tuple[Affine, int]:
+    """floor(rest / by) in lowest terms; the constant's part below the common factor cannot matter."""
+    shared = by
+    for _, coefficient in rest.terms:
+        shared = gcd(shared, coefficient)
+    return _scaled_down(rest, shared), by // shared
+
+
+def _operand(arg: Affine) -> str:
+    text = str(arg)
+    return text if " " not in text and "*" not in text and "/" not in text and "%" not in text else f"({text})"

@@ -1,0 +1,324 @@
+"""The nodes: what a kernel says (`Kernel`, `Equation`), and the loop tree of it (`Tree`, `Loop`, `Stmt`).
+
+All of them are frozen values compared by structure; spans and the text of the step that made a node
+ride along and take no part in equality. A loop's name is its identity: where a loop has been
+distributed over several nests, all of them carry its name, extent and kind, and none is inside another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilegen.errors import Span
+from tilegen.ir.affine import Affine, var
+
+FLOATS = ("f64", "f32", "f16", "bf16")
+INTEGERS = ("i64", "i32", "i8", "u8")
+DTYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
+
+BLOCK_KINDS = ("block.x", "block.y", "block.z")
+THREAD_KINDS = ("thread.x", "thread.y", "thread.z")
+# cooperative: the iterations are dealt out to all threads of the block when the tree is lowered.
+LOOP_KINDS = ("serial", "unrolled", "vector", "cooperative", *BLOCK_KINDS, *THREAD_KINDS)
+
+REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin")
+
+
+# -- data expressions; each knows its dtype, one of DTYPE_BYTES
+
+
+@dataclass(frozen=True)
+class Const:
+    value: float | int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Index:
+    """An integer index expression used as a value."""
+
+    index: Affine
+    dtype: str = "i32"
+
+
+@dataclass(frozen=True)
+class Load:
+    """Element `index` of `buffer`. With a fallback, an index outside the buffer reads the fallback."""
+
+    buffer: str
+    index: tuple[Affine, ...]
+    dtype: str
+    fallback: Const | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Op:
+    """A scalar operation; `name` is a key of OPERATIONS."""
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Cast:
+    arg: Expr
+    dtype: str
+
+
+Expr = Const | Index | Load | Op | Cast
+
+# name -> number of arguments. Comparisons and the logical words give bool; select is (condition, then, else).
+OPERATIONS = {
+    "+": 2, "-": 2, "*": 2, "/": 2, "//": 2, "%": 2, "neg": 1,
+    "<": 2, "<=": 2, ">": 2, ">=": 2, "==": 2, "!=": 2, "and": 2, "or": 2, "not": 1, "select": 3,
+    "min": 2, "max": 2, "abs": 1, "sqrt": 1, "rsqrt": 1, "exp": 1, "exp2": 1, "log": 1, "log2": 1,
+    "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "sinh": 1, "cosh": 1, "asin": 1, "acos": 1, "atan": 1,
+    "atan2": 2, "erf": 1, "pow": 2, "floor": 1, "ceil": 1, "round": 1, "fma": 3,
+}  # fmt: skip
+
+
+# -- the kernel as written
+
+
+@dataclass(frozen=True)
+class Condition:
+    """An affine fact: `value >= 0`, or `value == 0`."""
+
+    value: Affine
+    equal: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.value} {'==' if self.equal else '>='} 0"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A named array of a kernel. `order` lists the dimensions from the slowest to the fastest in memory.
+
+    The names of its dimensions, where an equation gives them, serve `layout=[k, i]` and messages.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Affine, ...]
+    role: str  # "input", "output" or "intermediate"
+    order: tuple[int, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Range:
+    """A loop of an equation: `name` runs over 0 <= name < extent. `index` is the word in the text."""
+
+    name: str
+    extent: Affine
+    index: str
+
+
+@dataclass(frozen=True)
+class Equation:
+    """`target[index] = reduce[reduced](value)`, for every point of `loops` that satisfies `conditions`.
+
+    `loops` are the ranges of the left side, `reduced` those of the reduction (empty where `reduce` is
+    None). `conditions` restrict the points, those of the reduction included. For argmax and argmin the
+    `value` is what is compared, the target receives the one reduced index, and `best` names the
+    intermediate tensor that holds the best value so far (same index as the target).
+    """
+
+    target: str
+    index: tuple[Affine, ...]
+    loops: tuple[Range, ...]
+    value: Expr
+    reduce: str | None = None
+    reduced: tuple[Range, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    best: str | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel as written; the tree is made from it, and every later tree is judged against it.
+
+    `sizes` are symbolic integers, at least 1, in the order of their first use; `assumptions` are what
+    `where` says of them. `tensors` lists the parameters in order, then the outputs, then intermediates.
+    """
+
+    name: str
+    sizes: tuple[str, ...]
+    tensors: tuple[Tensor, ...]
+    equations: tuple[Equation, ...]
+    assumptions: tuple[Condition, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor called `name`; KeyError if there is none."""
+        for tensor in self.tensors:
+            if tensor.name == name:
+                return tensor
+        raise KeyError(name)
+
+
+# -- the tree
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory of a tree. A tensor of the kernel is a global buffer of the same name.
+
+    `copy_of` names the buffer that a copy was made from, or None. `scope` is the loop in whose body a
+    shared or register buffer lives: its contents do not survive from one iteration to the next. `pad`
+    elements are added to each row of the fastest dimension. `order` is as in `Tensor`.
+    A register buffer may have dimensions that run over thread loops; each thread keeps its own slice.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Affine, ...]
+    space: str  # "global", "shared" or "register"
+    order: tuple[int, ...]
+    role: str = "copy"  # "input", "output", "intermediate" or "copy"
+    copy_of: str | None = None
+    scope: str | None = None
+    pad: int = 0
+    span: Span | None = field(default=None, compare=False, repr=False)
+    step: str = field(default="", compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Access:
+    buffer: str
+    index: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class Stmt:
+    """One assignment or reduction step, executed where every condition of `guard` holds.
+
+    `name` says which statement of the kernel this is: "C" for the equation of C (its update, if it
+    reduces), "C.init" for the start of its reduction ("C.best.init" for the companion of an arg
+    reduction); `instance` is the point of that statement that runs here, one entry for each of its
+    loops. A copy has `instance` None, and the name of the buffer it fills.
+
+    With `reduce`, the target is updated: target = target (reduce) value. For argmax and argmin,
+    `best` is the access to the best value and `arg` the index that goes with `value`; a strictly
+    better value replaces, so the first of equals wins.
+    """
+
+    name: str
+    target: Access
+    value: Expr
+    instance: tuple[Affine, ...] | None = None
+    guard: tuple[Condition, ...] = ()
+    reduce: str | None = None
+    best: Access | None = None
+    arg: Affine | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+    step: str = field(default="", compare=False, repr=False)
+
+    @property
+    def is_copy(self) -> bool:
+        return self.instance is None
+
+
+@dataclass(frozen=True)
+class Loop:
+    """for name in 0 .. extent-1. The extent is affine in the sizes alone.
+
+    `step` is the text of the schedule step that made the loop, `span` its place.
+    """
+
+    name: str
+    extent: Affine
+    body: tuple[Node, ...]
+    kind: str = "serial"
+    span: Span | None = field(default=None, compare=False, repr=False)
+    step: str = field(default="", compare=False, repr=False)
+
+
+Node = Loop | Stmt
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A program: its buffers, and one node for each kernel launch, in order."""
+
+    kernel: Kernel
+    buffers: tuple[Buffer, ...]
+    body: tuple[Node, ...]
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer called `name`; KeyError if there is none."""
+        for buffer in self.buffers:
+            if buffer.name == name:
+                return buffer
+        raise KeyError(name)
+
+
+def init_value(reduce: str, dtype: str) -> Const:
+    """The neutral element that a reduction of `dtype` starts from (for argmax and argmin: of its best)."""
+    if reduce in ("sum", "prod"):
+        return Const(0 if reduce == "sum" else 1, dtype)
+    sign = -1 if reduce in ("max", "argmax") else 1
+    if dtype in FLOATS:
+        return Const(sign * float("inf"), dtype)
+    bits = 8 * DTYPE_BYTES[dtype]
+    low, high = (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return Const(low if sign < 0 else high, dtype)
+
+
+def tree_of(kernel: Kernel) -> Tree:
+    """The tree of the kernel as written: one nest for each equation, in order."""
+    buffers = tuple(
+        Buffer(t.name, t.dtype, t.shape, "global", t.order, role=t.role, span=t.span) for t in kernel.tensors
+    )
+    return Tree(kernel, buffers, tuple(_nest(kernel, e) for e in kernel.equations))
+
+
+def _nest(kernel: Kernel, equation: Equation) -> Node:
+    inner: tuple[Node, ...] = _init(kernel, equation) if equation.reduce else ()
+    point = tuple(var(r.name) for r in (*equation.loops, *equation.reduced))
+    update: Node = Stmt(
+        equation.target,
+        Access(equation.target, equation.index),
+        equation.value,
+        instance=point,
+        guard=equation.conditions,
+        reduce=equation.reduce,
+        best=Access(equation.best, equation.index) if equation.best else None,
+        arg=var(equation.reduced[0].name) if equation.best else None,
+        span=equation.span,
+    )
+    inner += (_looped(equation.reduced, (update,), equation.span),)
+    return _looped(equation.loops, inner, equation.span)
+
+
+def _init(kernel: Kernel, equation: Equation) -> tuple[Node, ...]:
+    """The statements that start a reduction, at each point of the left side's loops."""
+    assert equation.reduce
+    reduced = {r.name for r in equation.reduced}
+    point = tuple(var(r.name) for r in equation.loops)
+    guard = tuple(c for c in equation.conditions if c.value.names().isdisjoint(reduced))
+    starts = [(kernel.tensor(equation.target), equation.best is None)]
+    if equation.best:
+        starts += [(kernel.tensor(equation.best), True)]
+    return tuple(
+        Stmt(
+            f"{tensor.name}.init",
+            Access(tensor.name, equation.index),
+            init_value(equation.reduce, tensor.dtype) if neutral else Const(0, tensor.dtype),
+            instance=point,
+            guard=guard,
+            span=equation.span,
+        )
+        for tensor, neutral in starts
+    )
+
+
+def _looped(ranges: tuple[Range, ...], body: tuple[Node, ...], span: Span | None) -> Node:
+    for r in reversed(ranges):
+        body = (Loop(r.name, r.extent, body, span=span),)
+    assert len(body) == 1, "an equation has at least one loop on its left side"
+    return body[0]

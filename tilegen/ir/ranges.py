@@ -1,0 +1,68 @@
+"""What follows about an index expression from the extents of the loops in it, without a solver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilegen.ir.affine import Affine, Div, Mod, const, var
+
+
+def bounds(value: Affine, extents: Mapping[str, int]) -> tuple[int, int] | None:
+    """(least, greatest) of `value` when each name in `extents` runs over 0 .. extent-1.
+
+    Exact where no name occurs twice; None where a name has no constant extent.
+    """
+    low = high = value.const
+    for atom, coefficient in value.terms:
+        match atom:
+            case str():
+                if atom not in extents:
+                    return None
+                part = (0, extents[atom] - 1)
+            case Div(arg, by):
+                inner = bounds(arg, extents)
+                if inner is None:
+                    return None
+                part = (inner[0] // by, inner[1] // by)
+            case Mod(arg, by):
+                inner = bounds(arg, extents)
+                if inner is not None and inner[0] // by == inner[1] // by:
+                    part = (inner[0] % by, inner[1] % by)
+                else:
+                    part = (0, by - 1)
+            case _:
+                raise TypeError(atom)
+        ends = (coefficient * part[0], coefficient * part[1])
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def simplify(value: Affine, extents: Mapping[str, int]) -> Affine:
+    """`value` with divisions and remainders removed that the extents decide."""
+    result = const(value.const)
+    for atom, coefficient in value.terms:
+        match atom:
+            case str():
+                part = var(atom)
+            case Div(arg, by):
+                inner = simplify(arg, extents)
+                whole, rest = _carried(inner, by, extents)
+                part = whole if rest is not None else inner // by
+            case Mod(arg, by):
+                inner = simplify(arg, extents)
+                _, left = _carried(inner, by, extents)
+                part = left if left is not None else inner % by
+            case _:
+                raise TypeError(atom)
+        result = result + part * coefficient
+    return result
+
+
+def _carried(value: Affine, by: int, extents: Mapping[str, int]) -> tuple[Affine, Affine | None]:
+    """(whole, rest) with value == by*whole + rest and 0 <= rest < by certain, or (value, None)."""
+    whole = Affine(tuple((a, c // by) for a, c in value.terms if c // by), value.const // by)
+    rest = Affine(tuple((a, c % by) for a, c in value.terms if c % by), value.const % by)
+    range_ = bounds(rest, extents)
+    if range_ is None or range_[0] < 0 or range_[1] >= by:
+        return value, None
+    return whole, rest

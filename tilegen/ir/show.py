@@ -1,0 +1,121 @@
+"""A tree as text, for people and for golden files."""
+
+from __future__ import annotations
+
+from tilegen.ir.affine import Affine, const
+from tilegen.ir.nodes import (
+    Buffer,
+    Cast,
+    Condition,
+    Const,
+    Expr,
+    Index,
+    Kernel,
+    Load,
+    Loop,
+    Node,
+    Op,
+    Stmt,
+    Tree,
+)
+
+_PRECEDENCE = {
+    "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6,
+}  # fmt: skip
+_UPDATES = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min=", "argmax": "argmax=", "argmin": "argmin="}
+
+
+def show(tree: Tree) -> str:
+    """The whole tree: its buffers, an empty line, its loops and statements."""
+    lines = [show_buffer(b) for b in tree.buffers]
+    for node in tree.body:
+        lines += ["", *_node(node, 0)]
+    return "\n".join(lines) + "\n"
+
+
+def show_buffer(buffer: Buffer) -> str:
+    shape = ", ".join(str(s) for s in buffer.shape)
+    text = f"{buffer.space} {buffer.name}: {buffer.dtype}[{shape}]"
+    if buffer.order != tuple(range(len(buffer.shape))):
+        text += f" order({', '.join(map(str, buffer.order))})"
+    if buffer.pad:
+        text += f" pad {buffer.pad}"
+    if buffer.role != "copy":
+        return f"{text}  {buffer.role}"
+    return f"{text}  copy of {buffer.copy_of}, in {buffer.scope}"
+
+
+def show_kernel(kernel: Kernel) -> str:
+    """One line that names the kernel and its tensors."""
+    return f"{kernel.name}({', '.join(t.name for t in kernel.tensors if t.role != 'intermediate')})"
+
+
+def _node(node: Node, depth: int) -> list[str]:
+    lead = "  " * depth
+    if isinstance(node, Stmt):
+        return [lead + show_stmt(node)]
+    kind = "" if node.kind == "serial" else f"  {node.kind}"
+    lines = [f"{lead}for {node.name} < {node.extent}{kind}"]
+    for child in node.body:
+        lines += _node(child, depth + 1)
+    return lines
+
+
+def show_stmt(stmt: Stmt) -> str:
+    """The statement on one line, its guard behind it."""
+    update = _UPDATES[stmt.reduce] if stmt.reduce else "="
+    value = show_expr(stmt.value)
+    if stmt.arg is not None and stmt.best is not None:
+        value = f"({value} at {stmt.arg}, best in {_access(stmt.best.buffer, stmt.best.index)})"
+    text = f"{_access(stmt.target.buffer, stmt.target.index)} {update} {value}"
+    if stmt.guard:
+        text += f"  if {' and '.join(show_condition(c) for c in stmt.guard)}"
+    return text
+
+
+def show_condition(condition: Condition) -> str:
+    """`low < high`, `low <= high` or `low == high`, with every term on the side where it is positive."""
+    low, high = const(0), const(0)
+    for atom, coefficient in condition.value.terms:
+        if coefficient < 0:
+            low = low + Affine(((atom, -coefficient),))
+        else:
+            high = high + Affine(((atom, coefficient),))
+    constant = condition.value.const
+    if condition.equal:
+        return f"{low} == {high + constant}" if constant >= 0 else f"{low + -constant} == {high}"
+    if constant >= 0 or low.is_const:
+        return f"{low} <= {high + constant}" if not low.is_const else f"{high} >= {-constant}"
+    return f"{low + (-constant - 1)} < {high}"
+
+
+def show_expr(expr: Expr, parent: int = 0) -> str:
+    """A data expression in the syntax of the kernel language."""
+    match expr:
+        case Const(value, dtype):
+            if dtype == "bool":
+                return "true" if value else "false"
+            return f"{value:g}" if isinstance(value, float) and value in (float("inf"), float("-inf")) else repr(value)
+        case Index(index):
+            return str(index)
+        case Load(buffer, index, _, fallback):
+            text = _access(buffer, index)
+            return f"({text} else {show_expr(fallback)})" if fallback else text
+        case Op("neg", (arg,)):
+            return f"-{show_expr(arg, 7)}"
+        case Op("not", (arg,)):
+            return f"not {show_expr(arg, 3)}"
+        case Op(name, (left, right)) if name in _PRECEDENCE:
+            level = _PRECEDENCE[name]
+            text = f"{show_expr(left, level)} {name} {show_expr(right, level + 1)}"
+            return f"({text})" if level < parent else text
+        case Op(name, args):
+            return f"{name}({', '.join(show_expr(a) for a in args)})"
+        case Cast(arg, dtype):
+            return f"{dtype}({show_expr(arg)})"
+        case _:
+            raise TypeError(expr)
+
+
+def _access(buffer: str, index: tuple[Affine, ...]) -> str:
+    return f"{buffer}[{', '.join(str(i) for i in index)}]"

@@ -1,0 +1,102 @@
+"""What a schedule says, before any of it is applied: calls with their arguments, as the text gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilegen.errors import Span
+
+
+@dataclass(frozen=True)
+class Word:
+    """A name: of a loop, a buffer (`A.shared`), a kind (`block.x`), a flag or a parameter."""
+
+    text: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Number:
+    value: int
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """`left operator right` with operator one of + - * /; division must come out even."""
+
+    operator: str
+    left: Argument
+    right: Argument
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list in brackets."""
+
+    items: tuple[Argument, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Dots:
+    """The literal `...`: whatever is not named, as it is."""
+
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Argument = Word | Number | Arithmetic | Items | Dots
+
+
+@dataclass(frozen=True)
+class Keyword:
+    name: str
+    value: Argument
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Call:
+    """`word(arguments, name=value) -> results`. `text` is the step as written, on one line."""
+
+    word: str
+    arguments: tuple[Argument, ...]
+    keywords: tuple[Keyword, ...] = ()
+    results: tuple[Word, ...] = ()
+    text: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A tunable number in a schedule's head; `candidates` is empty where only the default is meant."""
+
+    name: str
+    default: int
+    candidates: tuple[int, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`schedule name for kernel(parameters):` and its steps."""
+
+    name: str
+    kernel: str
+    parameters: tuple[Parameter, ...]
+    steps: tuple[Call, ...]
+    doc: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Define:
+    """`define word(parameters) -> results:` and its steps: a composite step."""
+
+    word: str
+    parameters: tuple[str, ...]
+    results: tuple[str, ...]
+    steps: tuple[Call, ...]
+    doc: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)

@@ -1,0 +1,112 @@
+"""Generic traversal: nothing here names a kind of node, so a new kind needs no edit (beyond `Loop` bodies)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import Load, Loop, Node, Stmt, Tree
+
+T = TypeVar("T")
+
+# Fields that describe where a value came from; no traversal looks into them.
+_PROVENANCE = ("span", "step", "kernel")
+
+
+def walk(value: Any) -> Iterator[Any]:
+    """`value` and every dataclass value inside it, parents first, in program order."""
+    if isinstance(value, tuple):
+        for item in value:
+            yield from walk(item)
+    elif is_dataclass(value):
+        yield value
+        if not isinstance(value, Affine):
+            for field in fields(value):
+                if field.name not in _PROVENANCE:
+                    yield from walk(getattr(value, field.name))
+
+
+def rewrite(value: T, change: Callable[[Any], Any]) -> T:
+    """`value` with `change` applied to every dataclass value in it, children first.
+
+    `change` gets a node whose children are done and returns it or its replacement; inside a tuple, a
+    replacement that is itself a tuple is spliced in, so a statement can become several or none.
+    Unchanged parts are the same objects as before.
+    """
+    if isinstance(value, tuple):
+        items: list[Any] = []
+        for item in value:
+            new = rewrite(item, change)
+            items += new if isinstance(new, tuple) and not isinstance(item, tuple) else (new,)
+        same = len(items) == len(value) and all(a is b for a, b in zip(items, value, strict=True))
+        return value if same else tuple(items)  # type: ignore[return-value]
+    if not is_dataclass(value):
+        return value
+    if isinstance(value, Affine):
+        return change(value)  # type: ignore[no-any-return]
+    new_fields = {}
+    for field in fields(value):
+        if field.name in _PROVENANCE:
+            continue
+        old = getattr(value, field.name)
+        new = rewrite(old, change)
+        if new is not old:
+            new_fields[field.name] = new
+    return change(replace(value, **new_fields) if new_fields else value)  # type: ignore[no-any-return, type-var]
+
+
+def substitute(value: T, values: Mapping[str, Affine]) -> T:
+    """Every index expression in `value` with the given names replaced."""
+    return rewrite(value, lambda v: v.substitute(values) if isinstance(v, Affine) else v)
+
+
+def loops(value: Any) -> Iterator[Loop]:
+    """Every loop, outermost first, in program order."""
+    return (v for v in walk(value) if isinstance(v, Loop))
+
+
+def stmts(value: Any) -> Iterator[Stmt]:
+    """Every statement, in program order."""
+    return (v for v in walk(value) if isinstance(v, Stmt))
+
+
+def loads(value: Any) -> Iterator[Load]:
+    """Every load, in program order."""
+    return (v for v in walk(value) if isinstance(v, Load))
+
+
+def leaves(body: tuple[Node, ...], path: tuple[Loop, ...] = ()) -> Iterator[tuple[tuple[Loop, ...], Stmt]]:
+    """(enclosing loops, statement) for every statement, in program order."""
+    for node in body:
+        if isinstance(node, Loop):
+            yield from leaves(node.body, (*path, node))
+        else:
+            yield path, node
+
+
+def loop_names(tree: Tree) -> list[str]:
+    """The names of the tree's loops, each once, in program order."""
+    return list(dict.fromkeys(loop.name for loop in loops(tree.body)))
+
+
+def find_loop(tree: Tree, name: str) -> Loop | None:
+    """The first loop called `name`; the others of that name have its extent and kind."""
+    return next((loop for loop in loops(tree.body) if loop.name == name), None)
+
+
+def reads(stmt: Stmt) -> Iterator[tuple[str, tuple[Affine, ...]]]:
+    """(buffer, index) of every element that `stmt` reads, its own target too if it reduces."""
+    for load in loads(stmt.value):
+        yield load.buffer, load.index
+    if stmt.reduce:
+        for access in (stmt.best, stmt.target) if stmt.best else (stmt.target,):
+            yield access.buffer, access.index
+
+
+def writes(stmt: Stmt) -> Iterator[tuple[str, tuple[Affine, ...]]]:
+    """(buffer, index) of every element that `stmt` writes."""
+    yield stmt.target.buffer, stmt.target.index
+    if stmt.best:
+        yield stmt.best.buffer, stmt.best.index
