@@ -1,0 +1,43 @@
+"""What all tests share: golden files, and markers that skip where a device or a compiler is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+# marker -> the module whose `missing()` says why its tests cannot run here, or None
+NEEDS = {"gpu": "tilegen.backends.cuda", "nvrtc": "tilegen.backends.nvrtc", "pocl": "tilegen.backends.opencl"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker, module in NEEDS.items():
+        if item.get_closest_marker(marker) and (reason := import_module(module).missing()):
+            pytest.skip(reason)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(text, "gemm/tiled.cu")` compares `text` with tests/golden/gemm/tiled.cu.
+
+    With --update-golden it writes the file instead; the difference is then read in review.
+    """
+    update = request.config.getoption("--update-golden")
+
+    def compare(text: str, name: str) -> None:
+        path = GOLDEN / name
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            return
+        assert path.exists(), f"no golden file {name}; run pytest --update-golden and read what it writes"
+        assert text == path.read_text(), f"{name} has changed; if rightly so, run pytest --update-golden"
+
+    return compare

@@ -1,0 +1,30 @@
+"""tilegen: a tensor program and a schedule of a few lines each become a readable, proven, fast CUDA kernel.
+
+>>> import tilegen
+>>> gemm = tilegen.load("gemm").schedule("registers").compile()
+>>> c = gemm(a, b)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilegen.api import File, Scheduled, load
+    from tilegen.errors import TilegenError
+
+__version__ = "0.1.0"
+__all__ = ["File", "Scheduled", "TilegenError", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads on first use, so that `import tilegen` costs next to nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module 'tilegen' has no attribute '{name}'")
+    if name == "TilegenError":
+        from tilegen.errors import TilegenError
+
+        return TilegenError
+    from tilegen import api
+
+    return getattr(api, name)
