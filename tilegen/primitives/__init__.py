@@ -1,0 +1,50 @@
+"""The primitives: one file each, whose name is its word in a schedule. The folder is the registry.
+
+A primitive is a frozen dataclass whose fields are its signature: the fields in order are the
+positional arguments, any field can be given by name, and fields of type `NewName` are the names
+behind `->`. `apply` is a pure function from tree to tree; it raises StepError where it cannot build
+the tree, and never asks whether the result is legal.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import NewType, Protocol, TypeVar, dataclass_transform
+
+from tilegen.ir.nodes import Tree
+
+T = TypeVar("T")
+
+LoopName = NewType("LoopName", str)  # an existing loop
+BufferName = NewType("BufferName", str)  # an existing buffer
+NewName = NewType("NewName", str)  # a name that the step gives, behind ->
+
+
+class Primitive(Protocol):
+    """What every class in this folder offers."""
+
+    def apply(self, tree: Tree) -> Tree:
+        """The tree after the step. Raises StepError where it cannot be built."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def primitive(cls: type[T]) -> type[T]:
+    """Make `cls` a frozen dataclass with keyword fields."""
+    return dataclass(frozen=True, kw_only=True)(cls)
+
+
+@cache
+def registry() -> dict[str, Callable[..., Primitive]]:
+    """word -> class, for every module of this folder that does not start with an underscore."""
+    found: dict[str, Callable[..., Primitive]] = {}
+    for module in pkgutil.iter_modules(__path__):
+        if module.name.startswith("_"):
+            continue
+        classes = vars(import_module(f"{__name__}.{module.name}"))
+        name = module.name.title().replace("_", "")
+        found[module.name] = classes[name]
+    return found

@@ -1,0 +1,77 @@
+"""Small questions and edits that several primitives share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from tilegen.errors import StepError, did_you_mean
+from tilegen.ir.nodes import Buffer, Condition, Loop, Node, Stmt, Tree
+from tilegen.ir.walk import find_loop, loop_names, rewrite
+
+
+def need_loop(tree: Tree, name: str) -> Loop:
+    """The loop called `name`. StepError with the nearest name if there is none."""
+    loop = find_loop(tree, name)
+    if loop is None:
+        known = loop_names(tree)
+        notes = did_you_mean(name, known) or (f"the loops are {', '.join(known)}",)
+        raise StepError(f"there is no loop '{name}'", notes=notes)
+    return loop
+
+
+def need_buffer(tree: Tree, name: str) -> Buffer:
+    """The buffer called `name`. StepError with the nearest name if there is none."""
+    known = [b.name for b in tree.buffers]
+    if name not in known:
+        notes = did_you_mean(name, known) or (f"the buffers are {', '.join(known)}",)
+        raise StepError(f"there is no buffer '{name}'", notes=notes)
+    return tree.buffer(name)
+
+
+def need_constant(loop: Loop, why: str) -> int:
+    """The extent of `loop`. StepError if it is symbolic; `why` completes 'needs a constant extent ...'."""
+    if not loop.extent.is_const:
+        way = f"tile({loop.name}, 32) gives one, and so does a fixed size"
+        raise StepError(f"loop '{loop.name}' has extent {loop.extent}, and {why} needs a constant one", notes=(way,))
+    return loop.extent.const
+
+
+def need_serial(loop: Loop, word: str) -> None:
+    """StepError if `loop` is bound to blocks or threads or belongs to a cooperative copy."""
+    if loop.kind not in ("serial", "unrolled"):
+        notes = (f"put {word} before the step that made it {loop.kind}",)
+        raise StepError(f"loop '{loop.name}' is {loop.kind}, and {word} takes a serial loop", notes=notes)
+
+
+def need_fresh(tree: Tree, names: Iterable[str], gone: Iterable[str] = ()) -> None:
+    """StepError if one of `names` is a loop already (those in `gone` disappear) or given twice."""
+    names = list(names)
+    taken = set(loop_names(tree)) - set(gone)
+    for name in names:
+        if names.count(name) > 1:
+            raise StepError(f"the name '{name}' is given twice")
+        if name in taken:
+            raise StepError(f"there is a loop '{name}' already", notes=("every loop needs a name of its own",))
+        if name in tree.kernel.sizes:
+            raise StepError(f"'{name}' is a size of the kernel", notes=("choose another name for the loop",))
+
+
+def guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
+    """`body` with `condition` added to the guard of every statement, unless it is there already."""
+
+    def add(value: object) -> object:
+        if isinstance(value, Stmt) and condition not in value.guard:
+            return replace(value, guard=(*value.guard, condition))
+        return value
+
+    return rewrite(body, add)
+
+
+def change_loops(tree: Tree, name: str, change: Callable[[Loop], Loop]) -> Tree:
+    """`change` applied to every loop called `name`."""
+
+    def visit(value: object) -> object:
+        return change(value) if isinstance(value, Loop) and value.name == name else value
+
+    return replace(tree, body=rewrite(tree.body, visit))

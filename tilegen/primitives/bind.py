@@ -1,0 +1,45 @@
+"""bind(bi, block.y)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError, did_you_mean
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
+from tilegen.primitives import LoopName, primitive
+from tilegen.primitives._tree import change_loops, need_constant, need_loop, need_serial
+
+
+@primitive
+class Bind:
+    """Run the iterations of a loop on the blocks of the grid or the threads of a block.
+
+    kernel:
+        kernel add(A: f32[N], B: f32[N]) -> C: f32[N]:
+            C[i] = A[i] + B[i]
+    before:
+        for b < (N + 255)/256
+          for t < 256
+            C[b*256 + t] = A[b*256 + t] + B[b*256 + t]  if b*256 + t < N
+    steps:
+        tile(i, 256) -> b, t
+        bind(t, thread.x)
+    after:
+        for b < (N + 255)/256
+          for t < 256  thread.x
+            C[b*256 + t] = A[b*256 + t] + B[b*256 + t]  if b*256 + t < N
+    """
+
+    loop: LoopName
+    to: str
+
+    def apply(self, tree: Tree) -> Tree:
+        kinds = [*BLOCK_KINDS, *THREAD_KINDS]
+        if self.to not in kinds:
+            notes = (*did_you_mean(self.to, kinds), f"a loop is bound to one of {', '.join(kinds)}")
+            raise StepError(f"'{self.to}' is nothing to bind a loop to", notes=notes)
+        loop = need_loop(tree, self.loop)
+        need_serial(loop, "bind")
+        if self.to in THREAD_KINDS:
+            need_constant(loop, f"bind to {self.to}")
+        return change_loops(tree, self.loop, lambda old: replace(old, kind=self.to))

@@ -1,0 +1,145 @@
+"""cache_register(C, at=bj)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.walk import loops
+from tilegen.primitives import BufferName, LoopName, primitive
+from tilegen.primitives._copies import (
+    Point,
+    Region,
+    box_of,
+    dimension_words,
+    inside,
+    new_buffer,
+    region_of,
+    with_copies,
+)
+from tilegen.primitives._tree import need_buffer
+
+
+@primitive
+class CacheRegister:
+    """Keep what a thread uses of a buffer during one iteration of `at` in its registers.
+
+    kernel:
+        kernel gemv(A: f32[M, K], x: f32[K]) -> y: f32[M]:
+            y[i] = sum[k](A[i, k] * x[k])
+    before:
+        for b < (M + 255)/256  block.x
+          for t < 256  thread.x
+            y[b*256 + t] = 0  if b*256 + t < M
+            for k < K
+              y[b*256 + t] += A[b*256 + t, k] * x[k]  if b*256 + t < M
+    steps:
+        tile(i, 256) -> b, t
+        bind(b, block.x)
+        bind(t, thread.x)
+        cache_register(y, at=t)
+    after:
+        for b < (M + 255)/256  block.x
+          for t < 256  thread.x
+            y.reg[] = 0  if b*256 + t < M
+            for k < K
+              y.reg[] += A[b*256 + t, k] * x[k]  if b*256 + t < M
+            y[b*256 + t] = y.reg[]  if b*256 + t < M
+
+    The registers are indexed by the loops inside `at` that the uses depend on, thread loops included:
+    each thread has its own. Uses at several places of the buffer (a stencil) share a small box instead.
+    """
+
+    buffer: BufferName
+    at: LoopName
+
+    def apply(self, tree: Tree) -> Tree:
+        buffer = need_buffer(tree, self.buffer)
+        if buffer.space == "register":
+            raise StepError(f"'{buffer.name}' is in registers already")
+        region = region_of(tree, buffer, self.at)
+        if len({u.index for u in region.uses}) == 1:
+            return self._by_loops(tree, region)
+        return self._by_box(tree, region)
+
+    def _by_loops(self, tree: Tree, region: Region) -> Tree:
+        """Registers indexed by loop variables: every use is the same function of the same loops."""
+        index = region.uses[0].index
+        wanted = {name for i in index for name in i.names()}
+        wanted |= {loop.name for u in region.uses for loop in u.path if loop.kind in THREAD_KINDS}
+        nest = [loop for loop in region.uses[0].path if loop.name in wanted]
+        for use in region.uses:
+            missing = {loop.name for loop in nest} - {loop.name for loop in use.path}
+            if missing:
+                raise StepError(
+                    f"a use of '{region.buffer.name}' is outside loop '{sorted(missing)[0]}', another is inside",
+                    notes=(f"choose a loop inside '{region.at}' that holds both",),
+                )
+        for loop in nest:
+            if not loop.extent.is_const:
+                raise StepError(
+                    f"registers need a constant number: loop '{loop.name}' runs to {loop.extent}",
+                    notes=(f"tile '{loop.name}', or choose a loop inside it",),
+                )
+        place = tuple(var(loop.name) for loop in nest)
+        copy = new_buffer(tree, region, "reg", "register", [loop.extent for loop in nest])
+        known = _outside(tree, region.at) | {loop.name for loop in nest}
+        load, store = _copies(region, copy, place, index, _guard(region, known))
+        headers = [replace(loop, body=()) for loop in nest]
+        return with_copies(tree, region, copy, lambda _: place, _nest(headers, load), _nest(headers, store))
+
+    def _by_box(self, tree: Tree, region: Region) -> Tree:
+        """Registers for a box of the buffer: uses at several places, all by one thread."""
+        box = box_of(region)
+        copy = new_buffer(tree, region, "reg", "register", box.extent)
+        names = [f"{copy.name}.{word}" for word in dimension_words(tree, region.buffer)]
+        place = tuple(var(n) if e > 1 else const(0) for n, e in zip(names, box.extent, strict=True))
+        source = tuple(b + p for b, p in zip(box.base, place, strict=True))
+        guard = () if region.fallback else inside(region.buffer, source)
+        load, store = _copies(region, copy, place, source, guard)
+        headers = [Loop(n, const(e), (), "unrolled") for n, e in zip(names, box.extent, strict=True) if e > 1]
+        return with_copies(tree, region, copy, box.inside, _nest(headers, load), _nest(headers, store))
+
+
+def _copies(
+    region: Region, copy: Buffer, place: Point, source: Point, guard: tuple[Condition, ...]
+) -> tuple[Stmt | None, Stmt | None]:
+    """The statements that fill the registers and that write them back, each None where not needed."""
+    name = region.buffer.name
+    load = Load(name, source, copy.dtype, region.fallback)
+    back = Load(copy.name, place, copy.dtype)
+    return (
+        Stmt(copy.name, Access(copy.name, place), load, guard=guard) if region.loads else None,
+        Stmt(copy.name, Access(name, source), back, guard=guard) if region.stores else None,
+    )
+
+
+def _nest(headers: list[Loop], stmt: Stmt | None) -> tuple[Node, ...]:
+    if stmt is None:
+        return ()
+    node: Node = stmt
+    for header in reversed(headers):
+        node = replace(header, body=(node,))
+    return (node,)
+
+
+def _guard(region: Region, known: set[str]) -> tuple[Condition, ...]:
+    """When a register is used: what all uses agree on, of the conditions that its own loops decide."""
+    sizes_and_loops = known
+    shared: tuple[Condition, ...] | None = None
+    for use in region.uses:
+        inner = {loop.name for loop in use.path} - sizes_and_loops
+        mine = tuple(c for c in use.stmt.guard if c.value.names().isdisjoint(inner))
+        shared = mine if shared is None else tuple(c for c in shared if c in mine)
+    return shared or ()
+
+
+def _outside(tree: Tree, at: str) -> set[str]:
+    """The loops around the body of `at`, itself included."""
+    around: set[str] = set()
+    for loop in loops(tree.body):
+        if loop.name == at or any(inner.name == at for inner in loops(loop.body)):
+            around.add(loop.name)
+    return around

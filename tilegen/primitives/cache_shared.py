@@ -1,0 +1,121 @@
+"""cache_shared(A, at=ko, layout=[k, i], vector=4)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError, did_you_mean
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
+from tilegen.primitives import BufferName, LoopName, primitive
+from tilegen.primitives._copies import (
+    Box,
+    Region,
+    box_of,
+    dimension_words,
+    inside,
+    new_buffer,
+    region_of,
+    with_copies,
+)
+from tilegen.primitives._tree import need_buffer
+
+
+@primitive
+class CacheShared:
+    """Keep the part of a buffer that one iteration of `at` uses in shared memory.
+
+    kernel:
+        kernel transpose(X: f32[M, N]) -> Y: f32[N, M]:
+            Y[j, i] = X[i, j]
+    before:
+        for bi < (M + 31)/32
+          for bj < (N + 31)/32
+            for tj < 32
+              for ti < 32
+                Y[bj*32 + tj, bi*32 + ti] = X[bi*32 + ti, bj*32 + tj]  if bj*32 + tj < N and bi*32 + ti < M
+    steps:
+        tile(i, 32) -> bi, ti
+        tile(j, 32) -> bj, tj
+        order(bi, bj, tj, ti)
+        cache_shared(X, at=bj)
+    after:
+        for bi < (M + 31)/32
+          for bj < (N + 31)/32
+            for X.shared.i < 32  cooperative
+              for X.shared.j < 32  cooperative
+                X.shared[X.shared.i, X.shared.j] = X[bi*32 + X.shared.i, bj*32 + X.shared.j]  if bi*32 + X.shared.i < M and bj*32 + X.shared.j < N
+            for tj < 32
+              for ti < 32
+                Y[bj*32 + tj, bi*32 + ti] = X.shared[ti, tj]  if bj*32 + tj < N and bi*32 + ti < M
+
+    All threads of the block share the copying. `layout` lists the dimensions from the slowest to the
+    fastest in shared memory, by their index words or numbers; `vector` elements are copied at once.
+    An intermediate that is used nowhere else moves to shared memory and is not copied at all.
+    """  # noqa: E501
+
+    buffer: BufferName
+    at: LoopName
+    layout: tuple[str, ...] | None = None
+    vector: int = 1
+
+    def apply(self, tree: Tree) -> Tree:
+        buffer = need_buffer(tree, self.buffer)
+        if buffer.space != "global":
+            raise StepError(f"'{buffer.name}' is in {buffer.space} memory already")
+        region = region_of(tree, buffer, self.at)
+        box = box_of(region)
+        words = dimension_words(tree, buffer)
+        copy = new_buffer(tree, region, "shared", "shared", box.extent)
+        copy = replace(copy, order=self._order(buffer, words))
+        load = (self._nest(region, box, copy, words, fill=True),) if region.loads else ()
+        store = (self._nest(region, box, copy, words, fill=False),) if region.stores else ()
+        return with_copies(tree, region, copy, box.inside, load, store)
+
+    def _order(self, buffer: Buffer, words: list[str]) -> tuple[int, ...]:
+        if self.layout is None:
+            return buffer.order
+        numbers = [str(d) for d in range(len(words))]
+        dims: list[int] = []
+        for word in self.layout:
+            if word not in words and word not in numbers:
+                notes = did_you_mean(word, words) or (f"its dimensions are {', '.join(words)}",)
+                raise StepError(f"'{buffer.name}' has no dimension '{word}'", notes=notes)
+            dims += [words.index(word) if word in words else int(word)]
+        if sorted(dims) != list(range(len(words))):
+            raise StepError(f"layout names each dimension of '{buffer.name}' once: {', '.join(words)}")
+        return tuple(dims)
+
+    def _nest(self, region: Region, box: Box, copy: Buffer, words: list[str], *, fill: bool) -> Node:
+        """The copying loops, in the order in which the elements lie in global memory."""
+        place: list[Affine] = [const(0)] * len(words)
+        heads: list[tuple[str, int, str]] = []
+        for dim in region.buffer.order:
+            if box.extent[dim] == 1:
+                continue
+            name = f"{copy.name}.{words[dim]}"
+            place[dim] = var(name)
+            heads += [(name, box.extent[dim], "cooperative")]
+        if self.vector != 1:
+            name, extent, kind = heads.pop() if heads else (copy.name, 1, "cooperative")
+            if self.vector < 1 or extent % self.vector:
+                raise StepError(f"vectors of {self.vector} do not divide the {extent} elements of a row of '{copy.name}'")
+            lane = f"{copy.name}.v"
+            heads += [(name, extent // self.vector, kind), (lane, self.vector, "vector")]
+            place = [p.substitute({name: var(name) * self.vector + var(lane)}) for p in place]
+        source = tuple(b + p for b, p in zip(box.base, place, strict=True))
+        node: Node = self._stmt(region, copy, tuple(place), source, fill)
+        for name, extent, kind in reversed(heads):
+            node = Loop(name, const(extent), (node,), kind)
+        return node
+
+    def _stmt(
+        self, region: Region, copy: Buffer, place: tuple[Affine, ...], source: tuple[Affine, ...], fill: bool
+    ) -> Stmt:
+        buffer, fallback = region.buffer, region.fallback
+        if not fill:
+            value = Load(copy.name, place, copy.dtype)
+            return Stmt(copy.name, Access(buffer.name, source), value, guard=inside(buffer, source))
+        value = Load(buffer.name, source, copy.dtype, fallback)
+        guard = () if fallback else inside(buffer, source)
+        return Stmt(copy.name, Access(copy.name, place), value, guard=guard)

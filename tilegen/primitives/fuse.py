@@ -1,0 +1,89 @@
+"""fuse(c.i, d.i, out.i) -> i"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError
+from tilegen.ir.affine import var
+from tilegen.ir.nodes import Loop, Node, Tree
+from tilegen.ir.walk import loops, substitute
+from tilegen.primitives import LoopName, NewName, primitive
+from tilegen.primitives._tree import need_fresh, need_loop
+
+
+@primitive
+class Fuse:
+    """Run the bodies of neighbouring loops of the same extent in one loop.
+
+    kernel:
+        kernel pair(a: f32[N]) -> c: f32[N], d: f32[N]:
+            c[i] = sin(a[i])
+            d[i] = log(a[i])
+    before:
+        for c.i < N
+          c[c.i] = sin(a[c.i])
+        for d.i < N
+          d[d.i] = log(a[d.i])
+    steps:
+        fuse(c.i, d.i) -> i
+    after:
+        for i < N
+          c[i] = sin(a[i])
+          d[i] = log(a[i])
+
+    Outermost loops are kernel launches, so fusing them makes one launch of several.
+    """
+
+    loops: tuple[LoopName, ...]
+    name: NewName
+
+    def apply(self, tree: Tree) -> Tree:
+        if len(self.loops) < 2:
+            raise StepError("fuse takes at least two loops")
+        found = [need_loop(tree, name) for name in self.loops]
+        need_fresh(tree, (self.name,), gone=self.loops)
+        for loop in found[1:]:
+            self._same(found[0], loop)
+        for name in self.loops:
+            if sum(loop.name == name for loop in loops(tree.body)) > 1:
+                raise StepError(f"loop '{name}' is in several nests", notes=("fuse before order distributes it",))
+        fused = self._in_list(tree.body) or self._deeper(tree.body)
+        if fused is None:
+            names = ", ".join(self.loops)
+            raise StepError(f"{names} are not neighbours in this order, in one body")
+        return replace(tree, body=fused)
+
+    def _same(self, first: Loop, other: Loop) -> None:
+        if first.extent != other.extent:
+            raise StepError(
+                f"'{first.name}' has {first.extent} iterations and '{other.name}' has {other.extent}",
+                notes=("fuse takes loops of the same extent",),
+            )
+        if first.kind != other.kind:
+            raise StepError(f"'{first.name}' is {first.kind} and '{other.name}' is {other.kind}")
+
+    def _in_list(self, body: tuple[Node, ...]) -> tuple[Node, ...] | None:
+        """`body` with the run of loops in it fused, or None if it does not hold them."""
+        names = [node.name if isinstance(node, Loop) else None for node in body]
+        count = len(self.loops)
+        for start in range(len(body) - count + 1):
+            if tuple(names[start : start + count]) != self.loops:
+                continue
+            merged: tuple[Node, ...] = ()
+            for node in body[start : start + count]:
+                assert isinstance(node, Loop)
+                merged += substitute(node.body, {node.name: var(self.name)})
+            first = body[start]
+            assert isinstance(first, Loop)
+            return (*body[:start], replace(first, name=self.name, body=merged), *body[start + count :])
+        return None
+
+    def _deeper(self, body: tuple[Node, ...]) -> tuple[Node, ...] | None:
+        for place, node in enumerate(body):
+            if not isinstance(node, Loop):
+                continue
+            inner = self._in_list(node.body) or self._deeper(node.body)
+            if inner is not None:
+                return (*body[:place], replace(node, body=inner), *body[place + 1 :])
+        return None

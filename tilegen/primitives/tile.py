@@ -1,0 +1,81 @@
+"""tile(i, 128) -> bi, ti"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.nodes import Condition, Loop, Tree
+from tilegen.ir.walk import substitute
+from tilegen.primitives import LoopName, NewName, primitive
+from tilegen.primitives._tree import (
+    change_loops,
+    guarded,
+    need_constant,
+    need_fresh,
+    need_loop,
+    need_serial,
+)
+
+
+@primitive
+class Tile:
+    """Cut a loop into tiles of `size` iterations; or, with `parts`, into that many tiles.
+
+    kernel:
+        kernel add(A: f32[N], B: f32[N]) -> C: f32[N]:
+            C[i] = A[i] + B[i]
+    before:
+        for i < N
+          C[i] = A[i] + B[i]
+    steps:
+        tile(i, 4) -> io, ii
+    after:
+        for io < (N + 3)/4
+          for ii < 4
+            C[io*4 + ii] = A[io*4 + ii] + B[io*4 + ii]  if io*4 + ii < N
+
+    `parts` needs a loop of constant extent that it divides: tile(ti, parts=8) -> wi, ti makes an outer
+    loop of 8, which is how strided coarsening is said.
+    """
+
+    loop: LoopName
+    size: int | None = None
+    parts: int | None = None
+    outer: NewName
+    inner: NewName
+
+    def apply(self, tree: Tree) -> Tree:
+        loop = need_loop(tree, self.loop)
+        need_serial(loop, "tile")
+        need_fresh(tree, (self.outer, self.inner), gone=(self.loop,))
+        size = self._size(loop)
+        index = var(self.outer) * size + var(self.inner)
+        whole = loop.extent.is_const and loop.extent.const % size == 0
+
+        def cut(old: Loop) -> Loop:
+            body = substitute(old.body, {old.name: index})
+            if not whole:
+                body = guarded(body, Condition(old.extent - 1 - index))
+            inner = Loop(self.inner, const(size), body)
+            return replace(old, name=self.outer, extent=_count(old.extent, size), body=(inner,), kind="serial")
+
+        return change_loops(tree, self.loop, cut)
+
+    def _size(self, loop: Loop) -> int:
+        if (self.size is None) == (self.parts is None):
+            raise StepError("tile takes a size or parts, one of the two")
+        if self.size is not None:
+            if self.size < 1:
+                raise StepError(f"a tile has at least one iteration, not {self.size}")
+            return self.size
+        extent = need_constant(loop, "parts")
+        assert self.parts is not None
+        if self.parts < 1 or extent % self.parts:
+            raise StepError(f"{self.parts} parts do not divide the {extent} iterations of '{loop.name}'")
+        return extent // self.parts
+
+
+def _count(extent: Affine, size: int) -> Affine:
+    return extent.ceildiv(size)
