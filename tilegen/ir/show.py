@@ -12,7 +12,6 @@ from tilegen.ir.nodes import (
     Index,
     Kernel,
     Load,
-    Loop,
     Node,
     Op,
     Stmt,
@@ -20,7 +19,8 @@ from tilegen.ir.nodes import (
 )
 
 _PRECEDENCE = {
-    "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6,
+    "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "+": 5, "-": 5,
+    "*": 6, "/": 6, "//": 6, "%": 6,
 }  # fmt: skip
 _UPDATES = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min=", "argmax": "argmax=", "argmin": "argmin="}
 

@@ -9,11 +9,10 @@ the tree, and never asks whether the result is legal.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import NewType, Protocol, TypeVar, dataclass_transform
+from typing import Any, NewType, Protocol, TypeVar, dataclass_transform
 
 from tilegen.ir.nodes import Tree
 
@@ -38,9 +37,9 @@ def primitive(cls: type[T]) -> type[T]:
 
 
 @cache
-def registry() -> dict[str, Callable[..., Primitive]]:
+def registry() -> dict[str, type[Any]]:
     """word -> class, for every module of this folder that does not start with an underscore."""
-    found: dict[str, Callable[..., Primitive]] = {}
+    found: dict[str, type[Any]] = {}
     for module in pkgutil.iter_modules(__path__):
         if module.name.startswith("_"):
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from tilegen.errors import StepError
+from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.affine import Affine, Atom, affine
 from tilegen.ir.nodes import Access, Buffer, Condition, Const, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import bounds
@@ -202,3 +202,19 @@ def dimension_words(tree: Tree, buffer: Buffer) -> list[str]:
             if len(set(found)) == len(found) == len(buffer.shape):
                 return found
     return [str(d) for d in range(len(buffer.shape))]
+
+
+def storage_order(buffer: Buffer, words: list[str], layout: tuple[str, ...] | None) -> tuple[int, ...]:
+    """`layout` as dimension numbers, slowest first; the buffer's own order where there is no layout."""
+    if layout is None:
+        return buffer.order
+    numbers = [str(d) for d in range(len(words))]
+    dims: list[int] = []
+    for word in layout:
+        if word not in words and word not in numbers:
+            notes = did_you_mean(word, words) or (f"its dimensions are {', '.join(words)}",)
+            raise StepError(f"'{buffer.name}' has no dimension '{word}'", notes=notes)
+        dims += [words.index(word) if word in words else int(word)]
+    if sorted(dims) != list(range(len(words))):
+        raise StepError(f"layout names each dimension of '{buffer.name}' once: {', '.join(words)}")
+    return tuple(dims)

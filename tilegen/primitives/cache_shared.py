@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.errors import StepError, did_you_mean
+from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.primitives import BufferName, LoopName, primitive
@@ -16,6 +16,7 @@ from tilegen.primitives._copies import (
     inside,
     new_buffer,
     region_of,
+    storage_order,
     with_copies,
 )
 from tilegen.primitives._tree import need_buffer
@@ -67,24 +68,10 @@ class CacheShared:
         box = box_of(region)
         words = dimension_words(tree, buffer)
         copy = new_buffer(tree, region, "shared", "shared", box.extent)
-        copy = replace(copy, order=self._order(buffer, words))
+        copy = replace(copy, order=storage_order(buffer, words, self.layout))
         load = (self._nest(region, box, copy, words, fill=True),) if region.loads else ()
         store = (self._nest(region, box, copy, words, fill=False),) if region.stores else ()
         return with_copies(tree, region, copy, box.inside, load, store)
-
-    def _order(self, buffer: Buffer, words: list[str]) -> tuple[int, ...]:
-        if self.layout is None:
-            return buffer.order
-        numbers = [str(d) for d in range(len(words))]
-        dims: list[int] = []
-        for word in self.layout:
-            if word not in words and word not in numbers:
-                notes = did_you_mean(word, words) or (f"its dimensions are {', '.join(words)}",)
-                raise StepError(f"'{buffer.name}' has no dimension '{word}'", notes=notes)
-            dims += [words.index(word) if word in words else int(word)]
-        if sorted(dims) != list(range(len(words))):
-            raise StepError(f"layout names each dimension of '{buffer.name}' once: {', '.join(words)}")
-        return tuple(dims)
 
     def _nest(self, region: Region, box: Box, copy: Buffer, words: list[str], *, fill: bool) -> Node:
         """The copying loops, in the order in which the elements lie in global memory."""
@@ -99,7 +86,9 @@ class CacheShared:
         if self.vector != 1:
             name, extent, kind = heads.pop() if heads else (copy.name, 1, "cooperative")
             if self.vector < 1 or extent % self.vector:
-                raise StepError(f"vectors of {self.vector} do not divide the {extent} elements of a row of '{copy.name}'")
+                raise StepError(
+                    f"vectors of {self.vector} do not divide the {extent} elements of a row of '{copy.name}'"
+                )
             lane = f"{copy.name}.v"
             heads += [(name, extent // self.vector, kind), (lane, self.vector, "vector")]
             place = [p.substitute({name: var(name) * self.vector + var(lane)}) for p in place]

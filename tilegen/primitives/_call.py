@@ -1,0 +1,97 @@
+"""From a call in a schedule to the primitive that it means: the fields of the class are the signature."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from tilegen.errors import SourceError, did_you_mean
+from tilegen.ir.steps import Argument, Call, Dots, Items, Number, Word
+from tilegen.primitives import Primitive, registry
+
+
+def signature(word: str) -> str:
+    """How the step `word` is written: tile(loop, size, parts) -> outer, inner."""
+    cls = registry()[word]
+    inside, behind = _fields(cls)
+    text = ", ".join(f.name if f.default is MISSING else f"{f.name}={f.default}" for f in inside)
+    arrow = f" -> {', '.join(f.name for f in behind)}" if behind else ""
+    return f"{word}({text}){arrow}"
+
+
+def bind(call: Call) -> Primitive:
+    """The primitive that `call` means, its arguments checked and converted.
+
+    Raises SourceError at the call, or at the argument that does not fit, with the way it is written.
+    """
+    if call.word not in registry():
+        notes = did_you_mean(call.word, list(registry())) or (f"the steps are {', '.join(registry())}",)
+        raise SourceError(f"there is no step '{call.word}'", call.span, notes=notes)
+    cls = registry()[call.word]
+    inside, behind = _fields(cls)
+    given = _given(call, inside)
+    way = (f"it is written {signature(call.word)}",)
+    for f in inside:
+        if f.name not in given and f.default is MISSING:
+            raise SourceError(f"{call.word} needs '{f.name}'", call.span, notes=way)
+    if len(call.results) != len(behind):
+        count = f"{len(behind)} name{'s' * (len(behind) != 1)} behind '->'"
+        raise SourceError(f"{call.word} gives {count}, not {len(call.results)}", call.span, notes=way)
+    kinds = {f.name: str(f.type) for f in inside}
+    arguments = {name: _converted(value, kinds[name], name, call) for name, value in given.items()}
+    arguments |= {f.name: r.text for f, r in zip(behind, call.results, strict=True)}
+    step: Primitive = cls(**arguments)
+    return step
+
+
+def _given(call: Call, inside: list[Field[Any]]) -> dict[str, Argument]:
+    """The arguments by the name of their field."""
+    way = (f"it is written {signature(call.word)}",)
+    names = [f.name for f in inside]
+    given: dict[str, Argument] = {}
+    if len(inside) == 1 and str(inside[0].type).startswith("tuple"):
+        given[names[0]] = Items(call.arguments, call.span)
+    elif len(call.arguments) > len(inside):
+        raise SourceError(f"{call.word} takes {len(inside)} arguments at most", call.span, notes=way)
+    else:
+        given |= dict(zip(names, call.arguments, strict=False))
+    for keyword in call.keywords:
+        span = keyword.span or call.span
+        if keyword.name not in names:
+            notes = (*did_you_mean(keyword.name, names), *way)
+            raise SourceError(f"{call.word} has no argument '{keyword.name}'", span, notes=notes)
+        if keyword.name in given:
+            raise SourceError(f"'{keyword.name}' is given twice", span, notes=way)
+        given[keyword.name] = keyword.value
+    return given
+
+
+def _fields(cls: type[Any]) -> tuple[list[Field[Any]], list[Field[Any]]]:
+    """(fields in the parentheses, fields behind the arrow)."""
+    everything: tuple[Field[Any], ...] = fields(cls)
+    return [f for f in everything if f.type != "NewName"], [f for f in everything if f.type == "NewName"]
+
+
+def _converted(value: Argument, kind: str, name: str, call: Call) -> Any:
+    """`value` as the Python value that a field of type `kind` (its annotation's text) holds."""
+    if kind.startswith("tuple"):
+        if not isinstance(value, Items):
+            raise SourceError(f"'{name}' of {call.word} takes a list in brackets", value.span or call.span)
+        dots = "Dots" in kind
+        return tuple(i if isinstance(i, Dots) and dots else _word(i, name, call) for i in value.items)
+    if kind.startswith("int"):
+        if not isinstance(value, Number):
+            text = f" and '{value.text}' is no parameter of the schedule" if isinstance(value, Word) else ""
+            raise SourceError(f"'{name}' of {call.word} takes a number,{text}", value.span or call.span)
+        return value.value
+    return _word(value, name, call)
+
+
+def _word(value: Argument, name: str, call: Call) -> str:
+    match value:
+        case Word(text):
+            return text
+        case Number(number):
+            return str(number)
+        case _:
+            raise SourceError(f"'{name}' of {call.word} takes a name", value.span or call.span)

@@ -1,0 +1,269 @@
+"""Applying a schedule: expand the composite steps, bind each call to its primitive, build, judge, record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tilegen.errors import IllegalStep, SourceError, Span, StepError, TilegenError, did_you_mean
+from tilegen.ir.nodes import Kernel, Loop, Stmt, Tree, tree_of
+from tilegen.ir.steps import (
+    Argument,
+    Arithmetic,
+    Call,
+    Define,
+    Dots,
+    Items,
+    Keyword,
+    Number,
+    Schedule,
+    Word,
+)
+from tilegen.ir.walk import loops, rewrite
+from tilegen.poly import judge as judge_tree
+from tilegen.primitives._call import bind
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a schedule and the tree after it. The first stage of a schedule has no step."""
+
+    step: Call | None
+    tree: Tree
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A kernel with a schedule applied to it.
+
+    Attributes:
+        stages: the tree as written, then the tree after each primitive step.
+        parameters: the values of the schedule's parameters.
+    """
+
+    kernel: Kernel
+    name: str
+    stages: tuple[Stage, ...]
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    doc: str = ""
+
+    @property
+    def tree(self) -> Tree:
+        return self.stages[-1].tree
+
+    def step(self, word: str, *arguments: object, into: object = (), **keywords: object) -> Scheduled:
+        """This with one more primitive step, judged. Names behind `->` are given as `into`.
+
+        Raises StepError where the step cannot be built, IllegalStep where the judge refuses it.
+        """
+        results = (into,) if isinstance(into, str) else into
+        assert isinstance(results, tuple)
+        call = Call(
+            word,
+            tuple(_argument(a) for a in arguments),
+            tuple(Keyword(name, _argument(value)) for name, value in keywords.items()),
+            tuple(Word(str(r)) for r in results),
+        )
+        call = replace(call, text=_text(call))
+        return replace(self, stages=_apply_calls(self.stages, (call,)))
+
+
+def start(kernel: Kernel) -> Scheduled:
+    """`kernel` with no step applied."""
+    return Scheduled(kernel, "unscheduled", (Stage(None, tree_of(kernel)),))
+
+
+def apply(
+    kernel: Kernel,
+    schedule: Schedule,
+    parameters: Mapping[str, int] | None = None,
+    defines: Mapping[str, Define] | None = None,
+) -> Scheduled:
+    """`schedule` applied to `kernel`, every step judged.
+
+    Args:
+        parameters: values for parameters of the schedule's head, in place of their defaults.
+        defines: the composite steps by their word.
+
+    Raises:
+        SourceError: an unknown step or parameter, or arguments that do not fit.
+        StepError: a step that cannot be built.
+        IllegalStep: a step that the judge refuses, with its witness.
+    """
+    values = _parameters(schedule, parameters or {})
+    calls = _expand(schedule.steps, values, defines or {}, depth=0)
+    first = judge_stage(Stage(None, tree_of(kernel)), None)
+    stages = _apply_calls((first,), calls)
+    return Scheduled(kernel, schedule.name, stages, values, schedule.doc)
+
+
+def judge_stage(stage: Stage, before: Tree | None) -> Stage:
+    """`stage`, unless the judge refuses its tree: then IllegalStep at its step."""
+    violation = judge_tree(stage.tree, before)
+    if violation is None:
+        return stage
+    step = stage.step
+    message = f"{step.word}: {violation.sentence}" if step else violation.sentence
+    span = step.span if step else stage.tree.kernel.span
+    raise IllegalStep(message, span, witness=violation.witness, notes=violation.notes)
+
+
+def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[Stage, ...]:
+    for call in calls:
+        before = stages[-1].tree
+        try:
+            step = bind(call)
+            after = _marked(step.apply(before), before, call)
+        except TilegenError as error:
+            raise error.at(call.span) from None
+        stages += (judge_stage(Stage(call, after), before),)
+    return stages
+
+
+def _marked(after: Tree, before: Tree, call: Call) -> Tree:
+    """`after` with the step's text on every loop and statement that it made or bound, and on buffers."""
+    kinds = {loop.name: loop.kind for loop in loops(before.body)}
+    old = {b.name for b in before.buffers}
+
+    def mark(value: Any) -> Any:
+        if isinstance(value, Loop) and kinds.get(value.name) != value.kind:
+            text = f"{value.step}; {call.text}" if value.name in kinds and value.step else call.text
+            return replace(value, step=text, span=call.span or value.span)
+        if isinstance(value, Stmt) and value.is_copy and not value.step:
+            return replace(value, step=call.text, span=call.span)
+        return value
+
+    buffers = tuple(b if b.name in old else replace(b, step=call.text, span=call.span) for b in after.buffers)
+    return replace(after, buffers=buffers, body=rewrite(after.body, mark))
+
+
+# -- parameters and composite steps
+
+
+def _parameters(schedule: Schedule, given: Mapping[str, int]) -> dict[str, int]:
+    known = [p.name for p in schedule.parameters]
+    for name in given:
+        if name not in known:
+            notes = did_you_mean(name, known) or (f"its parameters are {', '.join(known) or 'none'}",)
+            raise StepError(f"schedule '{schedule.name}' has no parameter '{name}'", schedule.span, notes=notes)
+    return {p.name: given.get(p.name, p.default) for p in schedule.parameters}
+
+
+def _expand(
+    calls: tuple[Call, ...], values: Mapping[str, Any], defines: Mapping[str, Define], depth: int
+) -> tuple[Call, ...]:
+    """`calls` with parameters replaced by their values and composite steps by their own steps."""
+    done: list[Call] = []
+    for call in calls:
+        call = _evaluated(call, values)
+        define = defines.get(call.word)
+        if define is None:
+            done += [call]
+            continue
+        if depth > 20:
+            raise SourceError(f"'{call.word}' is defined by itself", call.span)
+        inner = _expand(define.steps, _bindings(define, call), defines, depth + 1)
+        # A message about an inner step points at the line that the user wrote.
+        done += [replace(step, span=call.span, text=call.text) for step in inner]
+    return tuple(done)
+
+
+def _bindings(define: Define, call: Call) -> dict[str, Any]:
+    given: dict[str, Any] = dict(zip(define.parameters, call.arguments, strict=False))
+    given |= {k.name: k.value for k in call.keywords}
+    wanted = f"{define.word}({', '.join(define.parameters)})"
+    if define.results:
+        wanted += f" -> {', '.join(define.results)}"
+    fits = len(call.arguments) <= len(define.parameters) and set(given) == set(define.parameters)
+    if not fits or len(call.results) != len(define.results):
+        raise SourceError(f"the step does not fit {wanted}", call.span)
+    return given | dict(zip(define.results, call.results, strict=True))
+
+
+def _evaluated(call: Call, values: Mapping[str, Any]) -> Call:
+    return replace(
+        call,
+        arguments=tuple(_value(a, values) for a in call.arguments),
+        keywords=tuple(replace(k, value=_value(k.value, values)) for k in call.keywords),
+        results=tuple(_name(r, values) for r in call.results),
+    )
+
+
+def _name(word: Word, values: Mapping[str, Any]) -> Word:
+    bound = values.get(word.text)
+    return bound if isinstance(bound, Word) else word
+
+
+def _value(argument: Argument, values: Mapping[str, Any]) -> Argument:
+    match argument:
+        case Word(text, span):
+            bound = values.get(text)
+            if isinstance(bound, int):
+                return Number(bound, span)
+            return argument if bound is None else _placed(bound, span)
+        case Items(items, span):
+            return Items(tuple(_value(i, values) for i in items), span)
+        case Arithmetic(operator, left, right, span):
+            return Number(_arithmetic(operator, _value(left, values), _value(right, values), span), span)
+        case Number() | Dots():
+            return argument
+        case _:
+            raise TypeError(argument)
+
+
+def _placed(bound: Argument, span: Span | None) -> Argument:
+    return replace(bound, span=bound.span or span)
+
+
+def _arithmetic(operator: str, left: Argument, right: Argument, span: Span | None) -> int:
+    for side in (left, right):
+        if not isinstance(side, Number):
+            raise SourceError("arithmetic in a step takes numbers and parameters", span)
+    assert isinstance(left, Number)
+    assert isinstance(right, Number)
+    a, b = left.value, right.value
+    if operator == "/":
+        if b == 0 or a % b:
+            raise SourceError(f"{a} / {b} does not come out even", span)
+        return a // b
+    return {"+": a + b, "-": a - b, "*": a * b}[operator]
+
+
+# -- steps given from Python
+
+
+def _argument(value: object) -> Argument:
+    match value:
+        case int():
+            return Number(value)
+        case str():
+            return Word(value)
+        case list() | tuple():
+            return Items(tuple(_argument(v) for v in value))
+        case _ if value is Ellipsis:
+            return Dots()
+        case _:
+            raise StepError(f"{value!r} is no argument of a step: names, numbers, lists and ... are")
+
+
+def _text(call: Call) -> str:
+    parts = [_shown(a) for a in call.arguments] + [f"{k.name}={_shown(k.value)}" for k in call.keywords]
+    behind = f" -> {', '.join(r.text for r in call.results)}" if call.results else ""
+    return f"{call.word}({', '.join(parts)}){behind}"
+
+
+def _shown(argument: Argument) -> str:
+    match argument:
+        case Word(text):
+            return text
+        case Number(value):
+            return str(value)
+        case Items(items):
+            return f"[{', '.join(_shown(i) for i in items)}]"
+        case Dots():
+            return "..."
+        case Arithmetic(operator, left, right):
+            return f"{_shown(left)} {operator} {_shown(right)}"
+        case _:
+            raise TypeError(argument)
