@@ -14,7 +14,7 @@ from tilegen.primitives._tree import need_fresh, need_loop
 
 @primitive
 class Fuse:
-    """Run the bodies of neighbouring loops of the same extent in one loop.
+    """Run the bodies of loops that follow one another, of the same extent, in one loop.
 
     kernel:
         kernel pair(a: f32[N]) -> c: f32[N], d: f32[N]:
@@ -32,7 +32,8 @@ class Fuse:
           c[i] = sin(a[i])
           d[i] = log(a[i])
 
-    Outermost loops are kernel launches, so fusing them makes one launch of several.
+    Outermost loops are kernel launches, so fusing them makes one launch of several. What stands between
+    the loops goes in front of the fused one.
     """
 
     loops: tuple[LoopName, ...]
@@ -51,7 +52,7 @@ class Fuse:
         fused = self._in_list(tree.body) or self._deeper(tree.body)
         if fused is None:
             names = ", ".join(self.loops)
-            raise StepError(f"{names} are not neighbours in this order, in one body")
+            raise StepError(f"{names} do not follow one another, in this order, in one body")
         return replace(tree, body=fused)
 
     def _same(self, first: Loop, other: Loop) -> None:
@@ -64,20 +65,16 @@ class Fuse:
             raise StepError(f"'{first.name}' is {first.kind} and '{other.name}' is {other.kind}")
 
     def _in_list(self, body: tuple[Node, ...]) -> tuple[Node, ...] | None:
-        """`body` with the run of loops in it fused, or None if it does not hold them."""
-        names = [node.name if isinstance(node, Loop) else None for node in body]
-        count = len(self.loops)
-        for start in range(len(body) - count + 1):
-            if tuple(names[start : start + count]) != self.loops:
-                continue
-            merged: tuple[Node, ...] = ()
-            for node in body[start : start + count]:
-                assert isinstance(node, Loop)
-                merged += substitute(node.body, {node.name: var(self.name)})
-            first = body[start]
-            assert isinstance(first, Loop)
-            return (*body[:start], replace(first, name=self.name, body=merged), *body[start + count :])
-        return None
+        """`body` with the loops in it fused at the place of the last one, or None if it does not hold them."""
+        members = [node for node in body if isinstance(node, Loop) and node.name in self.loops]
+        if tuple(loop.name for loop in members) != self.loops:
+            return None
+        merged: tuple[Node, ...] = ()
+        for loop in members:
+            merged += substitute(loop.body, {loop.name: var(self.name)})
+        fused = replace(members[-1], name=self.name, body=merged)
+        kept = [fused if node is members[-1] else node for node in body if node not in members[:-1]]
+        return tuple(kept)
 
     def _deeper(self, body: tuple[Node, ...]) -> tuple[Node, ...] | None:
         for place, node in enumerate(body):
