@@ -243,11 +243,15 @@ Node = Loop | Stmt
 
 @dataclass(frozen=True)
 class Tree:
-    """A program: its buffers, and one node for each kernel launch, in order."""
+    """A program: its buffers, and one node for each kernel launch, in order.
+
+    `reassociated` names the reductions whose terms may be combined in any order, because a step said so.
+    """
 
     kernel: Kernel
     buffers: tuple[Buffer, ...]
     body: tuple[Node, ...]
+    reassociated: tuple[str, ...] = ()
 
     def buffer(self, name: str) -> Buffer:
         """The buffer called `name`; KeyError if there is none."""

@@ -1,0 +1,26 @@
+"""One file per mistake that a schedule can hold: what is said about it is a golden text beside it."""
+
+from pathlib import Path
+
+import pytest
+
+from tilegen.errors import Source, TilegenError
+from tilegen.frontend import build, parse
+from tilegen.schedule import apply
+
+FILES = sorted((Path(__file__).parents[1] / "errors" / "steps").glob("*.tg"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_mistake_is_explained(path, request):
+    source = Source(path.name, path.read_text())
+    with pytest.raises(TilegenError) as caught:
+        module = parse(source)
+        schedule = module.schedules[0]
+        defines = {d.word: d for d in module.defines}
+        apply(build(module.kernels[schedule.kernel]), schedule, defines=defines)
+    text = caught.value.render() + f"\nexit code {caught.value.exit_code}\n"
+    golden = path.with_suffix(".txt")
+    if request.config.getoption("--update-golden", default=False):
+        golden.write_text(text)
+    assert text == golden.read_text()

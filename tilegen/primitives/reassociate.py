@@ -1,0 +1,46 @@
+"""reassociate(C)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError, did_you_mean
+from tilegen.ir.nodes import Tree
+from tilegen.primitives import BufferName, primitive
+
+
+@primitive
+class Reassociate:
+    """Allow the terms of a reduction to be combined in any order from here on.
+
+    kernel:
+        kernel total(X: f32[N, K, R]) -> y: f32[N]:
+            y[i] = sum[k, r](X[i, k, r])
+    before:
+        for i < N
+          y[i] = 0
+          for k < K
+            for r < R
+              y[i] += X[i, k, r]
+    steps:
+        reassociate(y)
+    after:
+        for i < N
+          y[i] = 0
+          for k < K
+            for r < R
+              y[i] += X[i, k, r]
+
+    Floating-point sums then differ in their last bits from the order of the kernel's text, and steps
+    that change the order of the terms are accepted. argmax and argmin keep their order: the first wins.
+    """
+
+    reduction: BufferName
+
+    def apply(self, tree: Tree) -> Tree:
+        kernel = tree.kernel
+        known = [e.target for e in kernel.equations if e.reduce and not e.best]
+        if self.reduction not in known:
+            notes = did_you_mean(self.reduction, known) or (f"the reductions are {', '.join(known) or 'none'}",)
+            raise StepError(f"'{self.reduction}' is no reduction whose order could change", notes=notes)
+        return replace(tree, reassociated=(*tree.reassociated, self.reduction))
