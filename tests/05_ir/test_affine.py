@@ -1,0 +1,74 @@
+"""Index arithmetic against plain integers, on random expressions."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.ranges import bounds, simplify
+
+NAMES = ("i", "j", "k")
+EXTENTS = {"i": 3, "j": 4, "k": 16}
+
+
+def expressions():
+    leaves = st.one_of(st.sampled_from(NAMES).map(var), st.integers(-20, 20).map(const))
+    by = st.integers(1, 12)
+    return st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            st.tuples(inner, inner).map(lambda t: t[0] + t[1]),
+            st.tuples(inner, inner).map(lambda t: t[0] - t[1]),
+            st.tuples(inner, st.integers(-8, 8)).map(lambda t: t[0] * t[1]),
+            st.tuples(inner, by).map(lambda t: t[0] // t[1]),
+            st.tuples(inner, by).map(lambda t: t[0] % t[1]),
+        ),
+        max_leaves=8,
+    )
+
+
+POINTS = st.fixed_dictionaries({n: st.integers(0, EXTENTS[n] - 1) for n in NAMES})
+
+
+@given(expressions(), expressions(), st.integers(1, 12), POINTS)
+def test_operators_mean_what_python_means(a, b, by, point):
+    x, y = a.evaluate(point), b.evaluate(point)
+    assert (a + b).evaluate(point) == x + y
+    assert (a - b).evaluate(point) == x - y
+    assert (a // by).evaluate(point) == x // by
+    assert (a % by).evaluate(point) == x % by
+    assert a.ceildiv(by).evaluate(point) == -(-x // by)
+
+
+@given(expressions(), expressions(), POINTS)
+def test_substitution_commutes_with_evaluation(a, b, point):
+    assert a.substitute({"i": b}).evaluate(point) == a.evaluate({**point, "i": b.evaluate(point)})
+
+
+@given(expressions(), POINTS)
+def test_simplify_keeps_the_value_within_the_extents(a, point):
+    assert simplify(a, EXTENTS).evaluate(point) == a.evaluate(point)
+
+
+@given(expressions(), POINTS)
+def test_bounds_enclose_every_value(a, point):
+    low, high = bounds(a, EXTENTS)
+    assert low <= a.evaluate(point) <= high
+
+
+def test_equal_expressions_are_equal_values():
+    i, j = var("i"), var("j")
+    assert (i * 4 + j) + i == j + i * 5
+    assert (i * 128 + j) // 64 == i * 2 + j // 64
+    assert (i * 128 + j) % 64 == j % 64
+
+
+def test_simplify_takes_a_tile_apart():
+    thread = var("k") + var("j") * 16
+    assert simplify(thread // 16, EXTENTS) == var("j")
+    assert simplify(thread % 16, EXTENTS) == var("k")
+
+
+def test_text_puts_large_factors_first():
+    assert str(var("t") + var("b") * 128 - 1) == "b*128 + t - 1"
+    assert str((var("t") + 3) // 4 + var("u") % 8) == "(t + 3)/4 + u%8"
+    assert str(Affine()) == "0"
