@@ -1,0 +1,83 @@
+"""Sizes from shapes, storage orders, and the guarded borders around outputs."""
+
+import numpy as np
+import pytest
+
+from tilegen.backends.arrays import GUARD_BYTES, check_layout, empty, guarded, infer_sizes
+from tilegen.errors import ArgumentError
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import Condition, Kernel, Tensor
+
+M, N, K = var("M"), var("N"), var("K")
+
+
+def tensor(name: str, shape: tuple, role: str = "input", order: tuple = (0, 1)) -> Tensor:
+    return Tensor(name, "f32", shape, role, order)
+
+
+GEMM = Kernel(
+    "gemm",
+    ("M", "K", "N"),
+    (tensor("A", (M, K)), tensor("B", (K, N)), tensor("C", (M, N), "output")),
+    (),
+    assumptions=(Condition(K % 8, equal=True),),
+)
+
+
+def test_sizes_come_from_shapes() -> None:
+    assert infer_sizes(GEMM, {"A": (3, 8), "B": (8, 5)}) == {"M": 3, "K": 8, "N": 5}
+
+
+def test_a_size_can_be_part_of_an_extent() -> None:
+    kernel = Kernel("conv", ("N",), (tensor("X", (N * 2 + 1, const(3))),), ())
+    assert infer_sizes(kernel, {"X": (9, 3)}) == {"N": 4}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"A": (3, 8), "B": (7, 5)}, r"B has shape \(7, 5\), and B\[K, N\] is \(8, 5\)"),
+        ({"A": (3, 8, 1), "B": (8, 5)}, "A has 3 dimensions"),
+        ({"A": (3, 9), "B": (9, 5)}, "K = 9"),
+        ({"A": (0, 8), "B": (8, 5)}, "size M is 0"),
+        ({"A": (3, 8)}, "no array tells the size N"),
+    ],
+)
+def test_what_does_not_fit_is_said(shapes: dict, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        infer_sizes(GEMM, shapes)
+
+
+def test_a_given_size_must_be_known() -> None:
+    with pytest.raises(ArgumentError, match="no size 'Q'"):
+        infer_sizes(GEMM, {"A": (3, 8), "B": (8, 5)}, {"Q": 3})
+
+
+def test_layout_is_the_storage_order() -> None:
+    column_major = tensor("A", (M, K), order=(1, 0))
+    array = empty(np, column_major, (3, 8))
+    assert array.shape == (3, 8)
+    assert array.flags.f_contiguous
+    check_layout(column_major, array)
+    with pytest.raises(ArgumentError, match="A is not contiguous row-major"):
+        check_layout(tensor("A", (M, K)), array)
+    with pytest.raises(ArgumentError, match="in the kernel's storage order"):
+        check_layout(column_major, np.ascontiguousarray(array))
+
+
+def test_a_view_with_gaps_is_refused_and_a_dimension_of_one_is_not() -> None:
+    with pytest.raises(ArgumentError, match="contiguous"):
+        check_layout(tensor("A", (M, K)), np.zeros((6, 8), np.float32)[::2])
+    check_layout(tensor("A", (M, K)), np.zeros((6, 8), np.float32)[:1])
+
+
+def test_a_border_sees_a_write() -> None:
+    zone = guarded(np, tensor("C", (M, N)), (3, 5))
+    assert zone.array.shape == (3, 5)
+    zone.array[:] = 1
+    assert zone.touched() is None
+    zone.memory[GUARD_BYTES - 1] = 0
+    assert zone.touched() == "before"
+    zone = guarded(np, tensor("C", (M, N)), (3, 5))
+    zone.memory[-GUARD_BYTES] = 0
+    assert zone.touched() == "after"

@@ -1,0 +1,68 @@
+"""The OpenCL runtime itself, on texts written by hand."""
+
+import numpy as np
+import pytest
+
+from tilegen.backends.arrays import guarded
+from tilegen.backends.engine import Run
+from tilegen.backends.opencl import OpenclEngine, missing
+from tilegen.errors import ArgumentError, DeviceError
+from tilegen.ir.affine import var
+from tilegen.ir.nodes import Tensor
+
+pytestmark = pytest.mark.pocl
+
+TEXT = """\
+__kernel void twice(__global const float* restrict a, __global float* restrict out, int n)
+{
+    int i = get_global_id(0);
+    if (i < n) out[i] = 2 * a[i];
+}
+"""
+
+
+class Named:
+    name = "twice"
+
+
+def test_a_kernel_writes_into_the_array_itself_and_nowhere_else() -> None:
+    engine = OpenclEngine()
+    entry = engine.build(TEXT, [Named])["twice"]
+    zone = guarded(np, Tensor("out", "f32", (var("M"), var("N")), "output", (1, 0)), (5, 7))
+    a = np.arange(35, dtype=np.float32).reshape(5, 7, order="F")
+    engine.enqueue(entry, Run("twice", (2, 1, 1), (32, 1, 1), 0, (a, zone.array), (35,), False))()
+    assert np.array_equal(zone.array, 2 * a)
+    assert zone.touched() is None
+    engine.enqueue(entry, Run("twice", (2, 1, 1), (32, 1, 1), 0, (a, zone.array), (36,), False))()
+    assert zone.touched() == "after"
+
+
+def test_a_refused_text_shows_its_line() -> None:
+    with pytest.raises(DeviceError) as caught:
+        OpenclEngine().build("__kernel void f()\n{\n    missing = 1;\n}\n", [])
+    assert caught.value.span is not None
+    assert caught.value.span.line == 3
+
+
+def test_the_simulator_is_a_platform_only_by_name() -> None:
+    assert "Oclgrind" not in OpenclEngine().name
+    assert missing("no such platform") == "no OpenCL platform was found"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.zeros(3), "A is float64, and the kernel takes f32"),
+        ([1.0, 2.0], "A is a list, not an array"),
+    ],
+)
+def test_wrong_arrays_are_refused(value: object, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        OpenclEngine().adopt(value, Tensor("A", "f32", (var("N"),), "input", (0,)))
+
+
+def test_a_read_only_output_is_refused() -> None:
+    array = np.zeros(3, np.float32)
+    array.flags.writeable = False
+    with pytest.raises(ArgumentError, match="read-only"):
+        OpenclEngine().adopt(array, Tensor("C", "f32", (var("N"),), "output", (0,)))

@@ -1,0 +1,162 @@
+"""How arrays fit a kernel: its sizes from their shapes, their layout, and fresh ones with guarded borders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilegen.errors import ArgumentError
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import DTYPE_BYTES, Kernel, Tensor
+
+# bf16 travels as its 16 bits where a library has no such type.
+NUMPY_NAME = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16",
+    "i64": "int64", "i32": "int32", "i8": "int8", "u8": "uint8", "bool": "bool",
+}  # fmt: skip
+GUARD_BYTES = 1024
+GUARD_VALUE = 0xA5
+
+
+def infer_sizes(
+    kernel: Kernel, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """Every size of the kernel, from the shapes of its arrays and the sizes given by name.
+
+    Raises:
+        ArgumentError: a shape that does not fit, a size that nothing fixes or that is too small, or a
+            `where` of the kernel that does not hold.
+    """
+    sizes = dict(given or {})
+    source = {name: f"{name} = {value}, as given" for name, value in sizes.items()}
+    for name in sizes:
+        if name not in kernel.sizes:
+            raise ArgumentError(f"kernel '{kernel.name}' has no size '{name}'", notes=(_sizes_note(kernel),))
+    for name, shape in shapes.items():
+        if len(shape) != len(kernel.tensor(name).shape):
+            wanted = _shape_text(kernel.tensor(name))
+            raise ArgumentError(f"{name} has {len(shape)} dimensions, {wanted} has {len(kernel.tensor(name).shape)}")
+    # A dimension like 2*N + 1 gives N too; a dimension of two unknowns waits for the others.
+    for _ in range(len(kernel.sizes) + 1):
+        for name, shape in shapes.items():
+            for extent, dimension in zip(kernel.tensor(name).shape, shape, strict=True):
+                _solve(extent, dimension, name, sizes, source)
+    for size in kernel.sizes:
+        if size not in sizes:
+            raise ArgumentError(f"no array tells the size {size}", notes=(f"give it by name: {size}=...",))
+    check_sizes(kernel, sizes)
+    for name, shape in shapes.items():
+        _check_shape(kernel.tensor(name), shape, sizes, source)
+    return sizes
+
+
+def check_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> None:
+    """Raises ArgumentError where a size is below 1 or a `where` of the kernel does not hold."""
+    for name in kernel.sizes:
+        if sizes[name] < 1:
+            raise ArgumentError(f"size {name} is {sizes[name]}, and sizes are at least 1")
+    for condition in kernel.assumptions:
+        value = condition.value.evaluate(sizes)
+        if value < 0 or (condition.equal and value != 0):
+            values = ", ".join(f"{n} = {sizes[n]}" for n in sorted(condition.value.names()))
+            raise ArgumentError(f"kernel '{kernel.name}' is for {condition} only, and {values}")
+
+
+def shape_of(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The tensor's shape in elements."""
+    return tuple(extent.evaluate(sizes) for extent in tensor.shape)
+
+
+def strides_of(shape: tuple[int, ...], order: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
+    """Bytes from one element to the next in each dimension, `order` from the slowest to the fastest."""
+    strides = [0] * len(shape)
+    step = item_bytes
+    for dimension in reversed(order):
+        strides[dimension] = step
+        step *= shape[dimension]
+    return tuple(strides)
+
+
+def check_layout(tensor: Tensor, array: Any) -> None:
+    """Raises ArgumentError where a numpy or cupy array is not dense in the tensor's storage order."""
+    wanted = strides_of(array.shape, tensor.order, array.dtype.itemsize)
+    same = all(n == 1 or a == b for n, a, b in zip(array.shape, array.strides, wanted, strict=True))
+    if same:
+        return
+    order = "row-major" if tensor.order == tuple(range(len(tensor.order))) else "in the kernel's storage order"
+    notes = (f"its strides are {array.strides} bytes, {wanted} are expected",)
+    raise ArgumentError(f"{tensor.name} is not contiguous {order}", notes=notes)
+
+
+def laid_out(flat: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
+    """A flat numpy or cupy array seen in `shape`, with its dimensions stored in `order`."""
+    stored = flat.reshape(tuple(shape[d] for d in order))
+    return stored.transpose(tuple(order.index(d) for d in range(len(order))))
+
+
+def empty(xp: Any, tensor: Tensor, shape: tuple[int, ...]) -> Any:
+    """A fresh array of numpy or cupy (`xp`) for the tensor."""
+    return laid_out(xp.empty(_count(shape), dtype=NUMPY_NAME[tensor.dtype]), shape, tensor.order)
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """An array between two borders that nothing may write to, inside one allocation."""
+
+    array: Any
+    memory: Any
+    """All of it as bytes."""
+
+    def touched(self) -> str | None:
+        """Which border a kernel has written to: "before", "after", or None."""
+        end = self.memory.size - GUARD_BYTES
+        if bool((self.memory[:GUARD_BYTES] != GUARD_VALUE).any()):
+            return "before"
+        return "after" if bool((self.memory[end:] != GUARD_VALUE).any()) else None
+
+
+def guarded(xp: Any, tensor: Tensor, shape: tuple[int, ...]) -> Guarded:
+    """An array for the tensor with a border of GUARD_BYTES before and after it; every byte GUARD_VALUE."""
+    size = _count(shape) * DTYPE_BYTES[tensor.dtype]
+    memory = xp.full(GUARD_BYTES + size + GUARD_BYTES, GUARD_VALUE, dtype="uint8")
+    flat = memory[GUARD_BYTES : GUARD_BYTES + size].view(NUMPY_NAME[tensor.dtype])
+    return Guarded(laid_out(flat, shape, tensor.order), memory)
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def _solve(extent: Affine, dimension: int, name: str, sizes: dict[str, int], source: dict[str, str]) -> None:
+    """Adds the one unknown size in `extent`, if there is one and `dimension` decides it."""
+    unknown = [n for n in extent.names() if n not in sizes]
+    if len(unknown) != 1 or not extent.linear_in(unknown[0]):
+        return
+    size, factor = unknown[0], extent.coefficient(unknown[0])
+    rest = dimension - extent.evaluate({**sizes, size: 0})
+    if factor and rest % factor == 0:
+        sizes[size] = rest // factor
+        source[size] = f"{size} = {sizes[size]} by the shape of {name}"
+
+
+def _check_shape(tensor: Tensor, shape: tuple[int, ...], sizes: Mapping[str, int], source: Mapping[str, str]) -> None:
+    wanted = shape_of(tensor, sizes)
+    if shape == wanted:
+        return
+    names = sorted({n for extent in tensor.shape for n in extent.names()})
+    raise ArgumentError(
+        f"{tensor.name} has shape {shape}, and {_shape_text(tensor)} is {wanted}",
+        notes=tuple(source[n] for n in names),
+    )
+
+
+def _shape_text(tensor: Tensor) -> str:
+    return f"{tensor.name}[{', '.join(map(str, tensor.shape))}]"
+
+
+def _sizes_note(kernel: Kernel) -> str:
+    return f"its sizes are {', '.join(kernel.sizes)}" if kernel.sizes else "it has no sizes: all are fixed"

@@ -1,0 +1,167 @@
+"""The CUDA runtime: cupy compiles and launches, on the caller's stream, on arrays of cupy or torch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tilegen.backends import nvrtc
+from tilegen.backends.arrays import NUMPY_NAME
+from tilegen.errors import ArgumentError, DeviceError
+from tilegen.ir.nodes import Tensor
+
+if TYPE_CHECKING:
+    from tilegen.backends.engine import Run
+    from tilegen.lowering import Launch
+
+STATIC_SHARED_LIMIT = 48 * 1024
+
+
+@cache
+def missing() -> str | None:
+    """Why no kernel can run on a GPU here, or None where it can."""
+    try:
+        import cupy
+
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:  # no cupy, no driver, no device: cupy has a class of error for each
+        return f"no GPU was found ({str(error).strip().splitlines()[0] if str(error) else type(error).__name__})"
+    return None if count else "no GPU was found"
+
+
+class CudaEngine:
+    """The current CUDA device."""
+
+    language = "cuda"
+    on_gpu = True
+
+    def __init__(self) -> None:
+        """Raises DeviceError where there is no GPU."""
+        if reason := missing():
+            raise DeviceError(reason, notes=("--device cpu runs the same kernel on the CPU",))
+        import cupy
+
+        self.xp: Any = cupy
+        properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+        self.name: str = properties["name"].decode()
+        self.arch = f"sm_{properties['major']}{properties['minor']}"
+        self.l2_bytes: int = properties["l2CacheSize"]
+
+    # -- arrays
+
+    def adopt(self, value: Any, tensor: Tensor) -> Any:
+        """`value` as a cupy array on the same memory.
+
+        Raises:
+            ArgumentError: not an array, not on this GPU, or not of the tensor's dtype.
+        """
+        array = self._as_cupy(value, tensor.name)
+        wanted = NUMPY_NAME[tensor.dtype]
+        if tensor.dtype == "bf16" and str(array.dtype) in ("bfloat16", "int16"):
+            array = array.view(wanted)
+        if array.dtype != wanted:
+            raise ArgumentError(f"{tensor.name} is {array.dtype}, and the kernel takes {tensor.dtype}")
+        here = self.xp.cuda.Device().id
+        if array.device.id != here:
+            notes = ("all arrays of a call lie on the current device",)
+            raise ArgumentError(f"{tensor.name} is on GPU {array.device.id}, not on GPU {here}", notes=notes)
+        return array
+
+    def _as_cupy(self, value: Any, name: str) -> Any:
+        if isinstance(value, self.xp.ndarray):
+            return value
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(value, torch.Tensor):
+            if not value.is_cuda:
+                raise ArgumentError(f"{name} is on the CPU", notes=(f"{name}.cuda() moves it to the GPU",))
+            value = value.detach()
+            # cupy knows no bfloat16 by this road; its bits it does.
+            return self.xp.from_dlpack(value.view(torch.int16) if value.dtype == torch.bfloat16 else value)
+        if hasattr(value, "__cuda_array_interface__"):
+            return self.xp.asarray(value)
+        if hasattr(value, "__array_interface__"):
+            raise ArgumentError(f"{name} is on the CPU", notes=(f"cupy.asarray({name}) moves it to the GPU",))
+        if not hasattr(value, "__dlpack__"):
+            raise ArgumentError(f"{name} is a {type(value).__name__}, not an array")
+        try:
+            return self.xp.from_dlpack(value)
+        except Exception as error:  # each library fails in its own way to hand out CPU memory as GPU memory
+            raise ArgumentError(f"{name} cannot be used on the GPU: {error}") from None
+
+    def give_back(self, array: Any, tensor: Tensor, like: Any) -> Any:
+        """The cupy `array`, as a torch tensor if `like` is one."""
+        torch = sys.modules.get("torch")
+        if torch is None or not isinstance(like, torch.Tensor):
+            return array
+        if tensor.dtype != "bf16":
+            return torch.from_dlpack(array)
+        return torch.from_dlpack(array.view("int16")).view(torch.bfloat16)
+
+    def pointer(self, array: Any) -> int:
+        return int(array.data.ptr)
+
+    # -- kernels
+
+    def build(self, text: str, launches: Sequence[Launch]) -> Mapping[str, Any]:
+        """Raises DeviceError where the compiler refuses the text or the device the kernel's shared memory."""
+        module = self.xp.RawModule(code=text, options=nvrtc.options())
+        try:
+            entries = {launch.name: module.get_function(launch.name) for launch in launches}
+        except self.xp.cuda.compiler.CompileException:
+            nvrtc.compile_text(text, self.arch)  # says the same with the line of the text
+            raise
+        for launch in launches:
+            if launch.shared_bytes > STATIC_SHARED_LIMIT:
+                self._allow_shared(entries[launch.name], launch)
+        return entries
+
+    def _allow_shared(self, entry: Any, launch: Launch) -> None:
+        try:
+            entry.max_dynamic_shared_size_bytes = launch.shared_bytes
+        except self.xp.cuda.driver.CUDADriverError:
+            limit = self.xp.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+            message = f"{launch.name} needs {launch.shared_bytes} bytes of shared memory a block"
+            raise DeviceError(f"{message}, and {self.name} has {limit}") from None
+
+    def enqueue(self, entry: Any, run: Run) -> Callable[[], None]:
+        import numpy
+
+        integer = numpy.int64 if run.wide else numpy.int32
+        arguments = (*run.arrays, *(integer(size) for size in run.sizes))
+        shared = run.shared_bytes if run.shared_bytes > STATIC_SHARED_LIMIT else 0
+
+        def launch() -> None:
+            try:
+                entry(run.grid, run.block, arguments, shared_mem=shared)
+            except self.xp.cuda.driver.CUDADriverError as error:
+                raise DeviceError(f"{run.name} cannot be launched on {self.name}: {error}") from None
+
+        return launch
+
+    def synchronize(self) -> None:
+        """Raises DeviceError where a kernel has failed: the GPU tells only when it is waited for."""
+        try:
+            self.xp.cuda.get_current_stream().synchronize()
+        except self.xp.cuda.runtime.CUDARuntimeError as error:
+            raise DeviceError(f"a kernel failed on {self.name}: {error}") from None
+
+    def time(self, calls: Sequence[Callable[[], None]]) -> float:
+        """Milliseconds between two CUDA events around the calls."""
+        start, end = self.xp.cuda.Event(), self.xp.cuda.Event()
+        start.record()
+        for call in calls:
+            call()
+        end.record()
+        end.synchronize()
+        return float(self.xp.cuda.get_elapsed_time(start, end))
+
+    def stream(self, arrays: Sequence[Any]) -> AbstractContextManager[Any]:
+        """torch's current stream where an array is torch's; else cupy's current stream, which is in force."""
+        torch = sys.modules.get("torch")
+        if torch is None or not any(isinstance(a, torch.Tensor) for a in arrays):
+            return nullcontext()
+        context: AbstractContextManager[Any] = self.xp.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
+        return context

@@ -1,0 +1,189 @@
+"""A scheduled kernel on a device: compiled when first needed, bound to arrays, launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilegen.backends.arrays import check_layout, check_sizes, empty, infer_sizes, shape_of
+from tilegen.backends.engine import Engine, Run
+from tilegen.backends.text import emit
+from tilegen.errors import ArgumentError, LimitError, did_you_mean
+from tilegen.ir.nodes import DTYPE_BYTES, Condition, Tensor, Tree
+from tilegen.lowering import Launch, lower
+
+GRID_LIMIT = (2**31 - 1, 65535, 65535)
+# From here on an offset does not fit 32 bits.
+WIDE_FROM = 2**31
+
+
+class Program:
+    """A scheduled kernel on one device; call it with arrays.
+
+    A vector access needs an alignment that not every size has, so there are up to two versions of each
+    launch, and two more for arrays of 2**31 elements; each is compiled at its first use.
+    """
+
+    def __init__(self, tree: Tree, engine: Engine) -> None:
+        self.tree = tree
+        self.kernel = tree.kernel
+        self.engine = engine
+        self._lowered: dict[tuple[bool, bool], tuple[Launch, ...]] = {}
+        self._entries: dict[tuple[bool, bool], Mapping[str, Any]] = {}
+
+    # -- calling
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Runs the kernel on the input arrays, in its order; returns its output, a tuple if there are several.
+
+        By name: inputs too, outputs to write into (a fresh one is made for each that is not given), and
+        integers for sizes that no array tells. The call returns when the work is queued on the stream.
+
+        Raises:
+            ArgumentError: a wrong number, dtype, shape, layout or device of the arrays, or a wrong size.
+            DeviceError: the device refuses.
+        """
+        given, sizes = self._given(arrays, named)
+        adopted = {name: self.engine.adopt(value, self.kernel.tensor(name)) for name, value in given.items()}
+        sizes = infer_sizes(self.kernel, {name: a.shape for name, a in adopted.items()}, sizes)
+        for name, array in adopted.items():
+            check_layout(self.kernel.tensor(name), array)
+        outputs = [t for t in self.kernel.tensors if t.role == "output"]
+        with self.engine.stream(list(given.values())):
+            for tensor in outputs:
+                if tensor.name not in adopted:
+                    adopted[tensor.name] = empty(self.engine.xp, tensor, shape_of(tensor, sizes))
+            self.bind(sizes, adopted)()
+        like = next(iter(given.values()), None)
+        results = [
+            given[t.name] if t.name in given else self.engine.give_back(adopted[t.name], t, like) for t in outputs
+        ]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def bind(self, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> Callable[[], None]:
+        """A call without arguments that launches the kernel on arrays of `xp`, checked and prepared once.
+
+        Raises:
+            ArgumentError: a size that does not fit the kernel, or an output that overlaps another array.
+            LimitError: more blocks than a grid has.
+        """
+        check_sizes(self.kernel, sizes)
+        self._check_overlap(arrays)
+        memory = dict(arrays)
+        for tensor in self._intermediates():
+            memory[tensor.name] = empty(self.engine.xp, tensor, shape_of(tensor, sizes))
+        wide = any(array.size >= WIDE_FROM for array in memory.values())
+        calls = []
+        for position, launch in enumerate(self.launches(wide=wide)):
+            vector = self._fits(launch, sizes, memory)
+            chosen = launch if vector else self.launches(vector=False, wide=wide)[position]
+            entry = self._entry(chosen.name, vector, wide)
+            calls.append(self.engine.enqueue(entry, self._run(chosen, sizes, memory, wide)))
+
+        def launch() -> None:
+            for call in calls:
+                call()
+
+        return launch
+
+    def launches(self, *, vector: bool = True, wide: bool = False) -> tuple[Launch, ...]:
+        """The lowered launches of one version."""
+        if (vector, wide) not in self._lowered:
+            self._lowered[vector, wide] = lower(self.tree, vector=vector, wide=wide)
+        return self._lowered[vector, wide]
+
+    def source(self, *, vector: bool = True, wide: bool = False) -> str:
+        """The text that is compiled for the device, in its language."""
+        return emit(self.launches(vector=vector, wide=wide), self.engine.language)
+
+    # -- parts
+
+    def _given(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+        """(arrays by tensor, sizes by name) of a call."""
+        inputs = [t.name for t in self.kernel.tensors if t.role == "input"]
+        outputs = [t.name for t in self.kernel.tensors if t.role == "output"]
+        if len(arrays) > len(inputs):
+            notes = (f"its inputs are {', '.join(inputs)}; an output is given by name: {outputs[0]}=...",)
+            message = f"kernel '{self.kernel.name}' takes {len(inputs)} arrays, and {len(arrays)} are given"
+            raise ArgumentError(message, notes=notes)
+        given: dict[str, Any] = dict(zip(inputs, arrays, strict=False))
+        sizes: dict[str, int] = {}
+        for name, value in named.items():
+            if name in given:
+                raise ArgumentError(f"{name} is given twice")
+            if name in inputs or name in outputs:
+                given[name] = value
+            elif name in self.kernel.sizes and isinstance(value, int):
+                sizes[name] = value
+            else:
+                known = [*inputs, *outputs, *self.kernel.sizes]
+                notes = did_you_mean(name, known) or ("it has " + ", ".join(known),)
+                raise ArgumentError(f"kernel '{self.kernel.name}' has no '{name}'", notes=notes)
+        for name in inputs:
+            if name not in given:
+                raise ArgumentError(f"kernel '{self.kernel.name}' needs the array {name}")
+        return given, sizes
+
+    def _check_overlap(self, arrays: Mapping[str, Any]) -> None:
+        spans = {}
+        for name, array in arrays.items():
+            start = self.engine.pointer(array)
+            spans[name] = (start, start + array.size * array.dtype.itemsize)
+        for tensor in self.kernel.tensors:
+            if tensor.role != "output":
+                continue
+            low, high = spans[tensor.name]
+            for other, (start, end) in spans.items():
+                if other != tensor.name and start < high and low < end:
+                    raise ArgumentError(f"{tensor.name} and {other} share memory, and {tensor.name} is written to")
+
+    def _intermediates(self) -> list[Tensor]:
+        """Tensors between two launches, which live in global memory; the others have moved to the chip."""
+        kept = {b.name for b in self.tree.buffers if b.space == "global" and b.role == "intermediate"}
+        return [t for t in self.kernel.tensors if t.name in kept]
+
+    def _fits(self, launch: Launch, sizes: Mapping[str, int], memory: Mapping[str, Any]) -> bool:
+        """True where the sizes and the arrays meet what the launch's vector accesses need."""
+        aligned = all(self.engine.pointer(memory[name]) % by == 0 for name, by in launch.alignment.items())
+        return aligned and all(_holds(condition, sizes) for condition in launch.requires)
+
+    def _entry(self, name: str, vector: bool, wide: bool) -> Any:
+        if (vector, wide) not in self._entries:
+            launches = self.launches(vector=vector, wide=wide)
+            self._entries[vector, wide] = self.engine.build(emit(launches, self.engine.language), launches)
+        return self._entries[vector, wide][name]
+
+    def _run(self, launch: Launch, sizes: Mapping[str, int], memory: Mapping[str, Any], wide: bool) -> Run:
+        x, y, z = (extent.evaluate(sizes) for extent in launch.grid)
+        for axis, blocks, limit in zip("xyz", (x, y, z), GRID_LIMIT, strict=True):
+            if blocks > limit:
+                shown = ", ".join(f"{n} = {v}" for n, v in sizes.items())
+                notes = ("bind the larger dimension to block.x, or make the tile larger",)
+                message = f"{launch.name} needs {blocks} blocks along {axis} for {shown}; {limit} are the limit"
+                raise LimitError(message, notes=notes)
+        return Run(
+            launch.name,
+            (x, y, z),
+            launch.block,
+            launch.shared_bytes,
+            tuple(memory[name] for name in launch.tensors),
+            tuple(sizes[name] for name in launch.sizes),
+            wide,
+        )
+
+
+def moved_bytes(tree: Tree, sizes: Mapping[str, int]) -> int:
+    """Bytes of the kernel's inputs and outputs: each read or written once."""
+    total = 0
+    for tensor in tree.kernel.tensors:
+        if tensor.role != "intermediate":
+            count = 1
+            for extent in shape_of(tensor, sizes):
+                count *= extent
+            total += count * DTYPE_BYTES[tensor.dtype]
+    return total
+
+
+def _holds(condition: Condition, sizes: Mapping[str, int]) -> bool:
+    value = condition.value.evaluate(sizes)
+    return value == 0 if condition.equal else value >= 0
