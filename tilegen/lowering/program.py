@@ -1,0 +1,148 @@
+"""What lowering makes: one program for each thread of a launch, ready to be printed.
+
+The body of a `Launch` is a list of `Spmd` nodes. Thread and block loops are gone: their names stand for
+the thread's own coordinates. What remains are loops that every thread runs, tests, barriers, declarations
+and statements whose guards have become tests around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import Access, Buffer, Condition, Expr, Kernel, Node, Stmt
+
+
+@dataclass(frozen=True)
+class For:
+    """for name in 0 .. extent-1, by every thread. `note` is printed above it."""
+
+    name: str
+    extent: Affine
+    body: tuple[Spmd, ...]
+    unrolled: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class If:
+    """`body` where every condition of `test` holds, else `orelse`. `flag` names a test made before."""
+
+    test: tuple[Condition, ...]
+    body: tuple[Spmd, ...]
+    orelse: tuple[Spmd, ...] = ()
+    flag: str = ""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """const bool name = test."""
+
+    name: str
+    test: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """All threads of the block wait for each other. `reason` says which dependence it guards."""
+
+    reason: str
+    of_global: bool = False  # it orders accesses to global memory, too
+
+
+@dataclass(frozen=True)
+class Declare:
+    """A register buffer comes to life; `start` is its first value where that is known at once."""
+
+    buffer: str
+    start: Expr | None = None
+
+
+@dataclass(frozen=True)
+class VectorLoad:
+    """`width` neighbours of `source`, lane 0 first, into a vector variable called `name`."""
+
+    name: str
+    dtype: str
+    width: int
+    source: Access
+
+
+@dataclass(frozen=True)
+class VectorStore:
+    """The vector variable `name` into `width` neighbours of `target`."""
+
+    name: str
+    dtype: str
+    width: int
+    target: Access
+
+
+@dataclass(frozen=True)
+class VectorDeclare:
+    """A vector variable without a value yet: its lanes are assigned one by one."""
+
+    name: str
+    dtype: str
+    width: int
+
+
+@dataclass(frozen=True)
+class VectorCopy:
+    """`width` neighbours of `source` into as many of `target`, at once."""
+
+    dtype: str
+    width: int
+    target: Access
+    source: Access
+
+
+@dataclass(frozen=True)
+class Note:
+    """A comment on a line of its own."""
+
+    text: str
+
+
+Spmd = (
+    For | If | Flag | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy | Note | Stmt
+)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch.
+
+    Attributes:
+        name: of the entry point; unique among the launches of a tree.
+        tensors: global buffers in the order of the parameters: the tensors of the kernel it uses.
+        sizes: the sizes that follow them, in the kernel's order.
+        grid: blocks along x, y and z, affine in sizes.
+        block: threads along x, y and z.
+        shared_bytes: of all shared buffers of a block.
+        body: what each thread does.
+        requires: facts on sizes under which the vector accesses are aligned; checked at launch.
+        alignment: bytes that a tensor's address must be a multiple of, where a vector access needs it.
+        distributed: the launch with its copies dealt out to threads, still an ordinary tree.
+        coordinates: each block and thread loop with its kind, in the order of their declaration.
+        threads: the flat number of a thread in its coordinates, where the body speaks of `tid`.
+        wide: offsets and sizes have 64 bits.
+    """
+
+    name: str
+    kernel: Kernel
+    tensors: tuple[str, ...]
+    sizes: tuple[str, ...]
+    grid: tuple[Affine, Affine, Affine]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    body: tuple[Spmd, ...]
+    distributed: Node
+    buffers: Mapping[str, Buffer]
+    coordinates: tuple[tuple[str, str, str], ...] = ()  # name, kind, step
+    threads: Affine | None = None
+    requires: tuple[Condition, ...] = ()
+    alignment: Mapping[str, int] = field(default_factory=dict)
+    wide: bool = False
+    steps: tuple[str, ...] = ()
