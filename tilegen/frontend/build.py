@@ -1,0 +1,257 @@
+"""From a declaration to a `Kernel`: names, shapes, storage, index ranges and types resolved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from tilegen.errors import SourceError, did_you_mean
+from tilegen.frontend import syntax as s
+from tilegen.frontend.index import affine_of, conditions_of, holds
+from tilegen.frontend.loops import Words, check_words, loops_of, words_of
+from tilegen.frontend.values import DTYPES, Literal, Scope, Typed, adapt, check_rank, value_of
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.nodes import INTEGERS, REDUCTIONS, Condition, Equation, Kernel, Tensor
+
+_RESERVED = (*DTYPES, *REDUCTIONS, "int", "bool", "inf", "pi")
+
+
+def build(decl: s.KernelDecl, values: Mapping[str, int] = {}) -> Kernel:
+    """The kernel of a declaration. Raises SourceError.
+
+    `values` gives integer attributes (the others keep their defaults) and sizes to fix as constants.
+    """
+    index = _constants(decl, values)
+    sizes = tuple(n for n in decl.size_names() if n not in values)
+    index |= {n: var(n) for n in sizes}
+    tensors = _tensors(decl, index)
+    assumptions = _assumptions(decl, index, tensors)
+    words = _all_words(decl, index, tensors)
+    used = Counter(word for w in words for word in w.all())
+    equations: list[Equation] = []
+    done: dict[str, s.Assign] = {}
+    for equation, own in zip(decl.equations, words, strict=True):
+        target = equation.target.base.text
+        _check_target(equation, tensors, done)
+        names = {word: word if used[word] == 1 else f"{target}.{word}" for word in own.all()}
+        built = _equation(decl, equation, own, names, index, tensors, frozenset(done), bool(assumptions))
+        if built.best:
+            tensors[built.best] = _companion(tensors[target], built)
+        equations.append(built)
+        done[target] = equation
+    for param in (*decl.outputs, *decl.variables):
+        if param.name.text not in done:
+            raise SourceError(
+                f"'{param.name.text}' has no equation", param.span, notes=(f"write {param.name.text}[...] = ...",)
+            )
+    return Kernel(decl.name, sizes, tuple(tensors.values()), tuple(equations), assumptions, decl.span)
+
+
+def _constants(decl: s.KernelDecl, values: Mapping[str, int]) -> dict[str, Affine]:
+    """The attributes and the fixed sizes."""
+    sizes = decl.size_names()
+    for name, value in values.items():
+        if name not in decl.attributes and name not in sizes:
+            known = [*sizes, *decl.attributes]
+            raise SourceError(
+                f"the kernel '{decl.name}' has no size or attribute '{name}'",
+                decl.span,
+                notes=did_you_mean(name, known) or (f"it has {', '.join(known) or 'none'}",),
+            )
+        if name in sizes and value < 1:
+            raise SourceError(f"the size {name} is {value}, and sizes are at least 1", decl.span)
+    attributes = {}
+    for name, default in decl.attributes.items():
+        given = values.get(name, default)
+        if given is None:
+            raise SourceError(
+                f"the attribute '{name}' of '{decl.name}' has no value",
+                decl.span,
+                notes=(f"give it one ({name}=1), or a default in the kernel: {name}: int = 1",),
+            )
+        attributes[name] = const(given)
+    return attributes | {n: const(values[n]) for n in sizes if n in values}
+
+
+def _tensors(decl: s.KernelDecl, index: Mapping[str, Affine]) -> dict[str, Tensor]:
+    groups = ((decl.inputs, "input"), (decl.outputs, "output"), (decl.variables, "intermediate"))
+    tensors: dict[str, Tensor] = {}
+    for params, role in groups:
+        for param in params:
+            name = param.name.text
+            if name in tensors:
+                raise SourceError(f"'{name}' is declared twice", param.name.span)
+            if name in index:
+                raise SourceError(f"'{name}' is both a tensor and a size or attribute", param.name.span)
+            if name in _RESERVED or name in decl.functions:
+                raise SourceError(f"'{name}' has a meaning already; take another name", param.name.span)
+            tensors[name] = _tensor(param, role, index)
+    return tensors
+
+
+def _tensor(param: s.Param, role: str, index: Mapping[str, Affine]) -> Tensor:
+    name, dtype = param.name.text, param.type.text
+    if dtype == "int":
+        notes = ("only an input can be an attribute",)
+        raise SourceError(f"'{name}' is not an input and cannot be an integer attribute", param.span, notes=notes)
+    if dtype not in DTYPES:
+        notes = did_you_mean(dtype, list(DTYPES)) or (f"the types are {', '.join(DTYPES)}, and int for attributes",)
+        raise SourceError(f"there is no type '{dtype}'", param.type.span, notes=notes)
+    if param.shape is None:
+        notes = (f"a tensor of one element is {dtype}[1]; an integer constant is '{name}: int = 1'",)
+        raise SourceError(f"'{name}' has no shape", param.span, notes=notes)
+    if param.default is not None:
+        raise SourceError("only an integer attribute has a default", param.default.span)
+    shape = tuple(_extent(dim, index) for dim in param.shape)
+    return Tensor(name, dtype, shape, role, _order(param, len(shape)), span=param.span)
+
+
+def _extent(dim: s.Syntax, index: Mapping[str, Affine]) -> Affine:
+    extent = affine_of(dim, index)
+    if extent.is_const and extent.const < 1:
+        raise SourceError(f"this extent is {extent.const}, and extents are at least 1", dim.span)
+    return extent
+
+
+def _order(param: s.Param, rank: int) -> tuple[int, ...]:
+    """The dimensions from the slowest to the fastest."""
+    rows = tuple(range(rank))
+    match param.storage:
+        case None | s.Storage(s.Name("row_major"), None):
+            return rows
+        case s.Storage(s.Name("col_major"), None):
+            return rows[::-1]
+        case s.Storage(s.Name("order"), dims) if dims is not None:
+            order = tuple(d.value for d in dims if isinstance(d, s.Num) and isinstance(d.value, int))
+            if sorted(order) == list(rows) and len(dims) == rank:
+                return order
+            raise SourceError(
+                f"this order does not list the dimensions {', '.join(map(str, rows))} once each",
+                param.storage.span,
+                notes=("it goes from the slowest dimension to the fastest; row-major is "
+                       f"order({', '.join(map(str, rows))})",),
+            )  # fmt: skip
+        case storage:
+            raise SourceError(
+                f"there is no storage order '{storage.word.text}'",
+                storage.span,
+                notes=did_you_mean(storage.word.text, ["row_major", "col_major", "order"])
+                or ("it is row_major, col_major or order(...)",),
+            )
+
+
+def _assumptions(
+    decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Mapping[str, Tensor]
+) -> tuple[Condition, ...]:
+    found: list[Condition] = []
+    for fact in decl.assumptions:
+        for condition in conditions_of(fact, index, tensors):
+            truth = holds(condition)
+            if truth is False:
+                raise SourceError("this fact does not hold for the values given", fact.span)
+            if truth is None:
+                found.append(condition)
+    return tuple(dict.fromkeys(found))
+
+
+def _all_words(
+    decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Mapping[str, Tensor]
+) -> list[Words]:
+    return [words_of(equation, index, tensors) for equation in decl.equations]
+
+
+def _check_target(equation: s.Assign, tensors: Mapping[str, Tensor], done: Mapping[str, s.Assign]) -> None:
+    name = equation.target.base
+    if name.text not in tensors:
+        written = [t.name for t in tensors.values() if t.role != "input"]
+        notes = did_you_mean(name.text, written) or (f"declare it: var {name.text}: f32[...]",)
+        raise SourceError(f"there is no tensor '{name.text}'", name.span, notes=notes)
+    if tensors[name.text].role == "input":
+        raise SourceError(f"'{name.text}' is an input and cannot be written", name.span)
+    if name.text in done:
+        line = done[name.text].span.line
+        notes = (f"the first is on line {line}; one equation defines all elements of its target",)
+        raise SourceError(f"'{name.text}' has a second equation", name.span, notes=notes)
+    check_rank(tensors[name.text], equation.target)
+
+
+def _equation(
+    decl: s.KernelDecl,
+    equation: s.Assign,
+    words: Words,
+    names: Mapping[str, str],
+    known: Mapping[str, Affine],
+    tensors: Mapping[str, Tensor],
+    readable: frozenset[str],
+    assumed: bool,
+) -> Equation:
+    target = tensors[equation.target.base.text]
+    index = {**known, **{word: var(loop) for word, loop in names.items()}}
+    check_words(equation, words, index, tensors)
+    loops = loops_of(equation, words, names, known, tensors, assumed)
+    inputs = {t.name for t in tensors.values() if t.role == "input"}
+    scope = Scope(tensors, index, decl.functions, readable | inputs, target.name)
+    reduce, body = _split(equation.value)
+    value = value_of(scope, body)
+    best = None
+    if reduce in ("argmax", "argmin"):
+        best = f"{target.name}.best"
+        _check_arg(equation, words, target, value)
+    typed = adapt(value, target.dtype if best is None else "f32")
+    if best is None:
+        _check_type(equation, typed.dtype, target)
+    return Equation(
+        target.name,
+        tuple(affine_of(item, index, tensors) for item in equation.target.items),
+        loops.left,
+        typed,
+        reduce,
+        loops.reduced,
+        loops.conditions,
+        best,
+        equation.span,
+    )
+
+
+def _split(value: s.Syntax) -> tuple[str | None, s.Syntax]:
+    """The reduction at the top of a right side, if there is one, and what it reduces."""
+    if not isinstance(value, s.Reduction):
+        return None, value
+    word = value.word
+    if word.text not in REDUCTIONS:
+        notes = did_you_mean(word.text, list(REDUCTIONS)) or (f"the reductions are {', '.join(REDUCTIONS)}",)
+        raise SourceError(f"there is no reduction '{word.text}'", word.span, notes=notes)
+    return word.text, value.body
+
+
+def _check_arg(equation: s.Assign, words: Words, target: Tensor, value: Typed) -> None:
+    assert isinstance(equation.value, s.Reduction)
+    word = equation.value.word.text
+    if len(words.reduced) != 1:
+        notes = ("its result is the one index that goes with the best value",)
+        raise SourceError(f"'{word}' reduces one index, not {len(words.reduced)}", equation.value.span, notes=notes)
+    if target.dtype not in INTEGERS:
+        notes = (f"declare {target.name}: i32[...]",)
+        raise SourceError(f"'{word}' gives an index, and '{target.name}' is {target.dtype}", equation.span, notes=notes)
+    if not isinstance(value, Literal) and value.dtype == "bool":
+        raise SourceError(f"'{word}' compares numbers, not conditions", equation.value.body.span)
+
+
+def _check_type(equation: s.Assign, dtype: str, target: Tensor) -> None:
+    if dtype == target.dtype:
+        return
+    what = f"{equation.value.word.text}[...]" if isinstance(equation.value, s.Reduction) else "the right side"
+    if dtype == "bool":
+        notes = (f"write {target.dtype}(...), or a choice: 1 if ... else 0",)
+        raise SourceError(f"the right side is a condition, and '{target.name}' is {target.dtype}", equation.span, notes=notes)
+    cast = f"{target.dtype}(...)"
+    note = f"cast it: {cast}"
+    if isinstance(equation.value, s.Reduction):
+        note = f"cast what it reduces: {equation.value.word.text}[...]({cast}), and the sum is {target.dtype} too"
+    raise SourceError(f"{what} is {dtype}, and '{target.name}' is {target.dtype}", equation.span, notes=(note,))
+
+
+def _companion(target: Tensor, equation: Equation) -> Tensor:
+    """The tensor that holds the best value found by an argmax or argmin."""
+    assert equation.best
+    return Tensor(equation.best, equation.value.dtype, target.shape, "intermediate", target.order, span=target.span)

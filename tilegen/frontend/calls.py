@@ -1,0 +1,146 @@
+"""Parse trees of schedules and composite steps as the values of ir/steps.py."""
+
+from __future__ import annotations
+
+from lark import Token
+
+from tilegen.errors import SourceError
+from tilegen.frontend.expressions import number
+from tilegen.frontend.place import Branch, Place, branch, rule, token
+from tilegen.ir.steps import (
+    Argument,
+    Arithmetic,
+    Call,
+    Define,
+    Dots,
+    Items,
+    Keyword,
+    Number,
+    Parameter,
+    Schedule,
+    Word,
+)
+
+
+def schedule(place: Place, tree: Branch) -> Schedule:
+    """A schedule with its parameters, steps, and the comment above it."""
+    name, kernel, head, *body = tree.children
+    parameters = tuple(_parameter(place, branch(p)) for p in branch(head).children) if head is not None else ()
+    seen: set[str] = set()
+    for parameter in parameters:
+        if parameter.name in seen:
+            raise SourceError(f"the parameter '{parameter.name}' is given twice", parameter.span)
+        seen.add(parameter.name)
+    steps = tuple(_call(place, branch(s)) for s in body)
+    span = place.of(token(name))
+    return Schedule(str(name), str(kernel), parameters, steps, place.doc_above(span), span)
+
+
+def define(place: Place, tree: Branch) -> Define:
+    """A composite step with the comment above it."""
+    word, parameters, results, *body = tree.children
+    names, new = _names(place, parameters), _names(place, results)
+    steps = tuple(_call(place, branch(s)) for s in body)
+    span = place.of(token(word))
+    made = {r.text for step in steps for r in step.results} | set(names)
+    for result in branch(results).children if results is not None else ():
+        if str(result) not in made:
+            raise SourceError(f"no step of '{word}' makes the result '{result}'", place.of(result))
+    return Define(str(word), names, new, steps, place.doc_above(span), span)
+
+
+def _names(place: Place, node: Branch | Token | None) -> tuple[str, ...]:
+    if node is None:
+        return ()
+    found: list[str] = []
+    for word in branch(node).children:
+        if str(word) in found:
+            raise SourceError(f"the name '{word}' is given twice", place.of(word))
+        found.append(str(word))
+    return tuple(found)
+
+
+def _parameter(place: Place, tree: Branch) -> Parameter:
+    name, default, *candidates = tree.children
+    values = tuple(_integer(place, branch(c)) for c in candidates if c is not None)
+    first = _integer(place, branch(default))
+    if values and first not in values:
+        raise SourceError(
+            f"the default {first} of '{name}' is not among its candidates",
+            place.of(tree),
+            notes=("the braces list every value to try, the default too",),
+        )
+    return Parameter(str(name), first, values, place.of(token(name)))
+
+
+def _integer(place: Place, tree: Branch) -> int:
+    sign, digits = tree.children
+    span = place.of(tree)
+    value = number(token(digits), span)
+    if isinstance(value, float):
+        raise SourceError(f"a parameter is an integer, not {digits}", span)
+    return -value if sign == "-" else value
+
+
+def _call(place: Place, tree: Branch) -> Call:
+    word, given, results = tree.children
+    arguments: list[Argument] = []
+    keywords: list[Keyword] = []
+    for item in branch(given).children if given is not None else ():
+        node = branch(item)
+        if rule(node) == "keyword":
+            _add_keyword(place, node, keywords)
+        elif keywords:
+            raise SourceError("an argument without a name cannot follow one with a name", place.of(node))
+        else:
+            arguments.append(_argument(place, node))
+    new = tuple(Word(str(r), place.of(r)) for r in branch(results).children) if results is not None else ()
+    _names(place, results)
+    return Call(str(word), tuple(arguments), tuple(keywords), new, place.written(tree), place.of(tree))
+
+
+def _add_keyword(place: Place, tree: Branch, keywords: list[Keyword]) -> None:
+    name, value = tree.children
+    span = place.of(token(name))
+    if "." in str(name):
+        raise SourceError(f"'{name}' cannot be the name of an argument", span)
+    if any(k.name == str(name) for k in keywords):
+        raise SourceError(f"the argument '{name}' is given twice", span)
+    keywords.append(Keyword(str(name), _argument(place, branch(value)), span))
+
+
+def _argument(place: Place, tree: Branch) -> Argument:
+    parts = tree.children
+    span = place.of(tree)
+    match rule(tree):
+        case "word":
+            return Word(str(parts[0]), span)
+        case "number":
+            value = number(token(parts[0]), span)
+            if isinstance(value, float):
+                raise SourceError(f"numbers in a schedule are integers, not {parts[0]}", span)
+            return Number(value, span)
+        case "dots":
+            return Dots(span)
+        case "negative":
+            value_part = _argument(place, branch(parts[1]))
+            return value_part if parts[0] == "+" else Arithmetic("-", Number(0, span), value_part, span)
+        case "arithmetic":
+            return _arithmetic(place, tree)
+        case "list":
+            items = branch(parts[0]).children if parts[0] is not None else ()
+            return Items(tuple(_argument(place, branch(i)) for i in items), span)
+        case "keyword":
+            raise SourceError("a list has no named items", span)
+        case _:
+            raise TypeError(tree.data)
+
+
+def _arithmetic(place: Place, tree: Branch) -> Arithmetic:
+    left, operator, right = tree.children
+    if operator not in ("+", "-", "*", "/"):
+        notes = ("division is written '/' and has to come out even",)
+        raise SourceError(f"a schedule has no operator '{operator}'", place.of(operator), notes=notes)
+    return Arithmetic(
+        str(operator), _argument(place, branch(left)), _argument(place, branch(right)), place.of(tree)
+    )

@@ -1,0 +1,103 @@
+"""A syntax error in plain words, from what the parser could have accepted."""
+
+from __future__ import annotations
+
+from lark import Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from tilegen.errors import SourceError, Span
+from tilegen.frontend.place import Place
+
+_OPERATORS = {"ADD", "MUL", "POW", "COMPARE", "AND", "OR", "IF"}
+_VALUES = {"NUMBER", "NAME", "LPAR", "NOT", "ADD"}
+_WORDS = {
+    "_NL": "the end of the line",
+    "_INDENT": "an indented block",
+    "_DEDENT": "the end of the block",
+    "$END": "the end of the text",
+    "NAME": "a name",
+    "WORD": "a name",
+    "NUMBER": "a number",
+    "DOTS": "'...'",
+}
+_KEYWORDS = {"KERNEL", "SCHEDULE", "DEFINE", "DEF", "VAR", "WHERE", "FOR", "IN", "PASS", "IF", "ELSE", "AND", "OR", "NOT"}
+_SIGNS = {
+    "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "COLON": ":", "COMMA": ",",
+    "EQUAL": "=", "ARROW": "->", "DOTDOT": "..", "DOTS": "...",
+}  # fmt: skip
+
+
+def complain(place: Place, error: UnexpectedInput) -> SourceError:
+    """The error to show for one of lark's."""
+    match error:
+        case UnexpectedToken():
+            accepted = set(error.accepts or error.expected)
+            return _at_token(place, error.token, accepted)
+        case UnexpectedCharacters():
+            span = Span(place.source, error.line, error.column)
+            return SourceError(f"the character '{error.char}' cannot stand here", span)
+        case _:
+            raise TypeError(error)
+
+
+def _at_token(place: Place, found: Token, accepted: set[str]) -> SourceError:
+    expected = _expected(accepted)
+    if found.type in ("_NL", "$END", "_DEDENT") or found.line is None:
+        return SourceError(f"{expected} is missing here", _end_of(place, found), notes=_way_out(place, found, accepted))
+    if found.type == "_INDENT":
+        span = Span(place.source, found.end_line or 1, found.end_column or 1)
+        return SourceError(f"this line is indented more than the one above; {expected} is expected", span)
+    return SourceError(
+        f"{expected} is expected here, not '{found}'", place.of(found), notes=_way_out(place, found, accepted)
+    )
+
+
+def _expected(accepted: set[str]) -> str:
+    """`a, b or c`: at most four things, an expression and an operator counting as one each."""
+    left = set(accepted)
+    named: list[str] = []
+    if {"NAME", "NUMBER", "LPAR"} <= left:
+        named.append("an expression")
+        left -= _VALUES
+    elif {"WORD", "NUMBER"} <= left:
+        named.append("an argument")
+        left -= {"WORD", "NUMBER", "DOTS", "ADD", "LSQB", "LPAR"}
+    elif len(left & _OPERATORS) > 1:
+        named.append("an operator")
+        left -= _OPERATORS
+    if {"KERNEL", "SCHEDULE"} <= left:
+        return "a kernel, a schedule, a 'define' or a 'def'"
+    signs = sorted(f"'{_SIGNS[t]}'" for t in left & _SIGNS.keys())
+    keywords = sorted(f"'{t.lower()}'" for t in left & _KEYWORDS)
+    others = sorted(_WORDS[t] for t in left & _WORDS.keys() - _SIGNS.keys())
+    named = [*others, *signs, *named, *keywords] if len(named) == 0 else [*named, *signs, *keywords, *others]
+    named = list(dict.fromkeys(named))[:4]
+    if len(named) == 1:
+        return named[0]
+    return f"{', '.join(named[:-1])} or {named[-1]}" if named else "something else"
+
+
+def _end_of(place: Place, found: Token) -> Span:
+    """Just behind the last thing before a line end or the end of the text."""
+    lines = place.text.split("\n")
+    number = min(found.line or len(lines), len(lines))
+    if found.type != "_NL":
+        while number > 1 and not lines[number - 1].split("#")[0].strip():
+            number -= 1
+    return Span(place.source, number, len(lines[number - 1].split("#")[0].rstrip()) + 1)
+
+
+def _way_out(place: Place, found: Token, accepted: set[str]) -> tuple[str, ...]:
+    """A note for the mistakes that are easy to make."""
+    line = place.source.line(found.line or 1).strip()
+    if "_INDENT" in accepted:
+        return ("the lines of a block are indented under its head",)
+    if "COLON" in accepted and found.type == "_NL":
+        return ("a head ends with ':'",)
+    if found.type == "EQUAL" and "COMPARE" in accepted:
+        return ("equality is written '=='",)
+    if "ARROW" in accepted and line.startswith("kernel"):
+        return ("a kernel names its outputs: kernel f(A: f32[N]) -> B: f32[N]:",)
+    if found.type == "EQUAL" and line.startswith("schedule"):
+        return ()
+    return ()

@@ -1,0 +1,90 @@
+"""Parse trees of expressions as syntax values."""
+
+from __future__ import annotations
+
+from lark import Token
+
+from tilegen.errors import SourceError, Span
+from tilegen.frontend.place import Branch, Place, branch, rule, token
+from tilegen.frontend.syntax import (
+    Apply,
+    Binary,
+    Choice,
+    Fallback,
+    Name,
+    Num,
+    Reduction,
+    Subscript,
+    Syntax,
+    Unary,
+    Within,
+)
+
+LARGEST = 2**63 - 1
+
+
+def convert(place: Place, node: Branch | Token) -> Syntax:
+    """One expression. Raises SourceError for a number that fits no type."""
+    tree = branch(node)
+    span = place.of(tree)
+    parts = tree.children
+    match rule(tree):
+        case "number":
+            return Num(number(token(parts[0]), span), span)
+        case "name":
+            return name(place, parts[0])
+        case "group":
+            return convert(place, parts[0])
+        case "subscript":
+            return Subscript(name(place, parts[0]), convert_all(place, parts[1]), span)
+        case "call":
+            args = convert_all(place, parts[1]) if parts[1] is not None else ()
+            return Apply(name(place, parts[0]), args, span)
+        case "reduction":
+            return Reduction(name(place, parts[0]), convert_all(place, parts[1]), convert(place, parts[2]), span)
+        case "range":
+            return Within(name(place, parts[0]), convert(place, parts[1]), convert(place, parts[3]), span)
+        case "fallback":
+            return Fallback(convert(place, parts[0]), convert(place, parts[1]), span)
+        case "choice":
+            return Choice(*(convert(place, p) for p in parts), span)
+        case "unary":
+            return Unary(str(parts[0]), convert(place, parts[1]), span)
+        case "binary":
+            return Binary(str(parts[1]), convert(place, parts[0]), convert(place, parts[2]), span)
+        case "chain":
+            return _chain(place, tree, span)
+        case _:
+            raise TypeError(tree.data)
+
+
+def convert_all(place: Place, node: Branch | Token | None) -> tuple[Syntax, ...]:
+    """Every child of `node`."""
+    return tuple(convert(place, child) for child in branch(node).children)
+
+
+def name(place: Place, node: Branch | Token | None) -> Name:
+    word = token(node)
+    return Name(str(word), place.of(word))
+
+
+def number(word: Token, span: Span) -> int | float:
+    """The value of a number as written. Raises SourceError where it fits no type."""
+    text = str(word)
+    value: int | float = int(text) if text.isdigit() else float(text)
+    if isinstance(value, int) and value > LARGEST or value == float("inf"):
+        raise SourceError("this number is too large for any type", span)
+    return value
+
+
+def _chain(place: Place, tree: Branch, span: Span) -> Syntax:
+    """`a <= b < c` as `a <= b and b < c`."""
+    parts = tree.children
+    links: list[Syntax] = [
+        Binary(str(parts[n + 1]), convert(place, parts[n]), convert(place, parts[n + 2]), span)
+        for n in range(0, len(parts) - 2, 2)
+    ]
+    result = links[0]
+    for link in links[1:]:
+        result = Binary("and", result, link, span)
+    return result

@@ -1,0 +1,150 @@
+"""Index arithmetic and conditions: syntax that has to be affine in loops and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+
+from tilegen.errors import SourceError, Span, did_you_mean
+from tilegen.frontend import syntax as s
+from tilegen.ir.affine import Affine, const
+from tilegen.ir.nodes import Condition
+
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+
+
+def subexpressions(value: s.Syntax) -> Iterator[s.Syntax]:
+    """`value` and everything inside it, parents first; tensor and function names are no expressions."""
+    yield value
+    for field in fields(value):
+        if field.name in ("base", "function", "word", "name"):
+            continue
+        part = getattr(value, field.name)
+        for item in part if isinstance(part, tuple) else (part,):
+            if isinstance(item, s.Syntax):
+                yield from subexpressions(item)
+
+
+def written(span: Span) -> str:
+    """The text at `span`."""
+    return span.source.line(span.line)[span.column - 1 : span.column - 1 + span.width]
+
+
+def affine_of(value: s.Syntax, names: Mapping[str, Affine], tensors: Mapping[str, object] = {}) -> Affine:
+    """`value` as an index expression over `names`. Raises SourceError where it is none."""
+    match value:
+        case s.Num(int(number)):
+            return const(number)
+        case s.Num():
+            raise SourceError("an index is made of integers", value.span)
+        case s.Name(text):
+            if text in names:
+                return names[text]
+            raise _unknown(value, names, tensors)
+        case s.Unary("-" | "+" as sign, arg):
+            inner = affine_of(arg, names, tensors)
+            return -inner if sign == "-" else inner
+        case s.Binary("+", left, right):
+            return affine_of(left, names, tensors) + affine_of(right, names, tensors)
+        case s.Binary("-", left, right):
+            return affine_of(left, names, tensors) - affine_of(right, names, tensors)
+        case s.Binary("*", left, right):
+            return _product(value, affine_of(left, names, tensors), affine_of(right, names, tensors))
+        case s.Binary("/" | "//" | "%" as operator, left, right):
+            whole, by = affine_of(left, names, tensors), affine_of(right, names, tensors)
+            return _quotient(value, operator, whole, by)
+        case s.Subscript(base):
+            raise SourceError(
+                f"an index cannot depend on data, and '{written(value.span)}' is data",
+                value.span,
+                notes=("tilegen's indices are sums of loop indices and sizes times constants",),
+            )
+        case _:
+            raise SourceError("this is no index expression", value.span, notes=(_ALLOWED,))
+
+
+_ALLOWED = "an index is made of loop indices, sizes, integers, + - and products, floors and remainders by constants"
+
+
+def conditions_of(
+    value: s.Syntax, names: Mapping[str, Affine], tensors: Mapping[str, object] = {}
+) -> list[Condition]:
+    """A conjunction of comparisons as affine facts. Raises SourceError for anything else."""
+    match value:
+        case s.Binary("and", left, right):
+            return conditions_of(left, names, tensors) + conditions_of(right, names, tensors)
+        case s.Binary("!=" | "or", _, _) | s.Unary("not", _):
+            raise SourceError(
+                "a condition on indices is one comparison or several joined by 'and'",
+                value.span,
+                notes=("to choose values point by point, write 'a if condition else b' on the right side",),
+            )
+        case s.Binary(operator, left, right) if operator in COMPARISONS:
+            return [compared(operator, affine_of(left, names, tensors), affine_of(right, names, tensors))]
+        case _:
+            raise SourceError("a comparison is expected here, such as j <= i", value.span)
+
+
+def compared(operator: str, left: Affine, right: Affine) -> Condition:
+    """`left operator right` over the integers."""
+    match operator:
+        case "<":
+            return Condition(right - left - 1)
+        case "<=":
+            return Condition(right - left)
+        case ">":
+            return Condition(left - right - 1)
+        case ">=":
+            return Condition(left - right)
+        case "==":
+            return Condition(left - right, equal=True)
+        case _:
+            raise TypeError(operator)
+
+
+def holds(condition: Condition) -> bool | None:
+    """Whether a condition without names is true; None if it has names."""
+    if not condition.value.is_const:
+        return None
+    return condition.value.const == 0 if condition.equal else condition.value.const >= 0
+
+
+def never_negative(value: Affine) -> bool:
+    """True if `value` is at least 0 wherever every name is at least 1, by its coefficients alone."""
+    if not all(isinstance(atom, str) and factor >= 0 for atom, factor in value.terms):
+        return False
+    return value.const + sum(factor for _, factor in value.terms) >= 0
+
+
+def _product(value: s.Syntax, left: Affine, right: Affine) -> Affine:
+    if left.is_const:
+        return right * left.const
+    if right.is_const:
+        return left * right.const
+    raise SourceError(
+        f"'{written(value.span)}' multiplies two indices or sizes, so it is not affine",
+        value.span,
+        notes=("an index may be multiplied by an integer or an integer attribute (n: int = 2) only",),
+    )
+
+
+def _quotient(value: s.Syntax, operator: str, left: Affine, by: Affine) -> Affine:
+    if not by.is_const:
+        raise SourceError(
+            f"'{written(value.span)}' divides by something that is not constant, so it is not affine",
+            value.span,
+            notes=("an index may be divided by an integer or an integer attribute (n: int = 2) only",),
+        )
+    if by.const <= 0:
+        raise SourceError(f"an index cannot be divided by {by.const}; the divisor has to be positive", value.span)
+    return left % by.const if operator == "%" else left // by.const
+
+
+def _unknown(name: s.Name, names: Mapping[str, Affine], tensors: Mapping[str, object]) -> SourceError:
+    if name.text in tensors:
+        return SourceError(
+            f"an index cannot depend on data, and '{name.text}' is a tensor",
+            name.span,
+            notes=("tilegen's indices are sums of loop indices and sizes times constants",),
+        )
+    return SourceError(f"there is no index or size '{name.text}' here", name.span, notes=did_you_mean(name.text, list(names)))

@@ -1,0 +1,228 @@
+"""From a text to its declarations: lark parses it, and the functions here turn the parse tree into values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from threading import Lock
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedInput
+from lark.indenter import DedentError, Indenter
+
+from tilegen.errors import Source, SourceError
+from tilegen.frontend import calls
+from tilegen.frontend.complain import complain
+from tilegen.frontend.data import data_folder
+from tilegen.frontend.expressions import convert, convert_all, name
+from tilegen.frontend.place import Branch, Place, branch, rule, token
+from tilegen.frontend.scan import checked_text
+from tilegen.frontend.syntax import (
+    Assign,
+    Function,
+    KernelDecl,
+    Module,
+    Name,
+    Num,
+    Param,
+    Storage,
+    Subscript,
+    Syntax,
+    Unary,
+)
+from tilegen.ir.steps import Define, Schedule
+
+# What the functions below and in other modules recurse over stays well inside Python's own limit.
+_DEEPEST = 120
+
+
+class _Misaligned(Exception):
+    """A line that goes back to an indentation that no open block has."""
+
+    def __init__(self, token: Token) -> None:
+        super().__init__()
+        self.token = token
+
+
+class _Lines(Indenter):
+    """Blocks by indentation; line ends inside brackets mean nothing."""
+
+    NL_type = "_NL"
+    OPEN_PAREN_types = ["LPAR", "LSQB", "LBRACE"]
+    CLOSE_PAREN_types = ["RPAR", "RSQB", "RBRACE"]
+    INDENT_type = "_INDENT"
+    DEDENT_type = "_DEDENT"
+    tab_len = 8
+
+    def handle_NL(self, token: Token) -> Iterator[Token]:
+        try:
+            yield from super().handle_NL(token)
+        except DedentError:
+            raise _Misaligned(token) from None
+
+
+@cache
+def _parser() -> Lark:
+    grammar = (data_folder("grammar") / "tilegen.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", lexer="contextual", postlex=_Lines(), propagate_positions=True)
+
+
+_one_at_a_time = Lock()  # the indenter keeps its state in the parser
+
+
+def parse(source: Source) -> Module:
+    """The kernels, schedules and composite steps of a text. Raises SourceError."""
+    place = Place(source, checked_text(source))
+    try:
+        with _one_at_a_time:
+            tree = _parser().parse(place.text)
+    except UnexpectedInput as error:
+        raise complain(place, error) from None
+    except _Misaligned as error:
+        raise _misaligned(place, error.token) from None
+    _check_depth(place, tree)
+    return _module(place, tree)
+
+
+def _misaligned(place: Place, newline: Token) -> SourceError:
+    last = Token("_NL", "x", end_line=newline.end_line, end_column=newline.end_column)
+    last.line, last.column = newline.end_line, newline.end_column
+    last.end_column = (newline.end_column or 1) + 1
+    return SourceError(
+        "this line is indented like no block around it",
+        place.of(last),
+        notes=("the lines of one block start in the same column",),
+    )
+
+
+def _check_depth(place: Place, tree: Branch) -> None:
+    depths: dict[int, int] = {}
+    for node in tree.iter_subtrees():
+        depth = 1 + max((depths[id(c)] for c in node.children if not isinstance(c, Token) and c is not None), default=0)
+        depths[id(node)] = depth
+        if depth > _DEEPEST:
+            raise SourceError(
+                f"this expression is nested more than {_DEEPEST} deep",
+                place.of(node),
+                notes=("split it into several equations with 'var'",),
+            )
+
+
+def _module(place: Place, tree: Branch) -> Module:
+    functions: dict[str, Function] = {}
+    kernels: dict[str, KernelDecl] = {}
+    schedules: list[Schedule] = []
+    defines: list[Define] = []
+    for item in tree.find_data("function"):
+        function = _function(place, item)
+        _new(function.name, functions, "function")
+        functions[function.name.text] = function
+    for child in tree.children:
+        item = branch(child)
+        match rule(item):
+            case "kernel":
+                kernel = _kernel(place, item, functions)
+                _new(Name(kernel.name, kernel.span), kernels, "kernel")
+                kernels[kernel.name] = kernel
+            case "schedule":
+                schedule = calls.schedule(place, item)
+                assert schedule.span
+                _new(Name(schedule.name, schedule.span), {s.name for s in schedules}, "schedule")
+                schedules.append(schedule)
+            case "define":
+                define = calls.define(place, item)
+                assert define.span
+                _new(Name(define.word, define.span), {d.word for d in defines}, "step")
+                defines.append(define)
+            case "function":
+                pass
+            case _:
+                raise TypeError(item.data)
+    return Module(kernels, tuple(schedules), tuple(defines), place.source)
+
+
+def _new(word: Name, known: object, what: str) -> None:
+    assert isinstance(known, (dict, set))
+    if word.text in known:
+        raise SourceError(f"the {what} '{word.text}' is defined twice", word.span)
+
+
+def _function(place: Place, tree: Branch) -> Function:
+    word, parameters, body = tree.children
+    names = tuple(name(place, p) for p in branch(parameters).children)
+    seen: set[str] = set()
+    for parameter in names:
+        _new(parameter, seen, "parameter")
+        seen.add(parameter.text)
+    return Function(name(place, word), names, convert(place, branch(body)), place.of(tree))
+
+
+def _kernel(place: Place, tree: Branch, functions: dict[str, Function]) -> KernelDecl:
+    word, params, outputs, where, *lines = tree.children
+    given = [_param(place, branch(p)) for p in branch(params).children] if params is not None else []
+    variables: list[Param] = []
+    equations: list[Assign] = []
+    for line in map(branch, lines):
+        if rule(line) == "variables":
+            variables += [_param(place, branch(p)) for p in line.children]
+        else:
+            equations.append(_equation(place, line))
+    span = place.of(token(word))
+    return KernelDecl(
+        name=str(word),
+        inputs=tuple(p for p in given if p.type.text != "int"),
+        outputs=tuple(_param(place, branch(p)) for p in branch(outputs).children),
+        variables=tuple(variables),
+        assumptions=convert_all(place, where) if where is not None else (),
+        equations=tuple(equations),
+        attributes={p.name.text: _default(p) for p in given if p.type.text == "int"},
+        functions=functions,
+        doc=place.doc_above(span),
+        span=span,
+    )
+
+
+def _param(place: Place, tree: Branch) -> Param:
+    word, type_, shape, storage, default = tree.children
+    return Param(
+        name(place, word),
+        name(place, type_),
+        convert_all(place, shape) if shape is not None else None,
+        _storage(place, branch(storage)) if storage is not None else None,
+        convert(place, branch(default)) if default is not None else None,
+        place.of(tree),
+    )
+
+
+def _storage(place: Place, tree: Branch) -> Storage:
+    word, dims = tree.children
+    return Storage(name(place, word), convert_all(place, dims) if dims is not None else None, place.of(tree))
+
+
+def _default(param: Param) -> int | None:
+    """The default of an integer attribute. Raises SourceError where it is not an integer."""
+    if param.shape is not None or param.storage is not None:
+        raise SourceError(f"'{param.name.text}' is an integer attribute; it has no shape", param.span)
+    match param.default:
+        case None:
+            return None
+        case Num(int(value)):
+            return value
+        case Unary("-", Num(int(value))):
+            return -value
+        case Unary("+", Num(int(value))):
+            return value
+        case other:
+            raise SourceError(f"the default of '{param.name.text}' is not an integer", other.span)
+
+
+def _equation(place: Place, tree: Branch) -> Assign:
+    target, value, condition = tree.children
+    left: Syntax = convert(place, branch(target))
+    assert isinstance(left, Subscript)
+    return Assign(
+        left,
+        convert(place, branch(value)),
+        convert(place, branch(condition)) if condition is not None else None,
+        place.of(tree),
+    )

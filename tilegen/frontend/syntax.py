@@ -1,0 +1,191 @@
+"""What a text says before names are resolved: the expressions and declarations of a kernel, with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilegen.errors import Source, Span
+from tilegen.ir.steps import Define, Schedule
+
+# -- expressions
+
+
+@dataclass(frozen=True)
+class Num:
+    value: int | float
+    span: Span
+
+
+@dataclass(frozen=True)
+class Name:
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Subscript:
+    """`base[items]`: an element of a tensor."""
+
+    base: Name
+    items: tuple[Syntax, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Apply:
+    """`function(args)`."""
+
+    function: Name
+    args: tuple[Syntax, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """`word[items](body)`."""
+
+    word: Name
+    items: tuple[Syntax, ...]
+    body: Syntax
+    span: Span
+
+
+@dataclass(frozen=True)
+class Within:
+    """`name in low..high`: a half-open range."""
+
+    name: Name
+    low: Syntax
+    high: Syntax
+    span: Span
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """`read else value`."""
+
+    read: Syntax
+    value: Syntax
+    span: Span
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`then if condition else other`."""
+
+    then: Syntax
+    condition: Syntax
+    other: Syntax
+    span: Span
+
+
+@dataclass(frozen=True)
+class Unary:
+    operator: str
+    arg: Syntax
+    span: Span
+
+
+@dataclass(frozen=True)
+class Binary:
+    operator: str
+    left: Syntax
+    right: Syntax
+    span: Span
+
+
+Syntax = Num | Name | Subscript | Apply | Reduction | Within | Fallback | Choice | Unary | Binary
+
+# -- declarations
+
+
+@dataclass(frozen=True)
+class Param:
+    """`name: type[shape] storage = default`; shape, storage and default are None where absent."""
+
+    name: Name
+    type: Name
+    shape: tuple[Syntax, ...] | None
+    storage: Storage | None
+    default: Syntax | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Storage:
+    """`col_major`, `row_major` or `order(2, 0, 1)`."""
+
+    word: Name
+    dims: tuple[Syntax, ...] | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Assign:
+    """`target[index] = value for condition`."""
+
+    target: Subscript
+    value: Syntax
+    condition: Syntax | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Function:
+    """`def name(parameters) = body`."""
+
+    name: Name
+    parameters: tuple[Name, ...]
+    body: Syntax
+    span: Span
+
+
+@dataclass(frozen=True)
+class KernelDecl:
+    """A kernel as the text declares it; `build` turns it into a `Kernel`.
+
+    `attributes` are its integer attributes and their defaults, None where there is none.
+    """
+
+    name: str
+    inputs: tuple[Param, ...]
+    outputs: tuple[Param, ...]
+    variables: tuple[Param, ...]
+    assumptions: tuple[Syntax, ...]
+    equations: tuple[Assign, ...]
+    attributes: Mapping[str, int | None]
+    functions: Mapping[str, Function]
+    doc: str
+    span: Span
+
+    def size_names(self) -> tuple[str, ...]:
+        """The symbolic sizes in the order of their first use in a shape."""
+        found: dict[str, None] = {}
+        for param in (*self.inputs, *self.outputs, *self.variables):
+            for dim in param.shape or ():
+                found.update((n, None) for n in _names(dim) if n not in self.attributes)
+        return tuple(found)
+
+
+def _names(syntax: Syntax) -> list[str]:
+    """The names in a shape, in order."""
+    match syntax:
+        case Name(text):
+            return [text]
+        case Unary(_, arg):
+            return _names(arg)
+        case Binary(_, left, right):
+            return _names(left) + _names(right)
+        case _:
+            return []
+
+
+@dataclass(frozen=True)
+class Module:
+    """A file: its kernels by name, its schedules and composite steps in order."""
+
+    kernels: Mapping[str, KernelDecl]
+    schedules: tuple[Schedule, ...]
+    defines: tuple[Define, ...]
+    source: Source = field(compare=False)
