@@ -14,9 +14,13 @@ def signature(word: str) -> str:
     """How the step `word` is written: tile(loop, size, parts) -> outer, inner."""
     cls = registry()[word]
     inside, behind = _fields(cls)
-    text = ", ".join(f.name if f.default is MISSING else f"{f.name}={f.default}" for f in inside)
+    text = ", ".join(f.name if f.default is MISSING else f"{f.name}={_default(f)}" for f in inside)
     arrow = f" -> {', '.join(f.name for f in behind)}" if behind else ""
     return f"{word}({text}){arrow}"
+
+
+def _default(f: Field[Any]) -> str:
+    return "[]" if f.default == () else str(f.default)
 
 
 def bind(call: Call) -> Primitive:

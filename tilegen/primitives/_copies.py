@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.errors import StepError, did_you_mean
@@ -32,6 +32,7 @@ class Region:
     buffer: Buffer
     at: str
     uses: tuple[Use, ...]
+    using: frozenset[str]  # only the uses that depend on one of these loops; empty: all of them
     loads: bool  # values from before are read
     stores: bool  # values are needed afterwards
     moves: bool  # every use of an inner buffer is in here: it need not exist outside
@@ -45,21 +46,24 @@ class Region:
         return found.pop() if found else None
 
 
-def region_of(tree: Tree, buffer: Buffer, at: str) -> Region:
+def region_of(tree: Tree, buffer: Buffer, at: str, using: tuple[str, ...] = ()) -> Region:
     """What uses `buffer` below the loop `at`. StepError if nothing does."""
-    need_loop(tree, at)
-    uses = [u for loop in loops(tree.body) if loop.name == at for u in _uses(loop.body, buffer.name)]
+    for name in (at, *using):
+        need_loop(tree, name)
+    wanted = frozenset(using)
+    uses = [u for loop in loops(tree.body) if loop.name == at for u in _uses(loop.body, buffer.name, wanted)]
     if not uses:
-        raise StepError(f"nothing inside loop '{at}' uses '{buffer.name}'")
-    everywhere = sum(len(_uses((node,), buffer.name)) for node in tree.body)
+        depending = f" at an index that depends on {' or '.join(using)}" if using else ""
+        raise StepError(f"nothing inside loop '{at}' uses '{buffer.name}'{depending}")
+    everywhere = len(_uses(tree.body, buffer.name, frozenset()))
     moves = buffer.role in ("intermediate", "copy") and everywhere == len(uses)
     first = uses[0].stmt
     loads_first = not moves and any(u.stmt is first and not u.writes for u in uses)
     stores = not moves and any(u.writes for u in uses)
-    return Region(buffer, at, tuple(uses), loads_first, stores, moves)
+    return Region(buffer, at, tuple(uses), wanted, loads_first, stores, moves)
 
 
-def _uses(body: tuple[Node, ...], name: str) -> list[Use]:
+def _uses(body: tuple[Node, ...], name: str, using: frozenset[str]) -> list[Use]:
     found: list[Use] = []
     for path, stmt in leaves(body):
         found += [Use(path, stmt, load.index, False) for load in loads(stmt.value) if load.buffer == name]
@@ -67,18 +71,28 @@ def _uses(body: tuple[Node, ...], name: str) -> list[Use]:
         if stmt.reduce:
             found += [Use(path, stmt, index, False) for index in written]
         found += [Use(path, stmt, index, True) for index in written]
-    return found
+    return [use for use in found if _wanted(use.index, using)]
 
 
-def redirected(body: tuple[Node, ...], old: str, new: str, index: Callable[[Point], Point]) -> tuple[Node, ...]:
+def _wanted(index: Point, using: frozenset[str]) -> bool:
+    return not using or any(not i.names().isdisjoint(using) for i in index)
+
+
+def redirected(
+    body: tuple[Node, ...],
+    old: str,
+    new: str,
+    index: Callable[[Point], Point],
+    using: frozenset[str] = frozenset(),
+) -> tuple[Node, ...]:
     """`body` with every access to `old` made to `new` instead, at `index` of its point."""
 
     def change(value: object) -> object:
-        if isinstance(value, Load) and value.buffer == old:
+        if not isinstance(value, Load | Access) or value.buffer != old or not _wanted(value.index, using):
+            return value
+        if isinstance(value, Load):
             return replace(value, buffer=new, index=index(value.index), fallback=None)
-        if isinstance(value, Access) and value.buffer == old:
-            return Access(new, index(value.index))
-        return value
+        return Access(new, index(value.index))
 
     return rewrite(body, change)
 
@@ -97,10 +111,10 @@ def with_copies(
     def change(value: object) -> object:
         if not isinstance(value, Loop) or value.name != region.at:
             return value
-        places = [n for n, child in enumerate(value.body) if _uses((child,), old)]
+        places = [n for n, child in enumerate(value.body) if _uses((child,), old, region.using)]
         if not places:
             return value
-        body = redirected(value.body, old, copy.name, index)
+        body = redirected(value.body, old, copy.name, index, region.using)
         first, last = places[0], places[-1] + 1
         return replace(value, body=(*body[:first], *before, *body[first:last], *after, *body[last:]))
 
@@ -175,14 +189,15 @@ def _names(atom: Atom) -> frozenset[str]:
     return Affine(((atom, 1),)).names()
 
 
-def inside(buffer: Buffer, index: Point) -> tuple[Condition, ...]:
-    """The conditions that `index` lies in `buffer`, without those that need no loop to be seen."""
+def inside(buffer: Buffer, index: Point, extents: Mapping[str, int]) -> tuple[Condition, ...]:
+    """The conditions that `index` lies in `buffer`, without those that `extents` of loops make plain."""
     conditions: list[Condition] = []
     for place, extent in zip(index, buffer.shape, strict=True):
         if place.const < 0 or any(coefficient < 0 for _, coefficient in place.terms):
             conditions += [Condition(place)]
         room = extent - 1 - place
-        if not (room.is_const and room.const >= 0):
+        ends = bounds(room, extents)
+        if ends is None or ends[0] < 0:
             conditions += [Condition(room)]
     return tuple(conditions)
 

@@ -50,16 +50,18 @@ class CacheRegister:
 
     The registers are indexed by the loops inside `at` that the uses depend on, thread loops included:
     each thread has its own. Uses at several places of the buffer (a stencil) share a small box instead.
+    With `using`, only the uses whose index depends on one of these loops are meant.
     """
 
     buffer: BufferName
     at: LoopName
+    using: tuple[LoopName, ...] = ()
 
     def apply(self, tree: Tree) -> Tree:
         buffer = need_buffer(tree, self.buffer)
         if buffer.space == "register":
             raise StepError(f"'{buffer.name}' is in registers already")
-        region = region_of(tree, buffer, self.at)
+        region = region_of(tree, buffer, self.at, self.using)
         if len({u.index for u in region.uses}) == 1:
             return self._by_loops(tree, region)
         return self._by_box(tree, region)
@@ -97,7 +99,7 @@ class CacheRegister:
         names = [f"{copy.name}.{word}" for word in dimension_words(tree, region.buffer)]
         place = tuple(var(n) if e > 1 else const(0) for n, e in zip(names, box.extent, strict=True))
         source = tuple(b + p for b, p in zip(box.base, place, strict=True))
-        guard = () if region.fallback else inside(region.buffer, source)
+        guard = () if region.fallback else inside(region.buffer, source, dict(zip(names, box.extent, strict=True)))
         load, store = _copies(region, copy, place, source, guard)
         headers = [Loop(n, const(e), (), "unrolled") for n, e in zip(names, box.extent, strict=True) if e > 1]
         return with_copies(tree, region, copy, box.inside, _nest(headers, load), _nest(headers, store))

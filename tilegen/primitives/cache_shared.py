@@ -10,6 +10,7 @@ from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.primitives import BufferName, LoopName, primitive
 from tilegen.primitives._copies import (
     Box,
+    Point,
     Region,
     box_of,
     dimension_words,
@@ -34,7 +35,7 @@ class CacheShared:
           for bj < (N + 31)/32
             for tj < 32
               for ti < 32
-                Y[bj*32 + tj, bi*32 + ti] = X[bi*32 + ti, bj*32 + tj]  if bj*32 + tj < N and bi*32 + ti < M
+                Y[bj*32 + tj, bi*32 + ti] = X[bi*32 + ti, bj*32 + tj]  if bi*32 + ti < M and bj*32 + tj < N
     steps:
         tile(i, 32) -> bi, ti
         tile(j, 32) -> bj, tj
@@ -48,10 +49,11 @@ class CacheShared:
                 X.shared[X.shared.i, X.shared.j] = X[bi*32 + X.shared.i, bj*32 + X.shared.j]  if bi*32 + X.shared.i < M and bj*32 + X.shared.j < N
             for tj < 32
               for ti < 32
-                Y[bj*32 + tj, bi*32 + ti] = X.shared[ti, tj]  if bj*32 + tj < N and bi*32 + ti < M
+                Y[bj*32 + tj, bi*32 + ti] = X.shared[ti, tj]  if bi*32 + ti < M and bj*32 + tj < N
 
     All threads of the block share the copying. `layout` lists the dimensions from the slowest to the
     fastest in shared memory, by their index words or numbers; `vector` elements are copied at once.
+    With `using`, only the uses whose index depends on one of these loops are meant.
     An intermediate that is used nowhere else moves to shared memory and is not copied at all.
     """  # noqa: E501
 
@@ -59,12 +61,13 @@ class CacheShared:
     at: LoopName
     layout: tuple[str, ...] | None = None
     vector: int = 1
+    using: tuple[LoopName, ...] = ()
 
     def apply(self, tree: Tree) -> Tree:
         buffer = need_buffer(tree, self.buffer)
         if buffer.space != "global":
             raise StepError(f"'{buffer.name}' is in {buffer.space} memory already")
-        region = region_of(tree, buffer, self.at)
+        region = region_of(tree, buffer, self.at, self.using)
         box = box_of(region)
         words = dimension_words(tree, buffer)
         copy = new_buffer(tree, region, "shared", "shared", box.extent)
@@ -93,18 +96,19 @@ class CacheShared:
             heads += [(name, extent // self.vector, kind), (lane, self.vector, "vector")]
             place = [p.substitute({name: var(name) * self.vector + var(lane)}) for p in place]
         source = tuple(b + p for b, p in zip(box.base, place, strict=True))
-        node: Node = self._stmt(region, copy, tuple(place), source, fill)
+        extents = {name: extent for name, extent, _ in heads}
+        node: Node = self._stmt(region, copy, tuple(place), source, extents, fill)
         for name, extent, kind in reversed(heads):
             node = Loop(name, const(extent), (node,), kind)
         return node
 
     def _stmt(
-        self, region: Region, copy: Buffer, place: tuple[Affine, ...], source: tuple[Affine, ...], fill: bool
+        self, region: Region, copy: Buffer, place: Point, source: Point, extents: dict[str, int], fill: bool
     ) -> Stmt:
         buffer, fallback = region.buffer, region.fallback
+        guard = inside(buffer, source, extents)
         if not fill:
             value = Load(copy.name, place, copy.dtype)
-            return Stmt(copy.name, Access(buffer.name, source), value, guard=inside(buffer, source))
+            return Stmt(copy.name, Access(buffer.name, source), value, guard=guard)
         value = Load(buffer.name, source, copy.dtype, fallback)
-        guard = () if fallback else inside(buffer, source)
-        return Stmt(copy.name, Access(copy.name, place), value, guard=guard)
+        return Stmt(copy.name, Access(copy.name, place), value, guard=() if fallback else guard)

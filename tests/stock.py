@@ -1,0 +1,26 @@
+"""The stock schedules, for tests: `cases()` lists them, `scheduled(file, name)` applies one."""
+
+from functools import cache
+from pathlib import Path
+
+from tilegen.errors import Source
+from tilegen.frontend import build, data_folder, parse
+from tilegen.schedule import apply
+
+
+@cache
+def modules():
+    folder = Path(str(data_folder("schedules")))
+    return {path.stem: parse(Source(path.name, path.read_text())) for path in sorted(folder.glob("*.tg"))}
+
+
+def cases():
+    return [(name, s.name) for name, module in modules().items() for s in module.schedules]
+
+
+@cache
+def scheduled(name, schedule, values=(), parameters=()):
+    module = modules()[name]
+    found = next(s for s in module.schedules if s.name == schedule)
+    defines = {d.word: d for m in modules().values() for d in m.defines}
+    return apply(build(module.kernels[found.kernel], dict(values)), found, dict(parameters), defines)
