@@ -1,0 +1,249 @@
+"""A tree as the text of a Python function that executes it, one plain loop for each loop, sizes put in.
+
+Memory is flat, one list of numbers for each buffer, and beside it one byte for each element that says
+whether it has a value. The text of one statement reads:
+
+    i0 = v_i; i1 = v_k                              an access's index,
+    if not (0 <= i0 < 30 and 0 <= i1 < 40): fail()  inside the buffer,
+    p0 = i0 * 40 + i1
+    if not set_A[p0]: fail()                        and with a value
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilegen.ir.affine import Affine, Div, Mod, const
+from tilegen.ir.nodes import (
+    FLOATS,
+    Access,
+    Cast,
+    Condition,
+    Const,
+    Expr,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Op,
+    Stmt,
+    Tree,
+)
+
+# CPython allows 20 nested loops in one function; a deeper nest goes on in an inner function.
+_LOOPS_A_FUNCTION = 15
+_INFIX = {"+": "+", "-": "-", "*": "*", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "==": "==", "!=": "!=",
+          "and": "and", "or": "or"}  # fmt: skip
+
+
+@dataclass
+class Writer:
+    """The lines so far, and the names of what they use."""
+
+    tree: Tree
+    sizes: Mapping[str, Affine]
+    shapes: Mapping[str, tuple[int, ...]]
+    lines: list[str] = field(default_factory=list)
+    stmts: list[Stmt] = field(default_factory=list)
+    buffers: dict[str, int] = field(default_factory=dict)
+    loops: dict[str, str] = field(default_factory=dict)
+    stores: dict[str, str] = field(default_factory=dict)
+
+    def put(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+
+def write(tree: Tree, sizes: Mapping[str, int]) -> Writer:
+    """The text of `def execute():` over the names that `run` provides."""
+    constants = {name: const(value) for name, value in sizes.items()}
+    shapes = {b.name: tuple(max(0, e.evaluate(sizes)) for e in b.shape) for b in tree.buffers}
+    writer = Writer(tree, constants, shapes, buffers={b.name: n for n, b in enumerate(tree.buffers)})
+    writer.put(0, "def execute():")
+    writer.put(1, "pass")
+    for node in tree.body:
+        _node(writer, node, 1, ())
+    return writer
+
+
+def _node(w: Writer, node: Node, depth: int, path: tuple[str, ...]) -> None:
+    if isinstance(node, Stmt):
+        _stmt(w, node, depth, path)
+        return
+    if path and len(path) % _LOOPS_A_FUNCTION == 0:
+        w.put(depth, f"def inner{len(w.lines)}():")
+        name = w.lines[-1].strip()[4:-1]
+        _loop(w, node, depth + 1, path)
+        w.put(depth, f"{name}")
+        return
+    _loop(w, node, depth, path)
+
+
+def _loop(w: Writer, loop: Loop, depth: int, path: tuple[str, ...]) -> None:
+    name = w.loops.setdefault(loop.name, f"v{len(w.loops)}")
+    w.put(depth, f"for {name} in range({_affine(w, loop.extent)}):  # {loop.name}")
+    w.put(depth + 1, "pass")
+    for buffer in w.tree.buffers:
+        if buffer.scope == loop.name:
+            n = w.buffers[buffer.name]
+            w.put(depth + 1, f"set{n}[:] = unset{n}  # {buffer.name} starts without values")
+    for node in loop.body:
+        _node(w, node, depth + 1, (*path, loop.name))
+
+
+def _stmt(w: Writer, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
+    number = len(w.stmts)
+    w.stmts.append(stmt)
+    where = f"{number}, ({''.join(f'({name!r}, {w.loops[name]}), ' for name in path)})"
+    w.put(depth, f"# {stmt.name}")
+    if stmt.guard:
+        w.put(depth, f"if {' and '.join(_condition(w, c) for c in stmt.guard)}:")
+        depth += 1
+    loads: dict[Load, str] = {}
+    value = _expr(w, stmt.value, depth, where, loads)
+    target = _place(w, stmt.target, depth, where, "t", "writes")
+    n = w.buffers[stmt.target.buffer]
+    if stmt.best is not None and stmt.arg is not None:
+        _best(w, stmt, depth, where, value, target)
+        return
+    if stmt.reduce:
+        w.put(depth, f"if not set{n}[{target}]: unset({where}, {stmt.target.buffer!r}, {target})")
+        value = _update(stmt.reduce, f"data{n}[{target}]", value)
+    w.put(depth, f"data{n}[{target}] = {_stored(w, stmt.target.buffer, value)}")
+    w.put(depth, f"set{n}[{target}] = 1")
+
+
+def _best(w: Writer, stmt: Stmt, depth: int, where: str, value: str, target: str) -> None:
+    assert stmt.best is not None and stmt.arg is not None
+    best = _place(w, stmt.best, depth, where, "b", "reads")
+    n, m = w.buffers[stmt.target.buffer], w.buffers[stmt.best.buffer]
+    w.put(depth, f"if not set{m}[{best}]: unset({where}, {stmt.best.buffer!r}, {best})")
+    w.put(depth, f"new = {_stored(w, stmt.best.buffer, value)}")
+    w.put(depth, f"if new {'>' if stmt.reduce == 'argmax' else '<'} data{m}[{best}]:")
+    w.put(depth + 1, f"data{m}[{best}] = new")
+    w.put(depth + 1, f"data{n}[{target}] = {_stored(w, stmt.target.buffer, _affine(w, stmt.arg))}")
+    w.put(depth + 1, f"set{n}[{target}] = 1")
+
+
+def _update(reduce: str, old: str, value: str) -> str:
+    match reduce:
+        case "sum":
+            return f"{old} + {value}"
+        case "prod":
+            return f"{old} * {value}"
+        case "max":
+            return f"larger({old}, {value})"
+        case "min":
+            return f"smaller({old}, {value})"
+        case _:
+            raise TypeError(reduce)
+
+
+def _stored(w: Writer, buffer: str, value: str) -> str:
+    """`value` brought to what the buffer's type can hold; f32 and f64 memory rounds by itself."""
+    dtype = w.tree.buffer(buffer).dtype
+    return value if dtype in ("f64", "f32") else f"to_{dtype}({value})"
+
+
+def _place(w: Writer, access: Access | Load, depth: int, where: str, prefix: str, verb: str) -> str:
+    """Emit the check of an access; the text of its position in the buffer's memory."""
+    shape = w.shapes[access.buffer]
+    names = [f"{prefix}{n}" for n in range(len(shape))]
+    for name, index in zip(names, access.index, strict=True):
+        w.put(depth, f"{name} = {_affine(w, index)}")
+    if names:
+        inside = " and ".join(f"0 <= {n} < {e}" for n, e in zip(names, shape, strict=True))
+        w.put(depth, f"if not ({inside}): outside({where}, {verb!r}, {access.buffer!r}, ({', '.join(names)},))")
+    w.put(depth, f"{prefix} = {_position(names, shape)}")
+    return prefix
+
+
+def _position(names: list[str], shape: tuple[int, ...]) -> str:
+    text = "0"
+    for name, extent in zip(names, shape, strict=True):
+        text = name if text == "0" else f"({text}) * {extent} + {name}"
+    return text
+
+
+def _load(w: Writer, load: Load, depth: int, where: str, loads: dict[Load, str]) -> str:
+    if load in loads:
+        return loads[load]
+    name = f"x{len(loads)}"
+    loads[load] = name
+    n = w.buffers[load.buffer]
+    if load.fallback is not None:
+        shape = w.shapes[load.buffer]
+        inside = " and ".join(f"0 <= {_affine(w, i)} < {e}" for i, e in zip(load.index, shape, strict=True))
+        w.put(depth, f"if not ({inside or True}):")
+        w.put(depth + 1, f"{name} = {_number(load.fallback)}")
+        w.put(depth, "else:")
+        depth += 1
+    place = _place(w, load, depth, where, f"{name}i", "reads")
+    w.put(depth, f"if not set{n}[{place}]: unset({where}, {load.buffer!r}, {place})")
+    w.put(depth, f"{name} = data{n}[{place}]")
+    return name
+
+
+def _expr(w: Writer, value: Expr, depth: int, where: str, loads: dict[Load, str]) -> str:
+    """The text of a value; the loads in it are emitted first, and all of them are checked."""
+    match value:
+        case Const():
+            return _number(value)
+        case Index(index):
+            return f"({_affine(w, index)})"
+        case Load():
+            return _load(w, value, depth, where, loads)
+        case Cast(arg, dtype):
+            return f"to_{dtype}({_expr(w, arg, depth, where, loads)})"
+        case Op(name, args):
+            parts = [_expr(w, arg, depth, where, loads) for arg in args]
+            return _operation(name, parts)
+        case _:
+            raise TypeError(value)
+
+
+def _operation(name: str, parts: list[str]) -> str:
+    match name, parts:
+        case "neg", [x]:
+            return f"(-{x})"
+        case "not", [x]:
+            return f"(not {x})"
+        case "select", [condition, x, y]:
+            return f"({x} if {condition} else {y})"
+        case _, [x, y] if name in _INFIX:
+            return f"({x} {_INFIX[name]} {y})"
+        case _:
+            return f"functions[{name!r}]({', '.join(parts)})"
+
+
+def _number(value: Const) -> str:
+    if value.dtype in FLOATS:
+        return f"to_{value.dtype}({float(value.value)!r})" if value.value - value.value == 0 else f"float('{value.value}')"
+    return repr(value.value)
+
+
+def _condition(w: Writer, condition: Condition) -> str:
+    return f"{_affine(w, condition.value)} {'==' if condition.equal else '>='} 0"
+
+
+def _affine(w: Writer, value: Affine) -> str:
+    """An index expression; division and remainder round down in Python as in tilegen."""
+    return _affine_text(w, value.substitute(w.sizes))
+
+
+def _affine_text(w: Writer, value: Affine) -> str:
+    parts: list[str] = []
+    for atom, factor in value.terms:
+        match atom:
+            case str():
+                text = w.loops[atom]
+            case Div(arg, by):
+                text = f"(({_affine_text(w, arg)}) // {by})"
+            case Mod(arg, by):
+                text = f"(({_affine_text(w, arg)}) % {by})"
+            case _:
+                raise TypeError(atom)
+        parts.append(text if factor == 1 else f"{factor} * {text}")
+    if value.const or not parts:
+        parts.append(str(value.const))
+    return " + ".join(parts)

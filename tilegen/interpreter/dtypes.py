@@ -1,0 +1,82 @@
+"""How tilegen's types look in numpy. bf16 has no numpy type: its bits are kept in uint16."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilegen.errors import ArgumentError
+from tilegen.ir.nodes import FLOATS, Kernel, Tensor
+
+Array = npt.NDArray[Any]
+
+NUMPY: Mapping[str, np.dtype[Any]] = {
+    "f64": np.dtype(np.float64),
+    "f32": np.dtype(np.float32),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(np.uint16),
+    "i64": np.dtype(np.int64),
+    "i32": np.dtype(np.int32),
+    "i8": np.dtype(np.int8),
+    "u8": np.dtype(np.uint8),
+    "bool": np.dtype(np.bool_),
+}
+
+
+def bf16_to_float32(bits: Array) -> Array:
+    """The values of bf16 numbers given by their bits (uint16)."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def float_to_bf16(values: Array) -> Array:
+    """The bits (uint16) of the bf16 numbers nearest to `values`, ties to even; NaN stays NaN."""
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+    bits = single.view(np.uint32)
+    rounded = bits + 0x7FFF + ((bits >> 16) & 1)
+    return np.where(np.isnan(single), 0x7FC0, rounded >> 16).astype(np.uint16)
+
+
+def to_values(array: Array, dtype: str) -> Array:
+    """An array as stored -> its values: float64 for floating-point types, int64 for integers."""
+    if dtype == "bf16":
+        return bf16_to_float32(array).astype(np.float64)
+    return array.astype(np.float64 if dtype in FLOATS else np.int64)
+
+
+def from_values(values: Array, dtype: str) -> Array:
+    """Values -> an array as stored, rounded to nearest (floating point) or wrapped (integers)."""
+    if dtype == "bf16":
+        return float_to_bf16(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(NUMPY[dtype])
+
+
+def shape_of(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The extents of a tensor at the given sizes."""
+    return tuple(max(0, extent.evaluate(sizes)) for extent in tensor.shape)
+
+
+def check_arguments(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> None:
+    """Raises ArgumentError where sizes are missing, or an input has another shape or type than declared."""
+    for size in kernel.sizes:
+        if size not in sizes:
+            raise ArgumentError(f"the size {size} of '{kernel.name}' is missing")
+        if sizes[size] < 1:
+            raise ArgumentError(f"the size {size} is {sizes[size]}, and sizes are at least 1")
+    for tensor in kernel.tensors:
+        if tensor.role != "input":
+            continue
+        if tensor.name not in arrays:
+            raise ArgumentError(f"the input '{tensor.name}' of '{kernel.name}' is missing")
+        array, shape = arrays[tensor.name], shape_of(tensor, sizes)
+        if array.shape != shape:
+            raise ArgumentError(f"'{tensor.name}' has the shape {array.shape}, and {shape} is declared")
+        if array.dtype != NUMPY[tensor.dtype]:
+            raise ArgumentError(
+                f"'{tensor.name}' has the type {array.dtype}, and {tensor.dtype} is declared",
+                notes=("the bits of bf16 numbers are given as uint16",) if tensor.dtype == "bf16" else (),
+            )

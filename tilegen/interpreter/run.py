@@ -1,0 +1,116 @@
+"""Execute any tree as the ordinary sequential program that it is."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from math import prod
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tilegen.errors import TilegenError
+from tilegen.interpreter import scalar
+from tilegen.interpreter.code import Writer, write
+from tilegen.interpreter.dtypes import Array, check_arguments, from_values, to_values
+from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Buffer, Tree
+
+# Memory of one letter of `array`: f32 rounds as it stores; f16 and bf16 are rounded before.
+_MEMORY = {"f32": "f"} | {dtype: "d" for dtype in ("f64", "f16", "bf16")}
+
+
+class InterpreterError(TilegenError):
+    """A tree does what no program may: it leaves a buffer, or reads an element that has no value.
+
+    Attributes:
+        buffer: the buffer's name.
+        element: its index.
+        statement: the name of the statement.
+    """
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, buffer: str, element: tuple[int, ...], statement: str, witness: str) -> None:
+        super().__init__(message, witness=witness)
+        self.buffer = buffer
+        self.element = element
+        self.statement = statement
+
+
+def run(tree: Tree, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of `tree` at the given sizes, by name, each of its tensor's shape.
+
+    `arrays` has the inputs by name, of their tensors' logical shapes whatever the storage order; bf16
+    as bits in uint16. Every loop runs in order, whatever its kind. Each assignment is computed in
+    double precision and rounded to the target's type. An output element that nothing writes is nan,
+    or the least integer.
+
+    Raises ArgumentError for arrays that do not fit, and InterpreterError where a statement leaves
+    a buffer or reads an element without a value.
+    """
+    check_arguments(tree.kernel, sizes, arrays)
+    writer = write(tree, sizes)
+    memory = {b.name: _memory(b, writer.shapes[b.name], arrays) for b in tree.buffers}
+    names: dict[str, Any] = {"functions": scalar.FUNCTIONS, "larger": scalar.larger, "smaller": scalar.smaller}
+    names |= {f"to_{dtype}": scalar.converter(dtype) for dtype in DTYPE_BYTES}
+    names |= {"unset": _reporter(writer, "unset"), "outside": _reporter(writer, "outside")}
+    for buffer in tree.buffers:
+        n = writer.buffers[buffer.name]
+        count = prod(writer.shapes[buffer.name])
+        names[f"data{n}"] = memory[buffer.name]
+        names[f"set{n}"] = bytearray(b"\1" if buffer.role == "input" else b"\0") * count
+        names[f"unset{n}"] = bytes(count)
+    exec(compile("\n".join(writer.lines), f"<tree of {tree.kernel.name}>", "exec"), names)
+    names["execute"]()
+    results = {}
+    for buffer in tree.buffers:
+        if buffer.role == "output":
+            written = np.frombuffer(names[f"set{writer.buffers[buffer.name]}"], dtype=np.bool_)
+            results[buffer.name] = _result(buffer, memory[buffer.name], written, writer.shapes[buffer.name])
+    return results
+
+
+def _memory(buffer: Buffer, shape: tuple[int, ...], arrays: Mapping[str, Array]) -> Any:
+    letter = _MEMORY.get(buffer.dtype, "q")
+    if buffer.role != "input":
+        return array(letter, bytes(prod(shape) * array(letter).itemsize))
+    values = to_values(np.asarray(arrays[buffer.name]), buffer.dtype)
+    kind: type[Any] = {"f": np.float32, "d": np.float64, "q": np.int64}[letter]
+    return array(letter, np.ascontiguousarray(values.astype(kind)).tobytes())
+
+
+def _result(buffer: Buffer, memory: Any, written: Array, shape: tuple[int, ...]) -> Array:
+    stored = from_values(np.array(memory).reshape(shape), buffer.dtype)
+    poison: Any = np.nan if buffer.dtype in FLOATS else np.iinfo(stored.dtype).min
+    if buffer.dtype == "bf16":
+        poison = 0x7FC0
+    return np.where(written.reshape(shape), stored, np.asarray(poison, stored.dtype))
+
+
+def _reporter(writer: Writer, what: str) -> Any:
+    """The function that generated code calls where an access fails."""
+
+    def unset(number: int, loops: tuple[tuple[str, int], ...], buffer: str, position: int) -> NoReturn:
+        element = tuple(int(i) for i in np.unravel_index(position, writer.shapes[buffer]))
+        fail(number, loops, "reads", buffer, element, "which has no value")
+
+    def outside(
+        number: int, loops: tuple[tuple[str, int], ...], verb: str, buffer: str, element: tuple[int, ...]
+    ) -> NoReturn:
+        shape = ", ".join(map(str, writer.shapes[buffer]))
+        fail(number, loops, verb, buffer, element, f"outside its shape [{shape}]")
+
+    def fail(
+        number: int, loops: tuple[tuple[str, int], ...], verb: str, buffer: str, element: tuple[int, ...], why: str
+    ) -> NoReturn:
+        stmt = writer.stmts[number]
+        at = ", ".join(map(str, element))
+        raise InterpreterError(
+            f"the statement '{stmt.name}' {verb} {buffer}[{at}], {why}",
+            buffer=buffer,
+            element=element,
+            statement=stmt.name,
+            witness=", ".join(f"{name} = {value}" for name, value in loops) or "outside all loops",
+        ).at(stmt.span)
+
+    return unset if what == "unset" else outside

@@ -1,0 +1,160 @@
+"""The scalar operations on Python numbers, total: where mathematics has no value there is nan or inf, no exception."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from ctypes import c_float
+from typing import Any
+
+from tilegen.ir.nodes import DTYPE_BYTES, FLOATS
+
+_NAN, _INF = float("nan"), float("inf")
+
+
+def divide(x: float, y: float) -> float:
+    if y != 0:
+        return x / y
+    if x == 0 or x != x or y != y:
+        return _NAN
+    return math.copysign(_INF, x) * math.copysign(1.0, y)
+
+
+def floor_divide(x: int, y: int) -> int:
+    """floor(x / y) of integers; 0 where y is 0."""
+    return x // y if y else 0
+
+
+def remainder(x: int, y: int) -> int:
+    """x - y * floor(x / y) of integers; 0 where y is 0."""
+    return x % y if y else 0
+
+
+def power(x: float, y: float) -> float:
+    try:
+        return math.pow(x, y)
+    except OverflowError:
+        return -_INF if x < 0 and y % 2 == 1 else _INF
+    except ValueError:
+        return _INF if x == 0 else _NAN
+
+
+def smaller(x: Any, y: Any) -> Any:
+    """The smaller number; the other one where one is nan."""
+    return x if x < y or y != y else y
+
+
+def larger(x: Any, y: Any) -> Any:
+    """The larger number; the other one where one is nan."""
+    return x if x > y or y != y else y
+
+
+def _total(function: Callable[[float], float], overflow: Callable[[float], float]) -> Callable[[float], float]:
+    """`function` with nan outside its domain, and `overflow(x)` where the result is too large."""
+
+    def call(x: float) -> float:
+        try:
+            return function(x)
+        except OverflowError:
+            return overflow(x)
+        except ValueError:
+            return _NAN
+
+    return call
+
+
+def _logarithm(function: Callable[[float], float]) -> Callable[[float], float]:
+    return lambda x: function(x) if x > 0 else (-_INF if x == 0 else _NAN)
+
+
+def _rounding(function: Callable[[float], float]) -> Callable[[float], float]:
+    return lambda x: float(function(x)) if math.isfinite(x) else x
+
+
+def _signed_inf(x: float) -> float:
+    return math.copysign(_INF, x)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "/": divide,
+    "//": floor_divide,
+    "%": remainder,
+    "pow": power,
+    "min": smaller,
+    "max": larger,
+    "abs": abs,
+    "fma": lambda x, y, z: x * y + z,
+    "atan2": math.atan2,
+    "erf": math.erf,
+    "tanh": math.tanh,
+    "atan": math.atan,
+    "sqrt": _total(math.sqrt, _signed_inf),
+    "rsqrt": lambda x: divide(1.0, math.sqrt(x)) if x >= 0 else _NAN,
+    "exp": _total(math.exp, lambda x: _INF),
+    "exp2": lambda x: power(2.0, x),
+    "log": _logarithm(math.log),
+    "log2": _logarithm(math.log2),
+    "sin": _total(math.sin, _signed_inf),
+    "cos": _total(math.cos, _signed_inf),
+    "tan": _total(math.tan, _signed_inf),
+    "asin": _total(math.asin, _signed_inf),
+    "acos": _total(math.acos, _signed_inf),
+    "sinh": _total(math.sinh, _signed_inf),
+    "cosh": _total(math.cosh, lambda x: _INF),
+    "floor": _rounding(math.floor),
+    "ceil": _rounding(math.ceil),
+    "round": _rounding(round),  # halves to even, as rint
+}
+
+
+def to_f32(x: float) -> float:
+    return c_float(x).value
+
+
+def to_f16(x: float) -> float:
+    try:
+        value: float = struct.unpack("<e", struct.pack("<e", x))[0]
+    except OverflowError:
+        return math.copysign(_INF, x)
+    return value
+
+
+def to_bf16(x: float) -> float:
+    """The bf16 number nearest to `x`, ties to even: 8 significant bits, exponents of f32."""
+    if x == 0 or not math.isfinite(x):
+        return x
+    _, exponent = math.frexp(x)
+    unit = math.ldexp(1.0, max(exponent - 8, -133))
+    rounded = round(x / unit) * unit
+    return math.copysign(_INF, x) if abs(rounded) >= 2.0**128 else math.copysign(rounded, x)
+
+
+def to_integer(dtype: str) -> Callable[[float], int]:
+    """A function that cuts a number's fraction off and wraps it into `dtype`; nan and inf become 0."""
+    bits = 8 * DTYPE_BYTES[dtype]
+    low = 0 if dtype.startswith("u") else -(2 ** (bits - 1))
+    mask = 2**bits - 1
+
+    def convert(x: float) -> int:
+        return ((int(x) - low) & mask) + low if x - x == 0 else 0
+
+    return convert
+
+
+def converter(dtype: str) -> Callable[[Any], Any]:
+    """A function that turns a Python number into one that `dtype` has."""
+    match dtype:
+        case "f64":
+            return float
+        case "f32":
+            return to_f32
+        case "f16":
+            return to_f16
+        case "bf16":
+            return to_bf16
+        case "bool":
+            return bool
+        case _:
+            assert dtype not in FLOATS
+            return to_integer(dtype)
