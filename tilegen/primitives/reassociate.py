@@ -41,6 +41,7 @@ class Reassociate:
         kernel = tree.kernel
         known = [e.target for e in kernel.equations if e.reduce and not e.best]
         if self.reduction not in known:
-            notes = did_you_mean(self.reduction, known) or (f"the reductions are {', '.join(known) or 'none'}",)
+            listed = f"its reductions are {', '.join(known)}" if known else "the kernel has no such reduction"
+            notes = did_you_mean(self.reduction, known) or (listed,)
             raise StepError(f"'{self.reduction}' is no reduction whose order could change", notes=notes)
         return replace(tree, reassociated=(*tree.reassociated, self.reduction))
