@@ -8,7 +8,8 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.primitives import BufferName, primitive
-from tilegen.primitives._copies import dimension_words, redirected, storage_order
+from tilegen.primitives._layout import dimension_words, storage_order
+from tilegen.primitives._region import redirected
 from tilegen.primitives._tree import need_buffer
 
 

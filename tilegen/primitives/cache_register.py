@@ -9,16 +9,9 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops
 from tilegen.primitives import BufferName, LoopName, primitive
-from tilegen.primitives._copies import (
-    Point,
-    Region,
-    box_of,
-    dimension_words,
-    inside,
-    new_buffer,
-    region_of,
-    with_copies,
-)
+from tilegen.primitives._box import box_of, inside
+from tilegen.primitives._layout import dimension_words
+from tilegen.primitives._region import Point, Region, new_buffer, region_of, with_copies
 from tilegen.primitives._tree import need_buffer
 
 

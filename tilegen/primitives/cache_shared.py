@@ -8,18 +8,9 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.primitives import BufferName, LoopName, primitive
-from tilegen.primitives._copies import (
-    Box,
-    Point,
-    Region,
-    box_of,
-    dimension_words,
-    inside,
-    new_buffer,
-    region_of,
-    storage_order,
-    with_copies,
-)
+from tilegen.primitives._box import Box, box_of, inside
+from tilegen.primitives._layout import dimension_words, storage_order
+from tilegen.primitives._region import Point, Region, new_buffer, region_of, with_copies
 from tilegen.primitives._tree import need_buffer
 
 

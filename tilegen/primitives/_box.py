@@ -1,0 +1,82 @@
+"""The box of a cache: the smallest part of a buffer that holds all uses inside a loop, and its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilegen.errors import StepError
+from tilegen.ir.affine import Affine, Atom
+from tilegen.ir.nodes import Buffer, Condition
+from tilegen.ir.ranges import bounds
+from tilegen.primitives._region import Point, Region, Use
+
+
+@dataclass(frozen=True)
+class Box:
+    """The smallest box around the uses: `base` is affine in the loops outside, `extent` constant."""
+
+    base: Point
+    extent: tuple[int, ...]
+
+    def inside(self, index: Point) -> Point:
+        return tuple(i - b for i, b in zip(index, self.base, strict=True))
+
+
+def box_of(region: Region) -> Box:
+    """The box of the region. StepError where it has no constant size."""
+    sides = [_side(region, dim) for dim in range(len(region.buffer.shape))]
+    return Box(tuple(base for base, _ in sides), tuple(extent for _, extent in sides))
+
+
+def _side(region: Region, dim: int) -> tuple[Affine, int]:
+    spans: dict[Affine, tuple[int, int]] = {}
+    for use in region.uses:
+        outer, low, high = _split(region, use, use.index[dim])
+        least, most = spans.get(outer, (low, high))
+        spans[outer] = (min(least, low), max(most, high))
+    if len(spans) > 1:
+        one, two = list(spans)[:2]
+        raise StepError(
+            f"two uses of '{region.buffer.name}' are at no constant distance: {one} and {two}",
+            notes=(f"choose a loop inside '{region.at}', or fix the sizes",),
+        )
+    (outer, (low, high)) = spans.popitem()
+    return outer + low, high - low + 1
+
+
+def _split(region: Region, use: Use, value: Affine) -> tuple[Affine, int, int]:
+    """(part that the loops outside fix, least and greatest of the rest)."""
+    inner = {loop.name: loop for loop in use.path}
+    moving = Affine(tuple(t for t in value.terms if not _names(t[0]).isdisjoint(inner)), value.const)
+    extents: dict[str, int] = {}
+    for name in moving.names() & inner.keys():
+        loop = inner[name]
+        if not loop.extent.is_const:
+            raise StepError(
+                f"the part of '{region.buffer.name}' used inside '{region.at}' has no constant size: "
+                f"loop '{name}' runs to {loop.extent}",
+                notes=(f"tile '{name}' and choose a loop outside its inner part, or fix the size",),
+            )
+        extents[name] = loop.extent.const
+    ends = bounds(moving, extents)
+    if ends is None:
+        raise StepError(f"an index of '{region.buffer.name}' mixes loops inside and outside '{region.at}': {value}")
+    return value - moving, ends[0], ends[1]
+
+
+def _names(atom: Atom) -> frozenset[str]:
+    return Affine(((atom, 1),)).names()
+
+
+def inside(buffer: Buffer, index: Point, extents: Mapping[str, int]) -> tuple[Condition, ...]:
+    """The conditions that `index` lies in `buffer`, without those that `extents` of loops make plain."""
+    conditions: list[Condition] = []
+    for place, extent in zip(index, buffer.shape, strict=True):
+        if place.const < 0 or any(coefficient < 0 for _, coefficient in place.terms):
+            conditions += [Condition(place)]
+        room = extent - 1 - place
+        ends = bounds(room, extents)
+        if ends is None or ends[0] < 0:
+            conditions += [Condition(room)]
+    return tuple(conditions)

@@ -1,0 +1,131 @@
+"""The region of a cache: who uses a buffer inside a loop, and how its uses are sent to the copy instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from tilegen.errors import StepError
+from tilegen.ir.affine import Affine, affine
+from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.walk import leaves, loads, loops, rewrite, writes
+from tilegen.primitives._tree import need_loop
+
+Point = tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class Use:
+    """One access to the buffer: the loops around it inside the region, its statement, its index."""
+
+    path: tuple[Loop, ...]
+    stmt: Stmt
+    index: Point
+    writes: bool
+
+
+@dataclass(frozen=True)
+class Region:
+    """The bodies of the loop `at` that use `buffer`, and what has to happen at their borders."""
+
+    buffer: Buffer
+    at: str
+    uses: tuple[Use, ...]
+    using: frozenset[str]  # only the uses that depend on one of these loops; empty: all of them
+    loads: bool  # values from before are read
+    stores: bool  # values are needed afterwards
+    moves: bool  # every use of an inner buffer is in here: it need not exist outside
+
+    @property
+    def fallback(self) -> Const | None:
+        """What reads outside the buffer give, where the reads say so."""
+        found = {load.fallback for u in self.uses for load in loads(u.stmt.value) if load.buffer == self.buffer.name}
+        if len(found) > 1:
+            raise StepError(f"the reads of '{self.buffer.name}' differ in what they read outside it")
+        return found.pop() if found else None
+
+
+def region_of(tree: Tree, buffer: Buffer, at: str, using: tuple[str, ...] = ()) -> Region:
+    """What uses `buffer` below the loop `at`. StepError if nothing does."""
+    for name in (at, *using):
+        need_loop(tree, name)
+    wanted = frozenset(using)
+    uses = [u for loop in loops(tree.body) if loop.name == at for u in _uses(loop.body, buffer.name, wanted)]
+    if not uses:
+        depending = f" at an index that depends on {' or '.join(using)}" if using else ""
+        raise StepError(f"nothing inside loop '{at}' uses '{buffer.name}'{depending}")
+    everywhere = len(_uses(tree.body, buffer.name, frozenset()))
+    moves = buffer.role in ("intermediate", "copy") and everywhere == len(uses)
+    first = uses[0].stmt
+    loads_first = not moves and any(u.stmt is first and not u.writes for u in uses)
+    stores = not moves and any(u.writes for u in uses)
+    return Region(buffer, at, tuple(uses), wanted, loads_first, stores, moves)
+
+
+def _uses(body: tuple[Node, ...], name: str, using: frozenset[str]) -> list[Use]:
+    found: list[Use] = []
+    for path, stmt in leaves(body):
+        found += [Use(path, stmt, load.index, False) for load in loads(stmt.value) if load.buffer == name]
+        written = [index for buffer, index in writes(stmt) if buffer == name]
+        if stmt.reduce:
+            found += [Use(path, stmt, index, False) for index in written]
+        found += [Use(path, stmt, index, True) for index in written]
+    return [use for use in found if _wanted(use.index, using)]
+
+
+def _wanted(index: Point, using: frozenset[str]) -> bool:
+    return not using or any(not i.names().isdisjoint(using) for i in index)
+
+
+def redirected(
+    body: tuple[Node, ...],
+    old: str,
+    new: str,
+    index: Callable[[Point], Point],
+    using: frozenset[str] = frozenset(),
+) -> tuple[Node, ...]:
+    """`body` with every access to `old` made to `new` instead, at `index` of its point."""
+
+    def change(value: object) -> object:
+        if not isinstance(value, Load | Access) or value.buffer != old or not _wanted(value.index, using):
+            return value
+        if isinstance(value, Load):
+            return replace(value, buffer=new, index=index(value.index), fallback=None)
+        return Access(new, index(value.index))
+
+    return rewrite(body, change)
+
+
+def with_copies(
+    tree: Tree,
+    region: Region,
+    copy: Buffer,
+    index: Callable[[Point], Point],
+    before: tuple[Node, ...],
+    after: tuple[Node, ...],
+) -> Tree:
+    """The tree with the region redirected to `copy`, `before` ahead of its first use, `after` behind its last."""
+    old = region.buffer.name
+
+    def change(value: object) -> object:
+        if not isinstance(value, Loop) or value.name != region.at:
+            return value
+        places = [n for n, child in enumerate(value.body) if _uses((child,), old, region.using)]
+        if not places:
+            return value
+        body = redirected(value.body, old, copy.name, index, region.using)
+        first, last = places[0], places[-1] + 1
+        return replace(value, body=(*body[:first], *before, *body[first:last], *after, *body[last:]))
+
+    kept = tuple(b for b in tree.buffers if not (region.moves and b.name == old))
+    return replace(tree, buffers=(*kept, copy), body=rewrite(tree.body, change))
+
+
+def new_buffer(tree: Tree, region: Region, suffix: str, space: str, shape: Iterable[Affine | int]) -> Buffer:
+    """The buffer that will hold the copy. StepError if there is one of that name."""
+    name = f"{region.buffer.name}.{suffix}"
+    if any(b.name == name for b in tree.buffers):
+        raise StepError(f"there is a buffer '{name}' already")
+    extents = tuple(affine(s) for s in shape)
+    dims = tuple(range(len(extents)))
+    return Buffer(name, region.buffer.dtype, extents, space, dims, copy_of=region.buffer.name, scope=region.at)
