@@ -1,0 +1,52 @@
+"""Every access is inside its buffer."""
+
+from __future__ import annotations
+
+from tilegen.ir.nodes import Condition
+from tilegen.ir.ranges import bounds
+from tilegen.poly.project import Leaf, Program, Use
+from tilegen.poly.system import example, rows_of, solvable
+from tilegen.poly.verdict import Refused, Words
+
+
+def check_bounds(program: Program) -> None:
+    """Refused where an access of some instance is outside its buffer; reads with a fallback may be."""
+    memo = program.original.memo
+    for placed in program.leaves:
+        leaf = placed.leaf
+        shapes = tuple(id(program.buffers[u.buffer].shape) for u in leaf.uses)
+        key = ("inside", leaf.points)
+        if memo.get(key) == shapes:
+            continue
+        seen = set()
+        for use in leaf.uses:
+            if use.fallback is None and (use.buffer, use.index) not in seen:
+                seen.add((use.buffer, use.index))
+                _check_use(program, leaf, use)
+        memo[key] = shapes
+
+
+def _check_use(program: Program, leaf: Leaf, use: Use) -> None:
+    extents = {n: e.const for n, e in zip(leaf.names, leaf.extents, strict=True) if e.is_const}
+    buffer = program.buffers[use.buffer]
+    if len(buffer.shape) != len(use.index):
+        raise Refused(f"'{use.buffer}' has {len(buffer.shape)} dimensions and is used with {len(use.index)}")
+    for dim, (place, extent) in enumerate(zip(use.index, buffer.shape, strict=True)):
+        ends = bounds(place, extents)
+        if ends is not None and ends[0] >= 0 and extent.is_const and ends[1] < extent.const:
+            continue
+        for outside in (Condition(-1 - place), Condition(place - extent)):
+            question = (*program.original.context, *leaf.domain, *rows_of(outside))
+            if solvable(question):
+                found = example(question, [*program.original.kernel.sizes, *leaf.names])
+                assert found is not None
+                words = Words(program.original, found)
+                size = extent.evaluate({s: max(1, found.get(s, 1)) for s in program.original.kernel.sizes})
+                raise Refused(
+                    f"an access is outside '{use.buffer}'",
+                    f"{words.instance(leaf)} {'writes' if use.writes else 'reads'} {words.element(use)}, and "
+                    f"dimension {dim} has {size} element{'s' * (size != 1)}{words.sizes}",
+                    "a guard is missing"
+                    if not leaf.stmt.guard
+                    else f"the guard lets it through: {len(leaf.stmt.guard)} conditions",
+                )

@@ -1,0 +1,98 @@
+"""Every instance of every statement of the kernel runs exactly once."""
+
+from __future__ import annotations
+
+from tilegen.poly.project import Leaf, Placed, Program, renamed
+from tilegen.poly.system import Row, example, same, solvable, uncovered
+from tilegen.poly.verdict import Refused, Words
+
+
+def check_coverage(program: Program) -> None:
+    """Refused where an instance is missing, runs twice, or is none of the kernel's."""
+    memo = program.original.memo
+    known = program.original.statements
+    for placed in program.leaves:
+        name = placed.leaf.stmt.name
+        if not placed.leaf.stmt.is_copy and name not in known:
+            raise Refused(f"the kernel has no statement '{name}'")
+    for name in known:
+        leaves = program.of(name)
+        key = ("covered", name, *(p.leaf.points for p in leaves))
+        if key in memo:
+            continue
+        for n, one in enumerate(leaves):
+            _no_strangers(program, one.leaf)
+            _once(program, one, one)
+            for two in leaves[n + 1 :]:
+                _once(program, one, two)
+        _nothing_missing(program, name, leaves)
+        memo[key] = True
+
+
+def _instance_names(program: Program, name: str) -> list[str]:
+    return [f"{n}°" for n in program.original.statements[name].leaf.names]
+
+
+def _wanted(program: Program, name: str) -> tuple[Row, ...]:
+    """The statement's instances as the kernel has them, over the names of its loops marked with `°`."""
+    origin = program.original.statements[name].leaf
+    return renamed(origin.domain, {n: f"{n}°" for n in origin.primed(frozenset())})
+
+
+def _image(program: Program, leaf: Leaf) -> tuple[Row, ...]:
+    """The instances that the leaf runs, over the same names, with the leaf's loops."""
+    rows = leaf.domain
+    for name, place in zip(_instance_names(program, leaf.stmt.name), leaf.point, strict=True):
+        rows += (((True, (*place.terms, (name, -1)), place.const)), *place.rows)
+    return rows
+
+
+def _no_strangers(program: Program, leaf: Leaf) -> None:
+    """Every iteration of `leaf` is an instance of the kernel."""
+    original, name = program.original, leaf.stmt.name
+    image = (*original.context, *_image(program, leaf))
+    names = [*original.kernel.sizes, *_instance_names(program, name), *leaf.names]
+    missing = uncovered(image, [(*original.context, *_wanted(program, name))], names)
+    if missing is not None:
+        words = Words(original, missing)
+        what = words.instance(leaf)
+        raise Refused(
+            f"an iteration runs an instance of '{name}' that the kernel does not have",
+            f"{what} runs{words.iteration(leaf)}{words.sizes}",
+        )
+
+
+def _once(program: Program, one: Placed, two: Placed) -> None:
+    """No instance runs in two iterations of the one leaf, and none in both leaves."""
+    first, second = one.leaf, two.leaf
+    both = (*program.original.context, *first.domain)
+    for depth in range(len(first.names) if one is two else 1):
+        shared = frozenset(first.names[:depth]) if one is two else frozenset()
+        names = second.primed(shared)
+        rows = (*both, *renamed(second.domain, names))
+        rows += same(first.point, [f.renamed(names) for f in second.point])
+        if one is two:
+            loop = first.names[depth]
+            rows += ((False, ((f"{loop}'", 1), (loop, -1)), -1),)
+        if solvable(rows):
+            point = example(rows, [*program.original.kernel.sizes, *first.names])
+            assert point is not None
+            words = Words(program.original, point, shared)
+            raise Refused(
+                f"an instance of '{first.stmt.name}' runs more than once",
+                f"{words.instance(first)} runs{words.iteration(first)} and again"
+                f"{words.iteration(second, True)}{words.sizes}",
+            )
+
+
+def _nothing_missing(program: Program, name: str, leaves: list[Placed]) -> None:
+    original = program.original
+    names = [*original.kernel.sizes, *_instance_names(program, name)]
+    pieces = [(*original.context, *_image(program, p.leaf)) for p in leaves]
+    missing = uncovered((*original.context, *_wanted(program, name)), pieces, names)
+    if missing is not None:
+        words = original.words(name)
+        origin = original.statements[name].leaf
+        values = ", ".join(f"{w}={missing[f'{n}°']}" for w, n in zip(words, origin.names, strict=True))
+        sizes = Words(original, missing).sizes
+        raise Refused(f"an instance of '{name}' never runs", f"{name}({values}) is missing{sizes}")

@@ -1,0 +1,42 @@
+"""The judge: is this tree, an ordinary program with parallel loops, the kernel as written?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilegen.ir.nodes import Tree
+from tilegen.poly.bounds import check_bounds
+from tilegen.poly.coverage import check_coverage
+from tilegen.poly.order import check_order
+from tilegen.poly.project import Program, project
+from tilegen.poly.races import check_races, check_structure
+from tilegen.poly.system import Undecided
+from tilegen.poly.verdict import Refused, Violation
+
+# In the order in which they are asked: a later check may rely on the earlier ones.
+CHECKS: tuple[tuple[str, Callable[[Program], None]], ...] = (
+    ("that every instance runs exactly once", check_coverage),
+    ("that no dependence is reversed", check_order),
+    ("where blocks, threads and buffers are", check_structure),
+    ("that parallel iterations do not collide", check_races),
+    ("that every access is in bounds", check_bounds),
+)
+
+
+def judge(tree: Tree, before: Tree | None = None) -> Violation | None:
+    """None if `tree` computes its kernel for all sizes, else why not.
+
+    Args:
+        tree: the program after a step.
+        before: the program before the step; what has not changed since has been answered then, and the
+            answers are kept, so this only has to be the tree that the step started from, or None.
+    """
+    program = project(tree)
+    for question, check in CHECKS:
+        try:
+            check(program)
+        except Refused as refused:
+            return refused.violation
+        except Undecided:
+            return Violation(f"unproved: {question}", None, ("the question is beyond the budget for one proof",))
+    return None

@@ -1,0 +1,143 @@
+"""No dependence of the kernel is reversed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilegen.poly.project import Original, Placed, Program, Use, renamed
+from tilegen.poly.system import Form, Row, example, same, solvable
+from tilegen.poly.verdict import Refused, Words
+
+
+@dataclass(frozen=True, eq=False)
+class Precedence:
+    """Instances of `source` that come before instances of `sink` and touch an element which one writes.
+
+    `rows` are over the names of the source's loops marked with `°` and the sink's marked with `°'`.
+    """
+
+    source: str
+    sink: str
+    rows: tuple[Row, ...]
+    element: str
+
+
+def before(one: Placed, two: Placed) -> Iterator[tuple[frozenset[str], tuple[Row, ...]]]:
+    """The ways in which an instance of `one` comes before one of `two`, whose names are primed.
+
+    Each way: the loops that both are in the same iteration of, and rows for the first that differs.
+    """
+    depth = one.shares(two)
+    names = one.leaf.names
+    for d in range(depth):
+        yield frozenset(names[:d]), ((False, ((f"{names[d]}'", 1), (names[d], -1)), -1),)
+    if one.places < two.places:
+        yield frozenset(names[:depth]), ()
+
+
+def precedences(original: Original) -> tuple[Precedence, ...]:
+    """What has to keep its order; computed once for each kernel."""
+    if "precedences" not in original.memo:
+        statements = original.statements.values()
+        found = [p for s in statements for t in statements for p in _between(original, s, t)]
+        original.memo["precedences"] = tuple(found)
+    result = original.memo["precedences"]
+    assert isinstance(result, tuple)
+    return result
+
+
+def _between(original: Original, one: Placed, two: Placed) -> Iterator[Precedence]:
+    pairs: dict[object, tuple[Use, Use]] = {}
+    for a in one.leaf.uses:
+        for b in two.leaf.uses:
+            if a.buffer == b.buffer and (a.writes or b.writes):
+                pairs.setdefault((a.buffer, a.index, b.index), (a, b))
+    for a, b in pairs.values():
+        for shared, rows in before(one, two):
+            names = two.leaf.primed(shared)
+            core = same(a.forms, [f.renamed(names) for f in b.forms]) + rows
+            if solvable((*original.context, *one.leaf.domain, *renamed(two.leaf.domain, names), *core)):
+                marked = _marked(one, two, shared, core)
+                yield Precedence(one.leaf.stmt.name, two.leaf.stmt.name, marked, a.buffer)
+
+
+def _marked(one: Placed, two: Placed, shared: frozenset[str], core: tuple[Row, ...]) -> tuple[Row, ...]:
+    """`core` over names that no tree has; loops with one name for both get two, and an equality."""
+    mark = {n: f"{n}°" for n in one.leaf.primed(frozenset())}
+    mark |= {f"{n}'": f"{n}°'" for n in two.leaf.primed(frozenset())}
+    return renamed(core, mark) + tuple((True, ((f"{n}°", 1), (f"{n}°'", -1)), 0) for n in sorted(shared))
+
+
+def check_order(program: Program) -> None:
+    """Refused where two instances that depend on each other run in the wrong order."""
+    memo = program.original.memo
+    for p in precedences(program.original):
+        for one in program.of(p.source):
+            for two in program.of(p.sink):
+                key = ("ordered", id(p), one.leaf.points, two.leaf.points, one.shares(two), one.places <= two.places)
+                if key not in memo:
+                    _check_pair(program, p, one, two)
+                    memo[key] = True
+
+
+def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> None:
+    original = program.original
+    for shared, rows in before(two, one):
+        # `before` primes its second leaf, here the source: the sink keeps plain names.
+        names = one.leaf.primed(shared)
+        point = {f"{n}°": f.renamed(names) for n, f in _named_point(original, one)}
+        point |= {f"{n}°'": f for n, f in _named_point(original, two)}
+        question = (*original.context, *two.leaf.domain, *renamed(one.leaf.domain, names), *rows)
+        question += substituted(p.rows, point)
+        if not solvable(question):
+            continue
+        first = [*original.kernel.sizes, *two.leaf.names, *(names.get(n, n) for n in one.leaf.names)]
+        found = example(question, first)
+        assert found is not None
+        words = Words(original, found, shared)
+        source, sink = words.instance(one.leaf, True), words.instance(two.leaf)
+        raise Refused(
+            _sentence(p),
+            f"{source} must run before {sink}, but runs after it{words.sizes}",
+            *_notes(original, p),
+        )
+
+
+def _sentence(p: Precedence) -> str:
+    if p.source == p.sink:
+        return f"the order of the steps that build an element of '{p.element}' changes"
+    return f"'{p.sink}' runs before '{p.source}', which it depends on through '{p.element}'"
+
+
+def _notes(original: Original, p: Precedence) -> tuple[str, ...]:
+    equation = original.equations[p.source]
+    if p.source == p.sink and equation.reduce and equation.reduced:
+        words = " and ".join(r.index for r in equation.reduced)
+        return (
+            f"the {equation.reduce} over {words} keeps its order: nest the loops that {words} became as tile made them",
+        )
+    return (f"keep a loop that holds both '{p.source}' and '{p.sink}' outside, or order them as the kernel does",)
+
+
+def _named_point(original: Original, placed: Placed) -> Iterator[tuple[str, Form]]:
+    origin = original.statements[placed.leaf.stmt.name].leaf
+    return zip(origin.names, placed.leaf.point, strict=True)
+
+
+def substituted(rows: tuple[Row, ...], values: dict[str, Form]) -> tuple[Row, ...]:
+    """`rows` with names replaced by sums; rows that define the divisions in those are added."""
+    result: tuple[Row, ...] = ()
+    for equal, terms, constant in rows:
+        sums: dict[str, int] = {}
+        for name, factor in terms:
+            value = values.get(name)
+            if value is None:
+                sums[name] = sums.get(name, 0) + factor
+                continue
+            for inner, f in value.terms:
+                sums[inner] = sums.get(inner, 0) + factor * f
+            constant += factor * value.const
+            result += value.rows
+        result += ((equal, tuple((n, f) for n, f in sums.items() if f), constant),)
+    return result

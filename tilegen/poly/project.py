@@ -1,0 +1,228 @@
+"""From kernels and trees to integer systems: the instances of each leaf, what they are and what they touch.
+
+A leaf is one statement with the loops around it. Two instances of leaves are told apart by a prime on
+the names of the second one; loops that both are in the same iteration of keep one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.nodes import Buffer, Condition, Const, Equation, Kernel, Load, Loop, Node, Stmt, Tree, tree_of
+from tilegen.ir.walk import loads
+from tilegen.poly.system import Form, Row, form, rows_of
+
+Places = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Use:
+    """One access of a leaf. `fallback` is what a read outside the buffer gives."""
+
+    buffer: str
+    index: tuple[Affine, ...]
+    writes: bool
+    fallback: Const | None = None
+
+    @cached_property
+    def forms(self) -> tuple[Form, ...]:
+        return tuple(form(i) for i in self.index)
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A statement and its loops. Two leaves of one structure are one object; `uid` never recurs.
+
+    `points` is the same for leaves that differ in the kinds of their loops alone.
+    """
+
+    uid: int
+    points: int
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    extents: tuple[Affine, ...]
+    stmt: Stmt
+
+    @cached_property
+    def domain(self) -> tuple[Row, ...]:
+        """Rows that say which iterations exist and run the statement."""
+        rows: tuple[Row, ...] = ()
+        for name, extent in zip(self.names, self.extents, strict=True):
+            rows += ((False, ((name, 1),), 0), *rows_of(Condition(extent - 1 - var(name))))
+        for condition in self.stmt.guard:
+            rows += rows_of(condition)
+        return rows
+
+    @cached_property
+    def uses(self) -> tuple[Use, ...]:
+        """Its accesses: the loads in program order, what a reduction reads, the writes."""
+        stmt = self.stmt
+        found = [Use(load.buffer, load.index, False, load.fallback) for load in loads(stmt.value)]
+        written = (stmt.target, stmt.best) if stmt.best else (stmt.target,)
+        if stmt.reduce:
+            found += [Use(a.buffer, a.index, False) for a in written]
+        return (*found, *(Use(a.buffer, a.index, True) for a in written))
+
+    @cached_property
+    def point(self) -> tuple[Form, ...]:
+        """The instance of the kernel's statement that each iteration runs; empty for a copy."""
+        return tuple(form(i) for i in self.stmt.instance or ())
+
+    def primed(self, shared: frozenset[str]) -> dict[str, str]:
+        """New names for a second instance that is in the same iteration of the loops in `shared`."""
+        return {n: f"{n}'" for n in self._variables if n not in shared}
+
+    @cached_property
+    def _variables(self) -> frozenset[str]:
+        forms = [*self.point, *(f for use in self.uses for f in use.forms)]
+        rows = [*self.domain, *(r for f in forms for r in f.rows)]
+        divisions = {n for _, terms, _ in rows for n, _ in terms if "/" in n}
+        return divisions | set(self.names)
+
+
+def renamed(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
+    return tuple((e, tuple((names.get(n, n), f) for n, f in terms), c) for e, terms, c in rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A leaf at its place in a tree: the position in each body on the way to it."""
+
+    leaf: Leaf
+    places: Places
+    number: int
+
+    def shares(self, other: Placed) -> int:
+        """How many loops, from the outermost, hold both."""
+        depth = 0
+        for a, b in zip(self.places[:-1], other.places[:-1], strict=False):
+            if a != b:
+                return depth
+            depth += 1
+        return depth
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A tree, projected: its leaves in program order and its buffers by name."""
+
+    kernel: Kernel
+    leaves: tuple[Placed, ...]
+    buffers: Mapping[str, Buffer]
+    tree: Tree
+    original: Original = field(repr=False)
+
+    def of(self, name: str) -> list[Placed]:
+        """The leaves that execute the kernel's statement `name`."""
+        return [p for p in self.leaves if not p.leaf.stmt.is_copy and p.leaf.stmt.name == name]
+
+
+@dataclass(frozen=True, eq=False)
+class Original:
+    """The kernel as written: its statements, and what holds of its sizes."""
+
+    kernel: Kernel
+    context: tuple[Row, ...]
+    statements: Mapping[str, Placed]
+    equations: Mapping[str, Equation]
+    memo: dict[object, object] = field(default_factory=dict, repr=False)
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """The index words of the statement's loops, as in the kernel's text."""
+        equation = self.equations[name]
+        reduced = () if name.endswith(".init") else equation.reduced
+        return tuple(r.index for r in (*equation.loops, *reduced))
+
+    def elements(self, leaf: Leaf) -> tuple[Use, ...]:
+        """The accesses that the kernel's statement makes at the instance which `leaf` runs."""
+        key = ("elements", leaf.points)
+        if key not in self.memo:
+            origin = self.statements[leaf.stmt.name].leaf
+            values = dict(zip(origin.names, leaf.stmt.instance or (), strict=True))
+            self.memo[key] = tuple(
+                Use(u.buffer, tuple(i.substitute(values) for i in u.index), u.writes, u.fallback) for u in origin.uses
+            )
+        found = self.memo[key]
+        assert isinstance(found, tuple)
+        return found
+
+
+_uids = count()
+_interned: dict[object, tuple[Stmt, Leaf]] = {}
+_originals: dict[int, tuple[Kernel, Original]] = {}
+
+
+def original_of(kernel: Kernel) -> Original:
+    """The kernel, projected; computed once for each kernel object."""
+    known = _originals.get(id(kernel))
+    if known is not None:
+        return known[1]
+    if len(_originals) > 200:
+        _originals.clear()
+    context = tuple((False, ((size, 1),), -1) for size in kernel.sizes)
+    context += tuple(r for c in kernel.assumptions for r in rows_of(c))
+    statements = {p.leaf.stmt.name: p for p in _placed(tree_of(kernel).body)}
+    equations: dict[str, Equation] = {}
+    for equation in kernel.equations:
+        for name in (equation.target, equation.best):
+            if name is not None:
+                equations[name] = equations[f"{name}.init"] = equation
+    original = Original(kernel, context, statements, equations)
+    _originals[id(kernel)] = (kernel, original)
+    return original
+
+
+def project(tree: Tree) -> Program:
+    """The tree as leaves; leaves that an earlier tree had already are the same objects."""
+    buffers = {b.name: b for b in tree.buffers}
+    return Program(tree.kernel, tuple(_placed(tree.body)), buffers, tree, original_of(tree.kernel))
+
+
+def _placed(body: tuple[Node, ...]) -> Iterator[Placed]:
+    for number, (path, places, stmt) in enumerate(_walk(body, (), ())):
+        yield Placed(_intern(path, stmt), places, number)
+
+
+def _walk(
+    body: tuple[Node, ...], path: tuple[Loop, ...], places: Places
+) -> Iterator[tuple[tuple[Loop, ...], Places, Stmt]]:
+    for position, node in enumerate(body):
+        if isinstance(node, Loop):
+            yield from _walk(node.body, (*path, node), (*places, position))
+        else:
+            yield path, (*places, position), node
+
+
+def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
+    names, kinds = tuple(loop.name for loop in path), tuple(loop.kind for loop in path)
+    extents = tuple(loop.extent for loop in path)
+    key = (id(stmt), names, kinds, extents)
+    known = _interned.get(key)
+    if known is not None:
+        return known[1]
+    if len(_interned) > 20_000:
+        _interned.clear()
+    # The first leaf of these iterations has kinds None here; the others take what it has worked out.
+    like = _interned.get((id(stmt), names, None, extents))
+    leaf = Leaf(next(_uids), like[1].points if like else next(_uids), names, kinds, extents, stmt)
+    if like:
+        leaf.__dict__.update(
+            {k: v for k, v in like[1].__dict__.items() if k in ("domain", "uses", "point", "_variables")}
+        )
+    else:
+        _interned[(id(stmt), names, None, extents)] = (stmt, leaf)
+    _interned[key] = (stmt, leaf)
+    return leaf
+
+
+def ordinal(buffer: Buffer) -> tuple[Affine, ...]:
+    """The last valid index of each dimension."""
+    return tuple(s + const(-1) for s in buffer.shape)
+
+
+def has_copies(load: Load, program: Program) -> bool:
+    return program.buffers[load.buffer].role == "copy"

@@ -1,0 +1,203 @@
+"""Loops that run at once: no two of their iterations may touch one element if one of them writes it.
+
+Also the shape that a launch needs for this: blocks outside, threads inside, buffers where their memory is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
+from tilegen.poly.project import Leaf, Placed, Program, Use, renamed
+from tilegen.poly.system import Row, example, same, solvable
+from tilegen.poly.verdict import Refused, Words
+
+PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative")
+
+
+def check_structure(program: Program) -> None:
+    """Refused where block or thread loops nest wrongly, or a buffer lives where its memory cannot."""
+    for placed in program.leaves:
+        leaf = placed.leaf
+        _check_kinds(leaf)
+        for use in leaf.uses:
+            _check_home(leaf, program.buffers[use.buffer])
+
+
+def _check_kinds(leaf: Leaf) -> None:
+    kinds = leaf.kinds
+    for depth, (name, kind) in enumerate(zip(leaf.names, kinds, strict=True)):
+        if leaf.names.index(name) != depth:
+            raise Refused(f"loop '{name}' is inside itself")
+        if kind not in (*BLOCK_KINDS, *THREAD_KINDS):
+            continue
+        if kinds.index(kind) != depth:
+            other = leaf.names[kinds.index(kind)]
+            raise Refused(f"loops '{other}' and '{name}' are both {kind}, and '{name}' is inside '{other}'")
+        if kind in BLOCK_KINDS:
+            outside = next((n for n, k in zip(leaf.names[:depth], kinds, strict=False) if k not in BLOCK_KINDS), None)
+            if outside is not None:
+                raise Refused(
+                    f"block loop '{name}' is inside '{outside}', and block loops are outermost in their launch",
+                    None,
+                    f"order({name}, {outside}) puts it outside",
+                )
+
+
+def _check_home(leaf: Leaf, buffer: Buffer) -> None:
+    """Shared memory belongs to one block, registers to one thread."""
+    if buffer.space == "global" or buffer.scope is None or buffer.scope not in leaf.names:
+        if buffer.space != "global":
+            raise Refused(f"'{buffer.name}' is used outside loop '{buffer.scope}', in which it lives")
+        return
+    depth = leaf.names.index(buffer.scope)
+    if buffer.space != "shared":
+        return
+    for name, kind in zip(leaf.names[depth + 1 :], leaf.kinds[depth + 1 :], strict=True):
+        if kind in BLOCK_KINDS:
+            raise Refused(
+                f"'{buffer.name}' would be shared by several blocks: it lives in loop '{buffer.scope}', "
+                f"outside block loop '{name}'",
+                None,
+                f"cache it at '{name}' or at a loop inside it",
+            )
+    for name, kind in zip(leaf.names[: depth + 1], leaf.kinds, strict=False):
+        if kind in THREAD_KINDS:
+            raise Refused(
+                f"'{buffer.name}' is in shared memory, and lives inside thread loop '{name}'",
+                None,
+                f"order loop '{name}' inside '{buffer.scope}'"
+                if name != buffer.scope
+                else f"cache it at a loop outside '{name}'",
+            )
+
+
+def check_races(program: Program) -> None:
+    """Refused where two iterations of a parallel loop, two blocks or two threads collide on an element."""
+    memo = program.original.memo
+    by_buffer: dict[str, list[Placed]] = {}
+    for placed in program.leaves:
+        for name in dict.fromkeys(u.buffer for u in placed.leaf.uses):
+            by_buffer.setdefault(name, []).append(placed)
+    for name, users in by_buffer.items():
+        buffer = program.buffers[name]
+        for n, one in enumerate(users):
+            for two in users[n:]:
+                if one.places[0] != two.places[0]:
+                    continue
+                if not any(u.writes for p in (one, two) for u in p.leaf.uses if u.buffer == name):
+                    continue
+                key = ("race", buffer.scope, buffer.space, name, one.leaf.uid, two.leaf.uid, one.shares(two))
+                if key not in memo:
+                    _check_pair(program, buffer, one, two)
+                    memo[key] = True
+
+
+def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed) -> None:
+    pairs: dict[object, tuple[Use, Use]] = {}
+    for a in one.leaf.uses:
+        for b in two.leaf.uses:
+            if a.buffer == b.buffer == buffer.name and (a.writes or b.writes):
+                pairs.setdefault((a.index, b.index), (a, b))
+    for a, b in pairs.values():
+        mirrored = one is two and a.index == b.index
+        for case in _collisions(buffer, one, two, (1,) if mirrored else (1, -1)):
+            _check_case(program, one.leaf, two.leaf, a, b, case)
+
+
+# How two instances may run at once: which loops they share, rows for what differs, and what it is called.
+Case = tuple[frozenset[str], tuple[Row, ...], str, str]
+
+
+def _collisions(buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...]) -> Iterator[Case]:
+    names, kinds = one.leaf.names, one.leaf.kinds
+    depth = one.shares(two)
+    home = names.index(buffer.scope) if buffer.scope in names else -1
+    for d in range(depth):
+        if kinds[d] not in PARALLEL or home >= d:
+            continue
+        if buffer.space == "register" and kinds[d] in THREAD_KINDS:
+            continue
+        for sign in signs:
+            rows: tuple[Row, ...] = ((False, ((f"{names[d]}'", sign), (names[d], -sign)), -1),)
+            yield frozenset(names[:d]), rows, kinds[d], names[d]
+    if buffer.space == "register":
+        yield from _apart(one, two, THREAD_KINDS, frozenset(names[: home + 1]), signs)
+    if buffer.space == "global":
+        yield from _apart(one, two, BLOCK_KINDS, frozenset(), signs)
+
+
+def _apart(
+    one: Placed, two: Placed, wanted: tuple[str, ...], shared: frozenset[str], signs: tuple[int, ...]
+) -> Iterator[Case]:
+    """Different coordinates of one of the `wanted` kinds; a leaf outside such loops is at coordinate 0."""
+    for kind in wanted:
+        first = next((n for n, k in zip(one.leaf.names, one.leaf.kinds, strict=True) if k == kind), None)
+        second = next((n for n, k in zip(two.leaf.names, two.leaf.kinds, strict=True) if k == kind), None)
+        common = one.leaf.names[: one.shares(two)]
+        if kind in BLOCK_KINDS and first is not None and first == second and first in common:
+            continue  # a common loop: asked for already
+        if first in shared or second in shared:
+            continue
+        for sign in signs:
+            terms: tuple[tuple[str, int], ...] = ()
+            terms += ((first, sign),) if first else ()
+            terms += ((f"{second}'", -sign),) if second else ()
+            if terms:
+                yield shared, ((False, terms, -1),), kind, first or second or ""
+
+
+def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Case) -> None:
+    original = program.original
+    shared, rows, kind, loop = case
+    names = two.primed(shared)
+    question = (*original.context, *one.domain, *renamed(two.domain, names), *rows)
+    question += same(a.forms, [f.renamed(names) for f in b.forms])
+    if not solvable(question):
+        return
+    found = example(question, [*original.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)])
+    assert found is not None
+    words = Words(original, found, shared)
+    element = words.element(a)
+    buffer = program.buffers[a.buffer]
+    if buffer.space == "register" and kind in THREAD_KINDS:
+        first, second = _at(one, kind, words, False), _at(two, kind, words, True)
+        raise Refused(
+            f"'{buffer.name}' is in registers, and two threads would use one element of it",
+            f"{element} is touched by threads {first} and {second}{words.sizes}",
+            f"bind '{loop}' before cache_register, so that each thread gets its own",
+        )
+    doing = "write" if a.writes and b.writes else "touch"
+    ending = "" if a.writes and b.writes else ", and one of them writes it"
+    raise Refused(
+        f"the iterations of '{loop}' cannot run at once as {kind}: they depend on each other through '{a.buffer}'",
+        f"{words.instance(one)} and {words.instance(two, True)} both {doing} {element}{ending}"
+        f"{_where(one, two, loop, words)}{words.sizes}",
+        *_ways(program, one, loop, kind),
+    )
+
+
+def _where(one: Leaf, two: Leaf, loop: str, words: Words) -> str:
+    if loop not in one.names or loop not in two.names:
+        return ""
+    first = words.point.get(loop, 0)
+    second = words.point.get(loop if loop in words.shared else f"{loop}'", 0)
+    return f", at {loop}={first} and {loop}={second}"
+
+
+def _at(leaf: Leaf, kind: str, words: Words, second: bool) -> str:
+    for name, k in zip(leaf.names, leaf.kinds, strict=True):
+        if k == kind:
+            return f"{name}={words.point.get(f'{name}{chr(39)}' if second else name, 0)}"
+    return f"{kind}=0"
+
+
+def _ways(program: Program, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]:
+    stmt = leaf.stmt
+    if stmt.reduce and not stmt.is_copy:
+        target = {n for i in stmt.target.index for n in i.names()}
+        free = [n for n, k in zip(leaf.names, leaf.kinds, strict=True) if n in target and k == "serial"]
+        if loop not in target:
+            best = f"; '{free[0]}' can be bound" if free else ""
+            return (f"'{loop}' is part of the reduction '{stmt.name}', which is built step by step{best}",)
+    return ()

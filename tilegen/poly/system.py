@@ -1,0 +1,281 @@
+"""Integer systems: conjunctions of affine constraints, and the one question that is asked of them.
+
+Every proof of the judge comes down to "is there an integer point that satisfies all of these?". A
+system is rows over named variables: sizes, loop variables of one or two statement instances, and one
+variable for each floor division. isl answers; a system that isl cannot decide within its budget raises
+`Undecided`. isl's matrix format is read ten times faster than its set notation, so it is used here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import islpy as isl
+
+from tilegen.ir.affine import Affine, Div, Mod
+from tilegen.ir.nodes import Condition
+
+# isl operations that one question may take; about a second.
+BUDGET = 4_000_000
+
+Terms = tuple[tuple[str, int], ...]
+# (is an equality, terms, constant): sum of terms + constant == 0, or >= 0.
+Row = tuple[bool, Terms, int]
+Point = dict[str, int]
+
+
+class Undecided(Exception):
+    """isl spent its budget on a question."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """An affine expression as a plain sum; `rows` define the variables of its divisions."""
+
+    terms: Terms
+    const: int
+    rows: tuple[Row, ...] = ()
+
+    def renamed(self, names: Mapping[str, str]) -> Form:
+        """With the variables in `names` replaced; a division variable changes with what it divides."""
+        if not self.rows:
+            return Form(_renamed(self.terms, names), self.const)
+        return Form(_renamed(self.terms, names), self.const, tuple((e, _renamed(t, names), c) for e, t, c in self.rows))
+
+    def minus(self, other: Form, less: int = 0) -> Form:
+        """self - other - less."""
+        sums = dict(self.terms)
+        for name, factor in other.terms:
+            sums[name] = sums.get(name, 0) - factor
+        terms = tuple((n, f) for n, f in sums.items() if f)
+        return Form(terms, self.const - other.const - less, self.rows + other.rows)
+
+    def zero(self) -> tuple[Row, ...]:
+        """Rows that say self == 0."""
+        return ((True, self.terms, self.const), *self.rows)
+
+    def nonnegative(self) -> tuple[Row, ...]:
+        """Rows that say self >= 0."""
+        return ((False, self.terms, self.const), *self.rows)
+
+
+def _renamed(terms: Terms, names: Mapping[str, str]) -> Terms:
+    return tuple((names.get(n, n), f) for n, f in terms)
+
+
+@lru_cache(maxsize=20_000)
+def form(value: Affine) -> Form:
+    """`value` as a sum; each division gets a variable named after it, `(i + 3)/4`."""
+    sums: dict[str, int] = {}
+    constant = value.const
+    rows: tuple[Row, ...] = ()
+    for atom, factor in value.terms:
+        if isinstance(atom, str):
+            sums[atom] = sums.get(atom, 0) + factor
+            continue
+        inner = form(atom.arg)
+        quotient = f"({atom.arg})/{atom.by}"
+        rows += inner.rows
+        # 0 <= arg - by * quotient < by
+        rest = (*inner.terms, (quotient, -atom.by))
+        rows += ((False, rest, inner.const),)
+        rows += ((False, tuple((n, -f) for n, f in rest), atom.by - 1 - inner.const),)
+        match atom:
+            case Div():
+                sums[quotient] = sums.get(quotient, 0) + factor
+            case Mod():
+                for name, f in rest:
+                    sums[name] = sums.get(name, 0) + factor * f
+                constant += factor * inner.const
+            case _:
+                raise TypeError(atom)
+    return Form(tuple((n, f) for n, f in sums.items() if f), constant, rows)
+
+
+@lru_cache(maxsize=20_000)
+def rows_of(condition: Condition) -> tuple[Row, ...]:
+    """Rows that say the condition; most divisions vanish, since floor(a/n) >= b means a >= n*b."""
+    value = condition.value
+    if condition.equal:
+        return form(value).zero()
+    while True:
+        divisions = [(a, f) for a, f in value.terms if isinstance(a, Div)]
+        if len(divisions) != 1 or abs(divisions[0][1]) != 1:
+            return form(value).nonnegative()
+        division, factor = divisions[0]
+        assert isinstance(division, Div)
+        rest = value - Affine(((division, factor),))
+        value = rest * division.by + (division.arg if factor > 0 else division.by - 1 - division.arg)
+
+
+def negated(condition: Condition) -> tuple[tuple[Row, ...], ...]:
+    """The alternatives of the condition's contrary, each as rows."""
+    value = condition.value
+    if condition.equal:
+        return rows_of(Condition(value - 1)), rows_of(Condition(-value - 1))
+    return (rows_of(Condition(-value - 1)),)
+
+
+def same(left: Iterable[Form], right: Iterable[Form]) -> tuple[Row, ...]:
+    """Rows that say that two index tuples are equal."""
+    rows: tuple[Row, ...] = ()
+    for a, b in zip(left, right, strict=True):
+        rows += a.minus(b).zero()
+    return rows
+
+
+# -- solving
+
+_context = isl.Context()
+_context.set_max_operations(BUDGET)
+_answers: dict[str, bool] = {}
+
+
+def solvable(rows: Iterable[Row]) -> bool:
+    """True if some integer point satisfies all rows. Raises Undecided past the budget."""
+    kept, _ = _simplified(rows)
+    if kept is None:
+        return False
+    if not kept:
+        return True
+    text, _ = _matrix(kept)
+    known = _answers.get(text)
+    if known is None:
+        if len(_answers) > 200_000:
+            _answers.clear()
+        known = _answers[text] = not _ask(text, "is_empty")
+    return known
+
+
+def example(rows: Iterable[Row], first: Iterable[str] = ()) -> Point | None:
+    """A point that satisfies all rows, the least one in the order of `first`, or None if there is none."""
+    rows = list(rows)
+    if not solvable(rows):
+        return None
+    kept, merged = _simplified(rows)
+    assert kept is not None
+    order = list(dict.fromkeys([_find(merged, n) for n in first]))
+    text, columns = _matrix(kept, order)
+    try:
+        found = _ask(text, "lexmin")
+        point = found.sample_point()
+    except Undecided:
+        point = _ask(text, "sample_point")
+    values = {
+        name: point.get_coordinate_val(isl.dim_type.set, n).to_python() if not point.is_void() else 0
+        for name, n in columns.items()
+    }
+    # Variables that no row restricts do not matter; zero does for loops and one for sizes, rows say which.
+    everything = {n for _, terms, _ in rows for n, _ in terms} | set(first)
+    return {name: values.get(_find(merged, name), 0) for name in everything}
+
+
+def _ask(text: str, question: str) -> isl.BasicSet | bool:
+    _context.reset_operations()
+    try:
+        return getattr(isl.BasicSet.read_from_str(_context, text), question)()
+    except isl.Error as error:
+        raise Undecided(str(error)) from None
+
+
+def _find(merged: Mapping[str, str], name: str) -> str:
+    while name in merged:
+        name = merged[name]
+    return name
+
+
+def _simplified(rows: Iterable[Row]) -> tuple[list[Row] | None, dict[str, str]]:
+    """(rows without those that are trivially true, names merged into others); None if one is false.
+
+    Equalities of two names merge them: most questions are decided here, without isl.
+    """
+    merged: dict[str, str] = {}
+    rows = list(dict.fromkeys(rows))
+    while True:
+        before = len(merged)
+        kept: list[Row] = []
+        for row in rows:
+            equal, terms, constant = row
+            if merged and any(n in merged for n, _ in terms):
+                sums: dict[str, int] = {}
+                for name, factor in terms:
+                    name = _find(merged, name)
+                    sums[name] = sums.get(name, 0) + factor
+                terms = tuple((n, f) for n, f in sums.items() if f)
+            if not terms:
+                if constant < 0 or (equal and constant):
+                    return None, merged
+                continue
+            if equal and not constant and len(terms) == 2 and terms[0][1] == -terms[1][1]:
+                merged[terms[1][0]] = terms[0][0]
+                continue
+            kept += [(equal, terms, constant)]
+        if len(merged) == before:
+            return kept, merged
+        rows = list(dict.fromkeys(kept))
+
+
+def _matrix(rows: list[Row], first: list[str] = []) -> tuple[str, dict[str, int]]:  # noqa: B006
+    """The rows in PolyLib's notation, and the column of each name."""
+    columns: dict[str, int] = {name: n for n, name in enumerate(first)}
+    for _, terms, _ in rows:
+        for name, _ in terms:
+            if name not in columns:
+                columns[name] = len(columns)
+    width = len(columns)
+    lines: dict[str, None] = {}
+    for equal, terms, constant in rows:
+        cells = ["0"] * (width + 2)
+        cells[0] = "0" if equal else "1"
+        cells[-1] = str(constant)
+        for name, factor in terms:
+            cells[columns[name] + 1] = str(factor)
+        lines[" ".join(cells)] = None
+    return f"{len(lines)} {width + 2}\n" + "\n".join(lines), columns
+
+
+def uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> Point | None:
+    """A point over `names` that `wanted` holds and no piece does, or None if the pieces cover it.
+
+    Names beyond those given are existential, in `wanted` and in each piece of its own.
+    """
+    texts = [_projectable(wanted, names), *(_projectable(p, names) for p in pieces)]
+    key = "\n\n".join(texts)
+    known = _covers.get(key, False)
+    if known is not False:
+        return known if known is None else dict(zip(names, known, strict=True))
+    found = _subtracted(texts, len(names))
+    _covers[key] = None if found is None else tuple(found)
+    return None if found is None else dict(zip(names, found, strict=True))
+
+
+_covers: dict[str, tuple[int, ...] | None] = {}
+
+
+def _projectable(rows: Iterable[Row], names: list[str]) -> str:
+    return _matrix(list(dict.fromkeys(rows)), names)[0]
+
+
+def _subtracted(texts: list[str], width: int) -> list[int] | None:
+    """The least point of the first set that no other holds, each projected to its first `width` columns."""
+    _context.reset_operations()
+    try:
+        sets = [_projected(text, width) for text in texts]
+        rest = sets[0]
+        for piece in sets[1:]:
+            rest = rest.subtract(piece)
+        if rest.is_empty():
+            return None
+        _context.reset_operations()
+        point = rest.lexmin().sample_point()
+        return [point.get_coordinate_val(isl.dim_type.set, n).to_python() for n in range(width)]
+    except isl.Error as error:
+        raise Undecided(str(error)) from None
+
+
+def _projected(text: str, width: int) -> isl.Set:
+    whole = isl.BasicSet.read_from_str(_context, text)
+    extra = whole.dim(isl.dim_type.set) - width
+    return whole.to_set().project_out(isl.dim_type.set, width, extra)

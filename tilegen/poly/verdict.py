@@ -1,0 +1,70 @@
+"""The judge's answer, and instances, elements and sizes in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilegen.ir.affine import Affine
+from tilegen.poly.project import Leaf, Original, Use
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Why a tree is not the kernel: a plain sentence, the concrete case, and the way out where one is known."""
+
+    sentence: str
+    witness: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Refused(Exception):
+    """Carries a violation out of the checks."""
+
+    def __init__(self, sentence: str, witness: str | None = None, *notes: str) -> None:
+        super().__init__(sentence)
+        self.violation = Violation(sentence, witness, notes)
+
+
+class Words:
+    """A point of a question in words: the first instance has plain names, the second one primes."""
+
+    def __init__(self, original: Original, point: Mapping[str, int], shared: frozenset[str] = frozenset()) -> None:
+        self.original = original
+        self.point = point
+        self.shared = shared
+
+    def value(self, index: Affine, second: bool = False) -> int:
+        names = index.names()
+        prime = "'" if second else ""
+        return index.evaluate(
+            {n: self.point.get(n if n in self.shared else n + prime, self.point.get(n, 0)) for n in names}
+        )
+
+    def instance(self, leaf: Leaf, second: bool = False) -> str:
+        """`C(i=3, j=0)`; a copy is named by its iteration."""
+        stmt = leaf.stmt
+        if stmt.instance is None:
+            return f"the copy {stmt.name}{self.iteration(leaf, second)}"
+        values = [self.value(i, second) for i in stmt.instance]
+        words = self.original.words(stmt.name)
+        return f"{stmt.name}({', '.join(f'{w}={v}' for w, v in zip(words, values, strict=True))})"
+
+    def iteration(self, leaf: Leaf, second: bool = False) -> str:
+        """` at bi=0, ti=3`: the loops around the leaf."""
+        prime = "'" if second else ""
+        if not leaf.names:
+            return ""
+        values = [f"{n}={self.point.get(n if n in self.shared else n + prime, 0)}" for n in leaf.names]
+        return f" at {', '.join(values)}"
+
+    def element(self, use: Use, second: bool = False) -> str:
+        """`A[3, 0]`."""
+        return f"{use.buffer}[{', '.join(str(self.value(i, second)) for i in use.index)}]"
+
+    @property
+    def sizes(self) -> str:
+        """` (M=4, N=1)`, or nothing where the kernel has no symbolic size."""
+        known = self.original.kernel.sizes
+        values = ", ".join(f"{s}={max(1, self.point.get(s, 1))}" for s in known)
+        return f" ({values})" if known else ""
