@@ -65,8 +65,11 @@ class Scheduled:
             tuple(Keyword(name, _argument(value)) for name, value in keywords.items()),
             tuple(Word(str(r)) for r in results),
         )
-        call = replace(call, text=_text(call))
-        return replace(self, stages=_apply_calls(self.stages, (call,)))
+        return self.then((replace(call, text=_text(call)),))
+
+    def then(self, calls: tuple[Call, ...]) -> Scheduled:
+        """This with more primitive steps, each judged. Raises what `step` raises."""
+        return replace(self, stages=_apply_calls(self.stages, calls))
 
 
 def start(kernel: Kernel) -> Scheduled:
