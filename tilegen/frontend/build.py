@@ -92,8 +92,7 @@ def _tensors(decl: s.KernelDecl, index: Mapping[str, Affine]) -> dict[str, Tenso
 def _tensor(param: s.Param, role: str, index: Mapping[str, Affine]) -> Tensor:
     name, dtype = param.name.text, param.type.text
     if dtype == "int":
-        notes = ("only an input can be an attribute",)
-        raise SourceError(f"'{name}' is not an input and cannot be an integer attribute", param.span, notes=notes)
+        raise SourceError(f"'{name}' is not an input and cannot be an integer attribute", param.span)
     if dtype not in DTYPES:
         notes = did_you_mean(dtype, list(DTYPES)) or (f"the types are {', '.join(DTYPES)}, and int for attributes",)
         raise SourceError(f"there is no type '{dtype}'", param.type.span, notes=notes)
@@ -154,9 +153,7 @@ def _assumptions(
     return tuple(dict.fromkeys(found))
 
 
-def _all_words(
-    decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Mapping[str, Tensor]
-) -> list[Words]:
+def _all_words(decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Mapping[str, Tensor]) -> list[Words]:
     return [words_of(equation, index, tensors) for equation in decl.equations]
 
 
@@ -243,7 +240,9 @@ def _check_type(equation: s.Assign, dtype: str, target: Tensor) -> None:
     what = f"{equation.value.word.text}[...]" if isinstance(equation.value, s.Reduction) else "the right side"
     if dtype == "bool":
         notes = (f"write {target.dtype}(...), or a choice: 1 if ... else 0",)
-        raise SourceError(f"the right side is a condition, and '{target.name}' is {target.dtype}", equation.span, notes=notes)
+        raise SourceError(
+            f"the right side is a condition, and '{target.name}' is {target.dtype}", equation.span, notes=notes
+        )
     cast = f"{target.dtype}(...)"
     note = f"cast it: {cast}"
     if isinstance(equation.value, s.Reduction):

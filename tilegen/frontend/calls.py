@@ -141,6 +141,4 @@ def _arithmetic(place: Place, tree: Branch) -> Arithmetic:
     if operator not in ("+", "-", "*", "/"):
         notes = ("division is written '/' and has to come out even",)
         raise SourceError(f"a schedule has no operator '{operator}'", place.of(operator), notes=notes)
-    return Arithmetic(
-        str(operator), _argument(place, branch(left)), _argument(place, branch(right)), place.of(tree)
-    )
+    return Arithmetic(str(operator), _argument(place, branch(left)), _argument(place, branch(right)), place.of(tree))

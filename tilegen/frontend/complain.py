@@ -20,7 +20,22 @@ _WORDS = {
     "NUMBER": "a number",
     "DOTS": "'...'",
 }
-_KEYWORDS = {"KERNEL", "SCHEDULE", "DEFINE", "DEF", "VAR", "WHERE", "FOR", "IN", "PASS", "IF", "ELSE", "AND", "OR", "NOT"}
+_KEYWORDS = {
+    "KERNEL",
+    "SCHEDULE",
+    "DEFINE",
+    "DEF",
+    "VAR",
+    "WHERE",
+    "FOR",
+    "IN",
+    "PASS",
+    "IF",
+    "ELSE",
+    "AND",
+    "OR",
+    "NOT",
+}
 _SIGNS = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "COLON": ":", "COMMA": ",",
     "EQUAL": "=", "ARROW": "->", "DOTDOT": "..", "DOTS": "...",

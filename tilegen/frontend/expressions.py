@@ -47,7 +47,8 @@ def convert(place: Place, node: Branch | Token) -> Syntax:
         case "fallback":
             return Fallback(convert(place, parts[0]), convert(place, parts[1]), span)
         case "choice":
-            return Choice(*(convert(place, p) for p in parts), span)
+            then, condition, other = (convert(place, p) for p in parts)
+            return Choice(then, condition, other, span)
         case "unary":
             return Unary(str(parts[0]), convert(place, parts[1]), span)
         case "binary":

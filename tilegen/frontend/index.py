@@ -53,7 +53,7 @@ def affine_of(value: s.Syntax, names: Mapping[str, Affine], tensors: Mapping[str
         case s.Binary("/" | "//" | "%" as operator, left, right):
             whole, by = affine_of(left, names, tensors), affine_of(right, names, tensors)
             return _quotient(value, operator, whole, by)
-        case s.Subscript(base):
+        case s.Subscript():
             raise SourceError(
                 f"an index cannot depend on data, and '{written(value.span)}' is data",
                 value.span,
@@ -66,9 +66,7 @@ def affine_of(value: s.Syntax, names: Mapping[str, Affine], tensors: Mapping[str
 _ALLOWED = "an index is made of loop indices, sizes, integers, + - and products, floors and remainders by constants"
 
 
-def conditions_of(
-    value: s.Syntax, names: Mapping[str, Affine], tensors: Mapping[str, object] = {}
-) -> list[Condition]:
+def conditions_of(value: s.Syntax, names: Mapping[str, Affine], tensors: Mapping[str, object] = {}) -> list[Condition]:
     """A conjunction of comparisons as affine facts. Raises SourceError for anything else."""
     match value:
         case s.Binary("and", left, right):
@@ -147,4 +145,6 @@ def _unknown(name: s.Name, names: Mapping[str, Affine], tensors: Mapping[str, ob
             name.span,
             notes=("tilegen's indices are sums of loop indices and sizes times constants",),
         )
-    return SourceError(f"there is no index or size '{name.text}' here", name.span, notes=did_you_mean(name.text, list(names)))
+    return SourceError(
+        f"there is no index or size '{name.text}' here", name.span, notes=did_you_mean(name.text, list(names))
+    )

@@ -53,9 +53,7 @@ def words_of(equation: s.Assign, known: Mapping[str, Affine], tensors: Mapping[s
     return words
 
 
-def _add_reduced(
-    item: s.Syntax, words: Words, known: Mapping[str, Affine], tensors: Mapping[str, Tensor]
-) -> None:
+def _add_reduced(item: s.Syntax, words: Words, known: Mapping[str, Affine], tensors: Mapping[str, Tensor]) -> None:
     match item:
         case s.Name() | s.Within():
             name = item if isinstance(item, s.Name) else item.name
@@ -174,9 +172,7 @@ class _Ranges:
                     self.bounded.setdefault(loop, value + var(loop) + 1)
 
 
-def _lone_places(
-    equation: s.Assign, words: Words, tensors: Mapping[str, Tensor]
-) -> dict[str, list[Lone]]:
+def _lone_places(equation: s.Assign, words: Words, tensors: Mapping[str, Tensor]) -> dict[str, list[Lone]]:
     """Where each index word stands alone: those of the left side where there are any, else the reads."""
     on_left: dict[str, list[Lone]] = {w: [] for w in words.all()}
     on_right: dict[str, list[Lone]] = {w: [] for w in words.all()}
@@ -197,9 +193,7 @@ def _walk_reads(value: s.Syntax, tensors: Mapping[str, Tensor], found: dict[str,
             _collect(part, tensors, found, id(part) not in unsure)
 
 
-def _collect(
-    node: s.Subscript, tensors: Mapping[str, Tensor], found: dict[str, list[Lone]], sure: bool
-) -> None:
+def _collect(node: s.Subscript, tensors: Mapping[str, Tensor], found: dict[str, list[Lone]], sure: bool) -> None:
     tensor = tensors.get(node.base.text)
     if tensor is None or len(tensor.shape) != len(node.items):
         return
@@ -221,7 +215,7 @@ def _agreed(word: str, places: list[Lone], lenient: bool) -> Affine:
             f"the index '{word}' runs over {first.extent} in {first.text} but over {other.extent} in {other.text}",
             other.span,
             notes=(
-                f"give both the same size, or say how far it goes: '{word} < ...' in the reduction, or 'for {word} < ...'",
+                f"give both the same size, or say how far it goes: sum[{word} < ...], or 'for {word} < ...' at the end",
             ),
         )
     return first.extent

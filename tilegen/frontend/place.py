@@ -21,7 +21,9 @@ class Place:
     def of(self, node: Branch | Token) -> Span:
         """The span of a node, or of its first line where it has several."""
         start = node if isinstance(node, Token) else node.meta
-        assert start.line is not None and start.column is not None and start.end_column is not None
+        assert start.line is not None
+        assert start.column is not None
+        assert start.end_column is not None
         if start.end_line == start.line:
             width = start.end_column - start.column
         else:

@@ -231,7 +231,7 @@ def _apply(scope: Scope, node: s.Apply) -> Typed:
     if len(args) != OPERATIONS[name]:
         raise SourceError(f"'{name}' takes {OPERATIONS[name]} arguments, not {len(args)}", node.span)
     if name == "pow":
-        return _power(scope, *args, node.span)
+        return _power(scope, args[0], args[1], node.span)
     return _operate(scope, name, args, node.span)
 
 

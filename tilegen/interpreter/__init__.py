@@ -1,6 +1,7 @@
 """What a tree computes, on numpy; and what its kernel means, computed without any tree."""
 
 from tilegen.interpreter.dtypes import NUMPY, bf16_to_float32, float_to_bf16
+from tilegen.interpreter.reference import Reference, reference
 from tilegen.interpreter.run import InterpreterError, run
 
-__all__ = ["NUMPY", "InterpreterError", "bf16_to_float32", "float_to_bf16", "run"]
+__all__ = ["NUMPY", "InterpreterError", "Reference", "bf16_to_float32", "float_to_bf16", "reference", "run"]

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 
+from tilegen.interpreter.scalar import converter
 from tilegen.ir.affine import Affine, Div, Mod, const
 from tilegen.ir.nodes import (
     FLOATS,
@@ -114,7 +116,8 @@ def _stmt(w: Writer, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
 
 
 def _best(w: Writer, stmt: Stmt, depth: int, where: str, value: str, target: str) -> None:
-    assert stmt.best is not None and stmt.arg is not None
+    assert stmt.best is not None
+    assert stmt.arg is not None
     best = _place(w, stmt.best, depth, where, "b", "reads")
     n, m = w.buffers[stmt.target.buffer], w.buffers[stmt.best.buffer]
     w.put(depth, f"if not set{m}[{best}]: unset({where}, {stmt.best.buffer!r}, {best})")
@@ -217,9 +220,10 @@ def _operation(name: str, parts: list[str]) -> str:
 
 
 def _number(value: Const) -> str:
-    if value.dtype in FLOATS:
-        return f"to_{value.dtype}({float(value.value)!r})" if value.value - value.value == 0 else f"float('{value.value}')"
-    return repr(value.value)
+    if value.dtype not in FLOATS:
+        return repr(value.value)
+    number = converter(value.dtype)(float(value.value))
+    return f"({number!r})" if isfinite(number) else f"float('{number}')"
 
 
 def _condition(w: Writer, condition: Condition) -> str:

@@ -1,0 +1,163 @@
+"""Expressions over a box of index values, as numpy arrays that broadcast: one axis for each loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tilegen.interpreter.dtypes import Array, from_values, to_values
+from tilegen.interpreter.rounding import Pair, cast, operation
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Index, Load, Op
+
+# A part of a box has at most so many points: arrays of 8 MB.
+POINTS = 2**20
+
+Box = tuple[range, ...]
+
+
+@dataclass
+class Memory:
+    """The tensor `name`: its values, how far each may be from the exact one, and which ones exist."""
+
+    name: str
+    dtype: str
+    value: Array
+    error: Array
+    written: Array
+
+
+class Undefined(Exception):
+    """A read of an element that has no value or does not exist. Attributes: tensor, element."""
+
+    def __init__(self, tensor: str, element: tuple[int, ...], why: str) -> None:
+        super().__init__(tensor)
+        self.tensor = tensor
+        self.element = element
+        self.why = why
+
+
+@dataclass(frozen=True)
+class Part:
+    """A box of loops: `names[a]` runs over `box[a]`, on axis `a`."""
+
+    names: tuple[str, ...]
+    box: Box
+    sizes: Mapping[str, int]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(r) for r in self.box)
+
+    def axis(self, position: int) -> Array:
+        """The values of one loop, along its own axis."""
+        values = np.arange(self.box[position].start, self.box[position].stop, dtype=np.int64)
+        return values.reshape([-1 if n == position else 1 for n in range(len(self.box))])
+
+    def index(self, value: Affine) -> Any:
+        """An index expression on the box: an array, or an int where no loop occurs in it."""
+        used = value.names()
+        names: dict[str, Any] = dict(self.sizes)
+        names |= {name: self.axis(n) for n, name in enumerate(self.names) if name in used}
+        return value.evaluate(names)
+
+    def mask(self, conditions: tuple[Condition, ...]) -> Array | None:
+        """Where all conditions hold; None where there are none."""
+        result: Any = None
+        for condition in conditions:
+            value = self.index(condition.value)
+            holds = np.asarray(value == 0 if condition.equal else value >= 0)
+            result = holds if result is None else result & holds
+        return None if result is None else self.lifted(result)
+
+    def lifted(self, value: Any) -> Array:
+        """`value` with one axis for each loop."""
+        array = np.asarray(value)
+        return array if array.ndim == len(self.box) else array.reshape((1,) * len(self.box))
+
+
+def parts(names: tuple[str, ...], extents: tuple[int, ...], sizes: Mapping[str, int], points: int) -> Iterator[Part]:
+    """The box of all loops cut into parts of at most `points` points, the last axes whole where possible."""
+    steps: list[int] = []
+    for extent in reversed(extents):
+        step = max(1, min(extent, points))
+        steps.insert(0, step)
+        points //= step
+    pieces = [
+        [range(start, min(start + step, extent)) for start in range(0, extent, step)]
+        for extent, step in zip(extents, steps, strict=True)
+    ]
+    for box in product(*pieces):
+        yield Part(names, box, sizes)
+
+
+def evaluate(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array | None) -> Pair:
+    """`value` and its error on the part. Raises Undefined for a bad read at a point inside the mask."""
+    match value:
+        case Const(number, dtype):
+            return part.lifted(_constant(number, dtype)), part.lifted(0.0)
+        case Index(index):
+            return part.lifted(part.index(index)), part.lifted(0.0)
+        case Load():
+            return _load(value, part, memory[value.buffer], mask)
+        case Cast(arg, dtype):
+            return cast(evaluate(arg, part, memory, mask), arg.dtype, dtype)
+        case Op(name, args, dtype):
+            return operation(name, [evaluate(a, part, memory, mask) for a in args], dtype)
+        case _:
+            raise TypeError(value)
+
+
+def _constant(number: float | int, dtype: str) -> float | int:
+    """A constant as the device has it, rounded to its type."""
+    if dtype not in FLOATS:
+        return number
+    stored = np.asarray(number, np.float64)
+    return float(to_values(from_values(stored, dtype), dtype))
+
+
+def _load(load: Load, part: Part, memory: Memory, mask: Array | None) -> Pair:
+    index = [part.lifted(part.index(i)) for i in load.index]
+    inside: Any = True
+    for i, extent in zip(index, memory.value.shape, strict=True):
+        if i.size and (i.min() < 0 or i.max() >= extent):
+            inside = inside & (i >= 0) & (i < extent)
+    if inside is not True:
+        if load.fallback is None:
+            _demand(inside, mask, part, index, load.buffer, "which is outside the tensor")
+        index = [np.clip(i, 0, extent - 1) for i, extent in zip(index, memory.value.shape, strict=True)]
+    place = tuple(index)
+    if not memory.written.all():
+        allowed = memory.written[place] | ~np.asarray(inside)
+        _demand(allowed, mask, part, index, load.buffer, "which has no value")
+    value = memory.value[place]
+    error = memory.error[place] if memory.error.any() else part.lifted(0.0)
+    if inside is not True and load.fallback is not None:
+        value = np.where(inside, value, _constant(load.fallback.value, load.dtype))
+        error = np.where(inside, error, 0.0)
+    return value, error
+
+
+def _demand(allowed: Any, mask: Array | None, part: Part, index: list[Array], tensor: str, why: str) -> None:
+    wrong = ~np.asarray(allowed) if mask is None else mask & ~np.asarray(allowed)
+    if not wrong.any():
+        return
+    shape = np.broadcast_shapes(wrong.shape, *(i.shape for i in index))
+    point = np.unravel_index(int(np.broadcast_to(wrong, shape).argmax()), shape)
+    raise Undefined(tensor, tuple(int(np.broadcast_to(i, shape)[point]) for i in index), why)
+
+
+def empty(name: str, dtype: str, shape: tuple[int, ...]) -> Memory:
+    """A tensor without values."""
+    kind = np.float64 if dtype in FLOATS else np.int64
+    return Memory(name, dtype, np.zeros(shape, kind), np.zeros(shape), np.zeros(shape, bool))
+
+
+def filled(name: str, dtype: str, array: Array) -> Memory:
+    """An input, which is exact."""
+    value = to_values(array, dtype)
+    return Memory(name, dtype, value, np.zeros(value.shape), np.ones(value.shape, bool))

@@ -1,0 +1,205 @@
+"""What a kernel means, from its equations alone: in float64 or int64, with a bound for any right program.
+
+The tree plays no part here, so that a mistake in how trees are made or changed cannot hide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilegen.interpreter.box import POINTS, Memory, Part, Undefined, empty, evaluate, filled, parts
+from tilegen.interpreter.dtypes import Array, check_arguments, shape_of
+from tilegen.interpreter.products import sum_of_products
+from tilegen.interpreter.reduce import Accumulator, accumulator
+from tilegen.interpreter.rounding import overflowed
+from tilegen.interpreter.run import InterpreterError
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import FLOATS, Equation, Kernel
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What an output has to be.
+
+    Attributes:
+        value: the exact result up to float64's rounding; float64, or int64 for integer tensors.
+        bound: how far a right program's result may be from `value`, element by element; float64, 0 where
+            it has to be equal, inf where nothing can be said (an overflow, a tie of argmax).
+        written: which elements the kernel defines; the others may hold anything.
+        accepts: for the target of argmax or argmin, None otherwise: takes indices in the shape of the
+            target and says of each whether its value is the best one, up to the values' bounds.
+    """
+
+    value: Array
+    bound: Array
+    written: Array
+    accepts: Callable[[Array], Array] | None = field(default=None, compare=False, repr=False)
+
+
+def reference(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, Reference]:
+    """The outputs of `kernel` by name, of their logical shapes; `sizes` and `arrays` as for `run`.
+
+    The bound holds for any order of summation in the declared types, with or without fused
+    multiply-adds, and for functions as exact as CUDA and OpenCL promise; see rounding.py. Integer
+    kernels are exact and wrap as their types do.
+
+    Raises ArgumentError for arrays that do not fit, and InterpreterError where the kernel reads an
+    element outside a tensor or without a value.
+    """
+    check_arguments(kernel, sizes, arrays)
+    memory: dict[str, Memory] = {}
+    for tensor in kernel.tensors:
+        if tensor.role == "input":
+            memory[tensor.name] = filled(tensor.name, tensor.dtype, np.asarray(arrays[tensor.name]))
+        else:
+            memory[tensor.name] = empty(tensor.name, tensor.dtype, shape_of(tensor, sizes))
+    judges: dict[str, Callable[[Array], Array]] = {}
+    with np.errstate(all="ignore"):
+        for equation in kernel.equations:
+            try:
+                _compute(equation, sizes, memory)
+            except Undefined as bad:
+                raise _undefined(equation, bad) from None
+            if equation.best is not None:
+                judges[equation.target] = _judge(equation, dict(sizes), memory)
+    return {
+        t.name: Reference(m.value, m.error, m.written, judges.get(t.name))
+        for t in kernel.tensors
+        if t.role == "output" and (m := memory[t.name])
+    }
+
+
+def _undefined(equation: Equation, bad: Undefined) -> InterpreterError:
+    at = ", ".join(map(str, bad.element))
+    error = InterpreterError(
+        f"the equation of '{equation.target}' reads {bad.tensor}[{at}], {bad.why}",
+        buffer=bad.tensor,
+        element=bad.element,
+        statement=equation.target,
+        witness=f"{bad.tensor}[{at}]",
+    )
+    error.span = equation.span
+    return error
+
+
+def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory]) -> None:
+    """One equation, for all points of its loops, a part of the box at a time."""
+    target = memory[equation.target]
+    best = memory[equation.best] if equation.best else None
+    names = tuple(r.name for r in equation.loops)
+    extents = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.loops)
+    inner = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.reduced)
+    products = sum_of_products(equation, sizes, memory)
+    if products is not None:
+        _store(target, equation, Part(names, tuple(map(range, extents)), sizes), products.value, products.error)
+        return
+    # An arg reduction sees all its values at once, to know whether the best one is the only one.
+    reduced_points = prod(inner) if best else min(prod(inner), POINTS)
+    for part in parts(names, extents, sizes, max(1, POINTS // max(1, reduced_points))):
+        if equation.reduce is None:
+            value, error = evaluate(equation.value, part, memory, part.mask(equation.conditions))
+            _store(target, equation, part, value, error)
+            continue
+        result = accumulator(equation, prod(inner), part.shape)
+        _reduce(equation, part, inner, reduced_points, memory, result)
+        value, error = result.result()
+        _store(target, equation, part, value, error)
+        if best is not None:
+            _store(best, equation, part, *result.best())
+
+
+def _reduce(
+    equation: Equation,
+    part: Part,
+    inner: tuple[int, ...],
+    points: int,
+    memory: Mapping[str, Memory],
+    result: Accumulator,
+) -> None:
+    left = len(part.names)
+    for piece in parts(tuple(r.name for r in equation.reduced), inner, part.sizes, points):
+        whole = Part((*part.names, *piece.names), (*part.box, *piece.box), part.sizes)
+        mask = whole.mask(equation.conditions)
+        value, error = evaluate(equation.value, whole, memory, mask)
+        axes = tuple(range(left, left + len(inner)))
+        full = (
+            np.broadcast_to(value, whole.shape),
+            np.broadcast_to(error, whole.shape),
+            None if mask is None else np.broadcast_to(mask, whole.shape),
+        )
+        result.add(*full, axes, piece.box[0].start)
+
+
+def _store(target: Memory, equation: Equation, part: Part, value: Array, error: Array) -> None:
+    """Put the values of a part's left side into the target, where its own conditions hold."""
+    reduced = {r.name for r in equation.reduced}
+    mask = part.mask(tuple(c for c in equation.conditions if c.value.names().isdisjoint(reduced)))
+    index = np.broadcast_arrays(*(part.lifted(part.index(i)) for i in equation.index), np.empty(part.shape, bool))
+    place = tuple(index[:-1])
+    if mask is not None:
+        mask = np.broadcast_to(mask, part.shape)
+        place = tuple(i[mask] for i in place)
+    for i, extent in zip(place, target.value.shape, strict=True):
+        if i.size and (i.min() < 0 or i.max() >= extent):
+            raise Undefined(target.name, tuple(int(j.max()) for j in place), "which is outside the tensor")
+    value, error = np.broadcast_to(value, part.shape), np.broadcast_to(error, part.shape)
+    if target.dtype in FLOATS:
+        error = overflowed(value, error, target.dtype)
+    else:
+        value = _wrapped(value, target.dtype)
+    target.value[place] = value if mask is None else value[mask]
+    target.error[place] = error if mask is None else error[mask]
+    target.written[place] = True
+
+
+def _wrapped(value: Array, dtype: str) -> Array:
+    kinds = {"i64": np.int64, "i32": np.int32, "i8": np.int8, "u8": np.uint8}
+    return value.astype(np.int64).astype(kinds[dtype]).astype(np.int64)
+
+
+def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory]) -> Callable[[Array], Array]:
+    """The function that accepts or refuses the indices found by an argmax or argmin."""
+    assert equation.best is not None
+    target, best = memory[equation.target], memory[equation.best]
+    names = tuple(r.name for r in equation.loops)
+    extents = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.loops)
+    inner = equation.reduced[0].extent.evaluate(sizes)
+    frozen = {name: Memory(m.name, m.dtype, m.value, m.error, m.written) for name, m in memory.items()}
+
+    def accepts(found: Array) -> Array:
+        result = np.ones(target.value.shape, bool)
+        part = Part(names, tuple(map(range, extents)), sizes)
+        place = tuple(np.broadcast_arrays(*(part.lifted(part.index(i)) for i in equation.index)))
+        chosen = np.broadcast_to(np.asarray(found).astype(np.int64)[place], part.shape)
+        right = (chosen >= 0) & (chosen < inner)
+        at = _Chosen((*names,), part.box, sizes, equation.reduced[0].name, np.clip(chosen, 0, max(0, inner - 1)))
+        with np.errstate(all="ignore"):
+            mask = at.mask(equation.conditions)
+            value, error = evaluate(equation.value, at, frozen, mask)
+            sign = 1 if equation.reduce == "argmax" else -1
+            right &= sign * (value - best.value[place]) + error + best.error[place] >= 0
+            right |= value == best.value[place]
+        if mask is not None:
+            right &= np.broadcast_to(mask, part.shape) | (chosen == np.broadcast_to(target.value[place], part.shape))
+        result[place] = right
+        return result | ~target.written
+
+    return accepts
+
+
+@dataclass(frozen=True)
+class _Chosen(Part):
+    """The box of the left side, with the reduced index at a chosen value for each point."""
+
+    reduced: str
+    chosen: Array
+
+    def index(self, value: Affine) -> Any:
+        names: dict[str, Any] = dict(self.sizes)
+        names |= {name: self.axis(n) for n, name in enumerate(self.names)}
+        return value.evaluate(names | {self.reduced: self.chosen})
