@@ -8,7 +8,7 @@ from typing import Any
 
 from tilegen.errors import ArgumentError
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import DTYPE_BYTES, Kernel, Tensor
+from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Kernel, Tensor
 
 # bf16 travels as its 16 bits where a library has no such type.
 NUMPY_NAME = {
@@ -98,6 +98,13 @@ def laid_out(flat: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
 def empty(xp: Any, tensor: Tensor, shape: tuple[int, ...]) -> Any:
     """A fresh array of numpy or cupy (`xp`) for the tensor."""
     return laid_out(xp.empty(_count(shape), dtype=NUMPY_NAME[tensor.dtype]), shape, tensor.order)
+
+
+def scratch(xp: Any, buffer: Buffer, sizes: Mapping[str, int]) -> Any:
+    """Flat memory for a global buffer that lives between two launches, its padding included."""
+    shape = [extent.evaluate(sizes) for extent in buffer.shape]
+    shape[buffer.order[-1]] += buffer.pad
+    return xp.empty(_count(tuple(shape)), dtype=NUMPY_NAME[buffer.dtype])
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilegen.backends.arrays import NUMPY_NAME
-from tilegen.errors import ArgumentError, DeviceError, Source, Span
-from tilegen.ir.nodes import Tensor
+from tilegen.backends.host import HostArrays
+from tilegen.errors import DeviceError, Source, Span
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Run
@@ -48,12 +44,8 @@ def _device(platform: str | None) -> Any:
     return None
 
 
-class OpenclEngine:
+class OpenclEngine(HostArrays):
     """A CPU as an OpenCL device; kernels work on the memory of numpy arrays itself."""
-
-    language = "opencl"
-    on_gpu = False
-    xp: Any = np
 
     def __init__(self, platform: str | None = None) -> None:
         """`platform` by name ("Oclgrind"), or the first that is no simulator. Raises DeviceError."""
@@ -69,53 +61,6 @@ class OpenclEngine:
         self.name = f"{short} on {device.name.removeprefix('pthread-')}"
         self._context: Any = cl.Context([device])
         self._queue: Any = cl.CommandQueue(self._context)
-
-    # -- arrays
-
-    def adopt(self, value: Any, tensor: Tensor) -> Any:
-        """`value` as a numpy array on the same memory.
-
-        Raises:
-            ArgumentError: not an array, not on the CPU, not of the tensor's dtype, or a read-only output.
-        """
-        array = self._as_numpy(value, tensor.name)
-        wanted = NUMPY_NAME[tensor.dtype]
-        if tensor.dtype == "bf16" and str(array.dtype) in ("bfloat16", "int16"):
-            array = array.view(wanted)
-        if array.dtype != wanted:
-            raise ArgumentError(f"{tensor.name} is {array.dtype}, and the kernel takes {tensor.dtype}")
-        if tensor.role == "output" and not array.flags.writeable:
-            raise ArgumentError(f"{tensor.name} is read-only, and the kernel writes to it")
-        return array
-
-    def _as_numpy(self, value: Any, name: str) -> Any:
-        if isinstance(value, np.ndarray):
-            return value
-        if hasattr(value, "__cuda_array_interface__"):
-            notes = ("compile(device='cuda') makes a kernel for it",)
-            raise ArgumentError(f"{name} is on a GPU, and this kernel runs on the CPU", notes=notes)
-        torch = sys.modules.get("torch")
-        if torch is not None and isinstance(value, torch.Tensor):
-            value = value.detach()
-            return (value.view(torch.int16) if value.dtype == torch.bfloat16 else value).numpy()
-        if not hasattr(value, "__dlpack__"):
-            raise ArgumentError(f"{name} is a {type(value).__name__}, not an array")
-        try:
-            return np.from_dlpack(value)
-        except Exception as error:  # each library fails in its own way to hand out GPU memory as CPU memory
-            raise ArgumentError(f"{name} cannot be used on the CPU: {error}") from None
-
-    def give_back(self, array: Any, tensor: Tensor, like: Any) -> Any:
-        """The numpy `array`, as a torch tensor if `like` is one."""
-        torch = sys.modules.get("torch")
-        if torch is None or not isinstance(like, torch.Tensor):
-            return array
-        if tensor.dtype != "bf16":
-            return torch.from_numpy(array)
-        return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
-
-    def pointer(self, array: Any) -> int:
-        return int(array.ctypes.data)
 
     # -- kernels
 
@@ -153,17 +98,6 @@ class OpenclEngine:
 
     def synchronize(self) -> None:
         self._queue.finish()
-
-    def time(self, calls: Sequence[Callable[[], None]]) -> float:
-        """Milliseconds of wall time."""
-        start = perf_counter()
-        for call in calls:
-            call()
-        return (perf_counter() - start) * 1e3
-
-    def stream(self, arrays: Sequence[Any]) -> AbstractContextManager[Any]:
-        """Nothing: a launch on the CPU returns when it is done."""
-        return nullcontext()
 
 
 def _refusal(log: str, source: Source, device: str) -> DeviceError:

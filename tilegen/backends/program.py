@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilegen.backends.arrays import check_layout, check_sizes, empty, infer_sizes, shape_of
+from tilegen.backends.arrays import check_layout, check_sizes, empty, infer_sizes, scratch, shape_of
 from tilegen.backends.engine import Engine, Run
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError, LimitError, did_you_mean
-from tilegen.ir.nodes import DTYPE_BYTES, Condition, Tensor, Tree
+from tilegen.ir.nodes import DTYPE_BYTES, Condition, Tree
 from tilegen.lowering import Launch, lower
 
 GRID_LIMIT = (2**31 - 1, 65535, 65535)
@@ -70,8 +70,9 @@ class Program:
         check_sizes(self.kernel, sizes)
         self._check_overlap(arrays)
         memory = dict(arrays)
-        for tensor in self._intermediates():
-            memory[tensor.name] = empty(self.engine.xp, tensor, shape_of(tensor, sizes))
+        for buffer in self.tree.buffers:
+            if buffer.space == "global" and buffer.name not in memory:
+                memory[buffer.name] = scratch(self.engine.xp, buffer, sizes)
         wide = any(array.size >= WIDE_FROM for array in memory.values())
         calls = []
         for position, launch in enumerate(self.launches(wide=wide)):
@@ -136,11 +137,6 @@ class Program:
             for other, (start, end) in spans.items():
                 if other != tensor.name and start < high and low < end:
                     raise ArgumentError(f"{tensor.name} and {other} share memory, and {tensor.name} is written to")
-
-    def _intermediates(self) -> list[Tensor]:
-        """Tensors between two launches, which live in global memory; the others have moved to the chip."""
-        kept = {b.name for b in self.tree.buffers if b.space == "global" and b.role == "intermediate"}
-        return [t for t in self.kernel.tensors if t.name in kept]
 
     def _fits(self, launch: Launch, sizes: Mapping[str, int], memory: Mapping[str, Any]) -> bool:
         """True where the sizes and the arrays meet what the launch's vector accesses need."""

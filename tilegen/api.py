@@ -1,0 +1,225 @@
+"""tilegen from Python: load a text, schedule a kernel, look at it, compile it, call it with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tilegen import schedule as scheduling
+from tilegen.errors import Source, UsageError, did_you_mean
+from tilegen.frontend import KernelDecl, Module, build, data_folder, parse
+from tilegen.ir import nodes
+from tilegen.ir.steps import Define, Schedule
+
+
+def load(path_or_text: str | Path) -> File:
+    """The kernels and schedules of a text, a file, or a stock file by its name ("gemm").
+
+    A kernel without schedules in its file gets the stock schedules for its name, and a schedule whose
+    kernel is not in its file is for the stock kernel of that name.
+
+    Raises:
+        UsageError: no such file.
+        SourceError: a text that is not well formed.
+    """
+    text = str(path_or_text)
+    if "\n" in text:
+        return File(_with_stock(parse(Source("<text>", text))))
+    path = Path(text)
+    if path.is_file():
+        try:
+            return File(_with_stock(parse(Source(text, path.read_text(encoding="utf-8")))))
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read {text}: {error}") from None
+    if text in stock_names():
+        return File(_stock(text))
+    notes = did_you_mean(text, stock_names()) or (f"the stock files are {', '.join(stock_names())}",)
+    raise UsageError(f"there is no file '{text}', and no stock file of that name", notes=notes)
+
+
+def stock_names() -> list[str]:
+    """The names that `load` knows without a path."""
+    folders = (data_folder("schedules"), data_folder("examples"))
+    names = {f.name.removesuffix(".tg") for folder in folders for f in folder.iterdir() if f.name.endswith(".tg")}
+    return sorted(names - {"std"})
+
+
+class File:
+    """What a text holds: kernels, schedules, composite steps."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self.kernels: Mapping[str, KernelDecl] = module.kernels
+        self.schedules: tuple[Schedule, ...] = module.schedules
+        self.defines: Mapping[str, Define] = {**_standard(), **{d.word: d for d in module.defines}}
+
+    @property
+    def source(self) -> Source:
+        return self._module.source
+
+    def kernel(self, name: str | None = None, **values: int) -> Kernel:
+        """A kernel; `name` may be left out where there is only one.
+
+        Args:
+            values: integer attributes of the kernel, and sizes to fix as constants.
+
+        Raises:
+            UsageError: no such kernel, or several and no name.
+            SourceError: the kernel's text is wrong, or a value is for nothing in it.
+        """
+        if name is None:
+            used = {s.kernel for s in self.schedules} & set(self.kernels)
+            names = list(self.kernels) if len(self.kernels) == 1 else sorted(used)
+            if len(names) != 1:
+                known = ", ".join(self.kernels) or "none"
+                raise UsageError(f"{self.source.name} has several kernels, or none: say which", notes=(known,))
+            name = names[0]
+        if name not in self.kernels:
+            notes = did_you_mean(name, list(self.kernels)) or (f"its kernels are {', '.join(self.kernels)}",)
+            raise UsageError(f"{self.source.name} has no kernel '{name}'", notes=notes)
+        return Kernel(self, build(self.kernels[name], values))
+
+    def schedule(self, name: str, fix: Mapping[str, int] | None = None, /, **parameters: int) -> Scheduled:
+        """The schedule `name` applied to its kernel.
+
+        Args:
+            fix: integer attributes of the kernel, and sizes to fix as constants.
+            parameters: values for the schedule's parameters.
+
+        Raises:
+            UsageError: no such schedule. SourceError, StepError, IllegalStep: as the steps say.
+        """
+        named = self.find_schedule(name)
+        return self.kernel(named.kernel, **(fix or {})).schedule(name, **parameters)
+
+    def find_schedule(self, name: str) -> Schedule:
+        """The schedule `name` as written. Raises UsageError where there is none."""
+        for schedule in self.schedules:
+            if schedule.name == name:
+                return schedule
+        known = [s.name for s in self.schedules]
+        notes = did_you_mean(name, known) or (f"its schedules are {', '.join(known) or 'none'}",)
+        raise UsageError(f"{self.source.name} has no schedule '{name}'", notes=notes)
+
+
+class Kernel:
+    """A kernel of a file with its attributes decided; `ir` is the kernel itself."""
+
+    def __init__(self, file: File, ir: nodes.Kernel) -> None:
+        self.file = file
+        self.ir = ir
+
+    def schedule(self, name: str | None = None, **parameters: int) -> Scheduled:
+        """The schedule `name` applied to this kernel; without a name, the kernel as written, to add steps to."""
+        if name is None:
+            return Scheduled(scheduling.start(self.ir), self.file.defines)
+        schedule = self.file.find_schedule(name)
+        if schedule.kernel != self.ir.name:
+            raise UsageError(f"schedule '{name}' is for kernel '{schedule.kernel}', not for '{self.ir.name}'")
+        return Scheduled(scheduling.apply(self.ir, schedule, parameters, self.file.defines), self.file.defines)
+
+
+class Scheduled:
+    """A kernel and the steps applied to it. Every step of the language is a method that returns the next.
+
+    >>> kernel.schedule().tile("i", 128, into=("bi", "ti")).bind("bi", "block.x").bind("ti", "thread.x")
+    """
+
+    def __init__(self, core: scheduling.Scheduled, defines: Mapping[str, Define]) -> None:
+        self.core = core
+        self._defines = defines
+
+    @property
+    def kernel(self) -> nodes.Kernel:
+        return self.core.kernel
+
+    @property
+    def tree(self) -> nodes.Tree:
+        """The loop tree after the last step."""
+        return self.core.tree
+
+    @property
+    def stages(self) -> tuple[scheduling.Stage, ...]:
+        """The kernel as written, then each step with the tree after it."""
+        return self.core.stages
+
+    def step(self, word: str, *arguments: object, into: object = (), **keywords: object) -> Scheduled:
+        """This with one more step, judged. `into` holds the names that stand behind `->` in a text."""
+        return Scheduled(self.core.step(word, *arguments, into=into, **keywords), self._defines)
+
+    def __getattr__(self, word: str) -> Callable[..., Scheduled]:
+        if word.startswith("_"):
+            raise AttributeError(word)
+
+        def method(*arguments: object, into: object = (), **keywords: object) -> Scheduled:
+            return self.step(word, *arguments, into=into, **keywords)
+
+        return method
+
+    def source(self, language: str = "cuda") -> str:
+        """The kernel's text in "cuda" or "opencl", stand-alone, with its launch dimensions."""
+        from tilegen.backends.text import emit
+        from tilegen.lowering import lower
+
+        if language not in ("cuda", "opencl"):
+            raise UsageError(f"there is no language '{language}'", notes=("cuda and opencl are known",))
+        return emit(lower(self.tree), language)
+
+    def compile(self, device: str = "auto") -> Any:
+        """A program to call with arrays: cupy or torch on a GPU, numpy on the CPU.
+
+        Args:
+            device: "cuda", "cpu", or "auto" for the first of the two that is there.
+
+        Raises:
+            DeviceError: the device is not there.
+        """
+        from tilegen.backends.devices import engine, program
+
+        return program(self.tree, engine(device))
+
+    @cached_property
+    def parameters(self) -> Mapping[str, int]:
+        """The values of the schedule's parameters."""
+        return self.core.parameters
+
+
+# -- stock files
+
+
+def _standard() -> dict[str, Define]:
+    """The composite steps that every schedule may use."""
+    text = (data_folder("schedules") / "std.tg").read_text(encoding="utf-8")
+    return {d.word: d for d in parse(Source("std.tg", text)).defines}
+
+
+def _stock(name: str) -> Module:
+    """The stock module `name`: what schedules/ and examples/ hold under it; the former comes first."""
+    modules = []
+    for folder in ("schedules", "examples"):
+        file = data_folder(folder) / f"{name}.tg"
+        if file.is_file():
+            modules += [parse(Source(f"{name}.tg", file.read_text(encoding="utf-8")))]
+    return modules[0] if modules[0].schedules or len(modules) == 1 else _merged(modules[0], modules[1])
+
+
+def _with_stock(module: Module) -> Module:
+    """`module` with the stock kernels or schedules that it leaves out."""
+    names = {s.kernel for s in module.schedules if s.kernel not in module.kernels}
+    if not module.schedules and len(module.kernels) == 1:
+        names |= set(module.kernels)
+    for name in sorted(names & set(stock_names())):
+        module = _merged(module, _stock(name))
+    return module
+
+
+def _merged(module: Module, other: Module) -> Module:
+    """`module` with the kernels, schedules and steps of `other` that it does not have itself."""
+    schedules = module.schedules or tuple(s for s in other.schedules if s.kernel in module.kernels)
+    kernels = {n: k for n, k in other.kernels.items() if n in {s.kernel for s in schedules}}
+    return Module(kernels | dict(module.kernels), schedules, (*other.defines, *module.defines), module.source)
+
+
+__all__ = ["File", "Kernel", "Scheduled", "load", "stock_names"]

@@ -1,0 +1,79 @@
+"""Arrays and time on the CPU: what the OpenCL runtime and the interpreter share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from tilegen.backends.arrays import NUMPY_NAME
+from tilegen.errors import ArgumentError
+from tilegen.ir.nodes import Tensor
+
+
+class HostArrays:
+    """The part of an engine that needs no device: numpy arrays, used in place."""
+
+    language = "opencl"
+    on_gpu = False
+    xp: Any = np
+
+    def adopt(self, value: Any, tensor: Tensor) -> Any:
+        """`value` as a numpy array on the same memory.
+
+        Raises:
+            ArgumentError: not an array, not on the CPU, not of the tensor's dtype, or a read-only output.
+        """
+        array = self._as_numpy(value, tensor.name)
+        wanted = NUMPY_NAME[tensor.dtype]
+        if tensor.dtype == "bf16" and str(array.dtype) in ("bfloat16", "int16"):
+            array = array.view(wanted)
+        if array.dtype != wanted:
+            raise ArgumentError(f"{tensor.name} is {array.dtype}, and the kernel takes {tensor.dtype}")
+        if tensor.role == "output" and not array.flags.writeable:
+            raise ArgumentError(f"{tensor.name} is read-only, and the kernel writes to it")
+        return array
+
+    def _as_numpy(self, value: Any, name: str) -> Any:
+        if isinstance(value, np.ndarray):
+            return value
+        if hasattr(value, "__cuda_array_interface__"):
+            notes = ("compile(device='cuda') makes a kernel for it",)
+            raise ArgumentError(f"{name} is on a GPU, and this kernel runs on the CPU", notes=notes)
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(value, torch.Tensor):
+            value = value.detach()
+            return (value.view(torch.int16) if value.dtype == torch.bfloat16 else value).numpy()
+        if not hasattr(value, "__dlpack__"):
+            raise ArgumentError(f"{name} is a {type(value).__name__}, not an array")
+        try:
+            return np.from_dlpack(value)
+        except Exception as error:  # each library fails in its own way to hand out GPU memory as CPU memory
+            raise ArgumentError(f"{name} cannot be used on the CPU: {error}") from None
+
+    def give_back(self, array: Any, tensor: Tensor, like: Any) -> Any:
+        """The numpy `array`, as a torch tensor if `like` is one."""
+        torch = sys.modules.get("torch")
+        if torch is None or not isinstance(like, torch.Tensor):
+            return array
+        if tensor.dtype != "bf16":
+            return torch.from_numpy(array)
+        return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
+
+    def pointer(self, array: Any) -> int:
+        return int(array.ctypes.data)
+
+    def time(self, calls: Sequence[Callable[[], None]]) -> float:
+        """Milliseconds of wall time."""
+        start = perf_counter()
+        for call in calls:
+            call()
+        return (perf_counter() - start) * 1e3
+
+    def stream(self, arrays: Sequence[Any]) -> AbstractContextManager[Any]:
+        """Nothing: a launch on the CPU returns when it is done."""
+        return nullcontext()

@@ -1,0 +1,39 @@
+"""The command line: what a user types, and how results look on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tilegen.errors import TilegenError
+
+
+def main() -> None:
+    """The command `tilegen`; ends the process with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Runs the command with `arguments`; returns its exit code: 0 fine, 1 the user's input, 2 usage,
+    3 an illegal schedule, 4 a wrong result, 5 a device."""
+    import click
+
+    from tilegen.cli.commands import tilegen
+    from tilegen.cli.words import spread
+
+    try:
+        code = tilegen.main(spread(arguments), prog_name="tilegen", standalone_mode=False)
+        sys.stdout.flush()
+    except TilegenError as error:
+        print(error.render(), file=sys.stderr)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # The reader has gone (`tilegen show ... | head`); nothing more may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,75 @@
+"""From the words of a command to the kernels and schedules that they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilegen import api
+from tilegen.errors import UsageError, did_you_mean
+from tilegen.ir import nodes
+
+
+def schedules(
+    file: api.File, kernel: str | None, names: Sequence[str], settings: Mapping[str, int], fixed: Mapping[str, int]
+) -> dict[str, api.Scheduled]:
+    """The named schedules of the file, applied; all of one kernel.
+
+    Without names these are all schedules of `kernel`, or of the only kernel that has any; where there are
+    none, the kernel as written.
+
+    Args:
+        settings: schedule parameters and the kernel's integer attributes.
+        fixed: sizes to fix as constants.
+    """
+    found = [file.find_schedule(name) for name in names]
+    known = sorted({s.kernel for s in file.schedules})
+    wanted = kernel or (found[0].kernel if found else known[0] if len(known) == 1 else None)
+    if wanted is None and len(known) > 1:
+        message = f"{file.source.name} has schedules for several kernels: say --kernel"
+        raise UsageError(message, notes=(", ".join(known),))
+    for schedule in found:
+        if schedule.kernel != wanted:
+            message = f"schedule '{schedule.name}' is for kernel '{schedule.kernel}', not for '{wanted}'"
+            raise UsageError(message)
+    chosen = found or [s for s in file.schedules if s.kernel == wanted]
+    attributes, parameters = _sorted_settings(file, wanted, settings, {p.name for s in chosen for p in s.parameters})
+    built = file.kernel(wanted, **attributes, **fixed)
+    if not chosen:
+        return {"unscheduled": built.schedule()}
+    return {s.name: built.schedule(s.name, **_own(parameters, {p.name for p in s.parameters})) for s in chosen}
+
+
+def one(found: Mapping[str, api.Scheduled], command: str) -> api.Scheduled:
+    """The only schedule of `found`. Raises UsageError where there are several."""
+    if len(found) > 1:
+        notes = (", ".join(found),)
+        raise UsageError(f"{command} takes one schedule: say --schedule", notes=notes)
+    return next(iter(found.values()))
+
+
+def _own(parameters: Mapping[str, int], names: set[str]) -> dict[str, int]:
+    return {name: value for name, value in parameters.items() if name in names}
+
+
+def _sorted_settings(
+    file: api.File, kernel: str | None, settings: Mapping[str, int], parameters: set[str]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """(integer attributes of the kernel, parameters of schedules). Raises UsageError at an unknown name."""
+    declared = file.kernels.get(kernel) if kernel else next(iter(file.kernels.values()), None)
+    attributes = set(declared.attributes) if declared else set()
+    for name in settings:
+        if name not in attributes | parameters:
+            known = sorted(attributes | parameters)
+            notes = did_you_mean(name, known) or (f"there are {', '.join(known) or 'none'}",)
+            raise UsageError(f"no schedule has a parameter '{name}', and the kernel no attribute", notes=notes)
+    return _own(settings, attributes), _own(settings, parameters)
+
+
+def known_sizes(kernel: nodes.Kernel, given: Mapping[str, int]) -> None:
+    """Raises UsageError where a size is given that the kernel does not have, or that is below 1."""
+    for name, value in given.items():
+        if name not in kernel.sizes:
+            notes = did_you_mean(name, list(kernel.sizes)) or (f"its sizes are {', '.join(kernel.sizes)}",)
+            raise UsageError(f"kernel '{kernel.name}' has no size '{name}'", notes=notes)
+        if value < 1:
+            raise UsageError(f"size {name} is {value}, and sizes are at least 1")

@@ -1,0 +1,199 @@
+"""The commands: show, emit, check, compare."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+import click
+
+from tilegen import __version__, api
+from tilegen.cli import chosen, show
+from tilegen.cli.words import listed, numbers
+from tilegen.errors import WrongResult
+from tilegen.ir.show import show as show_tree
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FILE = click.argument("file")
+_KERNEL = click.option("--kernel", metavar="K", help="The kernel, where the file has several.")
+_SCHEDULES = click.option("--schedule", metavar="A,B,...", help="Schedules by name; all of the kernel's if left out.")
+_SETTINGS = click.option(
+    "--set", "settings", multiple=True, metavar="TM=64 ...", help="Schedule parameters and kernel attributes."
+)
+_JSON = click.option("--json", "json_file", metavar="F", help="The result as JSON into F; - for standard output.")
+_DEVICE = click.option(
+    "--device", default="auto", show_default=True, metavar="auto|cuda|cpu", help="Where kernels run."
+)
+
+
+def _shared(function: F) -> F:
+    """The arguments that all commands have."""
+    for decorate in (_JSON, _SETTINGS, _SCHEDULES, _KERNEL, _FILE):
+        function = decorate(function)
+    return function
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, package_name="tilegen")
+def tilegen() -> None:
+    """Tensor programs and schedules of a few lines become readable, proven, fast CUDA kernels.
+
+    FILE is a path, or the name of a stock file: gemm, conv2d, transpose, ...
+    """
+
+
+@tilegen.command("show")
+@_shared
+@click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
+@click.option("--steps", is_flag=True, help="The tree after each step, as a difference.")
+def show_command(
+    file: str,
+    kernel: str | None,
+    schedule: str | None,
+    settings: tuple[str, ...],
+    json_file: str | None,
+    sizes: tuple[str, ...],
+    steps: bool,
+) -> int:
+    """Show the loop tree of a kernel, or after a schedule's steps."""
+    loaded = api.load(file)
+    fixed, values = numbers(sizes, "--size"), numbers(settings, "--set")
+    if schedule is None and not steps:
+        wanted = {"unscheduled": loaded.kernel(kernel, **fixed, **values).schedule()}
+    else:
+        wanted = chosen.schedules(loaded, kernel, listed(schedule), values, fixed)
+    if json_file:
+        show.write_json([_stages(name, each) for name, each in wanted.items()], json_file)
+        return 0
+    out = show.console()
+    for name, each in wanted.items():
+        if len(wanted) > 1:
+            out.print(f"schedule {name}", style="bold")
+        if steps:
+            _print_steps(out, each)
+        else:
+            out.print(show_tree(each.tree), end="", markup=False, soft_wrap=True)
+    return 0
+
+
+def _print_steps(out: Any, scheduled: api.Scheduled) -> None:
+    before = ""
+    for stage in scheduled.stages:
+        after = show_tree(stage.tree)
+        if stage.step is None:
+            out.print(after, markup=False, soft_wrap=True)
+        else:
+            place = f"  {stage.step.span.source.name}:{stage.step.span.line}" if stage.step.span else ""
+            out.print(f"{stage.step.text}{place}", style="bold cyan", markup=False, soft_wrap=True)
+            for line in show.difference(before, after):
+                out.print(line, soft_wrap=True)
+            out.print()
+        before = after
+
+
+def _stages(name: str, scheduled: api.Scheduled) -> dict[str, Any]:
+    stages = [{"step": s.step.text if s.step else None, "tree": show_tree(s.tree)} for s in scheduled.stages]
+    return {"kernel": scheduled.kernel.name, "schedule": name, "stages": stages}
+
+
+@tilegen.command("emit")
+@_shared
+@click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
+@click.option("--target", type=click.Choice(["cuda", "opencl"]), default="cuda", show_default=True)
+@click.option("-o", "output", metavar="F", help="The file to write; standard output if left out.")
+def emit_command(
+    file: str,
+    kernel: str | None,
+    schedule: str | None,
+    settings: tuple[str, ...],
+    json_file: str | None,
+    sizes: tuple[str, ...],
+    target: str,
+    output: str | None,
+) -> int:
+    """Write the text of a scheduled kernel, stand-alone."""
+    fixed, values = numbers(sizes, "--size"), numbers(settings, "--set")
+    scheduled = chosen.one(chosen.schedules(api.load(file), kernel, listed(schedule), values, fixed), "emit")
+    text = scheduled.source(target)
+    if json_file:
+        named = {"kernel": scheduled.kernel.name, "schedule": scheduled.core.name, "target": target}
+        show.write_json({**named, "source": text}, json_file)
+    if output or not json_file:
+        show.write(text, output)
+    return 0
+
+
+@tilegen.command("check")
+@_shared
+@click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to check at.")
+@_DEVICE
+def check_command(
+    file: str,
+    kernel: str | None,
+    schedule: str | None,
+    settings: tuple[str, ...],
+    json_file: str | None,
+    sizes: tuple[str, ...],
+    device: str,
+) -> int:
+    """Run scheduled kernels against the reference; every element counts."""
+    from tilegen.backends.devices import engine, program
+    from tilegen.lab.check import cases, check
+    from tilegen.lab.sizes import check_limits, check_sizes
+
+    given = numbers(sizes, "--size")
+    wanted = chosen.schedules(api.load(file), kernel, listed(schedule), numbers(settings, "--set"), {})
+    first = next(iter(wanted.values())).kernel
+    runs_on = engine(device)
+    chosen.known_sizes(first, given)
+    found, wrong = {}, []
+    with show.progress() as progress:
+        progress("reference", 0, 1)
+        tried = cases(first, check_sizes(first, given, check_limits(runs_on)))
+        for number, (name, each) in enumerate(wanted.items()):
+            progress(name, number, len(wanted))
+            try:
+                found[name] = check(program(each.tree, runs_on), tried)
+            except WrongResult as error:
+                wrong += [(name, error)]
+    if json_file:
+        errors = {name: error.render() for name, error in wrong}
+        trials = {name: [asdict(t) for t in passed] for name, passed in found.items()}
+        show.write_json({"device": runs_on.name, "right": trials, "wrong": errors}, json_file)
+    else:
+        show.trials(show.console(), found, runs_on.name)
+    for name, error in wrong:
+        print(f"{name}: {error.render()}", file=sys.stderr)
+    return WrongResult.exit_code if wrong else 0
+
+
+@tilegen.command("compare")
+@_shared
+@click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to time at.")
+@_DEVICE
+def compare_command(
+    file: str,
+    kernel: str | None,
+    schedule: str | None,
+    settings: tuple[str, ...],
+    json_file: str | None,
+    sizes: tuple[str, ...],
+    device: str,
+) -> int:
+    """Check several schedules of one kernel, then time them side by side."""
+    from tilegen.backends.devices import engine
+    from tilegen.lab.compare import compare
+
+    given = numbers(sizes, "--size")
+    wanted = chosen.schedules(api.load(file), kernel, listed(schedule), numbers(settings, "--set"), {})
+    chosen.known_sizes(next(iter(wanted.values())).kernel, given)
+    with show.progress() as progress:
+        result = compare({name: each.tree for name, each in wanted.items()}, engine(device), given, progress)
+    if json_file:
+        show.write_json(asdict(result), json_file)
+    if json_file != "-":
+        show.comparison(show.console(), result)
+    return max((row.exit_code for row in result.rows), default=0)

@@ -1,0 +1,141 @@
+"""How results look: trees and their differences, the table of a comparison, JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from tilegen.errors import UsageError
+
+if TYPE_CHECKING:
+    from tilegen.lab.check import Trial
+    from tilegen.lab.compare import Comparison, Row
+
+# A table wider than the terminal wraps; into a file or a pipe it keeps its width.
+_PIPE_WIDTH = 140
+
+
+def console() -> Console:
+    """Standard output, coloured on a terminal."""
+    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_PIPE_WIDTH)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on standard error, gone when done; nothing where that is no terminal."""
+    errors = Console(stderr=True)
+    columns = (TextColumn("{task.description:>10}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task("", total=1)
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+
+
+def write(text: str, path: str | None) -> None:
+    """`text` into a file, or to standard output for None and "-". Raises UsageError where that fails."""
+    if path in (None, "-"):
+        sys.stdout.write(text)
+        return
+    assert path is not None
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def write_json(value: object, path: str) -> None:
+    """`value` as JSON into a file, or to standard output for "-"."""
+    write(json.dumps(value, indent=2, default=_plain) + "\n", path)
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def difference(before: str, after: str) -> Iterator[Text]:
+    """Every line of `after`, those new to it green, and those gone from `before` red."""
+    old, new = before.splitlines(), after.splitlines()
+    for kind, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            yield from (Text(f"  {line}") for line in new[k:m])
+            continue
+        yield from (Text(f"- {line}", style="red") for line in old[i:j])
+        yield from (Text(f"+ {line}", style="green") for line in new[k:m])
+
+
+def comparison(out: Console, result: Comparison) -> None:
+    """The table, what stands behind it, and every error in full."""
+    sizes = " ".join(f"{n}={v}" for n, v in result.sizes.items())
+    out.print(f"{result.kernel}  {sizes}  on {result.device}", style="bold")
+    out.print(_table(result))
+    if result.rival == "cuBLAS":
+        out.print("cuBLAS: cupy.matmul of the same arrays, TF32 off")
+    if result.rival == "copy":
+        out.print("copy: a kernel that reads half of the bytes and writes half of them, 16 at a time")
+    if not result.on_gpu:
+        out.print(f"no GPU was found: the times are those of {result.device} and say nothing of a GPU.")
+        out.print(f"registers, shared memory and spills are those of the CUDA text, compiled for {result.arch}.")
+    for row in result.rows:
+        if row.error:
+            out.print(Text(f"\n{row.name}: {row.error}", style="red"), soft_wrap=True)
+
+
+def _table(result: Comparison) -> Table:
+    table = Table(header_style="bold")
+    table.add_column("schedule")
+    table.add_column("check")
+    for name in ("launches", "registers", "shared B", "spills B"):
+        table.add_column(name, justify="right")
+    table.add_column("ms" if result.on_gpu else f"{result.device.split()[0]} ms", justify="right")
+    table.add_column("p20..p80", justify="right")
+    table.add_column(result.unit, justify="right")
+    first = result.rows[0]
+    table.add_column(f"x {first.name}", justify="right")
+    rival = next((r for r in result.rows if r.name == result.rival), None)
+    if rival is not None:
+        table.add_column(f"% of {rival.name}", justify="right")
+    for row in result.rows:
+        cells = [_ratio(first, row, 1, "{:.2f}")]
+        cells += [_ratio(rival, row, 100, "{:.0f}")] if rival is not None else []
+        table.add_row(*_cells(row, result), *cells)
+    return table
+
+
+def _cells(row: Row, result: Comparison) -> list[str]:
+    verdict = "[red]wrong[/]" if row.exit_code == 4 else "[red]failed[/]" if row.error else "[green]ok[/]"
+    if row.name == result.rival:
+        verdict = ""
+    counts = ["" if n is None else str(n) for n in (row.launches, row.registers, row.shared, row.spills)]
+    time = row.time
+    times = [f"{time.median:.4g}", f"{time.p20:.4g}..{time.p80:.4g}"] if time else ["", ""]
+    return [row.name, verdict, *counts, *times, "" if row.rate is None else f"{row.rate:.4g}"]
+
+
+def _ratio(of: Row | None, row: Row, scale: int, form: str) -> str:
+    if of is None or of.time is None or row.time is None:
+        return ""
+    return form.format(scale * of.time.median / row.time.median)
+
+
+def trials(out: Console, found: Mapping[str, tuple[Trial, ...]], device: str) -> None:
+    """What each schedule was tried with, and how near its errors came to the bound."""
+    table = Table(header_style="bold")
+    for name in ("schedule", "inputs", "sizes"):
+        table.add_column(name)
+    table.add_column("largest error", justify="right")
+    for name, passed in found.items():
+        for trial in passed:
+            exact = trial.data == "integers" or trial.error == 0
+            error = "none" if exact else f"{trial.error:.2g} of the bound"
+            table.add_row(name, trial.data, " ".join(f"{n}={v}" for n, v in trial.sizes.items()), error)
+    out.print(table)
+    out.print(f"all of them right, on {device}")

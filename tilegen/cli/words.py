@@ -1,0 +1,45 @@
+"""Words of the command line that click has no form for: `--size M=4096 N=4096`, and lists with commas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tilegen.errors import UsageError
+
+_SEVERAL = ("--size", "--set")
+_PAIR = re.compile(r"[A-Za-z_]\w*=.*")
+
+
+def spread(arguments: list[str]) -> list[str]:
+    """`--size M=1 N=2` as `--size M=1 --size N=2`."""
+    result: list[str] = []
+    option = ""
+    for word in arguments:
+        if word in _SEVERAL:
+            option = word
+        elif option and _PAIR.fullmatch(word):
+            result += [option, word]
+        else:
+            # An option without a pair is left for click to complain about.
+            result += [option, word] if option and result[-2:-1] != [option] else [word]
+            option = ""
+    return result + ([option] if option and result[-2:-1] != [option] else [])
+
+
+def numbers(pairs: Iterable[str], option: str) -> dict[str, int]:
+    """`M=4096` and the like by name. Raises UsageError where one is no name with an integer."""
+    found: dict[str, int] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier() or not re.fullmatch(r"-?\d+", value):
+            raise UsageError(f"{option} takes NAME=INTEGER, not '{pair}'")
+        if name in found:
+            raise UsageError(f"{option} gives {name} twice")
+        found[name] = int(value)
+    return found
+
+
+def listed(text: str | None) -> list[str]:
+    """A list with commas; empty without a text."""
+    return [word.strip() for word in text.split(",") if word.strip()] if text else []

@@ -1,0 +1,1 @@
+"""Trying kernels out: right or wrong, and how fast."""

@@ -1,0 +1,150 @@
+"""Is a kernel right? Small integers to the bit, random numbers within a proven bound, borders untouched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilegen import interpreter
+from tilegen.backends.arrays import GUARD_VALUE, NUMPY_NAME, empty, guarded, shape_of
+from tilegen.backends.program import Program
+from tilegen.errors import WrongResult
+from tilegen.ir.nodes import Kernel, Tensor
+from tilegen.lab import inputs
+
+
+@dataclass(frozen=True)
+class Case:
+    """Inputs at given sizes, and what the kernel as written makes of them.
+
+    `data` is "integers" (the result has to be right to the bit) or "random" (within the bound).
+    """
+
+    sizes: Mapping[str, int]
+    data: str
+    arrays: Mapping[str, Any]
+    expected: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A case that a kernel has passed; `error` is its largest error as a share of what the bound allows."""
+
+    sizes: Mapping[str, int]
+    data: str
+    error: float
+
+
+def cases(kernel: Kernel, sizes: Sequence[Mapping[str, int]], seed: int = 0) -> list[Case]:
+    """The cases of a check at each of `sizes`: random numbers, and integers where they stay exact."""
+    found = []
+    for each in sizes:
+        found += [c for c in (_exact_case(kernel, each, seed), _random_case(kernel, each, seed)) if c]
+    return found
+
+
+def check(program: Program, tried: Sequence[Case], done: Callable[[], None] = lambda: None) -> tuple[Trial, ...]:
+    """Runs the program on each case; calls `done` after each.
+
+    Raises:
+        WrongResult: an element is not what the kernel as written gives, or lies outside the outputs.
+    """
+    trials = []
+    for case in tried:
+        trials += [_trial(program, case)]
+        done()
+    return tuple(trials)
+
+
+def _exact_case(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> Case | None:
+    """Integers, as rich as they can be with every sum below the first integer that a float skips."""
+    if not inputs.maps_integers_to_integers(kernel):
+        return None
+    for magnitude, share in inputs.INTEGER_RANGES:
+        arrays = inputs.integers(np, kernel, sizes, magnitude, share, seed)
+        expected = interpreter.reference(kernel, sizes, arrays)
+        # All partial results are integers; one that is less than 1/2 off is not off at all.
+        if all(float(np.max(r.bound, initial=0)) < 0.5 for r in expected.values()):
+            return Case(sizes, "integers", arrays, expected)
+    return None
+
+
+def _random_case(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> Case:
+    arrays = inputs.random(np, kernel, sizes, seed)
+    return Case(sizes, "random", arrays, interpreter.reference(kernel, sizes, arrays))
+
+
+def _trial(program: Program, case: Case) -> Trial:
+    """Runs the program on a case with guarded outputs and judges every element."""
+    engine = program.engine
+    arrays: dict[str, Any] = {}
+    for name, value in case.arrays.items():
+        tensor = program.kernel.tensor(name)
+        arrays[name] = empty(engine.xp, tensor, value.shape)
+        arrays[name][...] = engine.xp.asarray(value)
+    outputs = [t for t in program.kernel.tensors if t.role == "output"]
+    zones = {t.name: guarded(engine.xp, t, shape_of(t, case.sizes)) for t in outputs}
+    program.bind(case.sizes, arrays | {name: zone.array for name, zone in zones.items()})()
+    engine.synchronize()
+    error = 0.0
+    for tensor in outputs:
+        if side := zones[tensor.name].touched():
+            raise WrongResult(f"{tensor.name} is written to {side} its memory", notes=(_shown(case),))
+        error = max(error, _judge(tensor, _host(zones[tensor.name].array), case))
+    return Trial(case.sizes, case.data, error)
+
+
+def _host(array: Any) -> np.ndarray[Any, Any]:
+    result: np.ndarray[Any, Any] = array.get() if hasattr(array, "get") else array
+    return result
+
+
+def _judge(tensor: Tensor, got: np.ndarray[Any, Any], case: Case) -> float:
+    """The largest error of an output as a share of its bound. Raises WrongResult at a wrong element."""
+    expected = case.expected[tensor.name]
+    value, written = np.asarray(expected.value), np.asarray(expected.written)
+    numbers = _numbers(tensor, got)
+    untouched = np.frombuffer(bytes([GUARD_VALUE]) * got.dtype.itemsize, NUMPY_NAME[tensor.dtype])[0]
+    with np.errstate(invalid="ignore"):
+        off = np.abs(numbers - value)
+        allowed = np.zeros(value.shape) if case.data == "integers" else np.asarray(expected.bound)
+        right = (off <= allowed) | (numbers == value)
+    if hasattr(expected, "accepts"):
+        right |= expected.accepts(got)
+    # What the kernel as written leaves alone has to be as it was: the pattern of the fresh array.
+    right = np.where(written, right, got == untouched)
+    if not right.all():
+        raise _wrong(tensor, numbers, value, allowed, right, case)
+    shares = np.divide(off, allowed, out=np.zeros(off.shape), where=written & (allowed > 0) & (off > 0))
+    return float(shares.max(initial=0.0))
+
+
+def _numbers(tensor: Tensor, got: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An output as numbers that differ from the reference's without rounding."""
+    if tensor.dtype == "bf16":
+        return (got.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return got.astype(np.int64 if got.dtype.kind in "iub" else np.float64)
+
+
+def _wrong(
+    tensor: Tensor,
+    got: np.ndarray[Any, Any],
+    value: np.ndarray[Any, Any],
+    allowed: np.ndarray[Any, Any],
+    right: np.ndarray[Any, Any],
+    case: Case,
+) -> WrongResult:
+    """The first wrong element, and how many there are."""
+    where = tuple(int(i) for i in np.argwhere(~right)[0])
+    share = f"{int((~right).sum())} of {right.size} elements are wrong"
+    place = f"{tensor.name}[{', '.join(map(str, where))}]"
+    off = f", off by {abs(got[where] - value[where]):.3g} where {allowed[where]:.3g} is allowed"
+    witness = f"{place} is {got[where]:.9g} and has to be {value[where]:.9g}{off if allowed[where] else ''}"
+    return WrongResult(f"{tensor.name} is wrong: {share}", witness=witness, notes=(_shown(case),))
+
+
+def _shown(case: Case) -> str:
+    return f"with {', '.join(f'{n} = {v}' for n, v in case.sizes.items())} and {case.data} as inputs"

@@ -1,0 +1,83 @@
+"""Arrays to try a kernel with, drawn by numpy or cupy alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilegen.backends.arrays import NUMPY_NAME, empty, shape_of
+from tilegen.ir.nodes import FLOATS, Const, Kernel, Op, Tensor
+from tilegen.ir.walk import walk
+
+# Operations that take an integer to an integer without rounding, as long as it is small enough.
+_EXACT = {
+    "+", "-", "*", "neg", "min", "max", "abs", "select", "fma", "floor", "ceil", "round", "//", "%",
+    "<", "<=", ">", ">=", "==", "!=", "and", "or", "not",
+}  # fmt: skip
+# Operations that want an argument above 0, or at most 1.
+_NARROW = {"log", "log2", "sqrt", "rsqrt", "pow", "asin", "acos"}
+# (largest magnitude, share of elements that are not 0), from rich to sparse
+INTEGER_RANGES = ((4, 1.0), (2, 1.0), (1, 1.0), (1, 0.25), (1, 0.0625))
+
+
+def maps_integers_to_integers(kernel: Kernel) -> bool:
+    """True if small integers stay integers all the way, so that a right result is right to the bit."""
+    for node in walk(kernel.equations):
+        if isinstance(node, Op) and node.name not in _EXACT:
+            return False
+        if isinstance(node, Const) and float(node.value) != int_or_infinity(node.value):
+            return False
+    return True
+
+
+def int_or_infinity(value: float) -> float:
+    """`value` rounded to an integer; infinities stay what they are."""
+    return value if value in (float("inf"), float("-inf")) else float(int(value))
+
+
+def integers(
+    xp: Any, kernel: Kernel, sizes: Mapping[str, int], magnitude: int, share: float, seed: int
+) -> dict[str, Any]:
+    """Inputs of integers from -magnitude to magnitude, of which `share` may differ from 0."""
+    rng = xp.random.default_rng(seed)
+    arrays = {}
+    for tensor in _inputs(kernel):
+        low = 0 if tensor.dtype in ("u8", "bool") else -magnitude
+        shape = shape_of(tensor, sizes)
+        values = rng.integers(low, magnitude + 1, shape) * (rng.random(shape) < share)
+        arrays[tensor.name] = stored(xp, tensor, values)
+    return arrays
+
+
+def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
+    """Inputs of normal numbers, or between 0.25 and 0.95 where the kernel has a logarithm or a root."""
+    rng = xp.random.default_rng(seed)
+    narrow = any(isinstance(n, Op) and n.name in _NARROW for n in walk(kernel.equations))
+    arrays = {}
+    for tensor in _inputs(kernel):
+        shape = shape_of(tensor, sizes)
+        if tensor.dtype not in FLOATS:
+            low = 0 if tensor.dtype in ("u8", "bool") else -100
+            values = rng.integers(low, 2 if tensor.dtype == "bool" else 101, shape)
+        elif narrow:
+            values = rng.random(shape, dtype="float32") * 0.7 + 0.25
+        else:
+            values = rng.standard_normal(shape, dtype="float32")
+        arrays[tensor.name] = stored(xp, tensor, values)
+    return arrays
+
+
+def stored(xp: Any, tensor: Tensor, values: Any) -> Any:
+    """`values` in the tensor's dtype and storage order."""
+    array = empty(xp, tensor, values.shape)
+    if tensor.dtype == "bf16":
+        bits = xp.ascontiguousarray(values.astype("float32")).view("uint32")
+        # To the nearest, ties to even: half of the last kept place, less one if that place is even.
+        array[...] = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("uint16")
+    else:
+        array[...] = values.astype(NUMPY_NAME[tensor.dtype])
+    return array
+
+
+def _inputs(kernel: Kernel) -> list[Tensor]:
+    return [t for t in kernel.tensors if t.role == "input"]
