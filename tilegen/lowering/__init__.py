@@ -2,6 +2,157 @@
 
 from __future__ import annotations
 
-from tilegen.lowering.program import Launch
+from dataclasses import replace
 
-__all__ = ["Launch"]
+from tilegen.errors import LimitError
+from tilegen.ir.affine import Affine, const
+from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.walk import loops, stmts, walk
+from tilegen.lowering.distribute import Block, block_of, distribute, explicit, scalar
+from tilegen.lowering.flatten import Coordinates, coordinates, drop_thread_dims, flatten, private
+from tilegen.lowering.guards import guard
+from tilegen.lowering.known import implied_in
+from tilegen.lowering.program import Launch, Spmd, bytes_of
+from tilegen.lowering.registers import declared, lives, unrolled
+
+__all__ = ["Launch", "lower"]
+
+SHARED_LIMIT = 227 * 1024
+
+
+def lower(tree: Tree, *, vector: bool = True, wide: bool = False) -> tuple[Launch, ...]:
+    """The launches of `tree`, one for each of its top-level nodes, in order.
+
+    Args:
+        vector: False makes vector loops serial: right for all sizes, and slower.
+        wide: offsets and sizes have 64 bits, for tensors of 2**31 elements and more.
+
+    Raises:
+        LimitError: more threads or shared memory than a block can have.
+    """
+    if not vector:
+        tree = replace(tree, body=tuple(scalar(node) for node in tree.body))
+    names = _launch_names(tree)
+    return tuple(_launch(tree, number, names[number], wide) for number in range(len(tree.body)))
+
+
+def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
+    node = tree.body[number]
+    taken = frozenset(tree.kernel.sizes) | {loop.name for loop in loops(node)} | {b.name for b in tree.buffers}
+    block = block_of(node, taken)
+    dealt = distribute(node, block)
+    plain = explicit(dealt, block)
+    where = coordinates(dealt)
+
+    body = flatten(dealt, block, where, {})
+    body, buffers = _private(tree, body, dealt)
+    body = guard(body, _inner(block, where), implied_in(tree, _extents(dealt, block)))
+    body = _registers(body, buffers, dealt)
+
+    used = {v.buffer for v in walk(body) if isinstance(v, Access | Load)}
+    mine = {b.name: b for b in buffers if b.name in used}
+    shared = sum(-(-bytes_of(b) // 16) * 16 for b in mine.values() if b.space == "shared")
+    if shared > SHARED_LIMIT:
+        raise _too_much(shared, mine)
+    return Launch(
+        name=name,
+        kernel=tree.kernel,
+        tensors=tuple(b.name for b in mine.values() if b.space == "global"),
+        sizes=_sizes(tree, body, mine),
+        grid=where.grid,
+        block=block.size,
+        shared_bytes=sum(bytes_of(b) for b in mine.values() if b.space == "shared"),
+        body=body,
+        distributed=plain,
+        buffers=mine,
+        coordinates=where.names,
+        tid=block.tid,
+        flat=block.flat,
+        wide=wide,
+    )
+
+
+# -- stages that are a few lines
+
+
+def _private(tree: Tree, body: tuple[Spmd, ...], node: Node) -> tuple[tuple[Spmd, ...], tuple[Buffer, ...]]:
+    """Register buffers without the dimensions that thread loops run over."""
+    threads = frozenset(loop.name for loop in loops(node) if loop.kind.startswith("thread"))
+    kept = private(tree.buffers, node, threads)
+    buffers = tuple(
+        replace(b, shape=tuple(b.shape[d] for d in kept[b.name]), order=tuple(range(len(kept[b.name]))))
+        if b.name in kept
+        else b
+        for b in tree.buffers
+    )
+    return drop_thread_dims(body, kept), buffers
+
+
+def _registers(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], node: Node) -> tuple[Spmd, ...]:
+    """Declarations of the register buffers; the loops that index them are unrolled."""
+    around: dict[str, frozenset[str]] = {}
+    _paths(node, frozenset(), around)
+    registers = [b for b in buffers if b.space == "register"]
+    body = unrolled(body, frozenset(b.name for b in registers if b.shape))
+    for buffer in reversed(registers):
+        body = declared(body, buffer.name, lives(around, buffer.scope), len(buffer.shape))
+    return body
+
+
+def _paths(node: Node, path: frozenset[str], around: dict[str, frozenset[str]]) -> None:
+    if isinstance(node, Loop):
+        around[node.name] = around.get(node.name, frozenset()) | path
+        for child in node.body:
+            _paths(child, path | {node.name}, around)
+
+
+def _inner(block: Block, where: Coordinates) -> dict[str, int]:
+    """What tells the threads of one block apart, each with its number of values."""
+    inner = {block.tid: block.threads}
+    for loop in block.loops:
+        size = loop.extent.const
+        inner |= {name: size for name, kind, _ in where.names if kind == loop.kind}
+    return inner
+
+
+def _extents(node: Node, block: Block) -> dict[str, Affine]:
+    return {loop.name: loop.extent for loop in loops(node)} | {block.tid: const(block.threads)}
+
+
+# -- the parameters
+
+
+def _sizes(tree: Tree, body: tuple[Spmd, ...], buffers: dict[str, Buffer]) -> tuple[str, ...]:
+    """The sizes that the program speaks of: in extents, tests and values, and in the pitches of tensors."""
+    used = {name for v in walk(body) if isinstance(v, Affine) for name in v.names()}
+    for buffer in buffers.values():
+        if buffer.space == "global":
+            used |= {name for d in buffer.order[1:] for name in buffer.shape[d].names()}
+    return tuple(size for size in tree.kernel.sizes if size in used)
+
+
+def _launch_names(tree: Tree) -> list[str]:
+    """The kernel's name for a single launch; else each is called after the first tensor that it computes."""
+    if len(tree.body) == 1:
+        return [tree.kernel.name]
+    names: list[str] = []
+    for node in tree.body:
+        first = _main(node)
+        name = f"{tree.kernel.name}_{first.replace('.', '_')}"
+        names.append(name if name not in names else f"{name}_{len(names)}")
+    return names
+
+
+def _main(node: Node) -> str:
+    every = list(stmts(node))
+    computing: list[Stmt] = [s for s in every if not s.is_copy] or every
+    return computing[0].name.removesuffix(".init").removesuffix(".best")
+
+
+def _too_much(shared: int, buffers: dict[str, Buffer]) -> LimitError:
+    largest = max((b for b in buffers.values() if b.space == "shared"), key=bytes_of)
+    return LimitError(
+        f"a block needs {shared} bytes of shared memory, and a GPU has {SHARED_LIMIT} at most",
+        largest.span,
+        notes=(f"the largest part is {largest.name} with {bytes_of(largest)} bytes; make its tile smaller",),
+    )

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import Access, Buffer, Condition, Expr, Kernel, Node, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Expr, Kernel, Node, Stmt
 
 
 @dataclass(frozen=True)
 class For:
-    """for name in 0 .. extent-1, by every thread. `note` is printed above it."""
+    """for name in 0 .. extent-1, by every thread. `kind` is serial, unrolled or vector."""
 
     name: str
     extent: Affine
     body: tuple[Spmd, ...]
-    unrolled: bool = False
-    note: str = ""
+    kind: str = "serial"
+    step: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,16 +99,7 @@ class VectorCopy:
     source: Access
 
 
-@dataclass(frozen=True)
-class Note:
-    """A comment on a line of its own."""
-
-    text: str
-
-
-Spmd = (
-    For | If | Flag | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy | Note | Stmt
-)
+Spmd = For | If | Flag | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy | Stmt
 
 
 @dataclass(frozen=True)
@@ -126,7 +118,8 @@ class Launch:
         alignment: bytes that a tensor's address must be a multiple of, where a vector access needs it.
         distributed: the launch with its copies dealt out to threads, still an ordinary tree.
         coordinates: each block and thread loop with its kind, in the order of their declaration.
-        threads: the flat number of a thread in its coordinates, where the body speaks of `tid`.
+        tid: the name that the body has for the flat number of a thread.
+        flat: that number in the coordinates.
         wide: offsets and sizes have 64 bits.
     """
 
@@ -141,8 +134,21 @@ class Launch:
     distributed: Node
     buffers: Mapping[str, Buffer]
     coordinates: tuple[tuple[str, str, str], ...] = ()  # name, kind, step
-    threads: Affine | None = None
+    tid: str = "tid"
+    flat: Affine = Affine()
     requires: tuple[Condition, ...] = ()
     alignment: Mapping[str, int] = field(default_factory=dict)
     wide: bool = False
-    steps: tuple[str, ...] = ()
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return prod(self.block)
+
+
+def bytes_of(buffer: Buffer) -> int:
+    """Bytes of a shared buffer, its padding included."""
+    extents = [buffer.shape[d].const for d in buffer.order]
+    if extents:
+        extents[-1] += buffer.pad
+    return prod(extents) * DTYPE_BYTES[buffer.dtype]

@@ -1,0 +1,191 @@
+"""Launches as text, in CUDA C++ or OpenCL C: the same lines, but for the words that the languages differ in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from tilegen.backends.text_body import Body
+from tilegen.backends.text_expr import CUDA, OPENCL, Dialect, Writer
+from tilegen.backends.text_helpers import helpers
+from tilegen.backends.text_names import names_of
+from tilegen.ir.affine import Affine, Div
+from tilegen.ir.nodes import Buffer, Stmt
+from tilegen.ir.walk import walk, writes
+from tilegen.lowering import Launch
+from tilegen.lowering.program import VectorCopy, VectorStore, bytes_of
+
+STATIC_SHARED_LIMIT = 48 * 1024
+_AXES = ("x", "y", "z")
+
+
+def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") -> str:
+    """The text of all launches, one entry point each, in their order.
+
+    Args:
+        language: "cuda" or "opencl".
+        title: what the first line of the text says, if anything.
+    """
+    dialect = {"cuda": CUDA, "opencl": OPENCL}[language]
+    kernels = [_kernel(launch, dialect) for launch in launches]
+    body = "\n".join(kernels)
+    head = [f"// {title}"] if title else []
+    return "\n\n".join(part for part in ("\n".join(head), helpers(body, dialect), body) if part)
+
+
+def _kernel(launch: Launch, dialect: Dialect) -> str:
+    writer = Writer(dialect, names_of(launch), launch.buffers, launch.wide)
+    body = Body(writer, launch)
+    lines = [*_header(launch), *_signature(launch, writer), "{"]
+    declared = [*_coordinates(launch, writer, body), *_shared(launch, writer, body)]
+    lines += [f"    {line}" if line else "" for line in declared]
+    if declared:
+        lines.append("")
+    lines += [f"    {line}" if line else "" for line in body.lines(launch.body)]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+# -- what stands before the body
+
+
+def _header(launch: Launch) -> list[str]:
+    grid = _tuple(formula(extent) for extent in launch.grid)
+    block = _tuple(str(threads) for threads in launch.block)
+    shared = f", {launch.shared_bytes} bytes of shared memory" if launch.shared_bytes else ""
+    if launch.shared_bytes > STATIC_SHARED_LIMIT:
+        shared += " (dynamic)"
+    lines = [f"// {launch.name}: grid {grid}, block {block}{shared}"]
+    needs = [_requirement(c.value) for c in launch.requires]
+    needs += [f"{name} aligned to {by} bytes" for name, by in launch.alignment.items()]
+    if needs:
+        lines.append(f"// needs {', '.join(needs)}")
+    return lines
+
+
+def _requirement(value: Affine) -> str:
+    return f"{value} == 0"
+
+
+def _tuple(parts: Iterable[str]) -> str:
+    """(x, y, z) without trailing ones."""
+    kept = list(parts)
+    while len(kept) > 1 and kept[-1] == "1":
+        kept.pop()
+    return f"({', '.join(kept)})"
+
+
+def formula(extent: Affine) -> str:
+    """`extent` for a reader: ceil(M/128) for a rounded-up division."""
+    if len(extent.terms) == 1 and not extent.const and extent.terms[0][1] == 1:
+        atom = extent.terms[0][0]
+        if isinstance(atom, Div) and not atom.arg.is_const:
+            rest = atom.arg - (atom.by - 1)
+            if rest.terms and rest.const in (0, *(c for _, c in rest.terms)):
+                top = str(rest)
+                return f"ceil({top if top.isidentifier() else f'({top})'}/{atom.by})"
+    return str(extent)
+
+
+def _signature(launch: Launch, writer: Writer) -> list[str]:
+    written = {name for v in walk(launch.body) for name in _written(v)}
+    cuda = writer.dialect is CUDA
+    parameters = []
+    for name in launch.tensors:
+        constness = "" if name in written else "const "
+        pointer = "* __restrict__" if cuda else "* restrict"
+        space = "" if cuda else "__global "
+        parameters.append(f"{space}{constness}{writer.storage(name)}{pointer} {writer.names[name]}")
+    parameters += [f"{index_type(launch, writer.dialect)} {writer.names[size]}" for size in launch.sizes]
+    threads = prod(launch.block)
+    x, y, z = launch.block
+    lead = (
+        f'extern "C" __global__ void __launch_bounds__({threads})'
+        if cuda
+        else f"__kernel __attribute__((reqd_work_group_size({x}, {y}, {z}))) void"
+    )
+    one_line = f"{launch.name}({', '.join(parameters)})"
+    if len(one_line) <= 110:
+        return [lead, one_line]
+    split = len(launch.tensors)
+    rows = [", ".join(parameters[:split]) + ("," if split < len(parameters) else "")]
+    if len(rows[0]) > 100:
+        rows = [f"{p}," for p in parameters[:split]]
+    rows += [", ".join(parameters[split:])] if split < len(parameters) else []
+    rows[-1] = rows[-1].removesuffix(",") + ")"
+    return [lead, f"{launch.name}({rows[0]}", *(" " * (len(launch.name) + 1) + row for row in rows[1:])]
+
+
+def _written(value: object) -> Iterable[str]:
+    match value:
+        case Stmt():
+            return (name for name, _ in writes(value))
+        case VectorStore(target=target) | VectorCopy(target=target):
+            return (target.buffer,)
+        case _:
+            return ()
+
+
+def index_type(launch: Launch, dialect: Dialect) -> str:
+    """The type of sizes, loops and offsets."""
+    return dialect.types["i64" if launch.wide else "i32"]
+
+
+def _coordinates(launch: Launch, writer: Writer, body: Body) -> list[str]:
+    rows: list[tuple[str, str]] = []
+    used = body.used_names()
+    integer = index_type(launch, writer.dialect)
+    for name, kind, step in launch.coordinates:
+        if name in used:
+            rows.append((f"const {integer} {writer.names[name]} = {_hardware(kind, writer.dialect)};", body.note(step)))
+    if launch.tid in used:
+        rows.append((f"const {integer} {writer.names[launch.tid]} = {writer.index(launch.flat)};", ""))
+    width = max((len(text) for text, _ in rows), default=0)
+    return [f"{text:{width}}  // {note}" if note else text for text, note in rows]
+
+
+def _hardware(kind: str, dialect: Dialect) -> str:
+    """The built-in variable of a coordinate."""
+    level, axis = kind.split(".")
+    if dialect is CUDA:
+        return f"{level}Idx.{axis}"
+    return f"get_{'group' if level == 'block' else 'local'}_id({_AXES.index(axis)})"
+
+
+# -- shared memory
+
+
+def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
+    shared = [b for b in launch.buffers.values() if b.space == "shared"]
+    if not shared:
+        return []
+    dynamic = launch.shared_bytes > STATIC_SHARED_LIMIT and writer.dialect is CUDA
+    lines = [""]
+    if dynamic:
+        lines.append("extern __shared__ __align__(16) unsigned char shared[];")
+    offset = 0
+    for buffer in shared:
+        lines += [f"// {note}" for note in body.fresh_notes(buffer.step)]
+        dims = [f"[{extent}]" for extent in shared_extents(buffer)]
+        name, kind = writer.names[buffer.name], writer.storage(buffer.name)
+        if dynamic:
+            inner = "".join(dims[1:])
+            shape = f"{kind} (*{name}){inner}" if inner else f"{kind}* {name}"
+            target = f"{kind} (*){inner}" if inner else f"{kind}*"
+            place = f"shared + {offset}" if offset else "shared"
+            lines.append(f"{shape} = reinterpret_cast<{target}>({place});")
+        else:
+            space = "__shared__ __align__(16)" if writer.dialect is CUDA else "__local"
+            aligned = " __attribute__((aligned(16)))" if writer.dialect is OPENCL else ""
+            lines.append(f"{space} {kind} {name}{''.join(dims)}{aligned};")
+        # Vector accesses want every array to begin at a multiple of 16 bytes.
+        offset += -(-bytes_of(buffer) // 16) * 16
+    return lines
+
+
+def shared_extents(buffer: Buffer) -> list[int]:
+    """The lengths of the array that holds a shared buffer, slowest dimension first, padding included."""
+    extents = [(buffer.shape[d]).const for d in buffer.order] or [1]
+    assert all(buffer.shape[d].is_const for d in buffer.order), buffer.name
+    extents[-1] += buffer.pad
+    return extents
+

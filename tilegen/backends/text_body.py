@@ -1,0 +1,205 @@
+"""The statements of a thread's program as lines of C, not yet indented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilegen.backends.text_expr import CUDA, Writer
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Index, Load, Op, Stmt
+from tilegen.ir.walk import walk
+from tilegen.lowering.program import (
+    Barrier,
+    Declare,
+    Flag,
+    For,
+    If,
+    Launch,
+    Spmd,
+    VectorCopy,
+    VectorDeclare,
+    VectorLoad,
+    VectorStore,
+)
+
+_UNROLLED = ("unrolled", "vector")
+
+
+class Body:
+    """Writes one launch; remembers which steps have been told already, for each is told once."""
+
+    def __init__(self, writer: Writer, launch: Launch) -> None:
+        self._writer = writer
+        self._launch = launch
+        self._told: set[str] = set()
+        self._integer = writer.dialect.types["i64" if launch.wide else "i32"]
+
+    # -- comments
+
+    def fresh_notes(self, step: str) -> list[str]:
+        """The parts of `step` that no line has told yet."""
+        fresh = [s for s in step.split("; ") if s and s not in self._told]
+        self._told |= set(fresh)
+        return fresh
+
+    def note(self, step: str) -> str:
+        return "; ".join(self.fresh_notes(step))
+
+    def used_names(self) -> frozenset[str]:
+        """Every loop, coordinate and size that the body speaks of."""
+        used: set[str] = set()
+        for value in walk(self._launch.body):
+            if isinstance(value, Affine):
+                used |= value.names()
+        if self._launch.tid in used:
+            used |= self._launch.flat.names()
+        return frozenset(used)
+
+    # -- lines
+
+    def lines(self, body: Iterable[Spmd]) -> list[str]:
+        out: list[str] = []
+        previous: Spmd | None = None
+        for node in body:
+            new = self._node(node)
+            if previous is not None and _apart(previous, node, new):
+                out.append("")
+            out += new
+            previous = node
+        return out
+
+    def _node(self, node: Spmd) -> list[str]:
+        w = self._writer
+        match node:
+            case For():
+                return self._for(node)
+            case If():
+                return self._if(node)
+            case Flag(name, test):
+                return [f"const bool {name} = {w.test(test)};"]
+            case Barrier():
+                return self._barrier(node)
+            case Declare():
+                return self._declare(node)
+            case VectorLoad(name, dtype, width, source):
+                return [f"const {self._vector(dtype, width)} {name} = {self._lanes(source, dtype, width, const=True)};"]
+            case VectorDeclare(name, dtype, width):
+                return [f"{self._vector(dtype, width)} {name};"]
+            case VectorStore(name, dtype, width, target):
+                return [f"{self._lanes(target, dtype, width)} = {name};"]
+            case VectorCopy(dtype, width, target, source):
+                return [f"{self._lanes(target, dtype, width)} = {self._lanes(source, dtype, width, const=True)};"]
+            case Stmt():
+                return self._stmt(node)
+            case _:
+                raise TypeError(node)
+
+    def _for(self, loop: For) -> list[str]:
+        name = self._writer.names[loop.name]
+        lines = [f"// {note}" for note in self.fresh_notes(loop.step)]
+        if loop.kind in _UNROLLED:
+            lines.append("#pragma unroll")
+        head = f"for ({self._integer} {name} = 0; {name} < {self._writer.index(loop.extent, 5)}; ++{name})"
+        return lines + self._block(head, loop.body)
+
+    def _if(self, node: If) -> list[str]:
+        lines = self._block(f"if ({node.flag or self._writer.test(node.test)})", node.body)
+        if not node.orelse:
+            return lines
+        other = self._block("else", node.orelse)
+        if lines[-1] != "}":
+            return lines + other
+        return [*lines[:-1], f"}} {other[0]}", *other[1:]]
+
+    def _block(self, head: str, body: tuple[Spmd, ...]) -> list[str]:
+        inner = self.lines(body)
+        return [f"{head} {{", *(f"    {line}" if line else "" for line in inner), "}"]
+
+    def _barrier(self, barrier: Barrier) -> list[str]:
+        if self._writer.dialect is CUDA:
+            return [f"__syncthreads();  // {barrier.reason}"]
+        fences = "CLK_LOCAL_MEM_FENCE" + (" | CLK_GLOBAL_MEM_FENCE" if barrier.of_global else "")
+        return [f"barrier({fences});  // {barrier.reason}"]
+
+    def _declare(self, node: Declare) -> list[str]:
+        w, buffer = self._writer, self._launch.buffers[node.buffer]
+        lines = [f"// {note}" for note in self.fresh_notes(buffer.step)]
+        dims = "".join(f"[{extent}]" for extent in register_extents(buffer))
+        start = "" if node.start is None else f" = {w.stored(node.start, Access(buffer.name, ()))}"
+        return [*lines, f"{w.storage(buffer.name)} {w.names[buffer.name]}{dims}{start};"]
+
+    # -- statements
+
+    def _stmt(self, stmt: Stmt) -> list[str]:
+        notes = [f"// {note}" for note in self.fresh_notes(stmt.step)]
+        w = self._writer
+        target = w.element(stmt.target.buffer, stmt.target.index)
+        if stmt.reduce is None:
+            return [*notes, f"{target} = {w.stored(stmt.value, stmt.target)};"]
+        if stmt.reduce in ("argmax", "argmin"):
+            return notes + self._arg(stmt, target)
+        dtype = self._launch.buffers[stmt.target.buffer].dtype
+        if stmt.reduce in ("sum", "prod") and dtype not in ("f16", "bf16"):
+            sign, level = ("+", 5) if stmt.reduce == "sum" else ("*", 6)
+            return [*notes, f"{target} {sign}= {w.value(stmt.value, level - 5)};"]
+        word = {"sum": "+", "prod": "*"}.get(stmt.reduce, stmt.reduce)
+        old = Load(stmt.target.buffer, stmt.target.index, dtype)
+        return [*notes, f"{target} = {w.stored(Op(word, (old, stmt.value), dtype), stmt.target)};"]
+
+    def _arg(self, stmt: Stmt, target: str) -> list[str]:
+        """A strictly better value replaces the best one, and its index with it."""
+        w = self._writer
+        assert stmt.best is not None
+        assert stmt.arg is not None
+        sign = ">" if stmt.reduce == "argmax" else "<"
+        best = w.element(stmt.best.buffer, stmt.best.index)
+        dtype = self._launch.buffers[stmt.best.buffer].dtype
+        update = [f"    {target} = {w.stored(Index(stmt.arg), stmt.target)};", "}"]
+        if isinstance(stmt.value, Load) and self._launch.buffers[stmt.value.buffer].space == "register":
+            value = w.value(stmt.value)
+            return [f"if ({value} {sign} {w.loaded(stmt.best)}) {{", f"    {best} = {w.stored(stmt.value, stmt.best)};", *update]
+        name = "candidate"
+        stored = f"{w.dialect.narrow[dtype]}({name})" if dtype in ("f16", "bf16") else name
+        inner = [f"if ({name} {sign} {w.loaded(stmt.best)}) {{", f"    {best} = {stored};", *update]
+        return ["{", f"    const {w.working(stmt.value.dtype)} {name} = {w.value(stmt.value)};", *(f"    {i}" for i in inner), "}"]
+
+    # -- vectors
+
+    def _vector(self, dtype: str, width: int) -> str:
+        return vector_type(dtype, width, self._writer)
+
+    def _lanes(self, access: Access, dtype: str, width: int, *, const: bool = False) -> str:
+        """`width` neighbours from `access` on, as one lvalue."""
+        kind = ("const " if const else "") + self._vector(dtype, width)
+        place = self._writer.element(access.buffer, access.index)
+        if self._writer.dialect is CUDA:
+            return f"*reinterpret_cast<{kind}*>(&{place})"
+        space = {"global": "__global ", "shared": "__local ", "register": ""}
+        return f"*({space[self._launch.buffers[access.buffer].space]}{kind}*)&{place}"
+
+
+def vector_type(dtype: str, width: int, writer: Writer) -> str:
+    """The C type that moves `width` elements of `dtype` at once: 16-bit floats travel in integers."""
+    size = DTYPE_BYTES[dtype] * width
+    words = {"f64": "double", "f32": "float", "i32": "int"}
+    if writer.dialect is CUDA:
+        if dtype in words:
+            return f"{words[dtype]}{width}"
+        return {2: "ushort1", 4: "uint1", 8: "uint2", 16: "uint4"}[size]
+    if dtype in words:
+        return f"{words[dtype]}{width}"
+    return {2: "ushort", 4: "uint", 8: "uint2", 16: "uint4"}[size]
+
+
+def register_extents(buffer: Buffer) -> list[int]:
+    """The lengths of the array that holds a register buffer; none for a scalar."""
+    assert all(extent.is_const for extent in buffer.shape), buffer.name
+    return [extent.const for extent in buffer.shape]
+
+
+def _apart(before: Spmd, node: Spmd, lines: list[str]) -> bool:
+    """An empty line around loops, tests and barriers; none between plain lines."""
+    plain = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag)
+    if isinstance(before, plain) and isinstance(node, plain):
+        return lines[0].startswith("//")
+    return not (isinstance(before, Declare | Flag) and isinstance(node, For | If))

@@ -1,0 +1,267 @@
+"""Expressions in C: indices, conditions and values, in CUDA's words or OpenCL's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isinf
+
+from tilegen.ir.affine import Affine, Atom, Div, Mod, const
+from tilegen.ir.nodes import Access, Buffer, Cast, Condition, Const, Expr, Index, Load, Op
+
+_BINARY = {
+    "or": ("||", 1), "and": ("&&", 2), "==": ("==", 3), "!=": ("!=", 3), "<": ("<", 4), "<=": ("<=", 4),
+    ">": (">", 4), ">=": (">=", 4), "+": ("+", 5), "-": ("-", 5), "*": ("*", 6), "/": ("/", 6),
+}  # fmt: skip
+_UNARY, _ATOM = 7, 8
+_HALVES = ("f16", "bf16")
+_FLOATS = ("f64", "f32", "f16", "bf16")
+# operations that C calls differently for floating point; CUDA adds an f for f32
+_FLOAT_WORDS = {"abs": "fabs", "min": "fmin", "max": "fmax", "round": "rint", "pow": "pow", "fma": "fma"}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What differs between the two languages inside an expression."""
+
+    name: str
+    types: Mapping[str, str]  # dtype -> type of an element in memory
+    suffix: str  # of f32 functions
+    long: str  # suffix of a 64-bit literal
+    widen: Mapping[str, str]  # 16-bit float -> function to float
+    narrow: Mapping[str, str]  # and back
+
+
+CUDA = Dialect(
+    "cuda",
+    {
+        "f64": "double", "f32": "float", "f16": "__half", "bf16": "__nv_bfloat16", "i64": "long long",
+        "i32": "int", "i8": "signed char", "u8": "unsigned char", "bool": "bool",
+    },
+    "f", "LL",
+    {"f16": "__half2float", "bf16": "__bfloat162float"},
+    {"f16": "__float2half", "bf16": "__float2bfloat16"},
+)  # fmt: skip
+OPENCL = Dialect(
+    "opencl",
+    {
+        "f64": "double", "f32": "float", "f16": "ushort", "bf16": "ushort", "i64": "long",
+        "i32": "int", "i8": "char", "u8": "uchar", "bool": "bool",
+    },
+    "", "L",
+    {"f16": "load_half", "bf16": "load_bf16"},
+    {"f16": "round_half", "bf16": "round_bf16"},
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes the expressions of one launch."""
+
+    dialect: Dialect
+    names: Mapping[str, str]
+    buffers: Mapping[str, Buffer]
+    wide: bool
+
+    # -- indices
+
+    def index(self, value: Affine, parent: int = 0) -> str:
+        """`value` with parentheses where `parent`, the precedence around it, asks for them."""
+        terms = sorted(value.sorted_terms(), key=lambda t: t[1] < 0)
+        if not terms:
+            return self._integer(value.const)
+        text = ""
+        if terms[0][1] < 0 and value.const > 0:
+            text, value = self._integer(value.const), Affine(value.terms)
+        for atom, factor in terms:
+            part = self._atom(atom, abs(factor))
+            text = f"{text} {'-' if factor < 0 else '+'} {part}" if text else ("-" if factor < 0 else "") + part
+        if value.const:
+            text += f" {'-' if value.const < 0 else '+'} {self._integer(abs(value.const))}"
+        count = len(terms) + bool(value.const)
+        level = 5 if count > 1 or terms[0][1] < 0 else self._level(*terms[0])
+        return f"({text})" if level < parent else text
+
+    def _integer(self, value: int) -> str:
+        return f"{value}{self.dialect.long}" if abs(value) >= 2**31 else str(value)
+
+    def _level(self, atom: Atom, factor: int) -> int:
+        helper = not isinstance(atom, str) and not _never_negative(atom.arg)
+        return 6 if factor != 1 else (_ATOM if isinstance(atom, str) or helper else 6)
+
+    def _atom(self, atom: Atom, factor: int) -> str:
+        match atom:
+            case str():
+                text = self.names[atom]
+            case Div(arg, by) if _never_negative(arg):
+                text = f"{self.index(arg, 6)} / {by}"
+            case Mod(arg, by) if _never_negative(arg):
+                text = f"{self.index(arg, 7)} % {by}"
+            case Div(arg, by):
+                text = f"floor_div({self.index(arg)}, {by})"
+            case Mod(arg, by):
+                text = f"floor_mod({self.index(arg)}, {by})"
+            case _:
+                raise TypeError(atom)
+        if factor == 1:
+            return text
+        return f"({text}) * {factor}" if self._level(atom, 1) == 6 else f"{text} * {factor}"
+
+    def condition(self, condition: Condition) -> str:
+        """The terms of each sign on their own side: `i * 4 + 3 < N`."""
+        low, high = const(0), const(0)
+        for atom, factor in condition.value.terms:
+            if factor < 0:
+                low = low + Affine(((atom, -factor),))
+            else:
+                high = high + Affine(((atom, factor),))
+        constant = condition.value.const
+        if condition.equal:
+            if low.is_const:
+                return f"{self.index(high)} == {self.index(const(-constant))}"
+            return f"{self.index(low)} == {self.index(high + constant)}"
+        if low.is_const:
+            return f"{self.index(high)} >= {self.index(const(-constant))}"
+        if constant >= 0:
+            return f"{self.index(low)} <= {self.index(high + constant)}"
+        return f"{self.index(low + (-constant - 1))} < {self.index(high)}"
+
+    def test(self, conditions: tuple[Condition, ...]) -> str:
+        return " && ".join(self.condition(c) for c in conditions)
+
+    # -- memory
+
+    def element(self, buffer: str, index: tuple[Affine, ...]) -> str:
+        """The element as an lvalue."""
+        memory, name = self.buffers[buffer], self.names[buffer]
+        if memory.space == "register":
+            return name + "".join(f"[{self.index(i)}]" for i in index)
+        places = [index[d] for d in memory.order]
+        if memory.space == "shared":
+            return name + "".join(f"[{self.index(i)}]" for i in places or (const(0),))
+        return f"{name}[{self.offset(memory, places)}]"
+
+    def offset(self, memory: Buffer, places: list[Affine]) -> str:
+        """The distance from the first element, nested as Horner has it: (n * C + c) * H + y."""
+        extents = [memory.shape[d] for d in memory.order]
+        text, level, zero = "0", _ATOM, True
+        for place, extent in zip(places, extents, strict=True):
+            if not zero and extent != const(1):
+                inner = f"({text})" if level < 6 else text
+                text, level = f"{inner} * {self.index(extent, 7)}", 6
+            if place == const(0):
+                continue
+            if zero:
+                text, level, zero = self.index(place), 5 if _is_sum(place) else 6, False
+            elif place.terms and not any(factor > 0 for _, factor in place.terms):
+                text, level = f"{text} - {self.index(-place, 6)}", 5
+            elif place.is_const and place.const < 0:
+                text, level = f"{text} - {-place.const}", 5
+            else:
+                text, level = f"{text} + {self.index(place)}", 5
+        return text
+
+    def storage(self, buffer: str) -> str:
+        """The C type of an element in memory."""
+        return self.dialect.types[self.buffers[buffer].dtype]
+
+    # -- values
+
+    def working(self, dtype: str) -> str:
+        """The C type that values of `dtype` are computed in."""
+        return "float" if dtype in _HALVES else self.dialect.types[dtype]
+
+    def stored(self, value: Expr, target: Access) -> str:
+        """`value` as it is assigned to `target`."""
+        dtype = self.buffers[target.buffer].dtype
+        if isinstance(value, Load) and value.fallback is None and self.buffers[value.buffer].dtype == dtype:
+            return self.element(value.buffer, value.index)
+        if dtype not in _HALVES:
+            return self.value(value)
+        inner = value.arg if isinstance(value, Cast) and value.dtype == dtype else value
+        return f"{self.dialect.narrow[dtype]}({self.value(inner)})"
+
+    def value(self, expr: Expr, parent: int = 0) -> str:
+        match expr:
+            case Const(value, dtype):
+                return self.constant(value, dtype)
+            case Index(index):
+                return self.index(index, parent)
+            case Load(buffer, index):
+                assert expr.fallback is None, "fallbacks are lowered to selects"
+                return self.loaded(Access(buffer, index))
+            case Op():
+                return self._operation(expr, parent)
+            case Cast(arg, dtype):
+                return self._cast(arg, dtype)
+            case _:
+                raise TypeError(expr)
+
+    def loaded(self, access: Access) -> str:
+        """The element as a value to compute with."""
+        dtype, text = self.buffers[access.buffer].dtype, self.element(access.buffer, access.index)
+        return f"{self.dialect.widen[dtype]}({text})" if dtype in _HALVES else text
+
+    def constant(self, value: float | int, dtype: str) -> str:
+        if dtype == "bool":
+            return "true" if value else "false"
+        if dtype not in _FLOATS:
+            # The least integer has no literal: its digits alone are out of range.
+            if value in (-(2**31), -(2**63)):
+                return f"({self._integer(int(value) + 1)} - 1)"
+            return self._integer(int(value)) + (self.dialect.long if dtype == "i64" and abs(value) < 2**31 else "")
+        if isinf(value):
+            return "-INFINITY" if value < 0 else "INFINITY"
+        text = repr(float(value))
+        return text if dtype == "f64" else f"{text}f"
+
+    def _operation(self, op: Op, parent: int) -> str:
+        match op:
+            case Op("neg", (arg,)):
+                # No `--`: a negated negation keeps its parentheses.
+                return self._parenthesised(f"-{self.value(arg, _ATOM)}", _UNARY, parent)
+            case Op("not", (arg,)):
+                return self._parenthesised(f"!{self.value(arg, _ATOM)}", _UNARY, parent)
+            case Op("select", (test, then, other)):
+                return f"({self.value(test, 1)} ? {self.value(then, 1)} : {self.value(other, 1)})"
+            case Op(name, (left, right)) if name in _BINARY:
+                sign, level = _BINARY[name]
+                text = f"{self.value(left, level)} {sign} {self.value(right, level + 1)}"
+                narrow = op.dtype in ("i8", "u8")
+                if narrow:
+                    return f"({self.dialect.types[op.dtype]})({text})"
+                return self._parenthesised(text, level, parent)
+            case _:
+                return f"{self._word(op)}({', '.join(self.value(a) for a in op.args)})"
+
+    def _parenthesised(self, text: str, level: int, parent: int) -> str:
+        return f"({text})" if level < parent else text
+
+    def _word(self, op: Op) -> str:
+        floating = op.dtype in _FLOATS
+        if op.name in ("//", "%"):
+            word = "floor_div" if op.name == "//" else "floor_mod"
+            return f"f{word}" if floating else word
+        if not floating:
+            return op.name
+        word = _FLOAT_WORDS.get(op.name, op.name)
+        return word if op.dtype == "f64" else word + self.dialect.suffix
+
+    def _cast(self, arg: Expr, dtype: str) -> str:
+        if dtype in _HALVES:
+            rounded = f"{self.dialect.narrow[dtype]}({self.value(arg)})"
+            return f"{self.dialect.widen[dtype]}({rounded})"
+        if self.working(arg.dtype) == self.working(dtype):
+            return self.value(arg, _ATOM)
+        return f"({self.working(dtype)}){self.value(arg, _ATOM)}"
+
+
+def _never_negative(value: Affine) -> bool:
+    """True if every loop and size being at least 0 is enough."""
+    return value.const >= 0 and all(
+        factor >= 0 and (isinstance(atom, str | Mod) or _never_negative(atom.arg)) for atom, factor in value.terms
+    )
+
+
+def _is_sum(value: Affine) -> bool:
+    return len(value.terms) + bool(value.const) > 1 or any(factor < 0 for _, factor in value.terms)

@@ -1,0 +1,76 @@
+"""The few lines that stand before the kernels of a text, each only where the text uses it."""
+
+from __future__ import annotations
+
+from tilegen.backends.text_expr import CUDA, Dialect
+
+_CUDA = {
+    "__half": "#include <cuda_fp16.h>",
+    "__nv_bfloat16": "#include <cuda_bf16.h>",
+    "INFINITY": "#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#endif",
+    "floor_div(": """\
+// The quotient rounded down, for by > 0.
+template <typename T> __device__ __forceinline__ T floor_div(T value, T by)
+{
+    return value / by - (value % by != 0 && (value % by < 0) != (by < 0));
+}""",
+    "floor_mod(": """\
+// The remainder that goes with the quotient rounded down.
+template <typename T> __device__ __forceinline__ T floor_mod(T value, T by)
+{
+    return value % by + (value % by != 0 && (value % by < 0) != (by < 0) ? by : 0);
+}""",
+    "ffloor_div": """\
+__device__ __forceinline__ float ffloor_divf(float value, float by) { return floorf(value / by); }
+__device__ __forceinline__ double ffloor_div(double value, double by) { return floor(value / by); }""",
+    "ffloor_mod": """\
+__device__ __forceinline__ float ffloor_modf(float value, float by) { return value - by * floorf(value / by); }
+__device__ __forceinline__ double ffloor_mod(double value, double by) { return value - by * floor(value / by); }""",
+}
+_OPENCL = {
+    "double": "#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
+    "floor_div(": """\
+// The quotient rounded down, for by > 0.
+inline long floor_div(long value, long by)
+{
+    return value / by - (value % by != 0 && (value % by < 0) != (by < 0));
+}""",
+    "floor_mod(": """\
+// The remainder that goes with the quotient rounded down.
+inline long floor_mod(long value, long by)
+{
+    return value % by + (value % by != 0 && (value % by < 0) != (by < 0) ? by : 0);
+}""",
+    "ffloor_div": "inline float ffloor_div(float value, float by) { return floor(value / by); }",
+    "ffloor_mod": "inline float ffloor_mod(float value, float by) { return value - by * floor(value / by); }",
+    "load_half(": "inline float load_half(ushort bits) { return vload_half(0, (const __private half *)&bits); }",
+    "round_half(": """\
+inline ushort round_half(float value)
+{
+    ushort bits;
+    vstore_half(value, 0, (__private half *)&bits);
+    return bits;
+}""",
+    "load_bf16(": "inline float load_bf16(ushort bits) { return as_float((uint)bits << 16); }",
+    "round_bf16(": """\
+inline ushort round_bf16(float value)
+{
+    const uint bits = as_uint(value);
+    return isnan(value) ? 0x7fc0 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+}""",
+}
+
+
+def helpers(body: str, dialect: Dialect) -> str:
+    """The includes and functions that `body` needs."""
+    known = _CUDA if dialect is CUDA else _OPENCL
+    return "\n\n".join(text for word, text in known.items() if _uses(body, word))
+
+
+def _uses(body: str, word: str) -> bool:
+    place = body.find(word)
+    while place >= 0:
+        if not (body[place - 1].isalnum() or body[place - 1] == "_"):
+            return True
+        place = body.find(word, place + 1)
+    return False

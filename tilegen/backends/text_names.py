@@ -1,0 +1,72 @@
+"""Names in C for loops and buffers: dots become underscores, keywords and clashes are avoided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tilegen.ir.walk import walk
+from tilegen.lowering.program import For, Launch, Spmd
+
+_RESERVED = frozenset(
+    """
+    auto bool break case char class const continue default delete do double else enum extern false float for
+    friend goto half if inline int long namespace new operator private protected public register restrict
+    return short signed sizeof static struct switch template this true typedef typename uint union unsigned
+    using virtual void volatile while and or not xor kernel global local constant uchar ushort ulong
+    abs acos asin atan atan2 barrier ceil clamp cos cosh cross distance dot erf erff exp exp2 fabs floor fma
+    fmax fmin hypot int2 int4 isnan j0 j1 jn length log log2 max min mix normalize pow printf remainder rint
+    round rsqrt select sign sin sinh sqrt step tan tanh threadIdx blockIdx blockDim gridDim warpSize y0 y1 yn
+    asm wchar_t main gamma INFINITY NAN M_PI half2 half4 float2 float4 double2 uint2 uint4 char4 uchar4 event_t
+    sampler_t image2d_t size_t ptrdiff_t intptr_t uintptr_t pipe any all full shared
+    floor_div floor_mod load_half round_half load_bf16 round_bf16
+    """.split()
+)
+
+
+def names_of(launch: Launch) -> dict[str, str]:
+    """The name in C of every loop, size, coordinate and buffer of `launch`.
+
+    A loop of a copy, `A.shared.l`, is called `l` where no other name is in its way.
+    """
+    loops = list(dict.fromkeys(f.name for f in walk(launch.body) if isinstance(f, For)))
+    coordinates = [name for name, _, _ in launch.coordinates]
+    fixed = [*launch.tensors, *launch.sizes, *coordinates, "tid", *launch.buffers]
+    plain = [name for name in loops if "." not in name]
+    taken = set(_RESERVED) | {launch.name}
+    names: dict[str, str] = {}
+    for name in dict.fromkeys((*fixed, *plain)):
+        names[name] = _fresh(name.replace(".", "_"), taken)
+    around = _around(launch.body)
+    for name in loops:
+        if name in names:
+            continue
+        short = name.rpartition(".")[2]
+        clash = any(names.get(other) == short for other in around[name])
+        if short in taken or not short.isidentifier() or clash:
+            names[name] = _fresh(name.replace(".", "_"), taken)
+        else:
+            names[name] = short
+    return names
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _around(body: tuple[Spmd, ...]) -> Mapping[str, set[str]]:
+    """For each loop, the loops that are around or inside it somewhere."""
+    near: dict[str, set[str]] = {}
+
+    def visit(nodes: Iterable[Spmd], path: tuple[str, ...]) -> None:
+        for loop in walk(tuple(nodes)):
+            if isinstance(loop, For) and loop.name not in path:
+                near.setdefault(loop.name, set()).update(path)
+                for outer in path:
+                    near.setdefault(outer, set()).add(loop.name)
+                visit(loop.body, (*path, loop.name))
+
+    visit(body, ())
+    return near

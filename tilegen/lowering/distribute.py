@@ -1,0 +1,174 @@
+"""Cooperative loops are dealt out: each thread of the block runs its share of the iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from tilegen.errors import LimitError
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
+from tilegen.ir.ranges import simplify
+from tilegen.ir.walk import loops, rewrite, stmts, substitute
+
+THREAD_LIMIT = 1024
+AXIS_LIMIT = (1024, 1024, 64)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The threads of a launch's block.
+
+    Attributes:
+        size: threads along x, y and z; 1 where no loop is bound.
+        loops: for each bound axis, fastest first, a loop that runs over all of it.
+        tid: the name that stands for the flat number of a thread.
+        flat: that number in the loops' variables, x fastest.
+    """
+
+    size: tuple[int, int, int]
+    loops: tuple[Loop, ...]
+    tid: str
+    flat: Affine
+
+    @property
+    def threads(self) -> int:
+        return prod(self.size)
+
+
+def block_of(node: Node, taken: frozenset[str]) -> Block:
+    """The block that `node`, one launch, runs with. LimitError where it has too many threads.
+
+    Along each axis it is as long as the longest loop bound there. `taken` are names in use.
+    """
+    size: list[int] = []
+    longest: list[Loop] = []
+    flat, stride = const(0), 1
+    for axis, kind in enumerate(THREAD_KINDS):
+        bound = [loop for loop in loops(node) if loop.kind == kind]
+        extent = max((loop.extent.const for loop in bound), default=1)
+        size.append(extent)
+        if bound:
+            first = next(loop for loop in bound if loop.extent.const == extent)
+            if extent > AXIS_LIMIT[axis]:
+                raise _too_many(f"{extent} threads along {kind[-1]}", AXIS_LIMIT[axis], first)
+            longest.append(replace(first, body=()))
+            flat += var(first.name) * stride
+            stride *= extent
+    if stride > THREAD_LIMIT:
+        raise _too_many(f"{stride} threads", THREAD_LIMIT, longest[-1])
+    tid = "tid"
+    while tid in taken:
+        tid += "_"
+    return Block((size[0], size[1], size[2]), tuple(longest), tid, flat)
+
+
+def _too_many(what: str, limit: int, loop: Loop) -> LimitError:
+    notes = ("make a thread loop shorter, or coarsen it: coarsen(loop, 4) gives each thread 4 iterations",)
+    return LimitError(f"a block needs {what}, and a GPU has {limit} at most", loop.span, notes=notes)
+
+
+def distribute(node: Node, block: Block) -> Node:
+    """`node` with thread loops in place of its cooperative loops; `block.tid` is the thread's number.
+
+    E iterations and T threads make a loop `<buffer>.l` of ceil(E / T) loads a thread, neighbouring
+    threads taking neighbouring iterations; what is left over in the last round is guarded.
+    """
+    extents = constant_extents(node)
+
+    def deal(value: Any) -> Any:
+        return _dealt(value, block, extents) if isinstance(value, Loop) else value
+
+    return _outermost(node, deal)
+
+
+def _outermost(node: Node, change: Any) -> Node:
+    """`node` with `change` made to every outermost cooperative loop outside thread loops."""
+    if not isinstance(node, Loop):
+        return node
+    if node.kind == "cooperative":
+        new: Node = change(node)
+        return new
+    if node.kind in THREAD_KINDS:
+        return _serial(node)
+    return replace(node, body=tuple(_outermost(child, change) for child in node.body))
+
+
+def _dealt(loop: Loop, block: Block, extents: Mapping[str, int]) -> Node:
+    if not block.loops:
+        return _serial(loop)
+    nest, body = _chain(loop)
+    total = prod(inner.extent.const for inner in nest)
+    rounds = -(-total // block.threads)
+    name = f"{next((s.name for s in stmts(body)), loop.name)}.l"
+    element = var(name) * block.threads + var(block.tid)
+    known = {**extents, name: rounds, block.tid: block.threads}
+    values: dict[str, Affine] = {}
+    rest = element
+    for inner in reversed(nest):
+        values[inner.name] = simplify(rest % inner.extent.const if inner is not nest[0] else rest, known)
+        rest = simplify(rest // inner.extent.const, known)
+    body = simplified(substitute(tuple(_serial(child) for child in body), values), known)
+    if total % block.threads:
+        body = _guarded(body, Condition(total - 1 - element))
+    new = Loop(name, const(rounds), body, "unrolled", span=loop.span, step=loop.step)
+    for thread in block.loops:
+        new = replace(thread, body=(new,))
+    return new
+
+
+def _chain(loop: Loop) -> tuple[list[Loop], tuple[Node, ...]]:
+    """The cooperative loops directly inside one another, and what is inside them all."""
+    nest, body = [loop], loop.body
+    while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind == "cooperative":
+        nest.append(body[0])
+        body = body[0].body
+    assert all(inner.extent.is_const for inner in nest), f"{loop.name} has no constant extent"
+    return nest, body
+
+
+def _serial(node: Node) -> Node:
+    """`node` with the cooperative loops in it serial: one thread has all of their iterations."""
+
+    def change(value: Any) -> Any:
+        if isinstance(value, Loop) and value.kind == "cooperative":
+            return replace(value, kind="serial")
+        return value
+
+    new: Node = rewrite(node, change)
+    return new
+
+
+def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
+    def change(value: Any) -> Any:
+        return replace(value, guard=(condition, *value.guard)) if hasattr(value, "guard") else value
+
+    return rewrite(body, change)
+
+
+def constant_extents(node: Node | tuple[Node, ...]) -> dict[str, int]:
+    """The loops in `node` with a constant extent."""
+    return {loop.name: loop.extent.const for loop in loops(node) if loop.extent.is_const}
+
+
+def simplified(value: Any, extents: Mapping[str, int]) -> Any:
+    """Every index expression in `value` without the divisions that `extents` decide."""
+    return rewrite(value, lambda v: simplify(v, extents) if isinstance(v, Affine) else v)
+
+
+def explicit(node: Node, block: Block) -> Node:
+    """`node` with the thread's number written in thread loops: an ordinary tree again."""
+    new: Node = simplified(substitute(node, {block.tid: block.flat}), constant_extents(node))
+    return new
+
+
+def scalar(node: Node, parent: str = "") -> Node:
+    """`node` without vector loops. Those of a cooperative copy are dealt out like its other loops."""
+    if not isinstance(node, Loop):
+        return node
+    kind = node.kind
+    if kind == "vector":
+        kind = "cooperative" if parent == "cooperative" else "unrolled"
+    return replace(node, kind=kind, body=tuple(scalar(child, node.kind) for child in node.body))

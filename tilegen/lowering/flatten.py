@@ -1,0 +1,160 @@
+"""Thread and block loops disappear: what one thread of the launch runs, its coordinates being names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilegen.errors import LimitError
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
+from tilegen.ir.walk import loops, rewrite, substitute
+from tilegen.lowering.distribute import Block
+from tilegen.lowering.program import Barrier, For, If, Spmd
+
+# (path of child numbers to a list, place in it) -> the barriers that stand before that child
+Slots = Mapping[tuple[tuple[int, ...], int], Barrier]
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """What a launch's block and thread loops have become.
+
+    Attributes:
+        grid: blocks along x, y and z.
+        names: (loop, kind, step) of each coordinate in the order of the loops.
+        leaders: for each bound axis, the condition that a thread or block is the first along it.
+        extents: every thread coordinate and the constant block coordinates with their number.
+    """
+
+    grid: tuple[Affine, Affine, Affine]
+    names: tuple[tuple[str, str, str], ...]
+    leaders: Mapping[str, Condition]
+
+
+def coordinates(node: Node) -> Coordinates:
+    """The coordinates of the launch `node`. LimitError where two loops disagree about the grid."""
+    names: dict[str, Loop] = {}
+    for loop in loops(node):
+        if loop.kind in BLOCK_KINDS + THREAD_KINDS:
+            names.setdefault(loop.name, loop)
+    grid: list[Affine] = []
+    leaders: dict[str, Condition] = {}
+    for kind in BLOCK_KINDS + THREAD_KINDS:
+        bound = [loop for loop in names.values() if loop.kind == kind]
+        if kind in BLOCK_KINDS:
+            grid.append(_extent(kind, bound))
+        if bound:
+            longest = max(bound, key=lambda loop: loop.extent.const)
+            leaders[kind] = Condition(var(longest.name), equal=True)
+    used = tuple((loop.name, loop.kind, loop.step) for loop in names.values())
+    return Coordinates((grid[0], grid[1], grid[2]), used, leaders)
+
+
+def _extent(kind: str, bound: list[Loop]) -> Affine:
+    """Blocks along one axis of the grid."""
+    if not bound:
+        return const(1)
+    first = bound[0]
+    for loop in bound:
+        if loop.extent != first.extent:
+            raise LimitError(
+                f"the loops '{first.name}' and '{loop.name}' of one launch are bound to {kind} "
+                f"and have different extents, {first.extent} and {loop.extent}",
+                loop.span,
+                notes=("fuse the loops, or leave the statements in launches of their own",),
+            )
+    return first.extent
+
+
+def flatten(node: Node, block: Block, where: Coordinates, slots: Slots) -> tuple[Spmd, ...]:
+    """The program of one thread. Guards of statements have become tests right around them."""
+    return _flat((node,), (), frozenset(), _Context(block, where, slots))
+
+
+@dataclass(frozen=True)
+class _Context:
+    block: Block
+    where: Coordinates
+    slots: Slots
+
+
+def _flat(
+    body: tuple[Node, ...], path: tuple[int, ...], bound: frozenset[str], context: _Context
+) -> tuple[Spmd, ...]:
+    """`body` inside loops bound to the kinds `bound`; `path` says where it stands in the tree."""
+    out: list[Spmd] = []
+    for place, node in enumerate(body):
+        out += _barrier(context, path, place)
+        inside = (*path, place)
+        match node:
+            case Stmt():
+                out.append(_statement(node, bound, context))
+            case Loop(kind=kind) if kind in BLOCK_KINDS:
+                out += _flat(node.body, inside, bound | {kind}, context)
+            case Loop(kind=kind) if kind in THREAD_KINDS:
+                inner = _flat(node.body, inside, bound | {kind}, context)
+                size = context.block.size[THREAD_KINDS.index(kind)]
+                if node.extent.const < size:
+                    inner = (If((Condition(node.extent - 1 - var(node.name)),), inner),)
+                out += inner
+            case Loop():
+                out += _loop(node, _flat(node.body, inside, bound, context))
+            case _:
+                raise TypeError(node)
+    return (*out, *_barrier(context, path, len(body)))
+
+
+def _barrier(context: _Context, path: tuple[int, ...], place: int) -> list[Spmd]:
+    barrier = context.slots.get((path, place))
+    return [barrier] if barrier else []
+
+
+def _loop(loop: Loop, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """A loop of one iteration is its body."""
+    if loop.extent == const(1):
+        return substitute(body, {loop.name: const(0)})
+    return (For(loop.name, loop.extent, body, loop.kind, loop.step),)
+
+
+def _statement(stmt: Stmt, bound: frozenset[str], context: _Context) -> Spmd:
+    """The statement in a test of its guard; outside the loops of an axis it is the first one's work."""
+    first = tuple(test for kind, test in context.where.leaders.items() if kind not in bound)
+    guard = first + stmt.guard
+    bare = replace(stmt, guard=())
+    return If(guard, (bare,)) if guard else bare
+
+
+# -- registers: each thread has its own
+
+
+def private(buffers: tuple[Buffer, ...], node: Node, threads: frozenset[str]) -> dict[str, tuple[int, ...]]:
+    """The dimensions of each register buffer that every thread keeps: all but those over thread loops."""
+    kept: dict[str, tuple[int, ...]] = {}
+    uses: dict[str, list[tuple[Affine, ...]]] = {}
+
+    def note(value: Any) -> Any:
+        if isinstance(value, Access | Load):
+            uses.setdefault(value.buffer, []).append(value.index)
+        return value
+
+    rewrite(node, note)
+    mine = {var(name) for name in threads}
+    for buffer in buffers:
+        if buffer.space == "register":
+            kept[buffer.name] = tuple(
+                d for d in range(len(buffer.shape)) if not all(i[d] in mine for i in uses.get(buffer.name, ()))
+            )
+    return kept
+
+
+def drop_thread_dims(body: tuple[Spmd, ...], kept: Mapping[str, tuple[int, ...]]) -> tuple[Spmd, ...]:
+    """`body` with only the `kept` dimensions in every access to a register buffer."""
+
+    def change(value: Any) -> Any:
+        if isinstance(value, Access | Load) and value.buffer in kept:
+            return replace(value, index=tuple(value.index[d] for d in kept[value.buffer]))
+        return value
+
+    return rewrite(body, change)

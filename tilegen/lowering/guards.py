@@ -1,0 +1,219 @@
+"""Guards: drop what is known, test once what several statements share, keep full tiles free of tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from tilegen.ir.affine import Affine, const
+from tilegen.ir.nodes import Condition
+from tilegen.ir.ranges import bounds
+from tilegen.ir.walk import walk
+from tilegen.lowering.program import Barrier, Flag, For, If, Spmd
+
+Tests = tuple[Condition, ...]
+# condition, conditions that hold there -> True if it is certain
+Implied = Callable[[Condition, Tests], bool]
+
+
+def guard(body: tuple[Spmd, ...], inner: Mapping[str, int], implied: Implied) -> tuple[Spmd, ...]:
+    """`body`, a whole program, with its tests simplified and placed.
+
+    Args:
+        inner: the thread coordinates and their number: what differs between the threads of a block.
+        implied: decides whether a condition can be left out.
+    """
+    return _block_level(_pushed(_pruned(body, (), implied)), inner)
+
+
+# -- what is known needs no test
+
+
+def _pruned(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case If(test=test, body=then):
+                kept: Tests = ()
+                for place, condition in enumerate(test):
+                    others = (*given, *kept, *test[place + 1 :])
+                    if condition not in given + kept and not implied(condition, others):
+                        kept += (condition,)
+                then = _pruned(then, given + kept, implied)
+                out += (If(kept, then),) if kept else then
+            case For():
+                out.append(replace(node, body=_pruned(node.body, given, implied)))
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+def _pushed(body: tuple[Spmd, ...], tests: Tests = ()) -> tuple[Spmd, ...]:
+    """Every statement in a test of its own that says all that it needs."""
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case If(test=test, body=then):
+                out += _pushed(then, tests + tuple(t for t in test if t not in tests))
+            case For():
+                out.append(replace(node, body=_pushed(node.body, tests)))
+            case _:
+                out.append(If(tests, (node,)) if tests else node)
+    return tuple(out)
+
+
+# -- the placing
+
+
+def _block_level(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, ...]:
+    """A list that all threads run together: it may hold barriers, and what is between them is placed."""
+    out: list[Spmd] = []
+    region: list[Spmd] = []
+    for node in body:
+        if not _synchronizes(node):
+            region.append(node)
+            continue
+        out += _region(tuple(region), inner)
+        region = []
+        out.append(replace(node, body=_block_level(node.body, inner)) if isinstance(node, For) else node)
+    return _named((*out, *_region(tuple(region), inner)))
+
+
+def _synchronizes(node: Spmd) -> bool:
+    return any(isinstance(v, Barrier) for v in walk(node))
+
+
+def _region(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, ...]:
+    return _versions(_placed(body), inner)
+
+
+def _placed(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """Each test as far out as it can be, and once for neighbours that share it."""
+    out: list[Spmd] = []
+    place = 0
+    while place < len(body):
+        node = body[place]
+        shared = _needs(node)
+        end = place + 1
+        while shared and end < len(body) and (both := _both(shared, _needs(body[end]))):
+            shared, end = both, end + 1
+        if shared:
+            out.append(If(shared, _placed(_without(body[place:end], shared))))
+        else:
+            out.append(replace(node, body=_placed(node.body)) if isinstance(node, For) else node)
+        place = end
+    return tuple(out)
+
+
+def _needs(node: Spmd) -> Tests:
+    """The tests that everything in `node` is under and that can be made before it."""
+    match node:
+        case If(test=test):
+            return test
+        case For(name=name, body=body) if body:
+            shared = _needs(body[0])
+            for child in body[1:]:
+                shared = _both(shared, _needs(child))
+            return tuple(c for c in shared if name not in c.value.names())
+        case _:
+            return ()
+
+
+def _both(left: Tests, right: Tests) -> Tests:
+    return tuple(c for c in left if c in right)
+
+
+def _without(body: Iterable[Spmd], tests: Tests) -> tuple[Spmd, ...]:
+    """`body` without the given tests."""
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case If(test=test, body=then, orelse=orelse):
+                kept = tuple(c for c in test if c not in tests)
+                then = _without(then, tests)
+                out += (If(kept, then, _without(orelse, tests)),) if kept else then
+            case For():
+                out.append(replace(node, body=_without(node.body, tests)))
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+# -- full and partial tiles
+
+
+def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, ...]:
+    """Where tests stand inside loops: one test that they all succeed, and a version without them behind it."""
+    box = {**inner, **{f.name: f.extent.const for f in walk(body) if isinstance(f, For) and f.extent.is_const}}
+    blocked = {f.name for f in walk(body) if isinstance(f, For) and not f.extent.is_const}
+    least: dict[Condition, Condition] = {}
+    affected: list[int] = []
+    for place, node in enumerate(body):
+        found = {c: low for c in _inside_loops(node) if (low := _least(c, box, blocked)) is not None}
+        least |= found
+        affected += [place] if found else []
+    if not affected:
+        return tuple(_deeper(node, inner) for node in body)
+    first, last = affected[0], affected[-1] + 1
+    span = body[first:last]
+    bare = _versions(_without(span, tuple(least)), inner)
+    version = If(_strictest(least.values()), bare, span)
+    return (*map(lambda n: _deeper(n, inner), body[:first]), version, *map(lambda n: _deeper(n, inner), body[last:]))
+
+
+def _deeper(node: Spmd, inner: Mapping[str, int]) -> Spmd:
+    match node:
+        case For():
+            return replace(node, body=_versions(node.body, inner))
+        case If(orelse=()):
+            return replace(node, body=_versions(node.body, inner))
+        case _:
+            return node
+
+
+def _inside_loops(node: Spmd) -> list[Condition]:
+    """The tests in `node` that are made once an iteration."""
+    return [c for loop in walk(node) if isinstance(loop, For) for test in walk(loop.body)
+            if isinstance(test, If) for c in test.test]  # fmt: skip
+
+
+def _least(condition: Condition, box: Mapping[str, int], blocked: set[str]) -> Condition | None:
+    """`condition` where it is hardest to meet, for all of `box` at once; None if that says nothing."""
+    if condition.equal or not condition.value.names().isdisjoint(blocked):
+        return None
+    moving = Affine(tuple(t for t in condition.value.terms if not _names(t).isdisjoint(box)))
+    range_ = bounds(moving, box)
+    if range_ is None:
+        return None
+    value = condition.value - moving + range_[0]
+    return Condition(value) if not value.is_const else None
+
+
+def _names(term: tuple[object, int]) -> frozenset[str]:
+    return Affine((term,)).names()  # type: ignore[arg-type]
+
+
+def _strictest(tests: Iterable[Condition]) -> Tests:
+    """Of conditions that differ by a constant, the one that implies the others."""
+    lowest: dict[Affine, int] = {}
+    for test in tests:
+        key = test.value - test.value.const
+        lowest[key] = min(lowest.get(key, test.value.const), test.value.const)
+    return tuple(Condition(key + const(low)) for key, low in lowest.items())
+
+
+def _named(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """A test for full tiles that stands several times in a list is made once, and named."""
+    tests = [node.test for node in body if isinstance(node, If) and node.orelse]
+    twice = [t for t in tests if sum(set(t) == set(other) for other in tests) > 1]
+    if not twice:
+        return body
+    test = twice[0]
+    flag = Flag("full", test)
+    out: list[Spmd] = []
+    for node in body:
+        if isinstance(node, If) and node.orelse and set(node.test) == set(test):
+            out += [flag] if flag not in out else []
+            node = replace(node, flag=flag.name)
+        out.append(node)
+    return tuple(out)
