@@ -81,11 +81,11 @@ class Program:
             entry = self._entry(chosen.name, vector, wide)
             calls.append(self.engine.enqueue(entry, self._run(chosen, sizes, memory, wide)))
 
-        def launch() -> None:
+        def run() -> None:
             for call in calls:
                 call()
 
-        return launch
+        return run
 
     def launches(self, *, vector: bool = True, wide: bool = False) -> tuple[Launch, ...]:
         """The lowered launches of one version."""
@@ -118,8 +118,8 @@ class Program:
                 sizes[name] = value
             else:
                 known = [*inputs, *outputs, *self.kernel.sizes]
-                notes = did_you_mean(name, known) or ("it has " + ", ".join(known),)
-                raise ArgumentError(f"kernel '{self.kernel.name}' has no '{name}'", notes=notes)
+                way = did_you_mean(name, known) or ("it has " + ", ".join(known),)
+                raise ArgumentError(f"kernel '{self.kernel.name}' has no '{name}'", notes=way)
         for name in inputs:
             if name not in given:
                 raise ArgumentError(f"kernel '{self.kernel.name}' needs the array {name}")

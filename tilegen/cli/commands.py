@@ -160,13 +160,13 @@ def check_command(
             except WrongResult as error:
                 wrong += [(name, error)]
     if json_file:
-        errors = {name: error.render() for name, error in wrong}
+        errors = {name: reason.render() for name, reason in wrong}
         trials = {name: [asdict(t) for t in passed] for name, passed in found.items()}
         show.write_json({"device": runs_on.name, "right": trials, "wrong": errors}, json_file)
     else:
         show.trials(show.console(), found, runs_on.name)
-    for name, error in wrong:
-        print(f"{name}: {error.render()}", file=sys.stderr)
+    for name, reason in wrong:
+        print(f"{name}: {reason.render()}", file=sys.stderr)
     return WrongResult.exit_code if wrong else 0
 
 

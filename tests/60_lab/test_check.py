@@ -1,0 +1,97 @@
+"""A check finds what is wrong: a value, an element never written, a write outside; and passes what is right."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilegen
+from tilegen.backends.devices import InterpretedProgram, InterpreterEngine
+from tilegen.errors import WrongResult
+from tilegen.lab.check import Trial, cases, check
+
+SIZES = {"M": 5, "N": 7, "K": 6}
+
+
+class Spoiled(InterpretedProgram):
+    """A program whose result something is done to."""
+
+    spoil: Callable[[Any], None]
+
+    def bind(self, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> Callable[[], None]:
+        run = super().bind(sizes, arrays)
+
+        def spoiled() -> None:
+            run()
+            self.spoil(next(a for name, a in arrays.items() if self.kernel.tensor(name).role == "output"))
+
+        return spoiled
+
+
+def trials(spoil: Callable[[Any], None] | None = None, text: str = "gemm") -> tuple[Trial, ...]:
+    tree = tilegen.load(text).kernel().schedule().tree
+    program = Spoiled(tree, InterpreterEngine())
+    program.spoil = spoil or (lambda array: None)
+    return check(program, cases(tree.kernel, [{n: SIZES.get(n, 5) for n in tree.kernel.sizes}]))
+
+
+def test_a_right_program_passes_exactly_and_within_the_bound() -> None:
+    exact, random = trials()
+    assert (exact.data, exact.error) == ("integers", 0)
+    assert random.data == "random"
+    assert 0 < random.error < 1
+
+
+def test_the_last_bit_counts_with_integers() -> None:
+    def spoil(c: Any) -> None:
+        c[2, 3] = np.nextafter(c[2, 3], np.float32(np.inf))
+
+    with pytest.raises(WrongResult, match="1 of 35 elements") as caught:
+        trials(spoil)
+    assert "C[2, 3]" in caught.value.render()
+    assert "M = 5" in caught.value.render()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_no_element_is_excused(value: float) -> None:
+    def spoil(c: Any) -> None:
+        c[4, 6] = value
+
+    with pytest.raises(WrongResult, match="1 of 35 elements"):
+        trials(spoil)
+
+
+def test_a_write_outside_is_seen() -> None:
+    def spoil(c: Any) -> None:
+        np.lib.stride_tricks.as_strided(c, (36,), (4,))[35] = 0
+
+    with pytest.raises(WrongResult, match="C is written to after its memory"):
+        trials(spoil)
+
+
+def test_a_kernel_with_roots_and_logarithms_gets_arguments_it_is_defined_for() -> None:
+    (random,) = trials(text="chain")
+    assert random.data == "random"
+
+
+def test_elements_that_a_kernel_leaves_alone_have_to_stay() -> None:
+    text = "kernel lower(A: f32[N, N]) -> C: f32[N, N]:\n    C[i, j] = A[i, j] for j <= i\n"
+    trials(text=text)
+
+    def spoil(c: Any) -> None:
+        c[0, 1] = 0
+
+    with pytest.raises(WrongResult, match="1 of 49 elements"):
+        trials(spoil, text)
+
+
+def test_any_best_index_is_right() -> None:
+    text = "kernel best(A: f32[M, N]) -> C: i32[M]:\n    C[i] = argmax[j](A[i, j])\n"
+    trials(text=text)
+
+    def spoil(c: Any) -> None:
+        c[0] = (c[0] + 1) % 7
+
+    with pytest.raises(WrongResult, match="elements are wrong"):
+        trials(spoil, text)

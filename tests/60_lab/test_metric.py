@@ -1,0 +1,56 @@
+"""Operations, bytes and units; and which kernels are a matrix product that cuBLAS has."""
+
+import pytest
+
+import tilegen
+from tilegen.ir.nodes import Kernel
+from tilegen.lab.metric import moved_bytes, operations, rate, unit
+from tilegen.lab.rivals import as_product
+
+
+def kernel(text: str) -> Kernel:
+    return tilegen.load(text + "\n").kernel().ir
+
+
+GEMM = "kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n    C[i, j] = sum[k](A[i, k] * B[k, j])"
+
+
+def test_a_gemm_has_two_operations_a_point() -> None:
+    sizes = {"M": 4096, "K": 4096, "N": 4096}
+    assert operations(kernel(GEMM), sizes) == 2 * 4096**3
+    assert moved_bytes(kernel(GEMM), sizes) == 3 * 4 * 4096**2
+    assert unit(kernel(GEMM), sizes) == "TFLOP/s"
+    assert rate(kernel(GEMM), sizes, 2.75) == pytest.approx(49.98, abs=0.01)
+
+
+def test_what_only_moves_is_measured_in_bytes() -> None:
+    chain = tilegen.load("chain").kernel().ir
+    assert moved_bytes(chain, {"N": 1000}) == 12000
+    assert unit(chain, {"N": 2**20}) == "GB/s"
+    assert rate(chain, {"N": 2**20}, 0.003) == pytest.approx(4194.3, abs=0.1)
+
+
+def test_a_gemm_is_a_product_whatever_its_transpositions() -> None:
+    plain = as_product(kernel(GEMM))
+    assert plain is not None
+    assert (plain.a, plain.b, plain.a_axes, plain.b_axes, plain.c_axes) == ("A", "B", (0, 1), (0, 1), (0, 1))
+    text = GEMM.replace("A: f32[M, K]", "A: f32[K, M]").replace("A[i, k] * B[k, j]", "B[k, j] * A[k, i]")
+    swapped = as_product(kernel(text))
+    assert swapped is not None
+    # B comes first in the text, so it has the columns, and C is seen transposed.
+    assert (swapped.a, swapped.a_axes, swapped.b_axes, swapped.c_axes) in [
+        ("B", (1, 0), (0, 1), (1, 0)),
+        ("A", (1, 0), (0, 1), (0, 1)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kernel k(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n    C[i, j] = sum[k](A[i, k] + B[k, j])",
+        "kernel k(A: f32[M, K], B: f32[K]) -> C: f32[M]:\n    C[i] = sum[k](A[i, k] * B[k])",
+        "kernel k(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n    C[i, j] = max[k](A[i, k] * B[k, j])",
+    ],
+)
+def test_other_kernels_are_not(text: str) -> None:
+    assert as_product(kernel(text)) is None

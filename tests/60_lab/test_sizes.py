@@ -1,0 +1,49 @@
+"""The sizes that are chosen where the user gives none."""
+
+import pytest
+
+import tilegen
+from tilegen.errors import UsageError
+from tilegen.ir.nodes import Kernel
+from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, check_sizes, power_sizes
+
+
+def kernel(text: str) -> Kernel:
+    return tilegen.load(text + "\n").kernel().ir
+
+
+GEMM = "kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n    C[i, j] = sum[k](A[i, k] * B[k, j])"
+ADD = "kernel add(A: f32[N], B: f32[N]) -> C: f32[N]:\n    C[i] = A[i] + B[i]"
+
+
+def test_a_gemm_is_timed_at_4096_on_a_gpu_and_at_256_on_a_cpu() -> None:
+    assert power_sizes(kernel(GEMM), {}, GPU_LIMITS) == {"M": 4096, "K": 4096, "N": 4096}
+    assert power_sizes(kernel(GEMM), {}, CPU_LIMITS) == {"M": 256, "K": 256, "N": 256}
+
+
+def test_what_moves_is_limited_by_its_bytes() -> None:
+    assert power_sizes(kernel(ADD), {}, GPU_LIMITS) == {"N": 2**28}
+
+
+def test_checks_are_at_even_and_at_odd_sizes() -> None:
+    even, odd = check_sizes(kernel(GEMM), {})
+    assert set(even.values()) == {256}
+    assert all(v % 2 for v in odd.values())
+    assert len(set(odd.values())) == 3
+    assert min(odd.values()) > 128
+
+
+def test_a_given_size_stays() -> None:
+    assert all(sizes["K"] == 7 for sizes in check_sizes(kernel(GEMM), {"K": 7}))
+
+
+def test_sizes_meet_the_kernel_s_conditions() -> None:
+    text = GEMM.replace("N]:", "N] where K % 8 == 0, M >= N + 3:")
+    for sizes in check_sizes(kernel(text), {}):
+        assert sizes["K"] % 8 == 0
+        assert sizes["M"] >= sizes["N"] + 3
+
+
+def test_conditions_that_the_given_sizes_break_are_refused() -> None:
+    with pytest.raises(UsageError, match="no sizes were found"):
+        check_sizes(kernel(GEMM.replace("N]:", "N] where K % 8 == 0:")), {"K": 7})
