@@ -131,7 +131,8 @@ def _marked(after: Tree, before: Tree, call: Call) -> Tree:
 
     def mark(value: Any) -> Any:
         if isinstance(value, Loop) and kinds.get(value.name) != value.kind:
-            text = f"{value.step}; {call.text}" if value.name in kinds and value.step else call.text
+            known = value.step.split("; ") if value.name in kinds and value.step else []
+            text = "; ".join(dict.fromkeys([*known, call.text]))
             return replace(value, step=text, span=call.span or value.span)
         if isinstance(value, Stmt) and value.is_copy and not value.step:
             return replace(value, step=call.text, span=call.span)
