@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilegen.ir.nodes import Condition
 from tilegen.ir.ranges import bounds
+from tilegen.ir.show import show_condition
 from tilegen.poly.project import Leaf, Program, Use
 from tilegen.poly.system import example, rows_of, solvable
 from tilegen.poly.verdict import Refused, Words
@@ -48,5 +49,5 @@ def _check_use(program: Program, leaf: Leaf, use: Use) -> None:
                     f"dimension {dim} has {size} element{'s' * (size != 1)}{words.sizes}",
                     "a guard is missing"
                     if not leaf.stmt.guard
-                    else f"the guard lets it through: {len(leaf.stmt.guard)} conditions",
+                    else f"its guard lets it through: {' and '.join(show_condition(c) for c in leaf.stmt.guard)}",
                 )

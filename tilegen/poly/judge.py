@@ -10,16 +10,22 @@ from tilegen.poly.coverage import check_coverage
 from tilegen.poly.order import check_order
 from tilegen.poly.project import Program, project
 from tilegen.poly.races import check_races, check_structure
+from tilegen.poly.shape import check_shape
 from tilegen.poly.system import Undecided
+from tilegen.poly.values import check_values
+from tilegen.poly.vectors import check_vectors
 from tilegen.poly.verdict import Refused, Violation
 
 # In the order in which they are asked: a later check may rely on the earlier ones.
 CHECKS: tuple[tuple[str, Callable[[Program], None]], ...] = (
     ("that every instance runs exactly once", check_coverage),
+    ("that each statement computes what the kernel says", check_shape),
     ("that no dependence is reversed", check_order),
     ("where blocks, threads and buffers are", check_structure),
     ("that parallel iterations do not collide", check_races),
     ("that every access is in bounds", check_bounds),
+    ("that every copy hands over the right value", check_values),
+    ("that vectors are contiguous and aligned", check_vectors),
 )
 
 

@@ -50,11 +50,14 @@ class Leaf:
     @cached_property
     def domain(self) -> tuple[Row, ...]:
         """Rows that say which iterations exist and run the statement."""
+        return self.ranges + tuple(r for condition in self.stmt.guard for r in rows_of(condition))
+
+    @cached_property
+    def ranges(self) -> tuple[Row, ...]:
+        """Rows that say which iterations exist."""
         rows: tuple[Row, ...] = ()
         for name, extent in zip(self.names, self.extents, strict=True):
             rows += ((False, ((name, 1),), 0), *rows_of(Condition(extent - 1 - var(name))))
-        for condition in self.stmt.guard:
-            rows += rows_of(condition)
         return rows
 
     @cached_property
@@ -81,7 +84,7 @@ class Leaf:
         forms = [*self.point, *(f for use in self.uses for f in use.forms)]
         rows = [*self.domain, *(r for f in forms for r in f.rows)]
         divisions = {n for _, terms, _ in rows for n, _ in terms if "/" in n}
-        return divisions | set(self.names)
+        return frozenset(divisions | set(self.names))
 
 
 def renamed(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
@@ -163,7 +166,7 @@ def original_of(kernel: Kernel) -> Original:
         return known[1]
     if len(_originals) > 200:
         _originals.clear()
-    context = tuple((False, ((size, 1),), -1) for size in kernel.sizes)
+    context: tuple[Row, ...] = tuple((False, ((size, 1),), -1) for size in kernel.sizes)
     context += tuple(r for c in kernel.assumptions for r in rows_of(c))
     statements = {p.leaf.stmt.name: p for p in _placed(tree_of(kernel).body)}
     equations: dict[str, Equation] = {}
@@ -211,7 +214,7 @@ def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
     leaf = Leaf(next(_uids), like[1].points if like else next(_uids), names, kinds, extents, stmt)
     if like:
         leaf.__dict__.update(
-            {k: v for k, v in like[1].__dict__.items() if k in ("domain", "uses", "point", "_variables")}
+            {k: v for k, v in like[1].__dict__.items() if k in ("domain", "ranges", "uses", "point", "_variables")}
         )
     else:
         _interned[(id(stmt), names, None, extents)] = (stmt, leaf)

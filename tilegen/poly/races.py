@@ -87,7 +87,16 @@ def check_races(program: Program) -> None:
                     continue
                 if not any(u.writes for p in (one, two) for u in p.leaf.uses if u.buffer == name):
                     continue
-                key = ("race", buffer.scope, buffer.space, name, one.leaf.uid, two.leaf.uid, one.shares(two))
+                key = (
+                    "race",
+                    buffer.scope,
+                    buffer.space,
+                    name,
+                    one.leaf.uid,
+                    two.leaf.uid,
+                    one.shares(two),
+                    one is two,
+                )
                 if key not in memo:
                     _check_pair(program, buffer, one, two)
                     memo[key] = True

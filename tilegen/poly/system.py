@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import islpy as isl
 
@@ -172,7 +173,7 @@ def example(rows: Iterable[Row], first: Iterable[str] = ()) -> Point | None:
     return {name: values.get(_find(merged, name), 0) for name in everything}
 
 
-def _ask(text: str, question: str) -> isl.BasicSet | bool:
+def _ask(text: str, question: str) -> Any:
     _context.reset_operations()
     try:
         return getattr(isl.BasicSet.read_from_str(_context, text), question)()
@@ -243,15 +244,15 @@ def uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: lis
     """
     texts = [_projectable(wanted, names), *(_projectable(p, names) for p in pieces)]
     key = "\n\n".join(texts)
-    known = _covers.get(key, False)
-    if known is not False:
-        return known if known is None else dict(zip(names, known, strict=True))
-    found = _subtracted(texts, len(names))
-    _covers[key] = None if found is None else tuple(found)
+    if key not in _covers:
+        if len(_covers) > 50_000:
+            _covers.clear()
+        _covers[key] = _subtracted(texts, len(names))
+    found = _covers[key]
     return None if found is None else dict(zip(names, found, strict=True))
 
 
-_covers: dict[str, tuple[int, ...] | None] = {}
+_covers: dict[str, list[int] | None] = {}
 
 
 def _projectable(rows: Iterable[Row], names: list[str]) -> str:

@@ -1,0 +1,202 @@
+"""What a copy buffer holds: which element of the kernel's tensors each of its places stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilegen.ir.nodes import Buffer, Const, Load
+from tilegen.poly.order import before
+from tilegen.poly.project import Placed, Program, Use, renamed
+from tilegen.poly.system import Form, Row, same
+from tilegen.poly.verdict import Refused
+
+
+@dataclass(frozen=True, eq=False)
+class Touch:
+    """One access of a placed leaf; `position` is its place among the leaf's uses.
+
+    `wanted` tells apart accesses of one place that stand for different elements of the kernel.
+    """
+
+    placed: Placed
+    use: Use
+    position: int
+    wanted: object
+
+    @property
+    def is_copy(self) -> bool:
+        return self.placed.leaf.stmt.is_copy
+
+
+@dataclass(frozen=True, eq=False)
+class Element:
+    """An element of a tensor, as a function of the names that `rows` and the leaf have."""
+
+    rows: tuple[Row, ...]
+    index: tuple[Form, ...]
+    fallback: Const | None = None
+
+    def renamed(self, names: dict[str, str], suffix: str = "'") -> Element:
+        """With new names; divisions that only this index has get the suffix, as `names` did."""
+        divisions = {n for f in self.index for _, terms, _ in f.rows for n, _ in terms if "/" in n}
+        names = {n: f"{n}{suffix}" for n in divisions} | names
+        return Element(renamed(self.rows, names), tuple(f.renamed(names) for f in self.index), self.fallback)
+
+
+@dataclass(frozen=True, eq=False)
+class Storage:
+    """Everything that stands for elements of one tensor of the kernel: itself and its copies."""
+
+    tensor: str
+    program: Program
+    copies: tuple[Buffer, ...]
+    touches: tuple[Touch, ...]
+
+    @property
+    def written(self) -> bool:
+        return self.program.kernel.tensor(self.tensor).role != "input"
+
+    @property
+    def backed(self) -> bool:
+        """The tensor itself is in memory; a moved intermediate is only in its copies."""
+        return self.tensor in self.program.buffers
+
+    def of(self, buffer: str) -> list[Touch]:
+        return [t for t in self.touches if t.use.buffer == buffer]
+
+    def below(self, name: str, above: str) -> bool:
+        """True if buffer `name` is a copy of `above`, or a copy of such a copy."""
+        known = self.program.buffers
+        while name in known and known[name].role == "copy" and known[name].copy_of is not None:
+            name = known[name].copy_of or ""
+            if name == above:
+                return True
+        return False
+
+    def fills(self, touch: Touch) -> bool:
+        """The write is by a copy from outside into the buffer."""
+        if not (touch.use.writes and touch.is_copy):
+            return False
+        return not self.below(other_side(touch).buffer, touch.use.buffer)
+
+    def stores(self, touch: Touch) -> bool:
+        """The read is by a copy out of the buffer to where it was filled from."""
+        if touch.use.writes or not touch.is_copy:
+            return False
+        return not self.below(other_side(touch).buffer, touch.use.buffer)
+
+
+def other_side(touch: Touch) -> Use:
+    """The other access of a copy."""
+    read, write = touch.placed.leaf.uses
+    return read if touch.use is write else write
+
+
+def storages(program: Program) -> list[Storage]:
+    """The tensors that have copies, each with all accesses to it. Refused where copies mix tensors."""
+    roots = _roots(program)
+    groups: dict[str, list[Touch]] = {}
+    for placed in program.leaves:
+        origins = () if placed.leaf.stmt.is_copy else program.original.elements(placed.leaf)
+        for position, use in enumerate(placed.leaf.uses):
+            wanted = (origins[position].index, origins[position].fallback) if origins else position
+            groups.setdefault(roots[use.buffer], []).append(Touch(placed, use, position, wanted))
+    found = []
+    for tensor, touches in groups.items():
+        used = dict.fromkeys(t.use.buffer for t in touches)
+        copies = tuple(program.buffers[b] for b in used if program.buffers[b].role == "copy")
+        if copies:
+            found += [Storage(tensor, program, copies, tuple(touches))]
+    return found
+
+
+def _roots(program: Program) -> dict[str, str]:
+    """The tensor that each buffer holds elements of."""
+    roots = {t.name: t.name for t in program.kernel.tensors}
+    pending = True
+    while pending:
+        pending = False
+        for placed in program.leaves:
+            for one, two in _linked(program, placed):
+                if one not in roots and two in roots:
+                    one, two = two, one
+                if one in roots and roots.get(two) != roots[one]:
+                    if two in roots:
+                        raise Refused(f"'{two}' holds elements of '{roots[two]}' and of '{roots[one]}'")
+                    roots[two] = roots[one]
+                    pending = True
+    for placed in program.leaves:
+        for use in placed.leaf.uses:
+            if use.buffer not in roots:
+                raise Refused(f"nothing is ever copied into '{use.buffer}'")
+    return roots
+
+
+def _linked(program: Program, placed: Placed) -> Iterator[tuple[str, str]]:
+    """Pairs of names that stand for the same tensor, by what this leaf does."""
+    leaf = placed.leaf
+    if leaf.stmt.is_copy:
+        if not isinstance(leaf.stmt.value, Load) or leaf.stmt.reduce or leaf.stmt.best:
+            raise Refused(f"'{leaf.stmt.name}' is a copy, and does more than copy")
+        yield leaf.stmt.value.buffer, leaf.stmt.target.buffer
+        return
+    for use, origin in zip(leaf.uses, program.original.elements(leaf), strict=True):
+        if program.buffers[use.buffer].role != "copy":
+            if use.buffer != origin.buffer:
+                raise Refused(f"'{leaf.stmt.name}' uses '{use.buffer}' where the kernel uses '{origin.buffer}'")
+        else:
+            yield origin.buffer, use.buffer
+
+
+def elements(storage: Storage, touch: Touch, tag: str = "^") -> tuple[Element, ...]:
+    """The element that the access stands for; several where a copy's source has several writers."""
+    program, leaf = storage.program, touch.placed.leaf
+    if not leaf.stmt.is_copy:
+        origin = program.original.elements(leaf)[touch.position]
+        return (Element((), origin.forms, origin.fallback),)
+    for use in leaf.uses:
+        if use.buffer == storage.tensor:
+            return (Element((), use.forms, use.fallback),)
+    read = leaf.uses[0]
+    if len(tag) > 4:
+        raise Refused(f"'{read.buffer}' is copied in a circle")
+    found: tuple[Element, ...] = ()
+    for writer in storage.of(read.buffer):
+        if not writer.use.writes or writer.placed is touch.placed:
+            continue
+        ways = scope_of(program, read.buffer, writer.placed, touch.placed)
+        if ways is None:
+            continue
+        names = {n: f"{n}{tag}" for n in writer.placed.leaf.primed(ways)}
+        link = renamed(writer.placed.leaf.domain, names)
+        link += same([f.renamed(names) for f in writer.use.forms], read.forms)
+        for e in elements(storage, writer, tag + "^"):
+            inner = e.renamed(names, tag)
+            found += (Element(link + inner.rows, inner.index, inner.fallback),)
+    if not found:
+        raise Refused(f"'{read.buffer}' is copied before anything is in it")
+    return found
+
+
+def scope_of(program: Program, buffer: str, one: Placed, two: Placed) -> frozenset[str] | None:
+    """The loops that two accesses share if they use the buffer's contents together; None if they cannot."""
+    scope = program.buffers[buffer].scope
+    if scope is None:
+        return frozenset()
+    if scope not in one.leaf.names:
+        return None
+    depth = one.leaf.names.index(scope) + 1
+    return frozenset(one.leaf.names[:depth]) if one.shares(two) >= depth else None
+
+
+def before_in_scope(
+    program: Program, buffer: str, one: Placed, two: Placed
+) -> Iterator[tuple[frozenset[str], tuple[Row, ...]]]:
+    """The ways in which `one` comes before `two` (primed) while the buffer keeps its contents."""
+    scope = scope_of(program, buffer, one, two)
+    if scope is None:
+        return
+    ways = [way for way in before(one, two) if len(way[0]) >= len(scope)]
+    # The plain way, "earlier in the text of the same iteration", answers most questions alone.
+    yield from reversed(ways)
