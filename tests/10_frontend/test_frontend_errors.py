@@ -1,0 +1,37 @@
+"""What a user reads for each mistake: tests/errors/frontend/<mistake>.tg, and .txt beside it.
+
+`pytest --update-golden` writes the texts; read the difference before committing it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilegen.errors import Source, SourceError
+from tilegen.frontend import build, parse
+
+FOLDER = Path(__file__).parents[1] / "errors" / "frontend"
+MISTAKES = sorted(path.stem for path in FOLDER.glob("*.tg"))
+
+
+def error_text(source: Source) -> str:
+    with pytest.raises(SourceError) as caught:
+        for kernel in parse(source).kernels.values():
+            build(kernel)
+    assert caught.value.span is not None
+    return caught.value.render() + "\n"
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_error_text(mistake: str, request: pytest.FixtureRequest) -> None:
+    text = error_text(Source(f"{mistake}.tg", (FOLDER / f"{mistake}.tg").read_text()))
+    golden = FOLDER / f"{mistake}.txt"
+    if request.config.getoption("--update-golden", default=False):
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+def test_every_golden_text_has_its_input() -> None:
+    assert sorted(path.stem for path in FOLDER.glob("*.txt")) == MISTAKES
