@@ -137,7 +137,7 @@ def _coordinates(launch: Launch, writer: Writer, body: Body) -> list[str]:
     for name, kind, step in launch.coordinates:
         if name in used:
             rows.append((f"const {integer} {writer.names[name]} = {_hardware(kind, writer.dialect)};", body.note(step)))
-    if launch.tid in used:
+    if launch.tid in used and all(launch.tid != name for name, _, _ in launch.coordinates):
         rows.append((f"const {integer} {writer.names[launch.tid]} = {writer.index(launch.flat)};", ""))
     width = max((len(text) for text, _ in rows), default=0)
     return [f"{text:{width}}  // {note}" if note else text for text, note in rows]

@@ -38,7 +38,7 @@ class Body:
 
     def fresh_notes(self, step: str) -> list[str]:
         """The parts of `step` that no line has told yet."""
-        fresh = [s for s in step.split("; ") if s and s not in self._told]
+        fresh = [s for s in dict.fromkeys(step.split("; ")) if s and s not in self._told]
         self._told |= set(fresh)
         return fresh
 

@@ -122,8 +122,11 @@ class Writer:
             return f"{self.index(low)} == {self.index(high + constant)}"
         if low.is_const:
             return f"{self.index(high)} >= {self.index(const(-constant))}"
+        if high.is_const:
+            return f"{self.index(low)} < {self.index(high + (constant + 1))}"
         if constant >= 0:
-            return f"{self.index(low)} <= {self.index(high + constant)}"
+            more = constant + 1 if constant else 0
+            return f"{self.index(low)} {'<' if more else '<='} {self.index(high + more)}"
         return f"{self.index(low + (-constant - 1))} < {self.index(high)}"
 
     def test(self, conditions: tuple[Condition, ...]) -> str:

@@ -8,11 +8,14 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops, stmts, walk
+from tilegen.lowering.barriers import barriers
+from tilegen.lowering.conflicts import conflicts
 from tilegen.lowering.distribute import Block, block_of, distribute, explicit, scalar
 from tilegen.lowering.flatten import Coordinates, coordinates, drop_thread_dims, flatten, private
 from tilegen.lowering.guards import guard
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import Launch, Spmd, bytes_of
+from tilegen.lowering.reads import choose
 from tilegen.lowering.registers import declared, lives, unrolled
 
 __all__ = ["Launch", "lower"]
@@ -44,9 +47,12 @@ def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
     plain = explicit(dealt, block)
     where = coordinates(dealt)
 
-    body = flatten(dealt, block, where, {})
+    implied = implied_in(tree, _extents(dealt, block))
+    slots = barriers(plain, conflicts(replace(tree, body=(plain,))), implied) if block.threads > 1 else {}
+    body = flatten(dealt, block, where, slots)
     body, buffers = _private(tree, body, dealt)
-    body = guard(body, _inner(block, where), implied_in(tree, _extents(dealt, block)))
+    body = guard(body, _inner(block, where), implied)
+    body = choose(body, {b.name: b for b in buffers}, implied)
     body = _registers(body, buffers, dealt)
 
     used = {v.buffer for v in walk(body) if isinstance(v, Access | Load)}

@@ -59,8 +59,8 @@ def block_of(node: Node, taken: frozenset[str]) -> Block:
             stride *= extent
     if stride > THREAD_LIMIT:
         raise _too_many(f"{stride} threads", THREAD_LIMIT, longest[-1])
-    tid = "tid"
-    while tid in taken:
+    tid = longest[0].name if len(longest) == 1 else "tid"
+    while tid in taken and len(longest) != 1:
         tid += "_"
     return Block((size[0], size[1], size[2]), tuple(longest), tid, flat)
 
@@ -110,6 +110,7 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int]) -> Node:
     for inner in reversed(nest):
         values[inner.name] = simplify(rest % inner.extent.const if inner is not nest[0] else rest, known)
         rest = simplify(rest // inner.extent.const, known)
+    values = _in_coordinates(values, block, known)
     body = simplified(substitute(tuple(_serial(child) for child in body), values), known)
     if total % block.threads:
         body = _guarded(body, Condition(total - 1 - element))
@@ -117,6 +118,13 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int]) -> Node:
     for thread in block.loops:
         new = replace(thread, body=(new,))
     return new
+
+
+def _in_coordinates(values: dict[str, Affine], block: Block, known: Mapping[str, int]) -> dict[str, Affine]:
+    """`values` in the thread's coordinates where that needs no division, as for a tile as wide as the block."""
+    plain = {name: simplify(v.substitute({block.tid: block.flat}), known) for name, v in values.items()}
+    divided = any(not isinstance(atom, str) for value in plain.values() for atom, _ in value.terms)
+    return values if divided else plain
 
 
 def _chain(loop: Loop) -> tuple[list[Loop], tuple[Node, ...]]:

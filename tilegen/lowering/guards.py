@@ -149,10 +149,14 @@ def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, .
     least: dict[Condition, Condition] = {}
     affected: list[int] = []
     for place, node in enumerate(body):
-        found = {c: low for c in _inside_loops(node) if (low := _least(c, box, blocked)) is not None}
+        tests = _inside_loops(node)
+        found = {c: low for c in tests if (low := _least(c, tests, box, blocked)) is not None}
         least |= found
         affected += [place] if found else []
     if not affected:
+        return tuple(_deeper(node, inner) for node in body)
+    only = body[affected[0]]
+    if len(affected) == 1 and isinstance(only, If) and not only.orelse:
         return tuple(_deeper(node, inner) for node in body)
     first, last = affected[0], affected[-1] + 1
     span = body[first:last]
@@ -177,15 +181,25 @@ def _inside_loops(node: Spmd) -> list[Condition]:
             if isinstance(test, If) for c in test.test]  # fmt: skip
 
 
-def _least(condition: Condition, box: Mapping[str, int], blocked: set[str]) -> Condition | None:
-    """`condition` where it is hardest to meet, for all of `box` at once; None if that says nothing."""
+def _least(
+    condition: Condition, beside: list[Condition], box: Mapping[str, int], blocked: set[str]
+) -> Condition | None:
+    """`condition` where it is hardest to meet, for all of `box` at once; None if that says nothing.
+
+    A test `beside` it that speaks of the box alone, as `l*128 + t < 130`, narrows the box.
+    """
     if condition.equal or not condition.value.names().isdisjoint(blocked):
         return None
     moving = Affine(tuple(t for t in condition.value.terms if not _names(t).isdisjoint(box)))
     range_ = bounds(moving, box)
     if range_ is None:
         return None
-    value = condition.value - moving + range_[0]
+    low = range_[0]
+    for other in beside:
+        rest = bounds(moving - other.value, box)
+        if other != condition and not other.equal and other.value.names() <= box.keys() and rest is not None:
+            low = max(low, rest[0])
+    value = condition.value - moving + low
     return Condition(value) if not value.is_const else None
 
 

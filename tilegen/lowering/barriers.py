@@ -1,0 +1,162 @@
+"""Barriers, derived: between two accesses of different threads to one element, and nowhere else.
+
+They stand in bodies outside thread loops, where every thread of the block passes. Slot n of a body is
+the place before its child n; the last slot is its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
+from tilegen.lowering.conflicts import Conflict, Path
+from tilegen.lowering.guards import Implied
+from tilegen.lowering.program import Barrier
+
+
+@dataclass
+class _Plan:
+    """The slots chosen so far, each with the conflicts that it guards."""
+
+    implied: Implied
+    slots: dict[tuple[Path, int], list[Conflict]] = field(default_factory=dict)
+
+    def chosen(self, path: Path, slots: Iterable[int]) -> tuple[Path, int] | None:
+        """The first of `slots` of the body at `path` that has a barrier."""
+        return next(((path, s) for s in slots if (path, s) in self.slots), None)
+
+    def add(self, key: tuple[Path, int], conflict: Conflict) -> None:
+        self.slots.setdefault(key, []).append(conflict)
+
+
+def barriers(node: Node, found: Iterable[Conflict], implied: Implied) -> dict[tuple[Path, int], Barrier]:
+    """The barriers of the launch `node`: (path of child numbers to a body, slot) -> barrier."""
+    plan = _Plan(implied)
+    by_body: dict[Path, list[Conflict]] = {}
+    for conflict in found:
+        by_body.setdefault(conflict.before[: conflict.depth], []).append(conflict)
+    _plan_body((node,), None, (), by_body, plan)
+    return {
+        key: Barrier(_reason(node, key, guarded), any(c.of_global for c in guarded))
+        for key, guarded in plan.slots.items()
+    }
+
+
+def _plan_body(
+    body: tuple[Node, ...], loop: Loop | None, path: Path, by_body: dict[Path, list[Conflict]], plan: _Plan
+) -> None:
+    """Inner bodies first: what stands there may do for this one, too."""
+    for place, child in enumerate(body):
+        if isinstance(child, Loop) and child.kind not in THREAD_KINDS:
+            _plan_body(child.body, child, (*path, place), by_body, plan)
+    here = by_body.get(path, [])
+    depth = len(path)
+    # Forward: the latest slot, before the second access; the earliest end first, so that few slots serve all.
+    for conflict in sorted((c for c in here if not c.carried), key=lambda c: c.after[depth]):
+        first, last = conflict.before[depth], conflict.after[depth]
+        slot = _on_the_way(body, path, conflict, range(first + 1, last + 1), plan)
+        plan.add(slot or (path, last), conflict)
+    # Carried by the loop of this body: any barrier on the way round, else one at the end.
+    for conflict in (c for c in here if c.carried):
+        first, last = conflict.before[depth], conflict.after[depth]
+        way = [*range(first + 1, len(body) + 1), *range(last + 1)]
+        slot = _on_the_way(body, path, conflict, way, plan)
+        plan.add(slot or (path, len(body)), conflict)
+
+
+def _on_the_way(
+    body: tuple[Node, ...], path: Path, conflict: Conflict, slots: Iterable[int], plan: _Plan
+) -> tuple[Path, int] | None:
+    """A barrier that is certain to come between the two accesses."""
+    slots = list(slots)
+    if found := plan.chosen(path, slots):
+        return found
+    depth = len(path)
+    first, last = conflict.before[depth], conflict.after[depth]
+    for slot in slots:
+        # Children passed whole: those before a slot whose own slot is on the way too.
+        if slot - 1 in slots and slot - 1 not in (first, last) and slot and (
+            found := _certain(body[slot - 1], (*path, slot - 1), plan)
+        ):
+            return found
+    return _after(body[first], path, conflict, plan) or _ahead(body[last], path, conflict, plan)
+
+
+def _certain(node: Node, path: Path, plan: _Plan) -> tuple[Path, int] | None:
+    """A barrier that everybody who passes `node` meets."""
+    if isinstance(node, Stmt) or node.kind in THREAD_KINDS or not _runs(node, plan):
+        return None
+    if found := plan.chosen(path, range(len(node.body) + 1)):
+        return found
+    inner = (_certain(child, (*path, place), plan) for place, child in enumerate(node.body))
+    return next((found for found in inner if found), None)
+
+
+def _after(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tuple[Path, int] | None:
+    """A barrier inside `node` behind the first access: the access has been made, so the loops have run."""
+    path = conflict.before[: len(path) + 1]
+    if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
+        return None
+    place = conflict.before[len(path)]
+    if found := plan.chosen(path, range(place + 1, len(node.body) + 1)):
+        return found
+    return _after(node.body[place], path, conflict, plan)
+
+
+def _ahead(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tuple[Path, int] | None:
+    """A barrier inside `node` before the second access."""
+    path = conflict.after[: len(path) + 1]
+    if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
+        return None
+    place = conflict.after[len(path)]
+    return plan.chosen(path, range(place + 1)) or _ahead(node.body[place], path, conflict, plan)
+
+
+def _runs(loop: Loop, plan: _Plan) -> bool:
+    """True if the loop has an iteration at every size."""
+    return plan.implied(Condition(loop.extent - 1), ())
+
+
+# -- what the comment says
+
+
+def _reason(node: Node, key: tuple[Path, int], guarded: list[Conflict]) -> str:
+    forward = [c for c in guarded if not c.carried]
+    if not forward:
+        return _carried(node, guarded)
+    complete = list(dict.fromkeys(c.buffer for c in forward if c.writes[0] and not _only_writes(c)))
+    if complete:
+        return f"{_list(complete)} {_are(complete)} complete: written above, read below"
+    names = list(dict.fromkeys(c.buffer for c in forward))
+    verb = "written twice" if all(_only_writes(c) for c in forward) else "read above, overwritten below"
+    return f"{_list(names)} {_are(names)} {verb}"
+
+
+def _only_writes(conflict: Conflict) -> bool:
+    return conflict.writes == (True, True)
+
+
+def _carried(node: Node, guarded: list[Conflict]) -> str:
+    loop = _loop_at(node, guarded[0].before[: guarded[0].depth])
+    overwritten = list(dict.fromkeys(c.buffer for c in guarded if c.writes[1]))
+    if overwritten:
+        return f"before the next {loop.name} overwrites {_list(overwritten)}"
+    names = list(dict.fromkeys(c.buffer for c in guarded))
+    return f"before the next {loop.name} reads {_list(names)}"
+
+
+def _loop_at(node: Node, path: Path) -> Loop:
+    for place in path[1:]:
+        assert isinstance(node, Loop)
+        node = node.body[place]
+    assert isinstance(node, Loop)
+    return node
+
+
+def _list(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _are(names: list[str]) -> str:
+    return "is" if len(names) == 1 else "are"

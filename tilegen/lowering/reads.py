@@ -1,0 +1,70 @@
+"""Reads with a fallback become a choice: the element where the index is inside, else the fallback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from tilegen.ir.affine import Affine, const
+from tilegen.ir.nodes import Buffer, Condition, Expr, Index, Load, Op
+from tilegen.ir.walk import loads, rewrite
+from tilegen.lowering.guards import Implied, Tests
+from tilegen.lowering.program import For, If, Spmd
+
+
+def choose(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], implied: Implied) -> tuple[Spmd, ...]:
+    """`body` without fallbacks. What the tests around a read imply is not asked again."""
+    return _choose(body, buffers, implied, ())
+
+
+def _choose(
+    body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], implied: Implied, given: Tests
+) -> tuple[Spmd, ...]:
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case If(test=test, body=then, orelse=orelse):
+                inner = _choose(then, buffers, implied, given + test)
+                out.append(replace(node, body=inner, orelse=_choose(orelse, buffers, implied, given)))
+            case For():
+                out.append(replace(node, body=_choose(node.body, buffers, implied, given)))
+            case _ if any(load.fallback for load in loads(node)):
+                out.append(rewrite(node, lambda v: _chosen(v, buffers, implied, given)))
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+def _chosen(value: Any, buffers: Mapping[str, Buffer], implied: Implied, given: Tests) -> Any:
+    if not isinstance(value, Load) or value.fallback is None:
+        return value
+    element = replace(value, fallback=None)
+    tests = [c for c in inside(buffers[value.buffer], value.index) if not implied(c, given)]
+    if not tests:
+        return element
+    test = reduce(lambda a, b: Op("and", (a, b), "bool"), [_comparison(c) for c in tests])
+    return Op("select", (test, element, value.fallback), value.dtype)
+
+
+def inside(buffer: Buffer, index: tuple[Affine, ...]) -> Tests:
+    """The conditions that `index` is an element of `buffer`."""
+    tests: Tests = ()
+    for place, extent in zip(index, buffer.shape, strict=True):
+        tests += (Condition(place), Condition(extent - 1 - place))
+    return tests
+
+
+def _comparison(condition: Condition) -> Expr:
+    """The condition as a value, with the terms of each sign on their own side."""
+    low, high = const(0), const(0)
+    for atom, factor in condition.value.terms:
+        if factor < 0:
+            low = low + Affine(((atom, -factor),))
+        else:
+            high = high + Affine(((atom, factor),))
+    constant = condition.value.const
+    if low.is_const:
+        return Op(">=", (Index(high), Index(const(-constant))), "bool")
+    return Op("<", (Index(low + max(0, -constant - 1)), Index(high + max(0, constant + 1))), "bool")
