@@ -1,0 +1,182 @@
+"""The command line: what it prints, where, and how it ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tilegen.cli import run
+from tilegen.cli.words import listed, numbers, spread
+from tilegen.errors import UsageError
+
+BAD = """\
+kernel twice(A: f32[N]) -> B: f32[N]:
+    B[i] = 2 * A[i]
+
+schedule wrong for twice():
+    tile(i, 32) -> b, t
+    bind(b, block.x)
+    bind(q, thread.x)
+"""
+ILLEGAL = """\
+kernel sums(A: f32[M, N]) -> S: f32[M]:
+    S[i] = sum[j](A[i, j])
+
+schedule racy for sums():
+    tile(j, 32) -> b, t
+    bind(t, thread.x)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path):
+    def write(text: str) -> str:
+        path = tmp_path / "mine.tg"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+# -- words
+
+
+def test_sizes_stand_behind_one_option() -> None:
+    words = ["compare", "gemm", "--size", "M=1", "N=2", "--json", "f"]
+    assert spread(words) == ["compare", "gemm", "--size", "M=1", "--size", "N=2", "--json", "f"]
+    assert spread(["check", "--set", "TM=1", "gemm"]) == ["check", "--set", "TM=1", "gemm"]
+    assert spread(["check", "gemm", "--size"]) == ["check", "gemm", "--size"]
+
+
+def test_numbers_and_lists() -> None:
+    assert numbers(["M=4", "N=-5"], "--size") == {"M": 4, "N": -5}
+    assert listed("a, b,c,") == ["a", "b", "c"]
+    assert listed(None) == []
+    for wrong in (["M"], ["M=x"], ["M=1", "M=2"], ["=3"]):
+        with pytest.raises(UsageError):
+            numbers(wrong, "--size")
+
+
+# -- endings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["show", "gem"], 2, "did you mean 'gemm'?"),
+        (["show", "gemm", "--schedule", "tild"], 2, "did you mean 'tiled'?"),
+        (["show", "gemm", "--kernel", "gem"], 2, "did you mean 'gemm'?"),
+        (["show", "gemm", "--schedule", "tiled", "--set", "TX=3"], 2, "did you mean 'TS'?"),
+        (["show", "gemm", "--size", "Q=3"], 1, "no size or attribute 'Q'"),
+        (["compare", "gemm", "--size", "Q=3"], 2, "no size 'Q'"),
+        (["check", "gemm", "--size", "M=0"], 2, "size M is 0"),
+        (["check", "gemm", "--device", "gpu"], 2, "there is no device 'gpu'"),
+        (["emit", "gemm"], 2, "say --schedule"),
+        (["emit", "gemm", "--schedule", "tiled", "--target", "metal"], 2, "metal"),
+        (["shwo", "gemm"], 2, "No such command"),
+        (["show"], 2, "Missing argument"),
+        (["emit", "gemm", "--schedule", "tiled", "-o", "/no/such/folder/f.cu"], 2, "cannot write"),
+    ],
+)
+def test_mistakes_end_with_a_sentence_and_a_code(arguments, code, says, capsys) -> None:
+    assert run(arguments) == code
+    captured = capsys.readouterr()
+    assert says in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+
+
+def test_a_mistake_in_a_schedule_shows_its_line(file, capsys) -> None:
+    assert run(["show", file(BAD), "--schedule", "wrong"]) == 1
+    error = capsys.readouterr().err
+    assert "mine.tg:7:" in error
+    assert "    bind(q, thread.x)\n" in error
+    assert "^" in error
+
+
+def test_an_illegal_schedule_ends_with_3_and_a_witness(file, capsys) -> None:
+    assert run(["show", file(ILLEGAL), "--schedule", "racy"]) == 3
+    error = capsys.readouterr().err
+    assert "mine.tg:6:" in error
+    assert "witness:" in error
+
+
+def test_a_text_that_does_not_parse_ends_with_1(file, capsys) -> None:
+    assert run(["show", file("kernel k(\n")]) == 1
+    assert "mine.tg:" in capsys.readouterr().err
+
+
+# -- show and emit
+
+
+def test_show_prints_the_kernel_or_a_schedule_s_tree(capsys) -> None:
+    assert run(["show", "gemm"]) == 0
+    assert "for k < K" in capsys.readouterr().out
+    assert run(["show", "gemm", "--schedule", "tiled", "--set", "TS=16"]) == 0
+    assert "shared A.shared: f32[16, 16]" in capsys.readouterr().out
+
+
+def test_show_steps_is_a_difference(capsys) -> None:
+    assert run(["show", "gemm", "--schedule", "naive", "--steps"]) == 0
+    out = capsys.readouterr().out
+    assert "tile(i, 32) -> bi, ti" in out or "tile(i, TS) -> bi, ti" in out
+    assert "\n- for i < M\n" in out
+    assert "\n+ for bi < (M + 31)/32\n" in out
+
+
+def test_show_json_has_every_stage(capsys) -> None:
+    assert run(["show", "gemm", "--schedule", "naive", "--json", "-"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert shown["schedule"] == "naive"
+    assert shown["stages"][0]["step"] is None
+    assert len(shown["stages"]) > 7
+
+
+def test_emit_writes_either_language(tmp_path, capsys) -> None:
+    target = tmp_path / "gemm.cu"
+    assert run(["emit", "gemm", "--schedule", "tiled", "-o", str(target)]) == 0
+    assert "__global__" in target.read_text()
+    assert capsys.readouterr().out == ""
+    assert run(["emit", "gemm", "--schedule", "tiled", "--target", "opencl"]) == 0
+    assert "__kernel" in capsys.readouterr().out
+
+
+def test_emit_fixes_sizes(capsys) -> None:
+    assert run(["emit", "gemm", "--schedule", "tiled", "--size", "K=64", "M=128", "N=96"]) == 0
+    assert "int K" not in capsys.readouterr().out
+
+
+# -- check and compare
+
+
+@pytest.mark.pocl
+def test_check_passes_a_right_schedule(capsys) -> None:
+    code = run(["check", "gemm", "--schedule", "naive", "--size", "M=37", "N=41", "K=5", "--device", "cpu"])
+    assert code == 0
+    out = capsys.readouterr().out
+    assert "M=37 K=5 N=41" in out
+    assert "all of them right" in out
+
+
+@pytest.mark.pocl
+def test_check_json(tmp_path) -> None:
+    target = tmp_path / "check.json"
+    sizes = ["--size", "M=5", "N=6", "K=7"]
+    assert run(["check", "gemm", "--schedule", "tiled", *sizes, "--device", "cpu", "--json", str(target)]) == 0
+    result = json.loads(target.read_text())
+    assert [t["data"] for t in result["right"]["tiled"]] == ["integers", "random"]
+    assert result["wrong"] == {}
+
+
+@pytest.mark.pocl
+def test_compare_lists_every_schedule_and_says_where_it_ran(tmp_path, capsys) -> None:
+    target = tmp_path / "times.json"
+    words = ["compare", "transpose", "--size", "M=64", "N=96", "--device", "cpu", "--json", str(target)]
+    assert run(words) == 0
+    out = capsys.readouterr().out
+    for text in ("naive", "tiled", "padded", "PoCL ms", "GB/s", "no GPU was found"):
+        assert text in out
+    result = json.loads(target.read_text())
+    assert [row["name"] for row in result["rows"]] == ["naive", "tiled", "padded"]
+    assert all(row["error"] is None and row["trials"] for row in result["rows"])
+    assert result["sizes"] == {"M": 64, "N": 96}
