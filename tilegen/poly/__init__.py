@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tilegen.poly.barriers import Dependence, dependences
+from tilegen.poly.facts import Facts
 from tilegen.poly.judge import judge
 from tilegen.poly.verdict import Violation
 
-__all__ = ["Violation", "judge"]
+__all__ = ["Dependence", "Facts", "Violation", "dependences", "judge"]

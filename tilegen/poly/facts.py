@@ -1,0 +1,54 @@
+"""Questions that lowering asks: does a condition hold whenever its statement runs?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.nodes import Condition, Kernel
+from tilegen.poly.project import original_of
+from tilegen.poly.system import Row, Undecided, negated, rows_of, solvable
+
+
+class Facts:
+    """What follows from a kernel's sizes and from the ranges of loops."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._context = original_of(kernel).context
+        self._known: dict[object, bool] = {}
+
+    def implied(self, condition: Condition, extents: Mapping[str, Affine], given: Iterable[Condition] = ()) -> bool:
+        """True if the condition holds for all sizes that the kernel admits and all loop values.
+
+        Args:
+            extents: every loop in the condition, and any other, with its extent: 0 <= loop < extent.
+            given: conditions that hold as well.
+
+        False means "not proven": what isl cannot decide within its budget counts as not implied.
+        """
+        given = tuple(given)
+        key = (condition, tuple(extents.items()), given)
+        if key not in self._known:
+            self._known[key] = self._ask(condition, extents, given)
+        return self._known[key]
+
+    def possible(self, conditions: Iterable[Condition], extents: Mapping[str, Affine]) -> bool:
+        """True unless the conditions can never hold together. Arguments as for `implied`."""
+        rows = self._ranges(extents) + tuple(r for c in conditions for r in rows_of(c))
+        try:
+            return solvable(rows)
+        except Undecided:
+            return True
+
+    def _ask(self, condition: Condition, extents: Mapping[str, Affine], given: tuple[Condition, ...]) -> bool:
+        rows = self._ranges(extents) + tuple(r for c in given for r in rows_of(c))
+        try:
+            return not any(solvable(rows + case) for case in negated(condition))
+        except Undecided:
+            return False
+
+    def _ranges(self, extents: Mapping[str, Affine]) -> tuple[Row, ...]:
+        rows = self._context
+        for name, extent in extents.items():
+            rows += ((False, ((name, 1),), 0), *rows_of(Condition(extent - 1 - var(name))))
+        return rows
