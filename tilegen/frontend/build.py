@@ -9,7 +9,8 @@ from tilegen.errors import SourceError, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.index import affine_of, conditions_of, holds
 from tilegen.frontend.loops import Words, check_words, loops_of, words_of
-from tilegen.frontend.values import DTYPES, Literal, Scope, Typed, adapt, check_rank, value_of
+from tilegen.frontend.operators import DTYPES, Literal, Typed, adapt
+from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_of
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import INTEGERS, REDUCTIONS, Condition, Equation, Kernel, Tensor
 
@@ -216,8 +217,7 @@ def _split(value: s.Syntax) -> tuple[str | None, s.Syntax]:
         return None, value
     word = value.word
     if word.text not in REDUCTIONS:
-        notes = did_you_mean(word.text, list(REDUCTIONS)) or (f"the reductions are {', '.join(REDUCTIONS)}",)
-        raise SourceError(f"there is no reduction '{word.text}'", word.span, notes=notes)
+        raise unknown_reduction(word)
     return word.text, value.body
 
 

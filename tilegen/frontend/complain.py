@@ -56,6 +56,10 @@ def complain(place: Place, error: UnexpectedInput) -> SourceError:
 
 
 def _at_token(place: Place, found: Token, accepted: set[str]) -> SourceError:
+    if "ELSE" in accepted and found.type == "_NL":
+        return SourceError(
+            "'else' is missing here", _end_of(place, found), notes=("a choice is 'a if condition else b'",)
+        )
     expected = _expected(accepted)
     if found.type in ("_NL", "$END", "_DEDENT") or found.line is None:
         return SourceError(f"{expected} is missing here", _end_of(place, found), notes=_way_out(place, found, accepted))
@@ -113,6 +117,8 @@ def _way_out(place: Place, found: Token, accepted: set[str]) -> tuple[str, ...]:
         return ("equality is written '=='",)
     if "ARROW" in accepted and line.startswith("kernel"):
         return ("a kernel names its outputs: kernel f(A: f32[N]) -> B: f32[N]:",)
-    if found.type == "EQUAL" and line.startswith("schedule"):
-        return ()
+    if "EQUAL" in accepted and line.startswith("schedule"):
+        return ("a parameter has a default: T=32, or T=32 in {16, 32, 64} to try several",)
+    if "EQUAL" in accepted and found.type in ("ADD", "MUL") and "LSQB" not in accepted:
+        return ("an equation is written with '='; a sum over k is C[i] = sum[k](...)",)
     return ()

@@ -30,8 +30,17 @@ def written(span: Span) -> str:
     return span.source.line(span.line)[span.column - 1 : span.column - 1 + span.width]
 
 
-def affine_of(value: s.Syntax, names: Mapping[str, Affine], tensors: Mapping[str, object] = {}) -> Affine:
-    """`value` as an index expression over `names`. Raises SourceError where it is none."""
+def affine_of(
+    value: s.Syntax, names: Mapping[str, Affine], tensors: Mapping[str, object] = {}, what: str = "an index"
+) -> Affine:
+    """`value` as an index expression over `names`. Raises SourceError where it is none.
+
+    `what` says in messages what is being read: one of the keys of `_DATA`.
+    """
+
+    def inner(part: s.Syntax) -> Affine:
+        return affine_of(part, names, tensors, what)
+
     match value:
         case s.Num(int(number)):
             return const(number)
@@ -40,37 +49,48 @@ def affine_of(value: s.Syntax, names: Mapping[str, Affine], tensors: Mapping[str
         case s.Name(text):
             if text in names:
                 return names[text]
-            raise _unknown(value, names, tensors)
+            raise _unknown(value, names, tensors, what)
         case s.Unary("-" | "+" as sign, arg):
-            inner = affine_of(arg, names, tensors)
-            return -inner if sign == "-" else inner
+            return -inner(arg) if sign == "-" else inner(arg)
         case s.Binary("+", left, right):
-            return affine_of(left, names, tensors) + affine_of(right, names, tensors)
+            return inner(left) + inner(right)
         case s.Binary("-", left, right):
-            return affine_of(left, names, tensors) - affine_of(right, names, tensors)
+            return inner(left) - inner(right)
         case s.Binary("*", left, right):
-            return _product(value, affine_of(left, names, tensors), affine_of(right, names, tensors))
+            return _product(value, inner(left), inner(right))
         case s.Binary("/" | "//" | "%" as operator, left, right):
-            whole, by = affine_of(left, names, tensors), affine_of(right, names, tensors)
+            whole, by = inner(left), inner(right)
             return _quotient(value, operator, whole, by)
         case s.Subscript():
             raise SourceError(
-                f"an index cannot depend on data, and '{written(value.span)}' is data",
+                f"{what} cannot depend on data, and '{written(value.span)}' is data",
                 value.span,
-                notes=("tilegen's indices are sums of loop indices and sizes times constants",),
+                notes=(_DATA[what],),
             )
         case _:
             raise SourceError("this is no index expression", value.span, notes=(_ALLOWED,))
 
 
+_DATA = {
+    "an index": "an index is a sum of loop indices and sizes times constants",
+    "a range": "how far an index runs is decided by sizes and other indices alone; to leave out terms, "
+    "choose them point by point: sum[k](A[i, k] if f32(k) < x[i] else 0)",
+    "a condition on indices": "to choose values point by point, write 'a if condition else b' on the right side",
+}
+
 _ALLOWED = "an index is made of loop indices, sizes, integers, + - and products, floors and remainders by constants"
 
 
-def conditions_of(value: s.Syntax, names: Mapping[str, Affine], tensors: Mapping[str, object] = {}) -> list[Condition]:
+def conditions_of(
+    value: s.Syntax,
+    names: Mapping[str, Affine],
+    tensors: Mapping[str, object] = {},
+    what: str = "a condition on indices",
+) -> list[Condition]:
     """A conjunction of comparisons as affine facts. Raises SourceError for anything else."""
     match value:
         case s.Binary("and", left, right):
-            return conditions_of(left, names, tensors) + conditions_of(right, names, tensors)
+            return conditions_of(left, names, tensors, what) + conditions_of(right, names, tensors, what)
         case s.Binary("!=" | "or", _, _) | s.Unary("not", _):
             raise SourceError(
                 "a condition on indices is one comparison or several joined by 'and'",
@@ -78,7 +98,8 @@ def conditions_of(value: s.Syntax, names: Mapping[str, Affine], tensors: Mapping
                 notes=("to choose values point by point, write 'a if condition else b' on the right side",),
             )
         case s.Binary(operator, left, right) if operator in COMPARISONS:
-            return [compared(operator, affine_of(left, names, tensors), affine_of(right, names, tensors))]
+            sides = (affine_of(side, names, tensors, what) for side in (left, right))
+            return [compared(operator, *sides)]
         case _:
             raise SourceError("a comparison is expected here, such as j <= i", value.span)
 
@@ -138,12 +159,10 @@ def _quotient(value: s.Syntax, operator: str, left: Affine, by: Affine) -> Affin
     return left % by.const if operator == "%" else left // by.const
 
 
-def _unknown(name: s.Name, names: Mapping[str, Affine], tensors: Mapping[str, object]) -> SourceError:
+def _unknown(name: s.Name, names: Mapping[str, Affine], tensors: Mapping[str, object], what: str) -> SourceError:
     if name.text in tensors:
         return SourceError(
-            f"an index cannot depend on data, and '{name.text}' is a tensor",
-            name.span,
-            notes=("tilegen's indices are sums of loop indices and sizes times constants",),
+            f"{what} cannot depend on data, and '{name.text}' is a tensor", name.span, notes=(_DATA[what],)
         )
     return SourceError(
         f"there is no index or size '{name.text}' here", name.span, notes=did_you_mean(name.text, list(names))

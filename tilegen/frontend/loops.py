@@ -16,7 +16,7 @@ from tilegen.frontend.index import (
     written,
 )
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.nodes import Condition, Range, Tensor
+from tilegen.ir.nodes import REDUCTIONS, Condition, Range, Tensor
 
 
 @dataclass
@@ -152,10 +152,10 @@ class _Ranges:
                 pass
             case s.Within(name, low, high):
                 loop = var(names[name.text])
-                low_, high_ = (affine_of(e, self.index, self.tensors) for e in (low, high))
+                low_, high_ = (affine_of(e, self.index, self.tensors, "a range") for e in (low, high))
                 self._add([Condition(loop - low_), Condition(high_ - loop - 1)])
             case _:
-                self.add_condition(item)
+                self._add(conditions_of(item, self.index, self.tensors, "a range"))
 
     def add_condition(self, item: s.Syntax) -> None:
         self._add(conditions_of(item, self.index, self.tensors))
@@ -267,18 +267,42 @@ def _said_by_extents(condition: Condition, extents: Mapping[str, Affine]) -> boo
 
 
 def check_words(equation: s.Assign, words: Words, index: Mapping[str, Affine], tensors: Mapping[str, Tensor]) -> None:
-    """Raises SourceError for an index on the right side that neither side binds."""
-    for part in subexpressions(equation.value):
+    """Raises SourceError for a reduction inside the right side, and for an index that nothing binds."""
+    top = equation.value
+    inside = top.body if isinstance(top, s.Reduction) else top
+    for part in subexpressions(inside):
+        if isinstance(part, s.Reduction) and part.word.text in REDUCTIONS:
+            raise _nested(equation, part, words, tensors)
+    for part in subexpressions(top):
         if not isinstance(part, s.Subscript) or part.base.text not in tensors:
             continue
-        for item in part.items:
-            for name in subexpressions(item):
-                if isinstance(name, s.Name) and name.text not in index and name.text not in tensors:
-                    reduction = equation.value.word.text if isinstance(equation.value, s.Reduction) else "sum"
-                    inside = ", ".join([*words.reduced, name.text])
-                    raise SourceError(
-                        f"the index '{name.text}' is neither on the left side nor reduced",
-                        name.span,
-                        notes=did_you_mean(name.text, list(index))
-                        or (f"to reduce it, write {reduction}[{inside}](...)",),
-                    )
+        for name in (n for item in part.items for n in subexpressions(item)):
+            if isinstance(name, s.Name) and name.text not in index and name.text not in tensors:
+                reduction = top.word.text if isinstance(top, s.Reduction) else "sum"
+                way_out = f"to reduce it, write {reduction}[{', '.join([*words.reduced, name.text])}](...)"
+                raise SourceError(
+                    f"the index '{name.text}' is neither on the left side nor reduced",
+                    name.span,
+                    notes=did_you_mean(name.text, list(index)) or (way_out,),
+                )
+
+
+def _nested(equation: s.Assign, reduction: s.Reduction, words: Words, tensors: Mapping[str, Tensor]) -> SourceError:
+    """The error for a reduction that is not at the top, with the two lines that say the same."""
+    target = tensors[equation.target.base.text]
+    used = {p.text for p in subexpressions(reduction) if isinstance(p, s.Name)}
+    kept = {
+        item.text: str(extent)
+        for item, extent in zip(equation.target.items, target.shape, strict=False)
+        if isinstance(item, s.Name) and item.text in used and item.text in words.left
+    } or {"z": "1"}
+    name = next(n for n in ("t", "u", "part", "inner", "reduced") if n not in tensors)
+    return SourceError(
+        "a reduction stands alone on the right side of its equation",
+        reduction.span,
+        notes=(
+            "give it a tensor and an equation of its own, and use that here:",
+            f"    var {name}: {target.dtype}[{', '.join(kept.values())}]",
+            f"    {name}[{', '.join(kept)}] = {written(reduction.span)}",
+        ),
+    )

@@ -213,7 +213,11 @@ def _default(param: Param) -> int | None:
         case Unary("+", Num(int(value))):
             return value
         case other:
-            raise SourceError(f"the default of '{param.name.text}' is not an integer", other.span)
+            raise SourceError(
+                f"the default of '{param.name.text}' is not an integer",
+                other.span,
+                notes=(f"a number with a fraction is a tensor of one element: {param.name.text}: f32[1]",),
+            )
 
 
 def _equation(place: Place, tree: Branch) -> Assign:

@@ -8,59 +8,14 @@ from math import pi
 
 from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
-from tilegen.frontend.index import COMPARISONS, affine_of, written
-from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import (
-    DTYPE_BYTES,
-    FLOATS,
-    INTEGERS,
-    OPERATIONS,
-    REDUCTIONS,
-    Cast,
-    Const,
-    Expr,
-    Index,
-    Load,
-    Op,
-    Tensor,
-)
+from tilegen.frontend.index import affine_of, written
+from tilegen.frontend.operators import DTYPES, Budget, Literal, Typed, adapt, check_bool, operate
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import OPERATIONS, REDUCTIONS, Cast, Const, Expr, Index, Load, Tensor
 
-DTYPES = (*FLOATS, *INTEGERS)
 CONSTANTS = {"inf": float("inf"), "pi": pi}
-_ANY_NUMBER = ("+", "-", "*", "min", "max", "abs", "neg")
 _FUNCTIONS = tuple(name for name in OPERATIONS if name.isidentifier() and name not in ("neg", "and", "or", "not"))
-_MOST_NODES = 5000
 _LARGEST_POWER = 16
-
-
-@dataclass(frozen=True)
-class Literal:
-    """A number without a type yet: it takes the type of what it meets."""
-
-    value: int | float
-    span: Span
-
-
-Typed = Expr | Literal
-
-
-@dataclass
-class Budget:
-    """How large each expression is when written out; shared parts count each time."""
-
-    sizes: dict[int, tuple[Expr, int]] = field(default_factory=dict)
-
-    def charge(self, value: Expr, parts: tuple[Expr, ...], span: Span) -> Expr:
-        """`value`, made of `parts`. Raises SourceError where it has grown out of hand."""
-        total = 1 + sum(self.sizes[id(p)][1] if id(p) in self.sizes else 1 for p in parts)
-        if total > _MOST_NODES:
-            raise SourceError(
-                f"this expression has more than {_MOST_NODES} operations once its functions are written out",
-                span,
-                notes=("name parts of it with 'var' tensors",),
-            )
-        self.sizes[id(value)] = (value, total)
-        return value
 
 
 @dataclass(frozen=True)
@@ -96,41 +51,25 @@ def value_of(scope: Scope, node: s.Syntax) -> Typed:
             raise SourceError("only the read of a tensor can have a fallback", node.span, notes=notes)
         case s.Choice(then, condition, other):
             parts = (value_of(scope, condition), value_of(scope, then), value_of(scope, other))
-            return _operate(scope, "select", parts, node.span)
+            check_bool("if", parts[0], condition.span)
+            return operate(scope.budget, "select", parts, node.span, (condition.span, then.span, other.span))
         case s.Unary("+", arg):
             return value_of(scope, arg)
         case s.Unary(operator, arg):
-            return _operate(scope, "neg" if operator == "-" else operator, (value_of(scope, arg),), node.span)
+            return operate(scope.budget, "neg" if operator == "-" else operator, (value_of(scope, arg),), node.span)
         case s.Binary("**", left, right):
             return _power(scope, value_of(scope, left), value_of(scope, right), node.span)
         case s.Binary(operator, left, right):
-            return _operate(scope, operator, (value_of(scope, left), value_of(scope, right)), node.span)
+            both = (value_of(scope, left), value_of(scope, right))
+            return operate(scope.budget, operator, both, node.span, (left.span, right.span))
         case s.Apply():
             return _apply(scope, node)
         case s.Reduction():
-            raise _not_at_top(node)
+            raise unknown_reduction(node.word)
         case s.Within():
             raise SourceError("a range can stand in a reduction only: sum[k in 0..n](...)", node.span)
         case _:
             raise TypeError(node)
-
-
-def adapt(value: Typed, dtype: str) -> Expr:
-    """A literal as a constant of `dtype`; anything else as it is. Raises SourceError where it does not fit."""
-    if not isinstance(value, Literal):
-        return value
-    number = value.value
-    if dtype in FLOATS:
-        return Const(float(number), dtype)
-    if dtype == "bool":
-        raise SourceError("a condition is expected here, not a number", value.span)
-    if isinstance(number, float):
-        raise SourceError(f"{number:g} is no {dtype}", value.span)
-    bits = 8 * DTYPE_BYTES[dtype]
-    low, high = (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    if not low <= number <= high:
-        raise SourceError(f"{number} does not fit {dtype}, which goes from {low} to {high}", value.span)
-    return Const(number, dtype)
 
 
 def _name(scope: Scope, node: s.Name) -> Typed:
@@ -143,8 +82,8 @@ def _name(scope: Scope, node: s.Name) -> Typed:
     if text in CONSTANTS:
         return Literal(CONSTANTS[text], node.span)
     if text in scope.tensors:
-        note = f"'{text}' has {len(scope.tensors[text].shape)} dimensions; write {_example(scope.tensors[text])}"
-        raise SourceError(f"the tensor '{text}' is used without an index", node.span, notes=(note,))
+        notes = (f"write {_example(scope.tensors[text])}",)
+        raise SourceError(f"the tensor '{text}' is used without an index", node.span, notes=notes)
     if scope.calling:
         known = [*scope.arguments, *CONSTANTS]
         raise SourceError(
@@ -158,6 +97,10 @@ def _name(scope: Scope, node: s.Name) -> Typed:
 
 def _example(tensor: Tensor) -> str:
     return f"{tensor.name}[{', '.join('ijklmnop'[: len(tensor.shape)])}]"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> Expr:
@@ -186,7 +129,8 @@ def _read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> Expr:
         value = adapt(value_of(scope, fallback), tensor.dtype)
         if not isinstance(value, Const):
             raise SourceError("a fallback is a constant", fallback.span)
-        _same_type("else", value.dtype, tensor.dtype, fallback.span, node.span)
+        if value.dtype != tensor.dtype:
+            raise SourceError(f"the fallback is {value.dtype}, and '{name}' is {tensor.dtype}", fallback.span)
         constant = value
     return Load(name, index, tensor.dtype, constant, span=node.span)
 
@@ -205,7 +149,7 @@ def check_rank(tensor: Tensor, node: s.Subscript) -> None:
     if len(node.items) != len(tensor.shape):
         shape = ", ".join(str(dim) for dim in tensor.shape)
         raise SourceError(
-            f"'{tensor.name}' has {len(tensor.shape)} dimensions, and {len(node.items)} indices are given",
+            f"'{tensor.name}' has {_count(len(tensor.shape), 'dimension')}, not {len(node.items)}",
             node.span,
             notes=(f"it is declared {tensor.dtype}[{shape}]",),
         )
@@ -221,7 +165,7 @@ def _apply(scope: Scope, node: s.Apply) -> Typed:
     if name in ("min", "max") and len(args) > 2:
         result = args[0]
         for arg in args[1:]:
-            result = _operate(scope, name, (result, arg), node.span)
+            result = operate(scope.budget, name, (result, arg), node.span)
         return result
     if name in REDUCTIONS and name not in OPERATIONS:
         raise SourceError(f"the reduction '{name}' needs an index: {name}[k](...)", node.span)
@@ -229,10 +173,10 @@ def _apply(scope: Scope, node: s.Apply) -> Typed:
         known = [*_FUNCTIONS, *scope.functions, *DTYPES]
         raise SourceError(f"there is no function '{name}'", node.function.span, notes=did_you_mean(name, known))
     if len(args) != OPERATIONS[name]:
-        raise SourceError(f"'{name}' takes {OPERATIONS[name]} arguments, not {len(args)}", node.span)
+        raise SourceError(f"'{name}' takes {_count(OPERATIONS[name], 'argument')}, not {len(args)}", node.span)
     if name == "pow":
         return _power(scope, args[0], args[1], node.span)
-    return _operate(scope, name, args, node.span)
+    return operate(scope.budget, name, args, node.span)
 
 
 def _inline(scope: Scope, function: s.Function, args: tuple[Typed, ...], node: s.Apply) -> Typed:
@@ -241,7 +185,7 @@ def _inline(scope: Scope, function: s.Function, args: tuple[Typed, ...], node: s
         raise SourceError(f"the function '{name}' calls itself", node.span)
     if len(args) != len(function.parameters):
         wanted = ", ".join(p.text for p in function.parameters)
-        raise SourceError(f"'{name}({wanted})' is called with {len(args)} arguments", node.span)
+        raise SourceError(f"'{name}({wanted})' is called with {_count(len(args), 'argument')}", node.span)
     values = {p.text: a for p, a in zip(function.parameters, args, strict=True)}
     try:
         return value_of(replace(scope, arguments=values, calling=(*scope.calling, name)), function.body)
@@ -263,167 +207,25 @@ def _cast(scope: Scope, dtype: str, args: tuple[Typed, ...], node: s.Apply) -> E
 def _power(scope: Scope, base: Typed, exponent: Typed, span: Span) -> Typed:
     """Small integer powers as products, so that they are exact for integers; the others as `pow`."""
     if not isinstance(exponent, Literal) or not isinstance(exponent.value, int):
-        return _operate(scope, "pow", (base, exponent), span)
+        return operate(scope.budget, "pow", (base, exponent), span)
     power = abs(exponent.value)
     if power > _LARGEST_POWER:
-        return _operate(scope, "pow", (base, exponent), span)
+        return operate(scope.budget, "pow", (base, exponent), span)
     if power == 0:
         return Literal(1, span)
     result = base
     for bit in bin(power)[3:]:
-        result = _operate(scope, "*", (result, result), span)
+        result = operate(scope.budget, "*", (result, result), span)
         if bit == "1":
-            result = _operate(scope, "*", (result, base), span)
-    return result if exponent.value > 0 else _operate(scope, "/", (Literal(1, span), result), span)
+            result = operate(scope.budget, "*", (result, base), span)
+    return result if exponent.value > 0 else operate(scope.budget, "/", (Literal(1, span), result), span)
 
 
-def _operate(scope: Scope, name: str, args: tuple[Typed, ...], span: Span) -> Typed:
-    """One operation, its arguments brought to one type. Raises SourceError where they have none."""
-    if name in ("and", "or", "not"):
-        return _logical(scope, name, args, span)
-    if all(isinstance(a, Literal) for a in args) and (folded := _fold(name, args, span)) is not None:
-        return folded
-    if (index := _index_arithmetic(name, args)) is not None:
-        return index
-    condition = args[:1] if name == "select" else ()
-    operands = _common_type(name, args[len(condition) :], span)
-    for c in condition:
-        _check_bool(name, c, span)
-    dtype = operands[0].dtype
-    _check_operand(name, dtype, span)
-    parts = (*(adapt(c, "bool") for c in condition), *operands)
-    result = Op(name, parts, "bool" if name in COMPARISONS else dtype)
-    return scope.budget.charge(result, parts, span)
-
-
-def _logical(scope: Scope, name: str, args: tuple[Typed, ...], span: Span) -> Expr:
-    for arg in args:
-        _check_bool(name, arg, span)
-    parts = tuple(adapt(a, "bool") for a in args)
-    return scope.budget.charge(Op(name, parts, "bool"), parts, span)
-
-
-def _check_bool(name: str, value: Typed, span: Span) -> None:
-    if isinstance(value, Literal) or value.dtype != "bool":
-        raise SourceError(
-            f"'{name}' needs a condition, and this is a number",
-            value.span if isinstance(value, Literal) else span,
-            notes=("a condition is a comparison, such as x > 0",),
-        )
-
-
-def _check_operand(name: str, dtype: str, span: Span) -> None:
-    """Raises SourceError where the operation does not exist for the type."""
-    if dtype == "bool" and name not in ("select", "==", "!="):
-        raise SourceError(
-            f"'{name}' needs numbers, and this is a condition",
-            span,
-            notes=("a condition becomes a number by a cast, f32(x > 0), or by 'a if x > 0 else b'",),
-        )
-    if dtype in INTEGERS and name == "/":
-        notes = ("write // for the floor of the quotient, or cast the operands: f32(a) / f32(b)",)
-        raise SourceError(f"'/' of integers ({dtype}) is ambiguous", span, notes=notes)
-    if dtype in FLOATS and name in ("//", "%"):
-        raise SourceError(f"'{name}' is for integers, not {dtype}", span, notes=("write floor(a / b)",))
-    anywhere = name in _ANY_NUMBER or name in COMPARISONS or name in ("select", "//", "%")
-    if dtype in INTEGERS and not anywhere:
-        notes = (f"cast the argument: {name}(f32(...))",)
-        raise SourceError(f"'{name}' is for floating-point numbers, not {dtype}", span, notes=notes)
-
-
-def _common_type(name: str, args: tuple[Typed, ...], span: Span) -> tuple[Expr, ...]:
-    """The operands with literals adapted to the others' type; all literals become f32."""
-    typed = [a for a in args if not isinstance(a, Literal)]
-    if not typed:
-        typed = [adapt(args[0], "f32")]
-    for other in typed[1:]:
-        _same_type(name, typed[0].dtype, other.dtype, span, span)
-    return tuple(adapt(a, typed[0].dtype) for a in args)
-
-
-def _same_type(name: str, left: str, right: str, span: Span, read: Span) -> None:
-    if left == right:
-        return
-    if "bool" in (left, right):
-        raise SourceError(f"'{name}' of a condition and a number ({left} and {right})", span)
-    wide = left if _rank(left) >= _rank(right) else right
-    narrow = right if wide == left else left
-    raise SourceError(
-        f"'{name}' of {left} and {right}; types are never mixed without a cast",
-        span,
-        notes=(f"cast the {narrow} operand: {wide}(...)",),
-    )
-
-
-def _rank(dtype: str) -> tuple[bool, int]:
-    return dtype in FLOATS, DTYPE_BYTES[dtype]
-
-
-def _index_arithmetic(name: str, args: tuple[Typed, ...]) -> Index | None:
-    """Sums, multiples, floors and remainders of indices stay index expressions."""
-    parts = [a.index if isinstance(a, Index) else _whole(a) for a in args]
-    match name, parts:
-        case "neg", [Affine() as only]:
-            return Index(-only)
-        case "+", [Affine() as left, Affine() as right]:
-            return Index(left + right)
-        case "-", [Affine() as left, Affine() as right]:
-            return Index(left - right)
-        case "*", [Affine() as left, Affine() as right] if left.is_const or right.is_const:
-            return Index(right * left.const if left.is_const else left * right.const)
-        case "//", [Affine() as left, Affine() as right] if right.is_const and right.const > 0:
-            return Index(left // right.const)
-        case "%", [Affine() as left, Affine() as right] if right.is_const and right.const > 0:
-            return Index(left % right.const)
-        case _:
-            return None
-
-
-def _whole(value: Typed) -> Affine | None:
-    return const(value.value) if isinstance(value, Literal) and isinstance(value.value, int) else None
-
-
-def _fold(name: str, args: tuple[Typed, ...], span: Span) -> Literal | None:
-    """Arithmetic of literals, done here; None where the operation is not folded."""
-    values = [a.value for a in args if isinstance(a, Literal)]
-    if name in ("/", "//", "%") and values[1] == 0:
-        raise SourceError("division by zero", span)
-    match name, values:
-        case "neg", [x]:
-            return Literal(-x, span)
-        case "+", [x, y]:
-            return Literal(x + y, span)
-        case "-", [x, y]:
-            return Literal(x - y, span)
-        case "*", [x, y]:
-            return Literal(x * y, span)
-        case "//", [int(x), int(y)]:
-            return Literal(x // y, span)
-        case "%", [int(x), int(y)]:
-            return Literal(x % y, span)
-        case "/", [x, y]:
-            even = isinstance(x, int) and isinstance(y, int) and x % y == 0
-            return Literal(x // y if even else x / y, span)
-        case "min", [x, y]:
-            return Literal(min(x, y), span)
-        case "max", [x, y]:
-            return Literal(max(x, y), span)
-        case _:
-            return None
-
-
-def _not_at_top(node: s.Reduction) -> SourceError:
-    word = node.word.text
-    if word not in REDUCTIONS:
-        known = ", ".join(REDUCTIONS)
-        return SourceError(f"there is no reduction '{word}'", node.word.span, notes=(f"the reductions are {known}",))
-    text = written(node.span)
-    return SourceError(
-        "a reduction stands alone on the right side of its equation",
-        node.span,
-        notes=(
-            "give it a tensor and an equation of its own, and use that here:",
-            "    var t: f32[M]",
-            f"    t[i] = {text}",
-        ),
-    )
+def unknown_reduction(word: s.Name) -> SourceError:
+    """The error for a reduction of another name than REDUCTIONS has."""
+    if word.text in ("mean", "average", "avg"):
+        notes: tuple[str, ...] = ("a mean is a sum of parts: sum[k](A[i, k] / f32(N))",)
+    else:
+        known = (f"the reductions are {', '.join(REDUCTIONS)}",)
+        notes = did_you_mean(word.text, list(REDUCTIONS)) or known
+    return SourceError(f"there is no reduction '{word.text}'", word.span, notes=notes)
