@@ -20,14 +20,15 @@ def test_a_gemm_has_two_operations_a_point() -> None:
     assert operations(kernel(GEMM), sizes) == 2 * 4096**3
     assert moved_bytes(kernel(GEMM), sizes) == 3 * 4 * 4096**2
     assert unit(kernel(GEMM), sizes) == "TFLOP/s"
-    assert rate(kernel(GEMM), sizes, 2.75) == pytest.approx(49.98, abs=0.01)
+    assert unit(kernel(GEMM), sizes, on_gpu=False) == "GFLOP/s"
+    assert rate(kernel(GEMM), sizes, 2.75, "TFLOP/s") == pytest.approx(49.98, abs=0.01)
 
 
 def test_what_only_moves_is_measured_in_bytes() -> None:
     chain = tilegen.load("chain").kernel().ir
     assert moved_bytes(chain, {"N": 1000}) == 12000
     assert unit(chain, {"N": 2**20}) == "GB/s"
-    assert rate(chain, {"N": 2**20}, 0.003) == pytest.approx(4194.3, abs=0.1)
+    assert rate(chain, {"N": 2**20}, 0.003, "GB/s") == pytest.approx(4194.3, abs=0.1)
 
 
 def test_a_gemm_is_a_product_whatever_its_transpositions() -> None:

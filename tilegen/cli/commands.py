@@ -152,7 +152,7 @@ def check_command(
     found, wrong = {}, []
     with show.progress() as progress:
         progress("reference", 0, 1)
-        tried = cases(first, check_sizes(first, given, check_limits(runs_on)))
+        tried = cases(first, check_sizes([each.tree for each in wanted.values()], given, check_limits(runs_on)))
         for number, (name, each) in enumerate(wanted.items()):
             progress(name, number, len(wanted))
             try:

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from tilegen.backends import cuda
 from tilegen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def comparison(out: Console, result: Comparison) -> None:
     if result.rival == "copy":
         out.print("copy: a kernel that reads half of the bytes and writes half of them, 16 at a time")
     if not result.on_gpu:
-        out.print(f"no GPU was found: the times are those of {result.device} and say nothing of a GPU.")
+        reason = "no GPU was found" if cuda.missing() else "the CPU was asked for"
+        out.print(f"{reason}: the times are those of {result.device} and say nothing of a GPU.")
         out.print(f"registers, shared memory and spills are those of the CUDA text, compiled for {result.arch}.")
     for row in result.rows:
         if row.error:

@@ -97,12 +97,12 @@ def compare(
         rows[name] = with_resources(row, programs[name], arch)
     timed = {name: p for name, p in programs.items() if rows[name].error is None}
     times, rival_name = _timed(timed, engine, sizes, progress)
+    shown = unit(kernel, sizes, engine.on_gpu)
     for name, time in times.items():
         row = rows.get(name, Row(name))
-        rows[name] = replace(row, time=time, rate=rate(kernel, sizes, time.median))
-    return Comparison(
-        kernel.name, sizes, engine.name, engine.on_gpu, arch, unit(kernel, sizes), rival_name, tuple(rows.values())
-    )
+        rows[name] = replace(row, time=time, rate=rate(kernel, sizes, time.median, shown))
+    found = tuple(rows.values())
+    return Comparison(kernel.name, sizes, engine.name, engine.on_gpu, arch, shown, rival_name, found)
 
 
 def with_resources(row: Row, compiled: Program, arch: str) -> Row:
@@ -128,7 +128,7 @@ def _checked(
 ) -> dict[str, Row]:
     kernel = next(iter(programs.values())).kernel
     progress("reference", 0, 1)
-    tried = cases(kernel, check_sizes(kernel, {}, check_limits(engine)))
+    tried = cases(kernel, check_sizes([p.tree for p in programs.values()], {}, check_limits(engine)))
     rows: dict[str, Row] = {}
     total = len(tried) * len(programs)
     for number, (name, each) in enumerate(programs.items()):

@@ -27,16 +27,22 @@ def moved_bytes(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     return sum(DTYPE_BYTES[t.dtype] * prod(shape_of(t, sizes)) for t in tensors)
 
 
-def unit(kernel: Kernel, sizes: Mapping[str, int]) -> str:
-    """ "TFLOP/s" for a kernel that computes, "GB/s" for one that moves."""
-    return "TFLOP/s" if operations(kernel, sizes) > _INTENSE * moved_bytes(kernel, sizes) else "GB/s"
+def computes(kernel: Kernel, sizes: Mapping[str, int]) -> bool:
+    """True for a kernel whose arithmetic is the limit, False for one that mainly moves data."""
+    return operations(kernel, sizes) > _INTENSE * moved_bytes(kernel, sizes)
 
 
-def rate(kernel: Kernel, sizes: Mapping[str, int], milliseconds: float) -> float:
-    """The kernel's rate in its unit."""
-    if unit(kernel, sizes) == "TFLOP/s":
-        return operations(kernel, sizes) / milliseconds / 1e9
-    return moved_bytes(kernel, sizes) / milliseconds / 1e6
+def unit(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool = True) -> str:
+    """The unit of the kernel's rate: "TFLOP/s" ("GFLOP/s" on a CPU) or "GB/s"."""
+    if not computes(kernel, sizes):
+        return "GB/s"
+    return "TFLOP/s" if on_gpu else "GFLOP/s"
+
+
+def rate(kernel: Kernel, sizes: Mapping[str, int], milliseconds: float, shown: str) -> float:
+    """The kernel's rate in the unit `shown`."""
+    done = moved_bytes(kernel, sizes) if shown == "GB/s" else operations(kernel, sizes)
+    return done / milliseconds / (1e9 if shown == "TFLOP/s" else 1e6)
 
 
 def _of_a_point(equation: Equation) -> int:

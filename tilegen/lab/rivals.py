@@ -9,7 +9,7 @@ from typing import Any
 from tilegen.backends.engine import Engine
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Cast, Equation, Expr, Kernel, Load, Op
-from tilegen.lab.metric import moved_bytes, unit
+from tilegen.lab.metric import computes, moved_bytes
 
 _COPY = """\
 extern "C" __global__ void copy(const float4* __restrict__ from, float4* __restrict__ to, long long count)
@@ -41,7 +41,7 @@ def rival(
     product = as_product(kernel)
     if product is not None:
         return "cuBLAS", _matmul(engine.xp, product, arrays)
-    if unit(kernel, sizes) == "GB/s":
+    if not computes(kernel, sizes):
         return "copy", _copy(engine.xp, moved_bytes(kernel, sizes))
     return None
 

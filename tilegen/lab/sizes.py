@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 
 from tilegen.backends.devices import InterpreterEngine
 from tilegen.backends.engine import Engine
 from tilegen.errors import UsageError
-from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel
+from tilegen.ir.affine import Div
+from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel, Tree
+from tilegen.ir.walk import loops
 
 # What a trial may cost: points of all loops together, and bytes of all tensors together.
 CHECK_LIMITS = (2**24, 2**26)
-INTERPRETER_LIMITS = (2**15, 2**20)
+INTERPRETER_LIMITS = (2**16, 2**20)
 CPU_LIMITS = (2**24, 2**26)
 GPU_LIMITS = (2**36, 2**32)
 _LARGEST = 2**28
@@ -24,14 +26,48 @@ def check_limits(engine: Engine) -> tuple[int, int]:
 
 
 def check_sizes(
-    kernel: Kernel, given: Mapping[str, int], limits: tuple[int, int] = CHECK_LIMITS
+    trees: Iterable[Tree], given: Mapping[str, int], limits: tuple[int, int] = CHECK_LIMITS
 ) -> list[dict[str, int]]:
-    """Two sets for a check: powers of two, and odd numbers that are all different."""
-    even = power_sizes(kernel, given, limits)
-    level = max([1, *(v for n, v in even.items() if n not in given)])
-    odd = {n: (level * 5 // 8 | 1) + 2 * i for i, n in enumerate(kernel.sizes)} | dict(given)
-    sets = [even, _satisfied(kernel, odd, given)]
-    return sets if sets[0] != sets[1] else sets[:1]
+    """Sets of sizes for a check of trees of one kernel.
+
+    One set has two full tiles of everything that some tree tiles; one has a full tile and a part of one, all
+    sizes odd and different; one is all ones. What is not tiled is small.
+
+    Raises:
+        UsageError: no sizes were found that satisfy the kernel's `where`.
+    """
+    trees = list(trees)
+    kernel, tiles = trees[0].kernel, _tiles(trees)
+    found: list[dict[str, int]] = []
+    for full in (True, False):
+        share = 2.0
+        while True:
+            sizes = {n: _tried(tiles.get(n, 1), share, i, full) for i, n in enumerate(kernel.sizes)}
+            sizes = _satisfied(kernel, sizes | dict(given), given)
+            if share < 0.01 or (points(kernel, sizes) <= limits[0] and total_bytes(kernel, sizes) <= limits[1]):
+                break
+            share /= 2
+        found += [sizes]
+    found += [_satisfied(kernel, {n: 1 for n in kernel.sizes} | dict(given), given)]
+    return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
+
+
+def _tried(tile: int, share: float, position: int, full: bool) -> int:
+    """`share` tiles, or three quarters of that made odd and different by position; at least a few elements."""
+    if full:
+        return max(4, round(tile * share))
+    return (max(2, round(tile * share * 0.75)) | 1) + 2 * position
+
+
+def _tiles(trees: Iterable[Tree]) -> dict[str, int]:
+    """For each size the longest tile that a loop over it is cut into: the 128 of (M + 127)/128."""
+    found: dict[str, int] = {}
+    for tree in trees:
+        for loop in loops(tree.body):
+            for atom, _ in loop.extent.terms:
+                if isinstance(atom, Div):
+                    found |= {n: max(atom.by, found.get(n, 1)) for n in atom.arg.names()}
+    return found
 
 
 def power_sizes(kernel: Kernel, given: Mapping[str, int], limits: tuple[int, int]) -> dict[str, int]:
