@@ -101,6 +101,9 @@ def _stmt(w: Writer, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
     if stmt.guard:
         w.put(depth, f"if {' and '.join(_condition(w, c) for c in stmt.guard)}:")
         depth += 1
+    if stmt.is_copy and isinstance(stmt.value, Load):
+        _copy(w, stmt, stmt.value, depth, where)
+        return
     loads: dict[Load, str] = {}
     value = _expr(w, stmt.value, depth, where, loads)
     target = _place(w, stmt.target, depth, where, "t", "writes")
@@ -113,6 +116,15 @@ def _stmt(w: Writer, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
         value = _update(stmt.reduce, f"data{n}[{target}]", value)
     w.put(depth, f"data{n}[{target}] = {_stored(w, stmt.target.buffer, value)}")
     w.put(depth, f"set{n}[{target}] = 1")
+
+
+def _copy(w: Writer, stmt: Stmt, load: Load, depth: int, where: str) -> None:
+    """A copy may move an element without a value; only a use of it is an error."""
+    value = _load(w, load, depth, where, {}, may_be_unset=True)
+    target = _place(w, stmt.target, depth, where, "t", "writes")
+    n = w.buffers[stmt.target.buffer]
+    w.put(depth, f"data{n}[{target}] = {value}")
+    w.put(depth, f"set{n}[{target}] = {value}_set")
 
 
 def _best(w: Writer, stmt: Stmt, depth: int, where: str, value: str, target: str) -> None:
@@ -168,7 +180,9 @@ def _position(names: list[str], shape: tuple[int, ...]) -> str:
     return text
 
 
-def _load(w: Writer, load: Load, depth: int, where: str, loads: dict[Load, str]) -> str:
+def _load(
+    w: Writer, load: Load, depth: int, where: str, loads: dict[Load, str], *, may_be_unset: bool = False
+) -> str:
     if load in loads:
         return loads[load]
     name = f"x{len(loads)}"
@@ -179,10 +193,15 @@ def _load(w: Writer, load: Load, depth: int, where: str, loads: dict[Load, str])
         inside = " and ".join(f"0 <= {_affine(w, i)} < {e}" for i, e in zip(load.index, shape, strict=True))
         w.put(depth, f"if not ({inside or True}):")
         w.put(depth + 1, f"{name} = {_number(load.fallback)}")
+        if may_be_unset:
+            w.put(depth + 1, f"{name}_set = 1")
         w.put(depth, "else:")
         depth += 1
     place = _place(w, load, depth, where, f"{name}i", "reads")
-    w.put(depth, f"if not set{n}[{place}]: unset({where}, {load.buffer!r}, {place})")
+    if may_be_unset:
+        w.put(depth, f"{name}_set = set{n}[{place}]")
+    else:
+        w.put(depth, f"if not set{n}[{place}]: unset({where}, {load.buffer!r}, {place})")
     w.put(depth, f"{name} = data{n}[{place}]")
     return name
 
