@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilegen.ir.walk import loads
 from tilegen.poly.project import Original, Placed, Program, Use, renamed
 from tilegen.poly.system import Form, Row, example, same, solvable
 from tilegen.poly.verdict import Refused, Words
@@ -72,13 +73,23 @@ def _marked(one: Placed, two: Placed, shared: frozenset[str], core: tuple[Row, .
 def check_order(program: Program) -> None:
     """Refused where two instances that depend on each other run in the wrong order."""
     memo = program.original.memo
+    free = program.tree.reassociated
     for p in precedences(program.original):
+        # Terms of a reduction commute where a step says so; its start and its uses keep their places.
+        if p.source == p.sink == p.element and p.source in free and _commutes(program.original, p):
+            continue
         for one in program.of(p.source):
             for two in program.of(p.sink):
                 key = ("ordered", id(p), one.leaf.points, two.leaf.points, one.shares(two), one.places <= two.places)
                 if key not in memo:
                     _check_pair(program, p, one, two)
                     memo[key] = True
+
+
+def _commutes(original: Original, p: Precedence) -> bool:
+    """The first of equals wins in argmax and argmin; a value that reads its own sum would notice."""
+    equation = original.equations[p.source]
+    return not equation.best and all(load.buffer != p.element for load in loads(equation.value))
 
 
 def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> None:
