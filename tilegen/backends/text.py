@@ -10,12 +10,13 @@ from tilegen.backends.text_expr import CUDA, OPENCL, Dialect, Writer
 from tilegen.backends.text_helpers import helpers
 from tilegen.backends.text_names import names_of
 from tilegen.ir.affine import Affine, Div
-from tilegen.ir.nodes import Buffer, Stmt
+from tilegen.ir.nodes import Access, Buffer, Stmt
 from tilegen.ir.walk import walk, writes
 from tilegen.lowering import Launch
-from tilegen.lowering.program import VectorCopy, VectorStore, bytes_of
+from tilegen.lowering.program import VectorCopy, VectorLoad, VectorStore, bytes_of
 
 STATIC_SHARED_LIMIT = 48 * 1024
+LONGEST = 110
 _AXES = ("x", "y", "z")
 
 
@@ -42,7 +43,16 @@ def _kernel(launch: Launch, dialect: Dialect) -> str:
     if declared:
         lines.append("")
     lines += [f"    {line}" if line else "" for line in body.lines(launch.body)]
-    return "\n".join([*lines, "}"]) + "\n"
+    return "\n".join(part for line in [*lines, "}"] for part in _broken(line)) + "\n"
+
+
+def _broken(line: str) -> list[str]:
+    """`line`, or two where it is long: an assignment behind its sign."""
+    left, sign, right = line.partition(" = ")
+    if len(line) <= LONGEST or not sign or "for (" in left:
+        return [line]
+    indent = len(line) - len(line.lstrip())
+    return [f"{left} =", f"{' ' * (indent + 4)}{right}"]
 
 
 # -- what stands before the body
@@ -55,15 +65,11 @@ def _header(launch: Launch) -> list[str]:
     if launch.shared_bytes > STATIC_SHARED_LIMIT:
         shared += " (dynamic)"
     lines = [f"// {launch.name}: grid {grid}, block {block}{shared}"]
-    needs = [_requirement(c.value) for c in launch.requires]
+    needs = [f"{str(c.value).replace('%', ' % ')} == 0" for c in launch.requires]
     needs += [f"{name} aligned to {by} bytes" for name, by in launch.alignment.items()]
     if needs:
         lines.append(f"// needs {', '.join(needs)}")
     return lines
-
-
-def _requirement(value: Affine) -> str:
-    return f"{value} == 0"
 
 
 def _tuple(parts: Iterable[str]) -> str:
@@ -162,6 +168,7 @@ def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
     lines = [""]
     if dynamic:
         lines.append("extern __shared__ __align__(16) unsigned char shared[];")
+    vectors = [access for v in walk(launch.body) for access in _vector_accesses(v)]
     offset = 0
     for buffer in shared:
         lines += [f"// {note}" for note in body.fresh_notes(buffer.step)]
@@ -174,12 +181,25 @@ def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
             place = f"shared + {offset}" if offset else "shared"
             lines.append(f"{shape} = reinterpret_cast<{target}>({place});")
         else:
-            space = "__shared__ __align__(16)" if writer.dialect is CUDA else "__local"
-            aligned = " __attribute__((aligned(16)))" if writer.dialect is OPENCL else ""
+            wants = any(v.buffer == buffer.name for v in vectors)
+            space = "__shared__" + " __align__(16)" * wants if writer.dialect is CUDA else "__local"
+            aligned = " __attribute__((aligned(16)))" if wants and writer.dialect is OPENCL else ""
             lines.append(f"{space} {kind} {name}{''.join(dims)}{aligned};")
         # Vector accesses want every array to begin at a multiple of 16 bytes.
         offset += -(-bytes_of(buffer) // 16) * 16
     return lines
+
+
+def _vector_accesses(value: object) -> tuple[Access, ...]:
+    match value:
+        case VectorCopy(target=target, source=source):
+            return target, source
+        case VectorLoad(source=source):
+            return (source,)
+        case VectorStore(target=target):
+            return (target,)
+        case _:
+            return ()
 
 
 def shared_extents(buffer: Buffer) -> list[int]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilegen.backends.text_expr import CUDA, Writer
+from tilegen.backends.text_expr import CUDA, Writer, vector_word
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Index, Load, Op, Stmt
+from tilegen.ir.nodes import Access, Buffer, Index, Load, Op, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering.program import (
     Barrier,
@@ -82,11 +82,13 @@ class Body:
             case Declare():
                 return self._declare(node)
             case VectorLoad(name, dtype, width, source):
-                return [f"const {self._vector(dtype, width)} {name} = {self._lanes(source, dtype, width, const=True)};"]
+                lead = "const " if vector_word(dtype, width) or w.dialect is not CUDA else ""
+                lanes = self._lanes(source, dtype, width, const=True)
+                return [f"{lead}{w.vector(dtype, width)} {w.names[name]} = {lanes};"]
             case VectorDeclare(name, dtype, width):
-                return [f"{self._vector(dtype, width)} {name};"]
+                return [f"{w.vector(dtype, width)} {w.names[name]};"]
             case VectorStore(name, dtype, width, target):
-                return [f"{self._lanes(target, dtype, width)} = {name};"]
+                return [f"{self._lanes(target, dtype, width)} = {w.names[name]};"]
             case VectorCopy(dtype, width, target, source):
                 return [f"{self._lanes(target, dtype, width)} = {self._lanes(source, dtype, width, const=True)};"]
             case Stmt():
@@ -165,30 +167,14 @@ class Body:
 
     # -- vectors
 
-    def _vector(self, dtype: str, width: int) -> str:
-        return vector_type(dtype, width, self._writer)
-
     def _lanes(self, access: Access, dtype: str, width: int, *, const: bool = False) -> str:
         """`width` neighbours from `access` on, as one lvalue."""
-        kind = ("const " if const else "") + self._vector(dtype, width)
+        kind = ("const " if const else "") + self._writer.vector(dtype, width)
         place = self._writer.element(access.buffer, access.index)
         if self._writer.dialect is CUDA:
             return f"*reinterpret_cast<{kind}*>(&{place})"
         space = {"global": "__global ", "shared": "__local ", "register": ""}
         return f"*({space[self._launch.buffers[access.buffer].space]}{kind}*)&{place}"
-
-
-def vector_type(dtype: str, width: int, writer: Writer) -> str:
-    """The C type that moves `width` elements of `dtype` at once: 16-bit floats travel in integers."""
-    size = DTYPE_BYTES[dtype] * width
-    words = {"f64": "double", "f32": "float", "i32": "int"}
-    if writer.dialect is CUDA:
-        if dtype in words:
-            return f"{words[dtype]}{width}"
-        return {2: "ushort1", 4: "uint1", 8: "uint2", 16: "uint4"}[size]
-    if dtype in words:
-        return f"{words[dtype]}{width}"
-    return {2: "ushort", 4: "uint", 8: "uint2", 16: "uint4"}[size]
 
 
 def register_extents(buffer: Buffer) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isinf
 
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
-from tilegen.ir.nodes import Access, Buffer, Cast, Condition, Const, Expr, Index, Load, Op
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Cast, Condition, Const, Expr, Index, Load, Op
 
 _BINARY = {
     "or": ("||", 1), "and": ("&&", 2), "==": ("==", 3), "!=": ("!=", 3), "<": ("<", 4), "<=": ("<=", 4),
@@ -139,6 +139,8 @@ class Writer:
         memory, name = self.buffers[buffer], self.names[buffer]
         if memory.space == "register":
             return name + "".join(f"[{self.index(i)}]" for i in index)
+        if memory.space == "vector":
+            return self.lane(name, memory, index[0].const)
         places = [index[d] for d in memory.order]
         if memory.space == "shared":
             return name + "".join(f"[{self.index(i)}]" for i in places or (const(0),))
@@ -163,6 +165,22 @@ class Writer:
             else:
                 text, level = f"{text} + {self.index(place)}", 5
         return text
+
+    def lane(self, name: str, vector: Buffer, number: int) -> str:
+        """One element of a vector variable."""
+        if self.dialect.name == "opencl":
+            return f"{name}.s{number:x}"
+        if vector_word(vector.dtype, vector.shape[0].const):
+            return f"{name}.{'xyzw'[number]}"
+        return f"reinterpret_cast<{self.dialect.types[vector.dtype]}*>(&{name})[{number}]"
+
+    def vector(self, dtype: str, width: int) -> str:
+        """The C type that moves `width` elements of `dtype` at once."""
+        if self.dialect.name == "opencl":
+            return f"{self.dialect.types[dtype]}{width}"
+        bytes_ = DTYPE_BYTES[dtype] * width
+        carrier = {2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}[bytes_]
+        return vector_word(dtype, width) or carrier
 
     def storage(self, buffer: str) -> str:
         """The C type of an element in memory."""
@@ -264,6 +282,12 @@ def _never_negative(value: Affine) -> bool:
     return value.const >= 0 and all(
         factor >= 0 and (isinstance(atom, str | Mod) or _never_negative(atom.arg)) for atom, factor in value.terms
     )
+
+
+def vector_word(dtype: str, width: int) -> str:
+    """CUDA's own vector type, or nothing: 16-bit floats and long vectors of bytes travel in integers."""
+    words = {"f64": "double", "f32": "float", "i64": "longlong", "i32": "int", "i8": "char", "u8": "uchar"}
+    return f"{words[dtype]}{width}" if dtype in words and width <= 4 else ""
 
 
 def _is_sum(value: Affine) -> bool:

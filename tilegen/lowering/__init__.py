@@ -17,6 +17,8 @@ from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import Launch, Spmd, bytes_of
 from tilegen.lowering.reads import choose
 from tilegen.lowering.registers import declared, lives, unrolled
+from tilegen.lowering.starts import unguarded_starts
+from tilegen.lowering.vectors import Needs, vectorize
 
 __all__ = ["Launch", "lower"]
 
@@ -43,19 +45,25 @@ def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
     node = tree.body[number]
     taken = frozenset(tree.kernel.sizes) | {loop.name for loop in loops(node)} | {b.name for b in tree.buffers}
     block = block_of(node, taken)
-    dealt = distribute(node, block)
+    dealt = distribute(unguarded_starts(node, tree.buffers), block)
     plain = explicit(dealt, block)
     where = coordinates(dealt)
 
-    implied = implied_in(tree, _extents(dealt, block))
+    extents = _extents(dealt, block)
+    implied = implied_in(tree.kernel, extents)
     slots = barriers(plain, conflicts(replace(tree, body=(plain,))), implied) if block.threads > 1 else {}
     body = flatten(dealt, block, where, slots)
     body, buffers = _private(tree, body, dealt)
+    needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied)
+    body = vectorize(body, needs)
+    buffers += tuple(needs.variables.values())
+    implied = implied_in(tree.kernel, extents, needs.requires)
     body = guard(body, _inner(block, where), implied)
     body = choose(body, {b.name: b for b in buffers}, implied)
     body = _registers(body, buffers, dealt)
 
     used = {v.buffer for v in walk(body) if isinstance(v, Access | Load)}
+    used |= needs.variables.keys()
     mine = {b.name: b for b in buffers if b.name in used}
     shared = sum(-(-bytes_of(b) // 16) * 16 for b in mine.values() if b.space == "shared")
     if shared > SHARED_LIMIT:
@@ -74,6 +82,8 @@ def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
         coordinates=where.names,
         tid=block.tid,
         flat=block.flat,
+        requires=tuple(needs.requires),
+        alignment=needs.alignment,
         wide=wide,
     )
 

@@ -160,6 +160,9 @@ def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, .
         return tuple(_deeper(node, inner) for node in body)
     first, last = affected[0], affected[-1] + 1
     span = body[first:last]
+    # A version without tests in its loops does without the others, too.
+    tests = [c for test in walk(span) if isinstance(test, If) for c in test.test]
+    least = {c: low for c in tests if (low := _least(c, tests, box, blocked)) is not None}
     bare = _versions(_without(span, tuple(least)), inner)
     version = If(_strictest(least.values()), bare, span)
     return (*map(lambda n: _deeper(n, inner), body[:first]), version, *map(lambda n: _deeper(n, inner), body[last:]))

@@ -1,0 +1,219 @@
+"""Vector loops: neighbours in memory move at once, the arithmetic on them stays scalar.
+
+Every access under the loop that is contiguous and aligned becomes one vector access; the others are made
+lane by lane. What alignment asks of the sizes and of the tensors' addresses is noted beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
+from tilegen.ir.walk import rewrite, substitute, writes
+from tilegen.lowering.guards import Implied, Tests
+from tilegen.lowering.program import For, If, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore
+
+LARGEST = 16  # bytes of one access
+
+
+@dataclass
+class Needs:
+    """What the vector accesses of a launch need, found on the way.
+
+    Attributes:
+        requires: facts on sizes.
+        alignment: bytes that the address of a tensor must be a multiple of.
+        variables: the vector variables, as buffers of one dimension in the space "vector".
+    """
+
+    buffers: Mapping[str, Buffer]
+    sizes: frozenset[str]
+    implied: Implied
+    requires: list[Condition] = field(default_factory=list)
+    alignment: dict[str, int] = field(default_factory=dict)
+    variables: dict[str, Buffer] = field(default_factory=dict)
+
+
+def vectorize(body: tuple[Spmd, ...], needs: Needs) -> tuple[Spmd, ...]:
+    """`body` with the vector accesses in place of its vector loops; `needs` learns what they take."""
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case For(kind="vector"):
+                out += _loop(node, needs)
+            case For():
+                out.append(replace(node, body=vectorize(node.body, needs)))
+            case If():
+                out.append(replace(node, body=vectorize(node.body, needs)))
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+def _loop(loop: For, needs: Needs) -> tuple[Spmd, ...]:
+    """The iterations of `loop`, as vectors where that is possible, else one by one."""
+    lanes = _Lanes(loop.name, loop.extent.const, needs)
+    pairs = [_guarded(node) for node in loop.body]
+    if not any(stmt is None for _, stmt in pairs):
+        done: list[Spmd] = []
+        for guard, stmt in pairs:
+            assert stmt is not None
+            whole = lanes.whole(guard)
+            if whole is None:
+                break
+            ops = lanes.statement(stmt, whole)
+            done += (If(whole, ops),) if whole else ops
+        else:
+            if lanes.found:
+                lanes.commit()
+                return tuple(done)
+    return (replace(loop, kind="unrolled", body=vectorize(loop.body, needs)),)
+
+
+def _guarded(node: Spmd) -> tuple[Tests, Stmt | None]:
+    match node:
+        case Stmt():
+            return (), node
+        case If(test=test, body=(Stmt() as stmt,), orelse=()):
+            return test, stmt
+        case _:
+            return (), None
+
+
+@dataclass
+class _Lanes:
+    """The work on one vector loop: nothing of it counts before `commit`."""
+
+    lane: str
+    width: int
+    needs: Needs
+    found: bool = False
+    requires: list[Condition] = field(default_factory=list)
+    alignment: dict[str, int] = field(default_factory=dict)
+    variables: dict[str, Buffer] = field(default_factory=dict)
+    loaded: dict[tuple[Tests, str, tuple[Affine, ...]], str] = field(default_factory=dict)
+
+    def commit(self) -> None:
+        self.needs.requires += [c for c in self.requires if c not in self.needs.requires]
+        for name, by in self.alignment.items():
+            self.needs.alignment[name] = max(by, self.needs.alignment.get(name, 1))
+        self.needs.variables |= self.variables
+
+    # -- guards: all lanes inside, or all outside
+
+    def whole(self, guard: Tests) -> Tests | None:
+        """`guard` for all lanes at once, or None where lanes can differ."""
+        tests: Tests = ()
+        for test in guard:
+            factor = test.value.coefficient(self.lane)
+            if not test.value.linear_in(self.lane) or abs(factor) > 1 or (factor and test.equal):
+                return None
+            if factor == 0:
+                tests += (test,)
+                continue
+            # r - v >= 0 for all v < W or for none: r + 1 is a multiple of W. v + r >= 0: r is one.
+            rest = test.value - var(self.lane) * factor
+            if not self._multiple(rest + 1 if factor < 0 else rest):
+                return None
+            tests += (Condition(rest - (self.width - 1) if factor < 0 else rest),)
+        return tests
+
+    def _multiple(self, value: Affine) -> bool:
+        """True if `value` is a multiple of the width, given what is required of the sizes."""
+        rest = Affine(tuple((a, f) for a, f in value.terms if f % self.width), value.const) % self.width
+        if rest.is_const:
+            return rest.const == 0
+        if not rest.names() <= self.needs.sizes:
+            return False
+        condition = Condition(rest, equal=True)
+        if condition not in self.requires and not self.needs.implied(condition, ()):
+            self.requires.append(condition)
+        return True
+
+    # -- statements
+
+    def statement(self, stmt: Stmt, guard: Tests) -> tuple[Spmd, ...]:
+        ops: list[Spmd] = []
+        stored = stmt.reduce is None and self._fits(stmt.target)
+        dtype = self.needs.buffers[stmt.target.buffer].dtype
+        value = stmt.value
+        if stored and isinstance(value, Load) and value.dtype == dtype and self._reads(value):
+            source = Access(value.buffer, self._first(value.index))
+            if (guard, *_key(source)) not in self.loaded:
+                self._forget(stmt)
+                return (VectorCopy(dtype, self.width, self._start(stmt.target), source),)
+
+        def load(value: Any) -> Any:
+            if not isinstance(value, Load) or not self._reads(value):
+                return value
+            source = Access(value.buffer, self._first(value.index))
+            key = (guard, *_key(source))
+            if key not in self.loaded:
+                self.loaded[key] = self._variable(value.buffer)
+                ops.append(VectorLoad(self.loaded[key], value.dtype, self.width, source))
+            return Load(self.loaded[key], (var(self.lane),), value.dtype)
+
+        bare = replace(stmt, value=rewrite(stmt.value, load))
+        target = self._start(stmt.target) if stored else None
+        if target is not None:
+            name = self._variable(stmt.target.buffer)
+            ops.append(VectorDeclare(name, dtype, self.width))
+            bare = replace(bare, target=Access(name, (var(self.lane),)))
+        ops += [substitute(bare, {self.lane: const(lane)}) for lane in range(self.width)]
+        if target is not None:
+            ops.append(VectorStore(name, dtype, self.width, target))
+        self._forget(stmt)
+        return tuple(ops)
+
+    def _forget(self, stmt: Stmt) -> None:
+        """What the statement writes has to be loaded anew."""
+        changed = {buffer for buffer, _ in writes(stmt)}
+        self.loaded = {key: name for key, name in self.loaded.items() if key[1] not in changed}
+
+    def _variable(self, buffer: str) -> str:
+        memory = self.needs.buffers[buffer]
+        name, number = f"{buffer}.vec", 1
+        while name in self.variables or name in self.needs.variables:
+            number += 1
+            name = f"{buffer}.vec{number}"
+        self.variables[name] = Buffer(name, memory.dtype, (const(self.width),), "vector", (0,))
+        return name
+
+    # -- which accesses can be vectors
+
+    def _reads(self, load: Load) -> bool:
+        return load.fallback is None and self._fits(Access(load.buffer, load.index))
+
+    def _fits(self, access: Access) -> bool:
+        """True if the lanes of `access` are neighbours, and the first one is aligned."""
+        buffer = self.needs.buffers.get(access.buffer)
+        if buffer is None or buffer.space not in ("global", "shared") or not buffer.order:
+            return False
+        size = self.width * DTYPE_BYTES[buffer.dtype]
+        *outer, fastest = (access.index[d] for d in buffer.order)
+        along = fastest.linear_in(self.lane) and fastest.coefficient(self.lane) == 1
+        if size > LARGEST or not along or any(self.lane in i.names() for i in outer):
+            return False
+        before = list(self.requires)
+        row = buffer.shape[buffer.order[-1]] + buffer.pad
+        rows = any(i != const(0) for i in outer)
+        if not self._multiple(fastest - var(self.lane)) or (rows and not self._multiple(row)):
+            self.requires = before
+            return False
+        self.found = True
+        if buffer.space == "global":
+            self.alignment[access.buffer] = max(size, self.alignment.get(access.buffer, 1))
+        return True
+
+    def _first(self, index: tuple[Affine, ...]) -> tuple[Affine, ...]:
+        return tuple(i.substitute({self.lane: const(0)}) for i in index)
+
+    def _start(self, access: Access) -> Access:
+        return Access(access.buffer, self._first(access.index))
+
+
+def _key(access: Access) -> tuple[str, tuple[Affine, ...]]:
+    return access.buffer, access.index
