@@ -16,10 +16,14 @@ FOLDER = Path(__file__).parents[1] / "errors" / "frontend"
 MISTAKES = sorted(path.stem for path in FOLDER.glob("*.tg"))
 
 
+def build_all(source: Source) -> None:
+    for kernel in parse(source).kernels.values():
+        build(kernel)
+
+
 def error_text(source: Source) -> str:
     with pytest.raises(SourceError) as caught:
-        for kernel in parse(source).kernels.values():
-            build(kernel)
+        build_all(source)
     assert caught.value.span is not None
     return caught.value.render() + "\n"
 

@@ -21,6 +21,7 @@ from tilegen.frontend.syntax import (
 )
 
 LARGEST = 2**63 - 1
+_LONGEST_CHAIN = 9  # five operands: 0 <= a < b < c < d
 
 
 def convert(place: Place, node: Branch | Token) -> Syntax:
@@ -81,6 +82,8 @@ def number(word: Token, span: Span) -> int | float:
 def _chain(place: Place, tree: Branch, span: Span) -> Syntax:
     """`a <= b < c` as `a <= b and b < c`."""
     parts = tree.children
+    if len(parts) > _LONGEST_CHAIN:
+        raise SourceError("too many comparisons in one chain", span, notes=("join them by 'and'",))
     links: list[Syntax] = [
         Binary(str(parts[n + 1]), convert(place, parts[n]), convert(place, parts[n + 2]), span)
         for n in range(0, len(parts) - 2, 2)

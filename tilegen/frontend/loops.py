@@ -38,6 +38,8 @@ def words_of(equation: s.Assign, known: Mapping[str, Affine], tensors: Mapping[s
     words = Words()
     for item in equation.target.items:
         for part in subexpressions(item):
+            if isinstance(part, s.Subscript):
+                affine_of(part, known, tensors)
             if isinstance(part, s.Name) and part.text not in known and part.text not in tensors:
                 words.left.setdefault(part.text, part.span)
     if not words.left:

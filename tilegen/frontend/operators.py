@@ -184,25 +184,34 @@ def _fold(name: str, args: tuple[Typed, ...], span: Span) -> Literal | None:
     values = [a.value for a in args if isinstance(a, Literal)]
     if name in ("/", "//", "%") and values[1] == 0:
         raise SourceError("division by zero", span)
+    result = _computed(name, values)
+    if result is None:
+        return None
+    if result != result or isinstance(result, int) and abs(result) >= 2**64:
+        raise SourceError("the value of this constant is not a number that any type has", span)
+    return Literal(result, span)
+
+
+def _computed(name: str, values: list[int | float]) -> int | float | None:
     match name, values:
         case "neg", [x]:
-            return Literal(-x, span)
+            return -x
         case "+", [x, y]:
-            return Literal(x + y, span)
+            return x + y
         case "-", [x, y]:
-            return Literal(x - y, span)
+            return x - y
         case "*", [x, y]:
-            return Literal(x * y, span)
+            return x * y
         case "//", [int(x), int(y)]:
-            return Literal(x // y, span)
+            return x // y
         case "%", [int(x), int(y)]:
-            return Literal(x % y, span)
+            return x % y
         case "/", [x, y]:
             even = isinstance(x, int) and isinstance(y, int) and x % y == 0
-            return Literal(x // y if even else x / y, span)
+            return x // y if even else x / y
         case "min", [x, y]:
-            return Literal(min(x, y), span)
+            return min(x, y)
         case "max", [x, y]:
-            return Literal(max(x, y), span)
+            return max(x, y)
         case _:
             return None

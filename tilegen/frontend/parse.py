@@ -72,6 +72,8 @@ _one_at_a_time = Lock()  # the indenter keeps its state in the parser
 
 def parse(source: Source) -> Module:
     """The kernels, schedules and composite steps of a text. Raises SourceError."""
+    if source.text.startswith("\ufeff"):
+        source = Source(source.name, source.text[1:])
     place = Place(source, checked_text(source))
     try:
         with _one_at_a_time:

@@ -15,13 +15,10 @@ _INTERESTING = re.compile(r"#[^\n]*|[()\[\]{}]|\d{41,}|[^\x20-\x7e\n\t\r]|\r(?!\
 
 
 def checked_text(source: Source) -> str:
-    """The text with a byte order mark blanked, line ends as `\\n` and one line end at the end. Raises SourceError."""
+    """The text with line ends as `\\n` and one line end at the end. Raises SourceError."""
     text = source.text
     if len(text) > MOST_CHARACTERS:
         raise SourceError(f"the text has {len(text)} characters; {MOST_CHARACTERS} is the limit", Span(source, 1, 1))
-    if text.startswith("\ufeff"):
-        text = text[1:]
-        source = Source(source.name, text)
     open_brackets: list[re.Match[str]] = []
     for match in _INTERESTING.finditer(text):
         found = match.group()

@@ -1,0 +1,143 @@
+"""Kernels from their text: ranges, conditions, names of loops, types, sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilegen.errors import Source, SourceError
+from tilegen.frontend import build, parse
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import Cast, Condition, Const, Expr, Index, Kernel, Load, Op
+from tilegen.ir.walk import loads
+
+
+def kernel(text: str, **values: int) -> Kernel:
+    (decl,) = parse(Source("test.tg", text)).kernels.values()
+    return build(decl, values)
+
+
+def one(head: str, equation: str, **values: int) -> Kernel:
+    return kernel(f"kernel f({head}:\n    {equation}\n", **values)
+
+
+def last_argument(k: Kernel) -> Expr:
+    value = k.equations[0].value
+    assert isinstance(value, Op)
+    return value.args[-1]
+
+
+def ranges(k: Kernel) -> dict[str, str]:
+    return {r.name: str(r.extent) for e in k.equations for r in (*e.loops, *e.reduced)}
+
+
+def test_gemm() -> None:
+    k = one("A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]", "C[i, j] = sum[k](A[i, k] * B[k, j])")
+    assert k.sizes == ("M", "K", "N")
+    assert [t.role for t in k.tensors] == ["input", "input", "output"]
+    (e,) = k.equations
+    assert [r.name for r in e.loops] == ["i", "j"]
+    assert [r.name for r in e.reduced] == ["k"]
+    a, b = Load("A", (var("i"), var("k")), "f32"), Load("B", (var("k"), var("j")), "f32")
+    assert e.value == Op("*", (a, b), "f32")
+
+
+@pytest.mark.parametrize(
+    ("item", "extent", "conditions"),
+    [
+        ("k", "K", []),
+        ("k < 3", "3", []),
+        ("k <= 3", "4", []),
+        ("k in 0..K - 1", "K - 1", []),
+        ("k in 2..K", "K", ["k - 2 >= 0"]),
+        ("0 <= k < K", "K", []),
+        ("k <= i", "K", ["i - k >= 0"]),
+        ("k in i..K", "K", ["-i + k >= 0"]),
+        ("k >= 1 and k < K", "K", ["k - 1 >= 0"]),
+    ],
+)
+def test_ranges_of_a_reduction(item: str, extent: str, conditions: list[str]) -> None:
+    k = one("A: f32[M, K]) -> s: f32[M]", f"s[i] = sum[{item}](A[i, k])")
+    assert ranges(k) == {"i": "M", "k": extent}
+    assert [str(c) for c in k.equations[0].conditions] == conditions
+
+
+def test_a_range_from_a_condition_on_another_index() -> None:
+    k = one("A: f32[2*N]) -> s: f32[N]", "s[i] = sum[k <= i](A[i + k])")
+    assert ranges(k) == {"i": "N", "k": "N"}
+    assert k.equations[0].conditions == (Condition(var("i") - var("k")),)
+
+
+def test_conditions_of_an_equation() -> None:
+    k = one("A: f32[M, M]) -> B: f32[M, M]", "B[i, j] = A[j, i] for j <= i and i % 2 == 0")
+    assert k.equations[0].conditions == (Condition(var("i") - var("j")), Condition(var("i") % 2, equal=True))
+
+
+def test_an_index_word_of_two_equations_is_qualified() -> None:
+    text = "kernel f(A: f32[M, N]) -> B: f32[M]:\n    var t: f32[M]\n"
+    k = kernel(text + "    t[i] = sum[k](A[i, k])\n    B[i] = t[i]\n")
+    assert list(ranges(k)) == ["t.i", "k", "B.i"]
+    assert [r.index for r in k.equations[0].loops] == ["i"]
+
+
+def test_fixed_sizes_and_attributes_become_constants() -> None:
+    head = "X: f32[H + 2], stride: int = 1) -> Y: f32[(H + 1)/stride]"
+    equation = "Y[i] = X[i*stride] * f32(H) + f32(stride)"
+    k = one(head, equation, H=7, stride=2)
+    assert k.sizes == ()
+    assert [t.shape for t in k.tensors] == [(const(9),), (const(4),)]
+    assert next(loads(k.equations[0].value)).index == (var("i") * 2,)
+    assert one(head, equation).sizes == ("H",)
+
+
+def test_where() -> None:
+    k = one("A: f32[M, K]) -> s: f32[M] where K % 8 == 0, M >= K", "s[i] = sum[k](A[i, k])")
+    assert k.assumptions == (Condition(var("K") % 8, equal=True), Condition(var("M") - var("K")))
+    assert one("A: f32[M, K]) -> s: f32[M] where K % 8 == 0", "s[i] = sum[k](A[i, k])", K=16).assumptions == ()
+
+
+def test_storage_orders() -> None:
+    head = "A: f32[M, K] col_major, B: f32[L, M, K] order(2, 0, 1)) -> C: f32[M, K] row_major"
+    k = one(head, "C[i, j] = A[i, j] + B[0, i, j]")
+    assert [t.order for t in k.tensors] == [(1, 0), (2, 0, 1), (0, 1)]
+
+
+def test_literals_take_the_type_of_what_they_meet() -> None:
+    k = one("A: f16[N]) -> B: f16[N]", "B[i] = A[i] * 2 + 1/2")
+    assert last_argument(k) == Const(0.5, "f16")
+    k = one("a: i8[N]) -> b: i8[N]", "b[i] = a[i] * 2")
+    assert last_argument(k) == Const(2, "i8")
+
+
+def test_index_arithmetic_stays_affine() -> None:
+    k = one("A: f32[N]) -> B: f32[N]", "B[i] = A[i] * f32(2*i + N - 1)")
+    assert last_argument(k) == Cast(Index(var("i") * 2 + var("N") - 1), "f32")
+
+
+def test_small_powers_are_products() -> None:
+    k = one("A: f32[N]) -> B: f32[N]", "B[i] = A[i]**3")
+    x = Load("A", (var("i"),), "f32")
+    assert k.equations[0].value == Op("*", (Op("*", (x, x), "f32"), x), "f32")
+
+
+def test_a_function_has_the_types_of_its_arguments() -> None:
+    text = "def twice(x) = x + x\nkernel f(A: f32[N], b: i32[N]) -> C: f32[N], d: i32[N]:\n"
+    k = kernel(text + "    C[i] = twice(A[i])\n    d[i] = twice(b[i])\n")
+    assert [e.value.dtype for e in k.equations] == ["f32", "i32"]
+
+
+def test_argmax_has_a_companion() -> None:
+    k = one("A: f32[M, N]) -> at: i32[M]", "at[i] = argmax[k](A[i, k])")
+    assert k.equations[0].best == "at.best"
+    assert k.tensor("at.best").dtype == "f32"
+    assert k.tensor("at.best").role == "intermediate"
+
+
+def test_a_read_may_have_more_elements_than_the_target() -> None:
+    k = one("A: f32[N + 2]) -> B: f32[N]", "B[i] = A[i] + A[i + 2]")
+    assert ranges(k) == {"i": "N"}
+
+
+@pytest.mark.parametrize("values", [{"Q": 3}, {"N": 0}])
+def test_bad_sizes(values: dict[str, int]) -> None:
+    with pytest.raises(SourceError):
+        one("A: f32[N]) -> B: f32[N]", "B[i] = A[i]", **values)
