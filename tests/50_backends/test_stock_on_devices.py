@@ -1,0 +1,43 @@
+"""Every stock schedule on real devices, at odd and at even sizes: PoCL, a GPU, and the checker of races."""
+
+import pytest
+from stock import cases, scheduled
+
+from tilegen.backends import nvrtc
+from tilegen.backends.devices import engine, program
+from tilegen.backends.text import emit
+from tilegen.lab.check import cases as trials
+from tilegen.lab.check import check
+from tilegen.lab.sizes import check_sizes
+from tilegen.lowering import lower
+
+STOCK = pytest.mark.parametrize(("name", "schedule"), cases(), ids=".".join)
+
+
+def check_on(device, name, schedule, sizes=None):
+    tree = scheduled(name, schedule).tree
+    tried = check_sizes([tree], {}) if sizes is None else [{s: sizes[s] for s in tree.kernel.sizes}]
+    assert check(program(tree, engine(device)), trials(tree.kernel, tried))
+
+
+@pytest.mark.pocl
+@STOCK
+def test_stock_schedule_on_the_cpu(name, schedule):
+    check_on("cpu", name, schedule)
+
+
+@pytest.mark.gpu
+@STOCK
+def test_stock_schedule_on_the_gpu(name, schedule):
+    check_on("cuda", name, schedule)
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+@STOCK
+def test_stock_schedule_compiles(name, schedule, arch):
+    tree = scheduled(name, schedule).tree
+    for vector in (True, False):
+        for wide in (True, False):
+            launches = lower(tree, vector=vector, wide=wide)
+            assert nvrtc.compile_text(emit(launches, "cuda"), arch)
