@@ -73,10 +73,8 @@ def test_an_access_outside_a_buffer() -> None:
 
 
 def test_what_is_not_written_is_poison() -> None:
-    k = kernel(
-        "kernel f(A: f32[N], b: i32[N]) -> C: f32[N], d: i32[N]:\n    C[i] = A[i] for i < 2\n"
-        "kernel f(A: f32[N], b: i32[N]) -> C: f32[N], d: i32[N]:\n    C[i] += "    d[i] = b[i] for i < 2\n"
-    )
+    head = "kernel f(A: f32[N], b: i32[N]) -> C: f32[N], d: i32[N]:\n"
+    k = kernel(head + "    C[i] = A[i] for i < 2\n    d[i] = b[i] for i < 2\n")
     result = run(tree_of(k), {"N": 4}, {"A": A[:4], "b": np.ones(4, np.int32)})
     assert np.isnan(result["C"][2:]).all()
     assert (result["d"] == [1, 1, -(2**31), -(2**31)]).all()
