@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilegen.backends import pocl
 from tilegen.backends.host import HostArrays
 from tilegen.errors import DeviceError, Source, Span
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # A simulator that checks every access is a platform too, and a thousand times slower: only by name.
 SIMULATOR = "Oclgrind"
+POCL = "Portable Computing Language"
 
 
 @cache
@@ -28,7 +30,9 @@ def missing(platform: str | None = None) -> str | None:
         device = _device(platform)
     except Exception as error:  # no pyopencl, no loader, no platform: a class of error for each
         return f"no OpenCL platform was found ({str(error).splitlines()[0] if str(error) else error!r})"
-    return None if device is not None else "no OpenCL platform was found"
+    if device is None:
+        return "no OpenCL platform was found"
+    return pocl.missing() if device.platform.name == POCL else None
 
 
 def _device(platform: str | None) -> Any:
@@ -50,14 +54,14 @@ class OpenclEngine(HostArrays):
     def __init__(self, platform: str | None = None) -> None:
         """`platform` by name ("Oclgrind"), or the first that is no simulator. Raises DeviceError."""
         if reason := missing(platform):
-            notes = ("pip install 'pyopencl[pocl]' brings one for Linux on x86_64",)
+            notes = ("on Linux and x86_64, pip install 'pyopencl[pocl]' and apt install binutils make it run",)
             raise DeviceError(reason, notes=notes)
         import pyopencl as cl
 
         os.environ.setdefault("PYOPENCL_COMPILER_OUTPUT", "0")
         self._cl: Any = cl
         device = _device(platform)
-        short = "PoCL" if device.platform.name == "Portable Computing Language" else device.platform.name
+        short = "PoCL" if device.platform.name == POCL else device.platform.name
         self.name = f"{short} on {device.name.removeprefix('pthread-')}"
         self._context: Any = cl.Context([device])
         self._queue: Any = cl.CommandQueue(self._context)

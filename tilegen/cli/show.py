@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from tilegen.backends import cuda
+from tilegen.backends import cuda, opencl
 from tilegen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,12 +83,24 @@ def comparison(out: Console, result: Comparison) -> None:
     if result.rival == "copy":
         out.print("copy: a kernel that reads half of the bytes and writes half of them, 16 at a time")
     if not result.on_gpu:
-        reason = "no GPU was found" if cuda.missing() else "the CPU was asked for"
-        out.print(f"{reason}: the times are those of {result.device} and say nothing of a GPU.")
+        for line in _instead(result.device):
+            out.print(line)
         out.print(f"registers, shared memory and spills are those of the CUDA text, compiled for {result.arch}.")
     for row in result.rows:
         if row.error:
             out.print(Text(f"\n{row.name}: {row.error}", style="red"), soft_wrap=True)
+
+
+def _instead(device: str) -> Iterator[str]:
+    """Why a kernel ran on `device` and not on a better one; nothing for a GPU."""
+    if not any(word in device for word in ("PoCL", "interpreter")):
+        return
+    reason = "no GPU was found" if cuda.missing() else "the CPU was asked for"
+    if "interpreter" not in device:
+        yield f"{reason}: times, where there are any, are those of {device} and say nothing of a GPU."
+        return
+    yield f"{reason}, and {opencl.missing() or 'the interpreter was asked for'}:"
+    yield "the kernels were checked by running their trees on numpy; the texts did not run, and nothing is timed."
 
 
 def _table(result: Comparison) -> Table:
@@ -97,18 +109,19 @@ def _table(result: Comparison) -> Table:
     table.add_column("check")
     for name in ("launches", "registers", "shared B", "spills B"):
         table.add_column(name, justify="right")
-    table.add_column("ms" if result.on_gpu else f"{result.device.split()[0]} ms", justify="right")
-    table.add_column("p20..p80", justify="right")
-    table.add_column(result.unit, justify="right")
+    rows = [_cells(row, result) for row in result.rows]
     first = result.rows[0]
-    table.add_column(f"x {first.name}", justify="right")
-    rival = next((r for r in result.rows if r.name == result.rival), None)
-    if rival is not None:
-        table.add_column(f"% of {rival.name}", justify="right")
-    for row in result.rows:
-        cells = [_ratio(first, row, 1, "{:.2f}")]
-        cells += [_ratio(rival, row, 100, "{:.0f}")] if rival is not None else []
-        table.add_row(*_cells(row, result), *cells)
+    if any(row.time for row in result.rows):
+        rival = next((r for r in result.rows if r.name == result.rival), None)
+        milliseconds = "ms" if result.on_gpu else f"{result.device.split()[0]} ms"
+        heads = [milliseconds, "p20..p80", result.unit, f"x {first.name}"]
+        for name in heads + ([f"% of {rival.name}"] if rival else []):
+            table.add_column(name, justify="right")
+        for row, cells in zip(result.rows, rows, strict=True):
+            cells += [*_times(row), _ratio(first, row, 1, "{:.2f}")]
+            cells += [_ratio(rival, row, 100, "{:.0f}")] if rival else []
+    for cells in rows:
+        table.add_row(*cells)
     return table
 
 
@@ -117,9 +130,13 @@ def _cells(row: Row, result: Comparison) -> list[str]:
     if row.name == result.rival:
         verdict = ""
     counts = ["" if n is None else str(n) for n in (row.launches, row.registers, row.shared, row.spills)]
-    time = row.time
-    times = [f"{time.median:.4g}", f"{time.p20:.4g}..{time.p80:.4g}"] if time else ["", ""]
-    return [row.name, verdict, *counts, *times, "" if row.rate is None else f"{row.rate:.4g}"]
+    return [row.name, verdict, *counts]
+
+
+def _times(row: Row) -> list[str]:
+    if row.time is None or row.rate is None:
+        return ["", "", ""]
+    return [f"{row.time.median:.4g}", f"{row.time.p20:.4g}..{row.time.p80:.4g}", f"{row.rate:.4g}"]
 
 
 def _ratio(of: Row | None, row: Row, scale: int, form: str) -> str:
@@ -140,4 +157,6 @@ def trials(out: Console, found: Mapping[str, tuple[Trial, ...]], device: str) ->
             error = "none" if exact else f"{trial.error:.2g} of the bound"
             table.add_row(name, trial.data, " ".join(f"{n}={v}" for n, v in trial.sizes.items()), error)
     out.print(table)
-    out.print(f"all of them right, on {device}")
+    out.print(f"right, all {sum(map(len, found.values()))} of them, on {device}")
+    for line in _instead(device):
+        out.print(line)
