@@ -178,3 +178,16 @@ def test_bad_reads_are_found(body: str, message: str) -> None:
         reference(k, {"N": 4}, {"A": np.ones(4, np.float32)})
     with pytest.raises(InterpreterError):
         run(tree_of(k), {"N": 4}, {"A": np.ones(4, np.float32)})
+
+
+def test_products_cut_into_parts_agree_with_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = (random.standard_normal(s).astype(np.float32) for s in ((3, 17, 30), (3, 30, 23)))
+    text = "kernel f(A: f32[L, M, K], B: f32[L, K, N]) -> C: f32[L, M, N]:\n"
+    k = kernel(text + "    C[l, i, j] = sum[k](A[l, i, k] * B[l, k, j])\n")
+    sizes = {"L": 3, "M": 17, "N": 23, "K": 30}
+    whole = reference(k, sizes, {"A": a, "B": b})["C"]
+    monkeypatch.setattr("tilegen.interpreter.products._LARGEST_FACTOR", 200)
+    parts = reference(k, sizes, {"A": a, "B": b})["C"]
+    np.testing.assert_allclose(parts.value, whole.value, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(parts.bound, whole.bound, rtol=1e-12)
+    assert parts.written.all()

@@ -30,6 +30,7 @@ from tilegen.frontend.syntax import (
     Syntax,
     Unary,
 )
+from tilegen.ir.nodes import DTYPE_BYTES, OPERATIONS, REDUCTIONS
 from tilegen.ir.steps import Define, Schedule
 
 # What the functions below and in other modules recurse over stays well inside Python's own limit.
@@ -118,6 +119,9 @@ def _module(place: Place, tree: Branch) -> Module:
     for item in tree.find_data("function"):
         function = _function(place, item)
         _new(function.name, functions, "function")
+        if function.name.text in (*OPERATIONS, *REDUCTIONS, *DTYPE_BYTES):
+            text = f"'{function.name.text}' has a meaning already; take another name"
+            raise SourceError(text, function.name.span)
         functions[function.name.text] = function
     for child in tree.children:
         item = branch(child)

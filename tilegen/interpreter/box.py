@@ -87,12 +87,18 @@ def parts(names: tuple[str, ...], extents: tuple[int, ...], sizes: Mapping[str, 
         step = max(1, min(extent, points))
         steps.insert(0, step)
         points //= step
+    return cut(names, extents, tuple(steps), sizes)
+
+
+def cut(
+    names: tuple[str, ...], extents: tuple[int, ...], steps: tuple[int, ...], sizes: Mapping[str, int]
+) -> Iterator[Part]:
+    """The box of all loops cut into parts, `steps[a]` long in axis `a`."""
     pieces = [
         [range(start, min(start + step, extent)) for start in range(0, extent, step)]
         for extent, step in zip(extents, steps, strict=True)
     ]
-    for box in product(*pieces):
-        yield Part(names, box, sizes)
+    return (Part(names, box, sizes) for box in product(*pieces))
 
 
 def evaluate(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array | None) -> Pair:

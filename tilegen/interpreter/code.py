@@ -180,9 +180,7 @@ def _position(names: list[str], shape: tuple[int, ...]) -> str:
     return text
 
 
-def _load(
-    w: Writer, load: Load, depth: int, where: str, loads: dict[Load, str], *, may_be_unset: bool = False
-) -> str:
+def _load(w: Writer, load: Load, depth: int, where: str, loads: dict[Load, str], *, may_be_unset: bool = False) -> str:
     if load in loads:
         return loads[load]
     name = f"x{len(loads)}"

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from tilegen.interpreter.box import Memory, Part, evaluate
+from tilegen.interpreter.box import Memory, Part, cut, evaluate
 from tilegen.interpreter.dtypes import Array
 from tilegen.interpreter.rounding import gamma, tiny, unit
 from tilegen.ir.nodes import FLOATS, Equation, Expr, Index, Load, Op
 from tilegen.ir.walk import walk
 
-# A factor is held whole, so it may have this many elements at most: 128 MB.
+# A part of a factor has at most so many elements: 128 MB.
 _LARGEST_FACTOR = 2**24
-
-
-@dataclass(frozen=True)
-class Products:
-    """The sum and its error, with one axis for each loop of the left side."""
-
-    value: Array
-    error: Array
 
 
 @dataclass(frozen=True)
@@ -36,43 +28,80 @@ class _Split:
     summed: tuple[str, ...]
 
 
-def sum_of_products(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory]) -> Products | None:
-    """The sum by matrix products, or None where the equation is no sum of two factors that fit.
+def sums_of_products(
+    equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory]
+) -> Iterator[tuple[Part, Array, Array]] | None:
+    """The sum and its error for each part of the left side, or None where it is no sum of two such factors."""
+    value = equation.value
+    if equation.reduce != "sum" or equation.conditions or not (isinstance(value, Op) and value.name == "*"):
+        return None
+    split = _split(equation, value.args[0], value.args[1])
+    if split is None:
+        return None
+    extents = {r.name: max(0, r.extent.evaluate(sizes)) for r in (*equation.loops, *equation.reduced)}
+    steps = _steps(split, extents)
+    if steps is None:
+        return None
+    names = tuple(r.name for r in equation.loops)
+    whole = tuple(extents[n] for n in names)
+    return (
+        (part, *_part(equation, split, extents, part, memory))
+        for part in cut(names, whole, tuple(steps[n] for n in names), sizes)
+    )
+
+
+def _steps(split: _Split, extents: Mapping[str, int]) -> dict[str, int] | None:
+    """How far each loop of the left side goes in one part, so that both factors fit; None if none does."""
+    steps = dict(extents)
+    for names in ((*split.batch, *split.rows), (*split.batch, *split.columns)):
+        while prod(steps[n] for n in (*names, *split.summed)) > _LARGEST_FACTOR:
+            longest = max(names, key=lambda n: steps[n], default=None)
+            if longest is None or steps[longest] <= 1:
+                return None
+            steps[longest] = (steps[longest] + 1) // 2
+    return {name: max(1, step) for name, step in steps.items()}
+
+
+def _part(
+    equation: Equation, split: _Split, extents: Mapping[str, int], part: Part, memory: Mapping[str, Memory]
+) -> tuple[Array, Array]:
+    """The sums on one part, with one axis for each loop of the left side.
 
     With X and Y the factors' magnitudes with their errors, a term is within XY - |xy| + uXY of the exact
     one, and n of them add gamma_n times the sum of (1 + u) XY.
     """
     value = equation.value
-    if equation.reduce != "sum" or equation.conditions or value.dtype not in FLOATS:
-        return None
-    if not (isinstance(value, Op) and value.name == "*"):
-        return None
-    extents = {r.name: max(0, r.extent.evaluate(sizes)) for r in (*equation.loops, *equation.reduced)}
-    split = _split(equation, value.args[0], value.args[1])
-    if split is None:
-        return None
-    left_names = (*split.batch, *split.rows, *split.summed)
-    right_names = (*split.batch, *split.summed, *split.columns)
-    if max(prod(extents[n] for n in names) for names in (left_names, right_names)) > _LARGEST_FACTOR:
-        return None
+    assert isinstance(value, Op)
+    ranges = dict(zip(part.names, part.box, strict=True)) | {n: range(extents[n]) for n in split.summed}
     factors = []
-    for factor, names in ((value.args[0], left_names), (value.args[1], right_names)):
-        part = Part(names, tuple(range(extents[n]) for n in names), sizes)
-        pair = evaluate(factor, part, memory, None)
-        factors.append(tuple(np.broadcast_to(array, part.shape) for array in pair))
+    for factor, names in (
+        (value.args[0], (*split.batch, *split.rows, *split.summed)),
+        (value.args[1], (*split.batch, *split.summed, *split.columns)),
+    ):
+        own = Part(names, tuple(ranges[n] for n in names), part.sizes)
+        factors.append(tuple(np.broadcast_to(array, own.shape) for array in evaluate(factor, own, memory, None)))
     (x, ex), (y, ey) = factors
+    lengths = {name: len(r) for name, r in ranges.items()}
+    count = prod(lengths[n] for n in split.summed)
 
     def total(left: Array, right: Array) -> Array:
-        return _multiplied(left, right, split, extents, tuple(r.name for r in equation.loops))
+        return _multiplied(left, right, split, lengths, part.names)
 
+    if value.dtype not in FLOATS:
+        return _integer_total(x, y, count, total), np.zeros(())
     most = total(np.abs(x) + ex, np.abs(y) + ey)
     least = total(np.abs(x), np.abs(y)) if ex.any() or ey.any() else most
     u = unit(value.dtype)
-    count = prod(extents[r.name] for r in equation.reduced)
     error = (most - least) + u * most + gamma(count, value.dtype) * (1 + u) * most
     # Far below the normal numbers a product loses more than u of itself.
-    error = error + np.where(most > 0, count * tiny(value.dtype), 0.0)
-    return Products(total(x, y), error)
+    return total(x, y), error + np.where(most > 0, count * tiny(value.dtype), 0.0)
+
+
+def _integer_total(x: Array, y: Array, count: int, total: Callable[[Array, Array], Array]) -> Array:
+    """The exact sums, in float64 where they fit, since numpy multiplies matrices of integers slowly."""
+    if x.size and y.size and float(np.abs(x).max()) * float(np.abs(y).max()) * count < 2.0**53:
+        return total(x.astype(np.float64), y.astype(np.float64)).astype(np.int64)
+    return total(x, y)
 
 
 def _split(equation: Equation, left: Expr, right: Expr) -> _Split | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilegen.interpreter.box import POINTS, Memory, Part, Undefined, empty, evaluate, filled, parts
 from tilegen.interpreter.dtypes import Array, check_arguments, shape_of
-from tilegen.interpreter.products import sum_of_products
+from tilegen.interpreter.products import sums_of_products
 from tilegen.interpreter.reduce import Accumulator, accumulator
 from tilegen.interpreter.rounding import overflowed
 from tilegen.interpreter.run import InterpreterError
@@ -94,9 +94,10 @@ def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, 
     names = tuple(r.name for r in equation.loops)
     extents = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.loops)
     inner = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.reduced)
-    products = sum_of_products(equation, sizes, memory)
+    products = sums_of_products(equation, sizes, memory)
     if products is not None:
-        _store(target, equation, Part(names, tuple(map(range, extents)), sizes), products.value, products.error)
+        for part, value, error in products:
+            _store(target, equation, part, value, error)
         return
     # An arg reduction sees all its values at once, to know whether the best one is the only one.
     reduced_points = prod(inner) if best else min(prod(inner), POINTS)
