@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from tilegen.errors import Source, UsageError, did_you_mean
 from tilegen.frontend import KernelDecl, Module, build, data_folder, parse
 from tilegen.ir import nodes
 from tilegen.ir.steps import Define, Schedule
+from tilegen.primitives import registry
 
 
 def load(path_or_text: str | Path) -> File:
@@ -147,11 +147,14 @@ class Scheduled:
 
     def step(self, word: str, *arguments: object, into: object = (), **keywords: object) -> Scheduled:
         """This with one more step, judged. `into` holds the names that stand behind `->` in a text."""
-        return Scheduled(self.core.step(word, *arguments, into=into, **keywords), self._defines)
+        call = scheduling.call_of(word, arguments, into, keywords)
+        return Scheduled(self.core.then(scheduling.expand(call, self._defines)), self._defines)
 
     def __getattr__(self, word: str) -> Callable[..., Scheduled]:
-        if word.startswith("_"):
-            raise AttributeError(word)
+        known = [*registry(), *self.__dict__.get("_defines", ())]
+        if word not in known:
+            near = "".join(f"; {note}" for note in did_you_mean(word, known))
+            raise AttributeError(f"a schedule has no step and no attribute '{word}'{near}")
 
         def method(*arguments: object, into: object = (), **keywords: object) -> Scheduled:
             return self.step(word, *arguments, into=into, **keywords)
@@ -165,7 +168,9 @@ class Scheduled:
 
         if language not in ("cuda", "opencl"):
             raise UsageError(f"there is no language '{language}'", notes=("cuda and opencl are known",))
-        return emit(lower(self.tree), language)
+        values = ", ".join(f"{name}={value}" for name, value in self.core.parameters.items())
+        title = f"kernel {self.kernel.name}, schedule {self.core.name}" + (f" ({values})" if values else "")
+        return emit(lower(self.tree), language, title)
 
     def compile(self, device: str = "auto") -> Any:
         """A program to call with arrays: cupy or torch on a GPU, numpy on the CPU.
@@ -179,11 +184,6 @@ class Scheduled:
         from tilegen.backends.devices import engine, program
 
         return program(self.tree, engine(device))
-
-    @cached_property
-    def parameters(self) -> Mapping[str, int]:
-        """The values of the schedule's parameters."""
-        return self.core.parameters
 
 
 # -- stock files

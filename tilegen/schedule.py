@@ -57,19 +57,30 @@ class Scheduled:
 
         Raises StepError where the step cannot be built, IllegalStep where the judge refuses it.
         """
-        results = (into,) if isinstance(into, str) else into
-        assert isinstance(results, tuple)
-        call = Call(
-            word,
-            tuple(_argument(a) for a in arguments),
-            tuple(Keyword(name, _argument(value)) for name, value in keywords.items()),
-            tuple(Word(str(r)) for r in results),
-        )
-        return self.then((replace(call, text=_text(call)),))
+        return self.then((call_of(word, arguments, into, keywords),))
 
     def then(self, calls: tuple[Call, ...]) -> Scheduled:
         """This with more primitive steps, each judged. Raises what `step` raises."""
         return replace(self, stages=_apply_calls(self.stages, calls))
+
+
+def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Mapping[str, object]) -> Call:
+    """A step given from Python. Raises StepError for a value that no step takes."""
+    results = (into,) if isinstance(into, str) else into
+    if not isinstance(results, tuple | list) or not all(isinstance(r, str) for r in results):
+        raise StepError(f"into={into!r} is no name, and no list of names")
+    call = Call(
+        word,
+        tuple(_argument(a) for a in arguments),
+        tuple(Keyword(name, _argument(value)) for name, value in keywords.items()),
+        tuple(Word(r) for r in results),
+    )
+    return replace(call, text=_text(call))
+
+
+def expand(call: Call, defines: Mapping[str, Define]) -> tuple[Call, ...]:
+    """The primitive steps that `call` stands for: those of its definition, or itself."""
+    return _expand((call,), {}, defines, depth=0)
 
 
 def start(kernel: Kernel) -> Scheduled:
