@@ -208,4 +208,3 @@ def shared_extents(buffer: Buffer) -> list[int]:
     assert all(buffer.shape[d].is_const for d in buffer.order), buffer.name
     extents[-1] += buffer.pad
     return extents
-

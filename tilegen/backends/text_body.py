@@ -157,13 +157,14 @@ class Body:
         best = w.element(stmt.best.buffer, stmt.best.index)
         dtype = self._launch.buffers[stmt.best.buffer].dtype
         update = [f"    {target} = {w.stored(Index(stmt.arg), stmt.target)};", "}"]
+        value = w.value(stmt.value)
         if isinstance(stmt.value, Load) and self._launch.buffers[stmt.value.buffer].space == "register":
-            value = w.value(stmt.value)
-            return [f"if ({value} {sign} {w.loaded(stmt.best)}) {{", f"    {best} = {w.stored(stmt.value, stmt.best)};", *update]
-        name = "candidate"
-        stored = f"{w.dialect.narrow[dtype]}({name})" if dtype in ("f16", "bf16") else name
-        inner = [f"if ({name} {sign} {w.loaded(stmt.best)}) {{", f"    {best} = {stored};", *update]
-        return ["{", f"    const {w.working(stmt.value.dtype)} {name} = {w.value(stmt.value)};", *(f"    {i}" for i in inner), "}"]
+            stored = w.stored(stmt.value, stmt.best)
+            return [f"if ({value} {sign} {w.loaded(stmt.best)}) {{", f"    {best} = {stored};", *update]
+        stored = f"{w.dialect.narrow[dtype]}(candidate)" if dtype in ("f16", "bf16") else "candidate"
+        inner = [f"if (candidate {sign} {w.loaded(stmt.best)}) {{", f"    {best} = {stored};", *update]
+        first = f"const {w.working(stmt.value.dtype)} candidate = {value};"
+        return ["{", *(f"    {line}" for line in (first, *inner)), "}"]
 
     # -- vectors
 
@@ -188,4 +189,5 @@ def _apart(before: Spmd, node: Spmd, lines: list[str]) -> bool:
     plain = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag)
     if isinstance(before, plain) and isinstance(node, plain):
         return lines[0].startswith("//")
-    return not (isinstance(before, Declare | Flag) and isinstance(node, For | If))
+    filled = isinstance(node, For) and node.kind in _UNROLLED and isinstance(before, Declare) and before.start is None
+    return not filled and not (isinstance(before, Flag | Declare) and isinstance(node, If))

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping
 from tilegen.ir.walk import walk
 from tilegen.lowering.program import For, Launch, Spmd
 
-_RESERVED = frozenset(
-    """
-    auto bool break case char class const continue default delete do double else enum extern false float for
-    friend goto half if inline int long namespace new operator private protected public register restrict
-    return short signed sizeof static struct switch template this true typedef typename uint union unsigned
-    using virtual void volatile while and or not xor kernel global local constant uchar ushort ulong
-    abs acos asin atan atan2 barrier ceil clamp cos cosh cross distance dot erf erff exp exp2 fabs floor fma
-    fmax fmin hypot int2 int4 isnan j0 j1 jn length log log2 max min mix normalize pow printf remainder rint
-    round rsqrt select sign sin sinh sqrt step tan tanh threadIdx blockIdx blockDim gridDim warpSize y0 y1 yn
-    asm wchar_t main gamma INFINITY NAN M_PI half2 half4 float2 float4 double2 uint2 uint4 char4 uchar4 event_t
-    sampler_t image2d_t size_t ptrdiff_t intptr_t uintptr_t pipe any all full shared
-    floor_div floor_mod load_half round_half load_bf16 round_bf16
-    """.split()
-)
+# Words of CUDA C++ and OpenCL C, functions that both have without any include, and our own helpers.
+_WORDS = """
+auto bool break case char class const continue default delete do double else enum extern false float for
+friend goto half if inline int long namespace new operator private protected public register restrict
+return short signed sizeof static struct switch template this true typedef typename uint union unsigned
+using virtual void volatile while and or not xor kernel global local constant uchar ushort ulong
+abs acos asin atan atan2 barrier ceil clamp cos cosh erf erff exp exp2 fabs floor fma
+fmax fmin int2 int4 isnan log log2 max min pow rint
+round rsqrt select sin sinh sqrt tan tanh threadIdx blockIdx blockDim gridDim warpSize
+asm wchar_t main INFINITY NAN M_PI half2 half4 float2 float4 double2 uint2 uint4 char4 uchar4 event_t
+sampler_t image2d_t size_t ptrdiff_t intptr_t uintptr_t pipe any all full shared
+floor_div floor_mod load_half round_half load_bf16 round_bf16
+"""
+_RESERVED = frozenset(_WORDS.split())
 
 
 def names_of(launch: Launch) -> dict[str, str]:

@@ -11,13 +11,13 @@ from tilegen.ir.walk import loops, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
 from tilegen.lowering.distribute import Block, block_of, distribute, explicit, scalar
-from tilegen.lowering.flatten import Coordinates, coordinates, drop_thread_dims, flatten, private
+from tilegen.lowering.flatten import Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
 from tilegen.lowering.guards import guard
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import Launch, Spmd, bytes_of
 from tilegen.lowering.reads import choose
 from tilegen.lowering.registers import declared, lives, unrolled
-from tilegen.lowering.starts import unguarded_starts
+from tilegen.lowering.starts import starts
 from tilegen.lowering.vectors import Needs, vectorize
 
 __all__ = ["Launch", "lower"]
@@ -45,7 +45,7 @@ def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
     node = tree.body[number]
     taken = frozenset(tree.kernel.sizes) | {loop.name for loop in loops(node)} | {b.name for b in tree.buffers}
     block = block_of(node, taken)
-    dealt = distribute(unguarded_starts(node, tree.buffers), block)
+    dealt = distribute(node, block)
     plain = explicit(dealt, block)
     where = coordinates(dealt)
 
@@ -53,12 +53,12 @@ def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
     implied = implied_in(tree.kernel, extents)
     slots = barriers(plain, conflicts(replace(tree, body=(plain,))), implied) if block.threads > 1 else {}
     body = flatten(dealt, block, where, slots)
-    body, buffers = _private(tree, body, dealt)
+    body, buffers = _squeezed(tree, body, dealt)
     needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied)
     body = vectorize(body, needs)
     buffers += tuple(needs.variables.values())
-    implied = implied_in(tree.kernel, extents, needs.requires)
-    body = guard(body, _inner(block, where), implied)
+    implied = implied_in(tree.kernel, extents, tuple(needs.requires))
+    body = guard(body, _inner(block, where), implied, starts(dealt, tree.buffers))
     body = choose(body, {b.name: b for b in buffers}, implied)
     body = _registers(body, buffers, dealt)
 
@@ -91,17 +91,12 @@ def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
 # -- stages that are a few lines
 
 
-def _private(tree: Tree, body: tuple[Spmd, ...], node: Node) -> tuple[tuple[Spmd, ...], tuple[Buffer, ...]]:
-    """Register buffers without the dimensions that thread loops run over."""
+def _squeezed(tree: Tree, body: tuple[Spmd, ...], node: Node) -> tuple[tuple[Spmd, ...], tuple[Buffer, ...]]:
+    """Buffers on the chip without the dimensions that a thread's program does not need."""
     threads = frozenset(loop.name for loop in loops(node) if loop.kind.startswith("thread"))
-    kept = private(tree.buffers, node, threads)
-    buffers = tuple(
-        replace(b, shape=tuple(b.shape[d] for d in kept[b.name]), order=tuple(range(len(kept[b.name]))))
-        if b.name in kept
-        else b
-        for b in tree.buffers
-    )
-    return drop_thread_dims(body, kept), buffers
+    kept = kept_dims(tree.buffers, node, threads)
+    buffers = tuple(without_dims(b, kept[b.name]) if b.name in kept else b for b in tree.buffers)
+    return drop_dims(body, kept), buffers
 
 
 def _registers(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], node: Node) -> tuple[Spmd, ...]:

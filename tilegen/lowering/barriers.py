@@ -76,8 +76,11 @@ def _on_the_way(
     first, last = conflict.before[depth], conflict.after[depth]
     for slot in slots:
         # Children passed whole: those before a slot whose own slot is on the way too.
-        if slot - 1 in slots and slot - 1 not in (first, last) and slot and (
-            found := _certain(body[slot - 1], (*path, slot - 1), plan)
+        if (
+            slot - 1 in slots
+            and slot - 1 not in (first, last)
+            and slot
+            and (found := _certain(body[slot - 1], (*path, slot - 1), plan))
         ):
             return found
     return _after(body[first], path, conflict, plan) or _ahead(body[last], path, conflict, plan)
@@ -122,24 +125,21 @@ def _runs(loop: Loop, plan: _Plan) -> bool:
 
 
 def _reason(node: Node, key: tuple[Path, int], guarded: list[Conflict]) -> str:
-    forward = [c for c in guarded if not c.carried]
+    forward = sorted((c for c in guarded if not c.carried), key=lambda c: c.before)
     if not forward:
         return _carried(node, guarded)
-    complete = list(dict.fromkeys(c.buffer for c in forward if c.writes[0] and not _only_writes(c)))
+    complete = list(dict.fromkeys(c.buffer for c in forward if c.kind == "RAW"))
     if complete:
         return f"{_list(complete)} {_are(complete)} complete: written above, read below"
     names = list(dict.fromkeys(c.buffer for c in forward))
-    verb = "written twice" if all(_only_writes(c) for c in forward) else "read above, overwritten below"
+    verb = "written twice" if all(c.kind == "WAW" for c in forward) else "read above, overwritten below"
     return f"{_list(names)} {_are(names)} {verb}"
 
 
-def _only_writes(conflict: Conflict) -> bool:
-    return conflict.writes == (True, True)
-
-
 def _carried(node: Node, guarded: list[Conflict]) -> str:
+    guarded = sorted(guarded, key=lambda c: c.after)
     loop = _loop_at(node, guarded[0].before[: guarded[0].depth])
-    overwritten = list(dict.fromkeys(c.buffer for c in guarded if c.writes[1]))
+    overwritten = list(dict.fromkeys(c.buffer for c in guarded if c.kind != "RAW"))
     if overwritten:
         return f"before the next {loop.name} overwrites {_list(overwritten)}"
     names = list(dict.fromkeys(c.buffer for c in guarded))

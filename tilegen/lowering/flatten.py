@@ -9,7 +9,7 @@ from typing import Any
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
-from tilegen.ir.walk import loops, rewrite, substitute
+from tilegen.ir.walk import loops, rewrite, substitute, walk
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.program import Barrier, For, If, Spmd
 
@@ -80,9 +80,7 @@ class _Context:
     slots: Slots
 
 
-def _flat(
-    body: tuple[Node, ...], path: tuple[int, ...], bound: frozenset[str], context: _Context
-) -> tuple[Spmd, ...]:
+def _flat(body: tuple[Node, ...], path: tuple[int, ...], bound: frozenset[str], context: _Context) -> tuple[Spmd, ...]:
     """`body` inside loops bound to the kinds `bound`; `path` says where it stands in the tree."""
     out: list[Spmd] = []
     for place, node in enumerate(body):
@@ -126,31 +124,39 @@ def _statement(stmt: Stmt, bound: frozenset[str], context: _Context) -> Spmd:
     return If(guard, (bare,)) if guard else bare
 
 
-# -- registers: each thread has its own
+# -- dimensions that the text does not need
 
 
-def private(buffers: tuple[Buffer, ...], node: Node, threads: frozenset[str]) -> dict[str, tuple[int, ...]]:
-    """The dimensions of each register buffer that every thread keeps: all but those over thread loops."""
-    kept: dict[str, tuple[int, ...]] = {}
+def kept_dims(buffers: tuple[Buffer, ...], node: Node, threads: frozenset[str]) -> dict[str, tuple[int, ...]]:
+    """For each buffer on the chip, the dimensions that stay: not those of one element.
+
+    Register buffers lose those that run over thread loops, too: every thread has its own slice.
+    """
     uses: dict[str, list[tuple[Affine, ...]]] = {}
-
-    def note(value: Any) -> Any:
+    for value in walk(node):
         if isinstance(value, Access | Load):
             uses.setdefault(value.buffer, []).append(value.index)
-        return value
-
-    rewrite(node, note)
     mine = {var(name) for name in threads}
+    kept: dict[str, tuple[int, ...]] = {}
     for buffer in buffers:
+        if buffer.space == "global":
+            continue
+        points = uses.get(buffer.name, [])
+        dims = [d for d in buffer.order if buffer.shape[d] != const(1) or (buffer.pad and d == buffer.order[-1])]
         if buffer.space == "register":
-            kept[buffer.name] = tuple(
-                d for d in range(len(buffer.shape)) if not all(i[d] in mine for i in uses.get(buffer.name, ()))
-            )
+            dims = [d for d in dims if not all(point[d] in mine for point in points)]
+        kept[buffer.name] = tuple(sorted(dims or buffer.order[-1:] if buffer.space == "shared" else dims))
     return kept
 
 
-def drop_thread_dims(body: tuple[Spmd, ...], kept: Mapping[str, tuple[int, ...]]) -> tuple[Spmd, ...]:
-    """`body` with only the `kept` dimensions in every access to a register buffer."""
+def without_dims(buffer: Buffer, kept: tuple[int, ...]) -> Buffer:
+    """`buffer` with only the `kept` dimensions."""
+    order = tuple(kept.index(d) for d in buffer.order if d in kept)
+    return replace(buffer, shape=tuple(buffer.shape[d] for d in kept), order=order)
+
+
+def drop_dims(body: tuple[Spmd, ...], kept: Mapping[str, tuple[int, ...]]) -> tuple[Spmd, ...]:
+    """`body` with only the `kept` dimensions in every access to a buffer on the chip."""
 
     def change(value: Any) -> Any:
         if isinstance(value, Access | Load) and value.buffer in kept:

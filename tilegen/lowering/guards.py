@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import Condition
+from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.ranges import bounds
 from tilegen.ir.walk import walk
 from tilegen.lowering.program import Barrier, Flag, For, If, Spmd
@@ -16,14 +16,17 @@ Tests = tuple[Condition, ...]
 Implied = Callable[[Condition, Tests], bool]
 
 
-def guard(body: tuple[Spmd, ...], inner: Mapping[str, int], implied: Implied) -> tuple[Spmd, ...]:
+def guard(
+    body: tuple[Spmd, ...], inner: Mapping[str, int], implied: Implied, free: frozenset[tuple[str, str]]
+) -> tuple[Spmd, ...]:
     """`body`, a whole program, with its tests simplified and placed.
 
     Args:
         inner: the thread coordinates and their number: what differs between the threads of a block.
         implied: decides whether a condition can be left out.
+        free: (name, target) of the statements that do no harm without their guard.
     """
-    return _block_level(_pushed(_pruned(body, (), implied)), inner)
+    return _block_level(_pushed(_pruned(body, (), implied)), inner, free)
 
 
 # -- what is known needs no test
@@ -65,7 +68,9 @@ def _pushed(body: tuple[Spmd, ...], tests: Tests = ()) -> tuple[Spmd, ...]:
 # -- the placing
 
 
-def _block_level(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, ...]:
+def _block_level(
+    body: tuple[Spmd, ...], inner: Mapping[str, int], free: frozenset[tuple[str, str]]
+) -> tuple[Spmd, ...]:
     """A list that all threads run together: it may hold barriers, and what is between them is placed."""
     out: list[Spmd] = []
     region: list[Spmd] = []
@@ -73,18 +78,35 @@ def _block_level(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd
         if not _synchronizes(node):
             region.append(node)
             continue
-        out += _region(tuple(region), inner)
+        out += _region(tuple(region), inner, free)
         region = []
-        out.append(replace(node, body=_block_level(node.body, inner)) if isinstance(node, For) else node)
-    return _named((*out, *_region(tuple(region), inner)))
+        out.append(replace(node, body=_block_level(node.body, inner, free)) if isinstance(node, For) else node)
+    return _named((*out, *_region(tuple(region), inner, free)))
 
 
 def _synchronizes(node: Spmd) -> bool:
     return any(isinstance(v, Barrier) for v in walk(node))
 
 
-def _region(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, ...]:
-    return _versions(_placed(body), inner)
+def _region(body: tuple[Spmd, ...], inner: Mapping[str, int], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:
+    return _versions(_freed(_placed(body), free), inner)
+
+
+def _freed(body: tuple[Spmd, ...], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:
+    """`body` without the tests that stand around free statements alone."""
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case If(body=then):
+                inside = [v for v in walk(then) if isinstance(v, Stmt)]
+                harmless = inside and all((s.name, s.target.buffer) in free for s in inside)
+                then = _freed(then, free)
+                out += then if harmless else (replace(node, body=then),)
+            case For():
+                out.append(replace(node, body=_freed(node.body, free)))
+            case _:
+                out.append(node)
+    return tuple(out)
 
 
 def _placed(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
@@ -98,11 +120,21 @@ def _placed(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
         while shared and end < len(body) and (both := _both(shared, _needs(body[end]))):
             shared, end = both, end + 1
         if shared:
-            out.append(If(shared, _placed(_without(body[place:end], shared))))
+            inner = _placed(_without(body[place:end], shared))
+            out.append(_merged(shared, inner))
         else:
             out.append(replace(node, body=_placed(node.body)) if isinstance(node, For) else node)
         place = end
     return tuple(out)
+
+
+def _merged(test: Tests, body: tuple[Spmd, ...]) -> Spmd:
+    """One test where nothing stands between two."""
+    match body:
+        case (If(test=inner, body=then, orelse=()),):
+            return If(test + inner, then)
+        case _:
+            return If(test, body)
 
 
 def _needs(node: Spmd) -> Tests:
@@ -193,7 +225,7 @@ def _least(
     """
     if condition.equal or not condition.value.names().isdisjoint(blocked):
         return None
-    moving = Affine(tuple(t for t in condition.value.terms if not _names(t).isdisjoint(box)))
+    moving = Affine(tuple(t for t in condition.value.terms if not Affine((t,)).names().isdisjoint(box)))
     range_ = bounds(moving, box)
     if range_ is None:
         return None
@@ -204,10 +236,6 @@ def _least(
             low = max(low, rest[0])
     value = condition.value - moving + low
     return Condition(value) if not value.is_const else None
-
-
-def _names(term: tuple[object, int]) -> frozenset[str]:
-    return Affine((term,)).names()  # type: ignore[arg-type]
 
 
 def _strictest(tests: Iterable[Condition]) -> Tests:

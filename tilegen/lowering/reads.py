@@ -19,9 +19,7 @@ def choose(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], implied: Impli
     return _choose(body, buffers, implied, ())
 
 
-def _choose(
-    body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], implied: Implied, given: Tests
-) -> tuple[Spmd, ...]:
+def _choose(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], implied: Implied, given: Tests) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:

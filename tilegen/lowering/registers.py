@@ -20,9 +20,7 @@ def declared(body: tuple[Spmd, ...], buffer: str, outer: frozenset[str], dims: i
     if not using:
         return body
     if all(_opens(body[place], outer) for place in using) and (len(using) == 1 or _only_loops(body, using)):
-        return tuple(
-            _inside(node, buffer, outer, dims) if place in using else node for place, node in enumerate(body)
-        )
+        return tuple(_inside(node, buffer, outer, dims) if place in using else node for place, node in enumerate(body))
     first = using[0]
     node = body[first]
     if dims == 0 and isinstance(node, Stmt) and node.reduce is None and node.target.buffer == buffer:
@@ -41,9 +39,7 @@ def _opens(node: Spmd, outer: frozenset[str]) -> bool:
 def _inside(node: Spmd, buffer: str, outer: frozenset[str], dims: int) -> Spmd:
     match node:
         case If(body=then, orelse=orelse):
-            return replace(
-                node, body=declared(then, buffer, outer, dims), orelse=declared(orelse, buffer, outer, dims)
-            )
+            return replace(node, body=declared(then, buffer, outer, dims), orelse=declared(orelse, buffer, outer, dims))
         case For(body=inner):
             return replace(node, body=declared(inner, buffer, outer, dims))
         case _:

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
 
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import THREAD_KINDS, Buffer, Const, Loop, Node, Stmt
-from tilegen.ir.walk import leaves, reads, rewrite, writes
+from tilegen.ir.walk import leaves, loops, reads, stmts, writes
 
 
-def unguarded_starts(node: Node, buffers: Iterable[Buffer]) -> Node:
-    """`node` without the guards of statements that give registers their first value, a constant.
+def starts(node: Node, buffers: Iterable[Buffer]) -> frozenset[tuple[str, str]]:
+    """(name, buffer) of the statements that give registers their first value, a constant.
 
-    In each iteration of the buffer's scope the statement comes before all other uses and touches each
-    element once, so what it writes more than before lands in elements whose content is undefined.
+    In each iteration of the buffer's scope such a statement comes before all other uses and touches each
+    element once. Run without its guard, what it writes more lands in elements of undefined content.
     """
+    found: set[tuple[str, str]] = set()
     for buffer in buffers:
-        if buffer.space == "register" and buffer.scope is not None:
-            node = _started(node, buffer)
-    return node
-
-
-def _started(node: Node, buffer: Buffer) -> Node:
-    def change(value: Any) -> Any:
-        if not isinstance(value, Loop) or value.name != buffer.scope:
-            return value
-        start = _start(value, buffer.name)
-        if start is None:
-            return value
-        return replace(value, body=rewrite(value.body, lambda v: replace(v, guard=()) if v is start else v))
-
-    new: Node = rewrite(node, change)
-    return new
+        if buffer.space != "register" or buffer.scope is None:
+            continue
+        scopes = [loop for loop in loops(node) if loop.name == buffer.scope]
+        first = [start for scope in scopes if (start := _start(scope, buffer.name))]
+        names = {start.name for start in first}
+        every = [s for s in stmts(node) if s.name in names and s.target.buffer == buffer.name]
+        if len(names) == 1 and len(every) == len(first):
+            found.add((names.pop(), buffer.name))
+    return frozenset(found)
 
 
 def _start(scope: Loop, buffer: str) -> Stmt | None:
@@ -44,5 +36,5 @@ def _start(scope: Loop, buffer: str) -> Stmt | None:
         once = all(loop.kind in THREAD_KINDS or var(loop.name) in stmt.target.index for loop in path)
         whole = all(len(i.terms) <= 1 and not i.const for i in stmt.target.index)
         fits = stmt.target.buffer == buffer and isinstance(stmt.value, Const) and stmt.reduce is None
-        return stmt if stmt.guard and once and whole and fits else None
+        return stmt if once and whole and fits else None
     return None
