@@ -18,7 +18,16 @@ from tilegen.primitives._call import bind
 
 CASES = int(os.environ.get("TILEGEN_CASES", "60"))
 # Refusals about memory and vectors have no counterpart in a sequential run.
-UNSEEN = ("in which it lives", "vector", "lanes", "shared memory", "shared by several", "block loop", "inside", "written and not stored")
+UNSEEN = (
+    "in which it lives",
+    "vector",
+    "lanes",
+    "shared memory",
+    "shared by several",
+    "block loop",
+    "inside",
+    "written and not stored",
+)
 
 
 def _trees(seed):

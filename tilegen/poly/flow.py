@@ -46,12 +46,17 @@ class Element:
 
 @dataclass(frozen=True, eq=False)
 class Storage:
-    """Everything that stands for elements of one tensor of the kernel: itself and its copies."""
+    """Everything that stands for elements of one tensor of the kernel: itself and its copies.
+
+    `scopes` says for each copy during which loop's iterations it is looked at: the loop that it lives
+    in, or one further inside where no value outlives an iteration of that.
+    """
 
     tensor: str
     program: Program
     copies: tuple[Buffer, ...]
     touches: tuple[Touch, ...]
+    scopes: dict[str, str | None]
 
     @property
     def written(self) -> bool:
@@ -107,7 +112,7 @@ def storages(program: Program) -> list[Storage]:
         used = dict.fromkeys(t.use.buffer for t in touches)
         copies = tuple(program.buffers[b] for b in used if program.buffers[b].role == "copy")
         if copies:
-            found += [Storage(tensor, program, copies, tuple(touches))]
+            found += [Storage(tensor, program, copies, tuple(touches), {b.name: b.scope for b in copies})]
     return found
 
 
@@ -165,7 +170,7 @@ def elements(storage: Storage, touch: Touch, tag: str = "^") -> tuple[Element, .
     for writer in storage.of(read.buffer):
         if not writer.use.writes or writer.placed is touch.placed:
             continue
-        ways = scope_of(program, read.buffer, writer.placed, touch.placed)
+        ways = scope_of(storage, read.buffer, writer.placed, touch.placed)
         if ways is None:
             continue
         names = {n: f"{n}{tag}" for n in writer.placed.leaf.primed(ways)}
@@ -179,9 +184,9 @@ def elements(storage: Storage, touch: Touch, tag: str = "^") -> tuple[Element, .
     return found
 
 
-def scope_of(program: Program, buffer: str, one: Placed, two: Placed) -> frozenset[str] | None:
+def scope_of(storage: Storage, buffer: str, one: Placed, two: Placed) -> frozenset[str] | None:
     """The loops that two accesses share if they use the buffer's contents together; None if they cannot."""
-    scope = program.buffers[buffer].scope
+    scope = storage.scopes.get(buffer)
     if scope is None:
         return frozenset()
     if scope not in one.leaf.names:
@@ -191,10 +196,10 @@ def scope_of(program: Program, buffer: str, one: Placed, two: Placed) -> frozens
 
 
 def before_in_scope(
-    program: Program, buffer: str, one: Placed, two: Placed
+    storage: Storage, buffer: str, one: Placed, two: Placed
 ) -> Iterator[tuple[frozenset[str], tuple[Row, ...]]]:
     """The ways in which `one` comes before `two` (primed) while the buffer keeps its contents."""
-    scope = scope_of(program, buffer, one, two)
+    scope = scope_of(storage, buffer, one, two)
     if scope is None:
         return
     ways = [way for way in before(one, two) if len(way[0]) >= len(scope)]

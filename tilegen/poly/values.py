@@ -9,11 +9,12 @@ back. Then the buffer is a transparent stand-in, and the order check has proven 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tilegen.ir.nodes import Buffer
 from tilegen.poly.flow import Storage, Touch, before_in_scope, elements, other_side, scope_of, storages
 from tilegen.poly.project import Program, renamed
-from tilegen.poly.system import Form, Row, example, same, solvable, uncovered
+from tilegen.poly.system import Form, Point, Row, example, same, solvable, uncovered
 from tilegen.poly.verdict import Refused, Words
 
 
@@ -25,7 +26,7 @@ def check_values(program: Program) -> None:
         if key in memo:
             continue
         for buffer in storage.copies:
-            _check_buffer(storage, buffer)
+            _check_within(storage, buffer)
         memo[key] = True
 
 
@@ -37,6 +38,28 @@ def _key(storage: Storage) -> object:
     return ("values", storage.tensor, storage.backed, copies, nesting, tuple(p.leaf.points for p in placed))
 
 
+def _check_within(storage: Storage, buffer: Buffer) -> None:
+    """The rules, during iterations of the loop that the buffer lives in, or of one further inside."""
+    refusals: list[Refused] = []
+    for scope in _scopes(storage, buffer):
+        storage.scopes[buffer.name] = scope
+        try:
+            return _check_buffer(storage, buffer)
+        except Refused as refused:
+            refusals += [refused]
+    storage.scopes[buffer.name] = buffer.scope
+    raise refusals[0]
+
+
+def _scopes(storage: Storage, buffer: Buffer) -> list[str | None]:
+    """The loop that the buffer lives in, then those inside it which hold all accesses."""
+    touches = storage.of(buffer.name)
+    names = touches[0].placed.leaf.names
+    depth = min(touches[0].placed.shares(t.placed) for t in touches)
+    home = names.index(buffer.scope) if buffer.scope is not None else -1
+    return [buffer.scope, *names[home + 1 : depth]]
+
+
 def _check_buffer(storage: Storage, buffer: Buffer) -> None:
     touches = storage.of(buffer.name)
     writers = [t for t in touches if t.use.writes]
@@ -46,9 +69,8 @@ def _check_buffer(storage: Storage, buffer: Buffer) -> None:
         _check_agreement(storage, reader, writers)
         _check_present(storage, reader, writers)
     if not storage.written:
-        if any(not storage.fills(w) for w in writers):
-            raise Refused(f"'{buffer.name}' is a copy of the input '{storage.tensor}', and something else writes it")
         return
+    _check_loaded(storage, writers)
     changes = [w for w in writers if not storage.fills(w)]
     if not changes and not any(t.use.writes for t in storage.touches if t.use.buffer != buffer.name):
         return
@@ -147,7 +169,7 @@ def _named(words: Words, tensor: str, index: tuple[Form, ...]) -> str:
 def _check_agreement(storage: Storage, reader: Touch, writers: list[Touch]) -> None:
     """Whatever stands where `reader` reads is the element that it wants."""
     for writer in writers:
-        shared = scope_of(storage.program, reader.use.buffer, writer.placed, reader.placed)
+        shared = scope_of(storage, reader.use.buffer, writer.placed, reader.placed)
         if shared is None:
             continue
         rows, names, place = _pair(storage, writer, reader, shared)
@@ -176,25 +198,10 @@ def _check_agreement(storage: Storage, reader: Touch, writers: list[Touch]) -> N
 def _check_present(storage: Storage, reader: Touch, writers: list[Touch]) -> None:
     """Something is written before, in the same iteration of the loop that the buffer lives in."""
     program = storage.program
-    leaf = reader.placed.leaf
-    context = program.original.context
-    names = [*program.kernel.sizes, *leaf.names]
-    wanted = (*context, *leaf.domain)
-    pieces: list[tuple[Row, ...]] = []
-    missing: dict[str, int] | None = {}
-    for writer in sorted(writers, key=lambda w: w.placed.number >= reader.placed.number):
-        for shared, rows in before_in_scope(program, reader.use.buffer, writer.placed, reader.placed):
-            # The reader keeps plain names here: the writer's are primed, so the rows' are exchanged.
-            primes = writer.placed.leaf.primed(shared)
-            piece = (*context, *leaf.domain, *renamed(writer.placed.leaf.domain, primes))
-            piece += same(reader.use.forms, [f.renamed(primes) for f in writer.use.forms])
-            piece += _exchanged(rows)
-            pieces += [piece]
-            if uncovered(wanted, [piece], names) is None:
-                return
-    missing = uncovered(wanted, pieces, names)
+    missing = _unwritten(storage, reader, writers)
     if missing is None:
         return
+    leaf = reader.placed.leaf
     words = Words(program.original, missing)
     scope = program.buffers[reader.use.buffer].scope
     within = f" in this iteration of '{scope}'" if scope else ""
@@ -203,6 +210,42 @@ def _check_present(storage: Storage, reader: Touch, writers: list[Touch]) -> Non
         f"{words.instance(leaf)} reads {words.element(reader.use)}, which nothing has written before"
         f"{within}{words.sizes}",
     )
+
+
+def _check_loaded(storage: Storage, writers: list[Touch]) -> None:
+    """A copy of what the kernel computes copies nothing that has not been computed."""
+    direct = [t for t in storage.of(storage.tensor) if t.use.writes]
+    for fill in writers:
+        if fill.is_copy and other_side(fill).buffer == storage.tensor:
+            read = replace(fill, use=other_side(fill))
+            missing = _unwritten(storage, read, direct)
+            if missing is not None:
+                words = Words(storage.program.original, missing)
+                raise Refused(
+                    f"'{fill.use.buffer}' is filled from elements of '{storage.tensor}' that nothing has written",
+                    f"{words.instance(fill.placed.leaf)} reads {words.element(read.use)}{words.sizes}",
+                )
+
+
+def _unwritten(storage: Storage, reader: Touch, writers: list[Touch]) -> Point | None:
+    """A point at which nothing has written the place that is read, or None."""
+    program = storage.program
+    leaf = reader.placed.leaf
+    context = program.original.context
+    names = [*program.kernel.sizes, *leaf.names]
+    wanted = (*context, *leaf.domain)
+    pieces: list[tuple[Row, ...]] = []
+    for writer in sorted(writers, key=lambda w: w.placed.number >= reader.placed.number):
+        for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed):
+            # The reader keeps plain names here: the writer's are primed, so the rows' are exchanged.
+            primes = writer.placed.leaf.primed(shared)
+            piece = (*context, *leaf.domain, *renamed(writer.placed.leaf.domain, primes))
+            piece += same(reader.use.forms, [f.renamed(primes) for f in writer.use.forms])
+            piece += _exchanged(rows)
+            pieces += [piece]
+            if uncovered(wanted, [piece], names) is None:
+                return None
+    return uncovered(wanted, pieces, names)
 
 
 def _exchanged(rows: tuple[Row, ...]) -> tuple[Row, ...]:
@@ -215,7 +258,7 @@ def _check_one_place(storage: Storage, touches: list[Touch], changes: list[Touch
     seen: set[object] = set()
     for change in _distinct(changes):
         for other in _distinct(touches):
-            shared = scope_of(storage.program, change.use.buffer, change.placed, other.placed)
+            shared = scope_of(storage, change.use.buffer, change.placed, other.placed)
             if shared is None:
                 continue
             signature = frozenset((_signature(storage, change), _signature(storage, other)))
@@ -274,7 +317,7 @@ def _check_exclusive(storage: Storage, buffer: Buffer, touches: list[Touch]) -> 
                 continue
             if other.is_copy and other_side(other).buffer == buffer.name:
                 continue
-            shared = scope_of(storage.program, buffer.name, mine.placed, other.placed)
+            shared = scope_of(storage, buffer.name, mine.placed, other.placed)
             if shared is None:
                 continue
             rows, names, _ = _pair(storage, mine, other, shared)
@@ -297,7 +340,7 @@ def _check_fills_first(storage: Storage, touches: list[Touch], changes: list[Tou
     """No fill overwrites what has been computed since."""
     for fill in (t for t in touches if storage.fills(t)):
         for change in changes:
-            ways = before_in_scope(storage.program, fill.use.buffer, change.placed, fill.placed)
+            ways = before_in_scope(storage, fill.use.buffer, change.placed, fill.placed)
             for shared, order in ways:
                 rows, _, place = _pair(storage, change, fill, shared)
                 question = rows + order + same(change.use.forms, place)
@@ -320,7 +363,7 @@ def _check_stored(storage: Storage, buffer: Buffer, touches: list[Touch], change
         wanted = (*program.original.context, *leaf.domain)
         pieces = []
         for store in stores:
-            for shared, order in before_in_scope(program, buffer.name, change.placed, store.placed):
+            for shared, order in before_in_scope(storage, buffer.name, change.placed, store.placed):
                 rows, _, place = _pair(storage, change, store, shared)
                 pieces += [rows + order + same(change.use.forms, place)]
         missing = uncovered(wanted, pieces, names)
@@ -343,7 +386,7 @@ def _check_stays(storage: Storage, buffer: Buffer, touches: list[Touch]) -> None
         for two in distinct[n:]:
             if not (one.use.writes or two.use.writes):
                 continue
-            for shared, order in _other_iterations(program, buffer, one, two):
+            for shared, order in _other_iterations(storage, buffer, one, two):
                 rows, names, _ = _pair(storage, one, two, shared)
                 for first in elements(storage, one, "^"):
                     for second in elements(storage, two, "~"):
@@ -361,13 +404,14 @@ def _check_stays(storage: Storage, buffer: Buffer, touches: list[Touch]) -> None
 
 
 def _other_iterations(
-    program: Program, buffer: Buffer, one: Touch, two: Touch
+    storage: Storage, buffer: Buffer, one: Touch, two: Touch
 ) -> list[tuple[frozenset[str], tuple[Row, ...]]]:
     """The ways to be in different iterations of the loop that the buffer lives in."""
-    if buffer.scope is None:
+    scope = storage.scopes[buffer.name]
+    if scope is None:
         return []
     names = one.placed.leaf.names
-    home = names.index(buffer.scope)
+    home = names.index(scope)
     depth = one.placed.shares(two.placed)
     ways: list[tuple[frozenset[str], tuple[Row, ...]]] = []
     for d in range(min(depth, home + 1)):
