@@ -20,6 +20,7 @@ from tilegen.ir.steps import (
     Schedule,
     Word,
 )
+from tilegen.ir.verify import verify
 from tilegen.ir.walk import loops, rewrite
 from tilegen.poly import judge as judge_tree
 from tilegen.primitives._call import bind
@@ -128,7 +129,7 @@ def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[St
         before = stages[-1].tree
         try:
             step = bind(call)
-            after = _marked(step.apply(before), before, call)
+            after = verify(_marked(step.apply(before), before, call))
         except TilegenError as error:
             raise error.at(call.span) from None
         stages += (judge_stage(Stage(call, after), before),)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loops
 from tilegen.primitives import BufferName, LoopName, primitive
 from tilegen.primitives._box import box_of, inside
 from tilegen.primitives._layout import dimension_words
@@ -80,8 +79,8 @@ class CacheRegister:
                 )
         place = tuple(var(loop.name) for loop in nest)
         copy = new_buffer(tree, region, "reg", "register", [loop.extent for loop in nest])
-        known = _outside(tree, region.at) | {loop.name for loop in nest}
-        load, store = _copies(region, copy, place, index, _guard(region, known))
+        guard = _guard(region, {loop.name for loop in nest})
+        load, store = _copies(region, copy, place, index, guard)
         headers = [replace(loop, body=()) for loop in nest]
         return with_copies(tree, region, copy, lambda _: place, _nest(headers, load), _nest(headers, store))
 
@@ -120,21 +119,11 @@ def _nest(headers: list[Loop], stmt: Stmt | None) -> tuple[Node, ...]:
     return (node,)
 
 
-def _guard(region: Region, known: set[str]) -> tuple[Condition, ...]:
-    """When a register is used: what all uses agree on, of the conditions that its own loops decide."""
-    sizes_and_loops = known
+def _guard(region: Region, nest: set[str]) -> tuple[Condition, ...]:
+    """When a register is used: what all uses agree on, of the conditions that the copy's loops decide."""
     shared: tuple[Condition, ...] | None = None
     for use in region.uses:
-        inner = {loop.name for loop in use.path} - sizes_and_loops
+        inner = {loop.name for loop in use.path} - nest
         mine = tuple(c for c in use.stmt.guard if c.value.names().isdisjoint(inner))
         shared = mine if shared is None else tuple(c for c in shared if c in mine)
     return shared or ()
-
-
-def _outside(tree: Tree, at: str) -> set[str]:
-    """The loops around the body of `at`, itself included."""
-    around: set[str] = set()
-    for loop in loops(tree.body):
-        if loop.name == at or any(inner.name == at for inner in loops(loop.body)):
-            around.add(loop.name)
-    return around

@@ -1,0 +1,23 @@
+"""Cases of cache_register that once went wrong."""
+
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.ir.walk import stmts
+from tilegen.schedule import apply
+
+TEXT = """
+kernel lower(X: i32[P, P], R: i32[3, P]) -> out: i32[P, P]:
+    out[i, l] = min[r](X[i, l] * R[r, l]) for l <= i
+
+schedule s for lower():
+    order(r, l, i)
+    cache_register(R, at=l)
+"""
+
+
+def test_guard_of_the_copy_uses_only_loops_around_it():
+    """`l <= i` holds for a register of R[r, l] only inside i, although i is around l in another nest."""
+    module = parse(Source("lower.tg", TEXT))
+    tree = apply(build(module.kernels["lower"]), module.schedules[0]).tree
+    (copy,) = [s for s in stmts(tree.body) if s.is_copy]
+    assert copy.guard == ()
