@@ -1,0 +1,42 @@
+"""Barriers: where a dependence crosses threads, and nowhere else."""
+
+import pytest
+from stock import cases, scheduled
+
+from tilegen.ir.walk import walk
+from tilegen.lowering import lower
+from tilegen.lowering.program import Barrier, For, If
+
+
+def barriers(name, schedule, position=-1):
+    launch = lower(scheduled(name, schedule).tree)[position]
+    return [b.reason for b in walk(launch.body) if isinstance(b, Barrier)]
+
+
+def test_tiled_gemm_has_two_in_each_iteration():
+    (launch,) = lower(scheduled("gemm", "tiled").tree)
+    (ko,) = [loop for loop in launch.body if isinstance(loop, For)]
+    assert [node.reason for node in ko.body if isinstance(node, Barrier)] == [
+        "A.shared and B.shared are complete: written above, read below",
+        "before the next ko overwrites A.shared and B.shared",
+    ]
+    assert len(barriers("gemm", "tiled")) == 2
+    assert isinstance(ko.body[-1], Barrier)
+
+
+def test_a_tile_that_is_read_once_needs_one():
+    assert barriers("conv1d", "shared") == ["X.shared is complete: written above, read below"]
+    assert barriers("transpose", "padded") == ["X.shared is complete: written above, read below"]
+
+
+def test_a_thread_that_reads_what_it_wrote_needs_none():
+    assert barriers("chain", "fused_shared") == []
+
+
+@pytest.mark.parametrize(("name", "schedule"), cases())
+def test_no_barrier_stands_in_a_test(name, schedule):
+    for launch in lower(scheduled(name, schedule).tree):
+        tests = [node for node in walk(launch.body) if isinstance(node, If)]
+        assert not [b for test in tests for b in walk(test) if isinstance(b, Barrier)]
+        if not [b for b in launch.buffers.values() if b.space == "shared"]:
+            assert not [b for b in walk(launch.body) if isinstance(b, Barrier)]

@@ -1,0 +1,173 @@
+"""The emitted text: read by people, so some of it is kept as it is; compiled and run for the rest."""
+
+import numpy as np
+import pytest
+from stock import cases, scheduled
+
+from tilegen.backends.text import emit
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.interpreter import bf16_to_float32, float_to_bf16, reference
+from tilegen.lowering import lower
+from tilegen.schedule import apply, start
+
+GOLDEN = [
+    ("vector_add", "plain"), ("chain", "fused_vector"), ("conv1d", "shared"), ("transpose", "padded"),
+    ("gemm", "tiled"), ("gemm", "registers"), ("matching", "fused"),
+]  # fmt: skip
+KINDS = """
+kernel halves(A: f16[M, K], B: f16[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
+---
+kernel brain(A: bf16[N], B: bf16[N]) -> C: bf16[N]:
+    C[i] = A[i] * B[i]
+---
+kernel bytes(A: i8[M, K], B: i8[K, N]) -> C: i32[M, N]:
+    C[i, j] = sum[k](i32(A[i, k]) * i32(B[k, j]))
+---
+kernel doubles(A: f64[N]) -> B: f64[N]:
+    B[i] = sqrt(abs(A[i])) + max(A[i], 0.0) + 1.0
+---
+kernel gelu(A: f32[M, N], b: f32[N]) -> C: f32[M, N]:
+    C[i, j] = 0.5 * (A[i, j] + b[j]) * (1.0 + erf((A[i, j] + b[j]) * 0.7071))
+---
+kernel triangle(A: f32[N, K]) -> C: f32[N, N]:
+    C[i, j] = sum[k](A[i, k] * A[j, k]) for j <= i
+---
+kernel peak(X: f32[M, N]) -> best: i32[M]:
+    best[i] = argmax[j](X[i, j])
+---
+kernel blur(X: f32[H, W]) -> Y: f32[H, W]:
+    Y[y, x] = 0.25 * ((X[y - 1, x] else 0) + (X[y + 1, x] else 0) + (X[y, x - 1] else 0) + (X[y, x + 1] else 0))
+---
+kernel pick(X: f32[N]) -> Y: f32[N]:
+    Y[i] = select(X[i] > 0.5 and X[i] < 1.0, X[i], -X[i])
+"""
+
+
+def kernels():
+    texts = [text.strip() for text in KINDS.split("---")]
+    return {t.split("(")[0].split()[1]: t for t in texts}
+
+
+def cut(text, steps=()):
+    """The kernel's text with a schedule of the given steps applied."""
+    body = "\n".join(f"    {s}" for s in steps)
+    name = text.split("(")[0].split()[1]
+    module = parse(Source("test.tg", f"{text}\n\nschedule s for {name}():\n{body}\n" if steps else text))
+    kernel = build(module.kernels[name])
+    return apply(kernel, module.schedules[0]) if steps else start(kernel)
+
+
+@pytest.mark.parametrize(("name", "schedule"), GOLDEN)
+def test_cuda_text_is_as_reviewed(name, schedule, golden):
+    golden(emit(lower(scheduled(name, schedule).tree), "cuda"), f"{name}_{schedule}.cu")
+
+
+def test_opencl_text_is_as_reviewed(golden):
+    golden(emit(lower(scheduled("gemm", "registers").tree), "opencl"), "gemm_registers.cl")
+
+
+@pytest.mark.parametrize(("name", "schedule"), cases())
+def test_text_is_tidy(name, schedule):
+    for vector in (True, False):
+        text = emit(lower(scheduled(name, schedule).tree, vector=vector), "cuda")
+        lines = text.splitlines()
+        assert all(line == line.rstrip() and "\t" not in line for line in lines)
+        assert not any(a == b == "" for a, b in zip(lines, lines[1:], strict=False))
+        assert text.count("{") == text.count("}")
+        comments = [line.strip() for line in lines if line.strip().startswith("// ") and "->" in line]
+        assert len(comments) == len(set(comments)), "a step is told once"
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+def test_all_stock_schedules_compile(arch):
+    from tilegen.backends.nvrtc import compile_text
+
+    for name, schedule in cases():
+        launches = lower(scheduled(name, schedule).tree)
+        compiled = compile_text(emit(launches, "cuda"), arch)
+        assert set(compiled.resources) == {launch.name for launch in launches}
+        assert [compiled.resources[launch.name].shared for launch in launches] == [x.shared_bytes for x in launches]
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("name", kernels())
+@pytest.mark.parametrize("wide", [False, True])
+def test_every_dtype_and_function_compiles(name, wide):
+    from tilegen.backends.nvrtc import compile_text
+
+    compile_text(emit(lower(cut(kernels()[name]).tree, wide=wide), "cuda"), "sm_80")
+
+
+def arrays_of(kernel, sizes):
+    rng = np.random.default_rng(7)
+    arrays = {}
+    for tensor in kernel.tensors:
+        if tensor.role != "input":
+            continue
+        shape = [e.evaluate(sizes) for e in tensor.shape]
+        match tensor.dtype:
+            case "i8":
+                arrays[tensor.name] = rng.integers(-9, 9, shape).astype(np.int8)
+            case "bf16":
+                arrays[tensor.name] = float_to_bf16(rng.normal(size=shape).astype(np.float32))
+            case dtype:
+                kind = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype]
+                arrays[tensor.name] = rng.normal(size=shape).astype(kind)
+    return arrays
+
+
+def run_on_pocl(scheduled_kernel, sizes):
+    from tilegen.backends.opencl import OpenclEngine
+    from tilegen.backends.program import Program
+
+    kernel = scheduled_kernel.kernel
+    arrays = arrays_of(kernel, sizes)
+    expected = reference(kernel, sizes, arrays)
+    (output,) = [t for t in kernel.tensors if t.role == "output"]
+    got = Program(scheduled_kernel.tree, OpenclEngine())(**arrays)
+    wanted = expected[output.name]
+    if output.dtype == "bf16":
+        got = bf16_to_float32(got)
+    wrong = wanted.written & (np.abs(got - wanted.value) > wanted.bound)
+    assert not wrong.any(), (got[wrong][:3], wanted.value[wrong][:3])
+
+
+@pytest.mark.pocl
+@pytest.mark.parametrize("name", kernels())
+def test_every_dtype_and_function_runs(name):
+    scheduled_kernel = cut(kernels()[name])
+    run_on_pocl(scheduled_kernel, {size: 5 + 2 * n for n, size in enumerate(scheduled_kernel.kernel.sizes)})
+
+
+BLOCKED = ("tile(i, 16) -> bi, ti", "bind(bi, block.x)", "bind(ti, thread.x)")
+
+
+@pytest.mark.pocl
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("peak", (*BLOCKED, "cache_register(best.best, at=ti)", "cache_register(best, at=ti)")),
+        ("triangle", ("tile(i, 8) -> bi, ti", "tile(j, 8) -> bj, tj", "order(bi, bj, ti, tj)", "bind(bi, block.y)",
+                      "bind(bj, block.x)", "bind(ti, thread.y)", "bind(tj, thread.x)", "cache_register(C, at=tj)")),
+        ("blur", ("tile(y, 8) -> by, ty", "tile(x, 16) -> bx, tx", "order(by, bx, ty, tx)", "bind(by, block.y)",
+                  "bind(bx, block.x)", "bind(ty, thread.y)", "bind(tx, thread.x)", "cache_shared(X, at=bx)")),
+        ("halves", ("tile(i, 8) -> bi, ti", "tile(j, 16) -> bj, tj", "tile(k, 8) -> ko, ki",
+                    "order(bi, bj, ko, ti, tj, ki)", "bind(bi, block.y)", "bind(bj, block.x)", "bind(ti, thread.y)",
+                    "bind(tj, thread.x)", "cache_register(C, at=bj)", "cache_shared(A, at=ko, vector=2)",
+                    "cache_shared(B, at=ko, vector=4)")),
+        ("bytes", ("tile(i, 8) -> bi, ti", "tile(j, 16) -> bj, tj", "tile(k, 16) -> ko, ki",
+                   "order(bi, bj, ko, ti, tj, ki)", "bind(bi, block.y)", "bind(bj, block.x)", "bind(ti, thread.y)",
+                   "bind(tj, thread.x)", "cache_register(C, at=bj)", "cache_shared(A, at=ko, vector=16)",
+                   "cache_shared(B, at=ko, layout=[j, k], vector=8)")),
+        ("brain", ("tile(i, 8) -> i, v", "vectorize(v)", *BLOCKED)),
+        ("doubles", ("tile(i, 2) -> i, v", "vectorize(v)", *BLOCKED)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("unit", [1, 16])
+def test_scheduled_kernels_run(name, steps, unit):
+    """At odd sizes without vectors, and at multiples of 16 with them."""
+    scheduled_kernel = cut(kernels()[name], steps)
+    run_on_pocl(scheduled_kernel, {size: (3 + 2 * n) * unit for n, size in enumerate(scheduled_kernel.kernel.sizes)})

@@ -1,0 +1,33 @@
+// chain: grid (ceil(((N + 3)/4)/256)), block (256)
+// needs N % 4 == 0, a aligned to 16 bytes, b aligned to 16 bytes, out aligned to 16 bytes
+extern "C" __global__ void __launch_bounds__(256)
+chain(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ out, int N)
+{
+    const int bi = blockIdx.x;   // blocks(i, T) -> bi, ti
+    const int ti = threadIdx.x;
+
+    if (bi * 256 + ti < (N + 3) / 4) {
+        const float4 a_vec = *reinterpret_cast<const float4*>(&a[bi * 1024 + ti * 4]);
+        const float4 b_vec = *reinterpret_cast<const float4*>(&b[bi * 1024 + ti * 4]);
+
+        // cache_register(c, at=ti)
+        float c_reg[4];
+        c_reg[0] = sinf(a_vec.x) + cosf(b_vec.x);
+        c_reg[1] = sinf(a_vec.y) + cosf(b_vec.y);
+        c_reg[2] = sinf(a_vec.z) + cosf(b_vec.z);
+        c_reg[3] = sinf(a_vec.w) + cosf(b_vec.w);
+
+        // cache_register(d, at=ti)
+        float d_reg[4];
+        d_reg[0] = logf(a_vec.x);
+        d_reg[1] = logf(a_vec.y);
+        d_reg[2] = logf(a_vec.z);
+        d_reg[3] = logf(a_vec.w);
+        float4 out_vec;
+        out_vec.x = sqrtf(c_reg[0]) * d_reg[0];
+        out_vec.y = sqrtf(c_reg[1]) * d_reg[1];
+        out_vec.z = sqrtf(c_reg[2]) * d_reg[2];
+        out_vec.w = sqrtf(c_reg[3]) * d_reg[3];
+        *reinterpret_cast<float4*>(&out[bi * 1024 + ti * 4]) = out_vec;
+    }
+}

@@ -1,0 +1,41 @@
+// conv1d: grid (ceil(N/128)), block (128), 520 bytes of shared memory
+extern "C" __global__ void __launch_bounds__(128)
+conv1d(const float* __restrict__ X, float* __restrict__ Y, int N)
+{
+    const int b = blockIdx.x;   // blocks(i, T) -> b, t
+    const int t = threadIdx.x;
+
+    // cache_shared(X, at=b)
+    __shared__ float X_shared[130];
+
+    if (b * 128 + 127 < N) {
+        #pragma unroll
+        for (int l = 0; l < 2; ++l) {
+            if (l * 128 + t < 130) {
+                X_shared[l * 128 + t] = X[l * 128 + b * 128 + t];
+            }
+        }
+    } else {
+        #pragma unroll
+        for (int l = 0; l < 2; ++l) {
+            if (l * 128 + t < 130 && l * 128 + b * 128 + t < N + 2) {
+                X_shared[l * 128 + t] = X[l * 128 + b * 128 + t];
+            }
+        }
+    }
+
+    __syncthreads();  // X.shared is complete: written above, read below
+
+    if (b * 128 + t < N) {
+        // cache_register(Y, at=b)
+        float Y_reg = 0.0f;
+
+        // unroll(r)
+        #pragma unroll
+        for (int r = 0; r < 3; ++r) {
+            Y_reg += X_shared[r + t] / 3.0f;
+        }
+
+        Y[b * 128 + t] = Y_reg;
+    }
+}

@@ -1,0 +1,162 @@
+// gemm: grid (ceil(N/128), ceil(M/128)), block (16, 16), 16640 bytes of shared memory
+// needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes
+__kernel __attribute__((reqd_work_group_size(16, 16, 1))) void
+gemm(__global const float* restrict A, __global const float* restrict B, __global float* restrict C,
+     int M, int K, int N)
+{
+    const int bi = get_group_id(1);  // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = get_group_id(0);  // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int ti = get_local_id(1);  // bind(ti, thread.y)
+    const int tj = get_local_id(0);  // bind(tj, thread.x)
+    const int tid = ti * 16 + tj;
+
+    // cache_shared(A, at=ko, layout=[k, i], vector=4)
+    __local float A_shared[16][132];
+    // cache_shared(B, at=ko, vector=4)
+    __local float B_shared[16][128] __attribute__((aligned(16)));
+
+    // cache_register(C, at=bj)
+    float C_reg[8][8];
+    // coarsen(ti, WM) -> ti, wi
+    #pragma unroll
+    for (int wi = 0; wi < 8; ++wi) {
+        // coarsen(tj, WN) -> tj, wj
+        #pragma unroll
+        for (int wj = 0; wj < 8; ++wj) {
+            C_reg[wi][wj] = 0.0f;
+        }
+    }
+
+    // tile(k, TK) -> ko, ki
+    for (int ko = 0; ko < (K + 15) / 16; ++ko) {
+        const bool full = ko * 16 + 15 < K && bi * 128 + 127 < M && bj * 128 + 127 < N;
+        if (full) {
+            #pragma unroll
+            for (int l = 0; l < 2; ++l) {
+                const float4 A_vec =
+                    *(__global const float4*)&A[(bi * 128 + l * 64 + tid / 4) * K + ko * 16 + (tid % 4) * 4];
+                A_shared[(tid % 4) * 4][l * 64 + tid / 4] = A_vec.s0;
+                A_shared[(tid % 4) * 4 + 1][l * 64 + tid / 4] = A_vec.s1;
+                A_shared[(tid % 4) * 4 + 2][l * 64 + tid / 4] = A_vec.s2;
+                A_shared[(tid % 4) * 4 + 3][l * 64 + tid / 4] = A_vec.s3;
+            }
+
+            #pragma unroll
+            for (int l = 0; l < 2; ++l) {
+                *(__local float4*)&B_shared[l * 8 + tid / 32][(tid % 32) * 4] =
+                    *(__global const float4*)&B[(ko * 16 + l * 8 + tid / 32) * N + bj * 128 + (tid % 32) * 4];
+            }
+        } else {
+            if (ko * 16 + (tid % 4) * 4 + 3 < K) {
+                #pragma unroll
+                for (int l = 0; l < 2; ++l) {
+                    if (bi * 128 + l * 64 + tid / 4 < M) {
+                        const float4 A_vec =
+                            *(__global const float4*)&A[(bi * 128 + l * 64 + tid / 4) * K + ko * 16 + (tid % 4) * 4];
+                        A_shared[(tid % 4) * 4][l * 64 + tid / 4] = A_vec.s0;
+                        A_shared[(tid % 4) * 4 + 1][l * 64 + tid / 4] = A_vec.s1;
+                        A_shared[(tid % 4) * 4 + 2][l * 64 + tid / 4] = A_vec.s2;
+                        A_shared[(tid % 4) * 4 + 3][l * 64 + tid / 4] = A_vec.s3;
+                    }
+                }
+            }
+
+            if (bj * 128 + (tid % 32) * 4 + 3 < N) {
+                #pragma unroll
+                for (int l = 0; l < 2; ++l) {
+                    if (ko * 16 + l * 8 + tid / 32 < K) {
+                        *(__local float4*)&B_shared[l * 8 + tid / 32][(tid % 32) * 4] =
+                            *(__global const float4*)&B[(ko * 16 + l * 8 + tid / 32) * N + bj * 128 + (tid % 32) * 4];
+                    }
+                }
+            }
+        }
+
+        barrier(CLK_LOCAL_MEM_FENCE);  // A.shared and B.shared are complete: written above, read below
+
+        if (full) {
+            // unroll(ki)
+            #pragma unroll
+            for (int ki = 0; ki < 16; ++ki) {
+                // cache_register(A.shared, at=ki)
+                float A_shared_reg[8];
+                #pragma unroll
+                for (int wi = 0; wi < 8; ++wi) {
+                    A_shared_reg[wi] = A_shared[ki][wi * 16 + ti];
+                }
+
+                // cache_register(B.shared, at=ki)
+                float B_shared_reg[8];
+                #pragma unroll
+                for (int wj = 0; wj < 8; ++wj) {
+                    B_shared_reg[wj] = B_shared[ki][wj * 16 + tj];
+                }
+
+                #pragma unroll
+                for (int wi = 0; wi < 8; ++wi) {
+                    #pragma unroll
+                    for (int wj = 0; wj < 8; ++wj) {
+                        C_reg[wi][wj] += A_shared_reg[wi] * B_shared_reg[wj];
+                    }
+                }
+            }
+        } else {
+            #pragma unroll
+            for (int ki = 0; ki < 16; ++ki) {
+                if (ko * 16 + ki < K) {
+                    float A_shared_reg[8];
+                    #pragma unroll
+                    for (int wi = 0; wi < 8; ++wi) {
+                        if (bi * 128 + wi * 16 + ti < M) {
+                            A_shared_reg[wi] = A_shared[ki][wi * 16 + ti];
+                        }
+                    }
+
+                    float B_shared_reg[8];
+                    #pragma unroll
+                    for (int wj = 0; wj < 8; ++wj) {
+                        if (bj * 128 + wj * 16 + tj < N) {
+                            B_shared_reg[wj] = B_shared[ki][wj * 16 + tj];
+                        }
+                    }
+
+                    #pragma unroll
+                    for (int wi = 0; wi < 8; ++wi) {
+                        if (bi * 128 + wi * 16 + ti < M) {
+                            #pragma unroll
+                            for (int wj = 0; wj < 8; ++wj) {
+                                if (bj * 128 + wj * 16 + tj < N) {
+                                    C_reg[wi][wj] += A_shared_reg[wi] * B_shared_reg[wj];
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+
+        barrier(CLK_LOCAL_MEM_FENCE);  // before the next ko overwrites A.shared and B.shared
+    }
+
+    if (bi * 128 + 127 < M && bj * 128 + 127 < N) {
+        #pragma unroll
+        for (int wi = 0; wi < 8; ++wi) {
+            #pragma unroll
+            for (int wj = 0; wj < 8; ++wj) {
+                C[(bi * 128 + wi * 16 + ti) * N + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];
+            }
+        }
+    } else {
+        #pragma unroll
+        for (int wi = 0; wi < 8; ++wi) {
+            if (bi * 128 + wi * 16 + ti < M) {
+                #pragma unroll
+                for (int wj = 0; wj < 8; ++wj) {
+                    if (bj * 128 + wj * 16 + tj < N) {
+                        C[(bi * 128 + wi * 16 + ti) * N + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,11 @@
+// vector_add: grid (ceil(N/256)), block (256)
+extern "C" __global__ void __launch_bounds__(256)
+vector_add(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int N)
+{
+    const int b = blockIdx.x;   // blocks(i, T) -> b, t
+    const int t = threadIdx.x;
+
+    if (b * 256 + t < N) {
+        C[b * 256 + t] = A[b * 256 + t] + B[b * 256 + t];
+    }
+}
