@@ -15,6 +15,9 @@ def check_coverage(program: Program) -> None:
         name = placed.leaf.stmt.name
         if not placed.leaf.stmt.is_copy and name not in known:
             raise Refused(f"the kernel has no statement '{name}'")
+        for use in placed.leaf.uses:
+            if use.buffer not in program.buffers:
+                raise Refused(f"'{name}' uses '{use.buffer}', and there is no such buffer")
     for name in known:
         leaves = program.of(name)
         key = ("covered", name, *(p.leaf.points for p in leaves))

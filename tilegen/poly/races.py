@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
 from tilegen.poly.project import Leaf, Placed, Program, Use, renamed
 from tilegen.poly.system import Row, example, same, solvable
@@ -17,6 +18,14 @@ PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative")
 
 def check_structure(program: Program) -> None:
     """Refused where block or thread loops nest wrongly, or a buffer lives where its memory cannot."""
+    met: dict[str, tuple[Affine, str]] = {}
+    for placed in program.leaves:
+        leaf = placed.leaf
+        for name, extent, kind in zip(leaf.names, leaf.extents, leaf.kinds, strict=True):
+            if met.setdefault(name, (extent, kind)) != (extent, kind):
+                raise Refused(f"two loops are called '{name}', and differ in their extent or kind")
+            if name in program.kernel.sizes:
+                raise Refused(f"'{name}' is a loop and a size of the kernel")
     for placed in program.leaves:
         leaf = placed.leaf
         _check_kinds(leaf)
@@ -130,7 +139,7 @@ def _collisions(buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...]
         for sign in signs:
             rows: tuple[Row, ...] = ((False, ((f"{names[d]}'", sign), (names[d], -sign)), -1),)
             yield frozenset(names[:d]), rows, kinds[d], names[d]
-    if buffer.space == "register":
+    if buffer.space == "register" and depth > home:
         yield from _apart(one, two, THREAD_KINDS, frozenset(names[: home + 1]), signs)
     if buffer.space == "global":
         yield from _apart(one, two, BLOCK_KINDS, frozenset(), signs)

@@ -269,11 +269,20 @@ def _subtracted(texts: list[str], width: int) -> list[int] | None:
             rest = rest.subtract(piece)
         if rest.is_empty():
             return None
-        _context.reset_operations()
-        point = rest.lexmin().sample_point()
+        point = _least(rest)
         return [point.get_coordinate_val(isl.dim_type.set, n).to_python() for n in range(width)]
     except isl.Error as error:
         raise Undecided(str(error)) from None
+
+
+def _least(points: isl.Set) -> Any:
+    """The least point of a set that is not empty; any point where the least one takes too long."""
+    _context.reset_operations()
+    try:
+        return points.lexmin().sample_point()
+    except isl.Error:
+        _context.reset_operations()
+        return points.sample_point()
 
 
 def _projected(text: str, width: int) -> isl.Set:
