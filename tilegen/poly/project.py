@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 
-from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import Buffer, Condition, Const, Equation, Kernel, Load, Loop, Node, Stmt, Tree, tree_of
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.nodes import Buffer, Condition, Const, Equation, Kernel, Loop, Node, Stmt, Tree, tree_of
 from tilegen.ir.walk import loads
 from tilegen.poly.system import Form, Row, form, rows_of
 
@@ -220,12 +220,3 @@ def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
         _interned[(id(stmt), names, None, extents)] = (stmt, leaf)
     _interned[key] = (stmt, leaf)
     return leaf
-
-
-def ordinal(buffer: Buffer) -> tuple[Affine, ...]:
-    """The last valid index of each dimension."""
-    return tuple(s + const(-1) for s in buffer.shape)
-
-
-def has_copies(load: Load, program: Program) -> bool:
-    return program.buffers[load.buffer].role == "copy"

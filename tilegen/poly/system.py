@@ -18,8 +18,8 @@ import islpy as isl
 from tilegen.ir.affine import Affine, Div, Mod
 from tilegen.ir.nodes import Condition
 
-# isl operations that one question may take; about a second.
-BUDGET = 4_000_000
+# isl operations that one question may take: forty times what any question of the stock schedules needs.
+BUDGET = 200_000
 
 Terms = tuple[tuple[str, int], ...]
 # (is an equality, terms, constant): sum of terms + constant == 0, or >= 0.

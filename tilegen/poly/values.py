@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tilegen.ir.nodes import Buffer
+from tilegen.poly.equality import differing
 from tilegen.poly.flow import Storage, Touch, before_in_scope, elements, other_side, scope_of, storages
 from tilegen.poly.project import Program, renamed
 from tilegen.poly.system import Form, Point, Row, example, same, solvable, uncovered
@@ -103,50 +104,6 @@ def _pair(
     return rows, names, tuple(f.renamed(names) for f in two.use.forms)
 
 
-def _differing(rows: tuple[Row, ...], left: tuple[Form, ...], right: tuple[Form, ...]) -> tuple[Row, ...] | None:
-    """`rows` and where the two index tuples differ, or None if the rows make them equal."""
-    for a, b in zip(left, right, strict=True):
-        difference = a.minus(b)
-        if _vanishes(difference, rows):
-            continue
-        for side in (a.minus(b, 1), b.minus(a, 1)):
-            question = rows + side.nonnegative()
-            if solvable(question):
-                return question
-    return None
-
-
-def _vanishes(difference: Form, rows: tuple[Row, ...]) -> bool:
-    """True if the equalities among the rows plainly make the sum zero; saves most questions to isl."""
-    sums, constant = dict(difference.terms), difference.const
-    for _ in range(12):
-        if not sums:
-            return constant == 0
-        for equal, terms, c in rows:
-            if not equal:
-                continue
-            pivot = next(((n, f) for n, f in terms if n in sums and abs(f) == 1), None)
-            if pivot is None or (len(terms) > 1 and not _shrinks(sums, terms, pivot)):
-                continue
-            factor = sums[pivot[0]] * pivot[1]
-            for n, f in terms:
-                sums[n] = sums.get(n, 0) - factor * f
-                if not sums[n]:
-                    del sums[n]
-            constant -= factor * c
-            break
-        else:
-            return False
-    return False
-
-
-def _shrinks(sums: dict[str, int], terms: tuple[tuple[str, int], ...], pivot: tuple[str, int]) -> bool:
-    factor = sums[pivot[0]] * pivot[1]
-    new = sum(1 for n, _ in terms if n not in sums)
-    gone = sum(1 for n, f in terms if sums.get(n) == factor * f)
-    return gone > new or (gone == new and pivot[0] > min(n for n, _ in terms))
-
-
 def _words(storage: Storage, question: tuple[Row, ...], one: Touch, two: Touch, shared: frozenset[str]) -> Words:
     names = two.placed.leaf.primed(shared)
     sizes = storage.program.kernel.sizes
@@ -178,7 +135,7 @@ def _check_agreement(storage: Storage, reader: Touch, writers: list[Touch]) -> N
             for wanted in elements(storage, reader, "~"):
                 target = wanted.renamed(names)
                 both = rows + held.rows + target.rows
-                question = _differing(both, held.index, target.index)
+                question = differing(both, held.index, target.index)
                 if question is not None:
                     words = _words(storage, question, writer, reader, shared)
                     raise Refused(
@@ -287,10 +244,10 @@ def _check_place(storage: Storage, one: Touch, two: Touch, shared: frozenset[str
             both = rows + first.rows + target.rows + same(first.index, target.index)
             if alike:
                 both = _unguarded(storage, one, two, names) + same(first.index, target.index)
-                if _differing(both, one.use.forms, place) is None:
+                if differing(both, one.use.forms, place) is None:
                     continue
                 both = rows + first.rows + target.rows + same(first.index, target.index)
-            question = _differing(both, one.use.forms, place)
+            question = differing(both, one.use.forms, place)
             if question is not None:
                 words = _words(storage, question, one, two, shared)
                 raise Refused(
