@@ -6,7 +6,7 @@ chain(const float* __restrict__ a, const float* __restrict__ b, float* __restric
     const int bi = blockIdx.x;   // blocks(i, T) -> bi, ti
     const int ti = threadIdx.x;
 
-    if (bi * 256 + ti < (N + 3) / 4) {
+    if (bi * 1024 + ti * 4 + 3 < N) {
         const float4 a_vec = *reinterpret_cast<const float4*>(&a[bi * 1024 + ti * 4]);
         const float4 b_vec = *reinterpret_cast<const float4*>(&b[bi * 1024 + ti * 4]);
 

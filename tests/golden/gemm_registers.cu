@@ -32,30 +32,36 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         if (full) {
             #pragma unroll
             for (int l = 0; l < 2; ++l) {
+                const int i = l * 64 + tid / 4;
+                const int k = tid % 4;
                 const float4 A_vec =
-                    *reinterpret_cast<const float4*>(&A[(bi * 128 + l * 64 + tid / 4) * K + ko * 16 + (tid % 4) * 4]);
-                A_shared[(tid % 4) * 4][l * 64 + tid / 4] = A_vec.x;
-                A_shared[(tid % 4) * 4 + 1][l * 64 + tid / 4] = A_vec.y;
-                A_shared[(tid % 4) * 4 + 2][l * 64 + tid / 4] = A_vec.z;
-                A_shared[(tid % 4) * 4 + 3][l * 64 + tid / 4] = A_vec.w;
+                    *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
+                A_shared[k * 4][i] = A_vec.x;
+                A_shared[k * 4 + 1][i] = A_vec.y;
+                A_shared[k * 4 + 2][i] = A_vec.z;
+                A_shared[k * 4 + 3][i] = A_vec.w;
             }
 
             #pragma unroll
             for (int l = 0; l < 2; ++l) {
-                *reinterpret_cast<float4*>(&B_shared[l * 8 + tid / 32][(tid % 32) * 4]) =
-                    *reinterpret_cast<const float4*>(&B[(ko * 16 + l * 8 + tid / 32) * N + bj * 128 + (tid % 32) * 4]);
+                const int k = l * 8 + tid / 32;
+                const int j = tid % 32;
+                *reinterpret_cast<float4*>(&B_shared[k][j * 4]) =
+                    *reinterpret_cast<const float4*>(&B[(ko * 16 + k) * N + bj * 128 + j * 4]);
             }
         } else {
             if (ko * 16 + (tid % 4) * 4 + 3 < K) {
                 #pragma unroll
                 for (int l = 0; l < 2; ++l) {
-                    if (bi * 128 + l * 64 + tid / 4 < M) {
+                    const int i = l * 64 + tid / 4;
+                    const int k = tid % 4;
+                    if (bi * 128 + i < M) {
                         const float4 A_vec =
-                            *reinterpret_cast<const float4*>(&A[(bi * 128 + l * 64 + tid / 4) * K + ko * 16 + (tid % 4) * 4]);
-                        A_shared[(tid % 4) * 4][l * 64 + tid / 4] = A_vec.x;
-                        A_shared[(tid % 4) * 4 + 1][l * 64 + tid / 4] = A_vec.y;
-                        A_shared[(tid % 4) * 4 + 2][l * 64 + tid / 4] = A_vec.z;
-                        A_shared[(tid % 4) * 4 + 3][l * 64 + tid / 4] = A_vec.w;
+                            *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
+                        A_shared[k * 4][i] = A_vec.x;
+                        A_shared[k * 4 + 1][i] = A_vec.y;
+                        A_shared[k * 4 + 2][i] = A_vec.z;
+                        A_shared[k * 4 + 3][i] = A_vec.w;
                     }
                 }
             }
@@ -63,9 +69,11 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             if (bj * 128 + (tid % 32) * 4 + 3 < N) {
                 #pragma unroll
                 for (int l = 0; l < 2; ++l) {
-                    if (ko * 16 + l * 8 + tid / 32 < K) {
-                        *reinterpret_cast<float4*>(&B_shared[l * 8 + tid / 32][(tid % 32) * 4]) =
-                            *reinterpret_cast<const float4*>(&B[(ko * 16 + l * 8 + tid / 32) * N + bj * 128 + (tid % 32) * 4]);
+                    const int k = l * 8 + tid / 32;
+                    const int j = tid % 32;
+                    if (ko * 16 + k < K) {
+                        *reinterpret_cast<float4*>(&B_shared[k][j * 4]) =
+                            *reinterpret_cast<const float4*>(&B[(ko * 16 + k) * N + bj * 128 + j * 4]);
                     }
                 }
             }

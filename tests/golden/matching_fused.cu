@@ -23,7 +23,8 @@ matching(const float* __restrict__ A, const float* __restrict__ B, int* __restri
             float dist_reg = 0.0f;
 
             for (int d = 0; d < D; ++d) {
-                dist_reg += (A[(b * 128 + t) * D + d] - B[j * D + d]) * (A[(b * 128 + t) * D + d] - B[j * D + d]);
+                const float u = A[(b * 128 + t) * D + d] - B[j * D + d];
+                dist_reg += u * u;
             }
 
             if (dist_reg < nearest_best_reg) {

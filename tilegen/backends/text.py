@@ -9,6 +9,7 @@ from tilegen.backends.text_body import Body
 from tilegen.backends.text_expr import CUDA, OPENCL, Dialect, Writer
 from tilegen.backends.text_helpers import helpers
 from tilegen.backends.text_names import names_of
+from tilegen.backends.text_wrap import wrapped
 from tilegen.ir.affine import Affine, Div
 from tilegen.ir.nodes import Access, Buffer, Stmt
 from tilegen.ir.walk import walk, writes
@@ -16,7 +17,6 @@ from tilegen.lowering import Launch
 from tilegen.lowering.program import VectorCopy, VectorLoad, VectorStore, bytes_of
 
 STATIC_SHARED_LIMIT = 48 * 1024
-LONGEST = 110
 _AXES = ("x", "y", "z")
 
 
@@ -43,16 +43,7 @@ def _kernel(launch: Launch, dialect: Dialect) -> str:
     if declared:
         lines.append("")
     lines += [f"    {line}" if line else "" for line in body.lines(launch.body)]
-    return "\n".join(part for line in [*lines, "}"] for part in _broken(line)) + "\n"
-
-
-def _broken(line: str) -> list[str]:
-    """`line`, or two where it is long: an assignment behind its sign."""
-    left, sign, right = line.partition(" = ")
-    if len(line) <= LONGEST or not sign or "for (" in left:
-        return [line]
-    indent = len(line) - len(line.lstrip())
-    return [f"{left} =", f"{' ' * (indent + 4)}{right}"]
+    return "\n".join(part for line in [*lines, "}"] for part in wrapped(line)) + "\n"
 
 
 # -- what stands before the body

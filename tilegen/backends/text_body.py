@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tilegen.backends.text_expr import CUDA, Writer, vector_word
+from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import Access, Buffer, Index, Load, Op, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Index, Load, Op, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering.program import (
     Barrier,
@@ -15,6 +17,7 @@ from tilegen.lowering.program import (
     For,
     If,
     Launch,
+    Let,
     Spmd,
     VectorCopy,
     VectorDeclare,
@@ -32,6 +35,7 @@ class Body:
         self._writer = writer
         self._launch = launch
         self._told: set[str] = set()
+        self._parts: set[str] = set()  # names of subexpressions beside declarations
         self._integer = writer.dialect.types["i64" if launch.wide else "i32"]
 
     # -- comments
@@ -77,18 +81,28 @@ class Body:
                 return self._if(node)
             case Flag(name, test):
                 return [f"const bool {name} = {w.test(test)};"]
+            case Let(name, value):
+                return [f"const {self._integer} {w.names[name]} = {w.index(value)};"]
             case Barrier():
                 return self._barrier(node)
             case Declare():
                 return self._declare(node)
             case VectorLoad(name, dtype, width, source):
-                lead = "const " if vector_word(dtype, width) or w.dialect is not CUDA else ""
                 lanes = self._lanes(source, dtype, width, const=True)
-                return [f"{lead}{w.vector(dtype, width)} {w.names[name]} = {lanes};"]
+                if self._by_array(dtype, width):
+                    declared = self._node(VectorDeclare(name, dtype, width))
+                    return [*declared, f"*reinterpret_cast<{w.vector(dtype, width)}*>({w.names[name]}) = {lanes};"]
+                return [f"const {w.vector(dtype, width)} {w.names[name]} = {lanes};"]
             case VectorDeclare(name, dtype, width):
+                if self._by_array(dtype, width):
+                    bytes_ = DTYPE_BYTES[dtype] * width
+                    return [f"__align__({bytes_}) {w.dialect.types[dtype]} {w.names[name]}[{width}];"]
                 return [f"{w.vector(dtype, width)} {w.names[name]};"]
             case VectorStore(name, dtype, width, target):
-                return [f"{self._lanes(target, dtype, width)} = {w.names[name]};"]
+                value = w.names[name]
+                if self._by_array(dtype, width):
+                    value = f"*reinterpret_cast<const {w.vector(dtype, width)}*>({value})"
+                return [f"{self._lanes(target, dtype, width)} = {value};"]
             case VectorCopy(dtype, width, target, source):
                 return [f"{self._lanes(target, dtype, width)} = {self._lanes(source, dtype, width, const=True)};"]
             case Stmt():
@@ -115,6 +129,8 @@ class Body:
 
     def _block(self, head: str, body: tuple[Spmd, ...]) -> list[str]:
         inner = self.lines(body)
+        if inner[0] == "{" and len(body) == 1:
+            inner = [line.removeprefix("    ") for line in inner[1:-1]]
         return [f"{head} {{", *(f"    {line}" if line else "" for line in inner), "}"]
 
     def _barrier(self, barrier: Barrier) -> list[str]:
@@ -127,7 +143,12 @@ class Body:
         w, buffer = self._writer, self._launch.buffers[node.buffer]
         lines = [f"// {note}" for note in self.fresh_notes(buffer.step)]
         dims = "".join(f"[{extent}]" for extent in register_extents(buffer))
-        start = "" if node.start is None else f" = {w.stored(node.start, Access(buffer.name, ()))}"
+        start = ""
+        if node.start is not None:
+            parts, value = named_parts(node.start, set(w.names.values()) | self._parts)
+            self._parts |= {name for name, _ in parts}
+            lines += [f"const {w.working(part.dtype)} {name} = {w.value(part, -1)};" for name, part in parts]
+            start = f" = {w.stored(value, Access(buffer.name, ()))}"
         return [*lines, f"{w.storage(buffer.name)} {w.names[buffer.name]}{dims}{start};"]
 
     # -- statements
@@ -135,6 +156,11 @@ class Body:
     def _stmt(self, stmt: Stmt) -> list[str]:
         notes = [f"// {note}" for note in self.fresh_notes(stmt.step)]
         w = self._writer
+        parts, value = named_parts(stmt.value, set(w.names.values()) | self._parts)
+        if parts:
+            bare = replace(stmt, value=value, step="")
+            named = [f"const {w.working(part.dtype)} {name} = {w.value(part, -1)};" for name, part in parts]
+            return [*notes, "{", *(f"    {line}" for line in (*named, *self._stmt(bare))), "}"]
         target = w.element(stmt.target.buffer, stmt.target.index)
         if stmt.reduce is None:
             return [*notes, f"{target} = {w.stored(stmt.value, stmt.target)};"]
@@ -168,6 +194,10 @@ class Body:
 
     # -- vectors
 
+    def _by_array(self, dtype: str, width: int) -> bool:
+        """True where CUDA has no vector type with lanes: an array is moved as one integer."""
+        return self._writer.dialect is CUDA and not vector_word(dtype, width)
+
     def _lanes(self, access: Access, dtype: str, width: int, *, const: bool = False) -> str:
         """`width` neighbours from `access` on, as one lvalue."""
         kind = ("const " if const else "") + self._writer.vector(dtype, width)
@@ -186,8 +216,8 @@ def register_extents(buffer: Buffer) -> list[int]:
 
 def _apart(before: Spmd, node: Spmd, lines: list[str]) -> bool:
     """An empty line around loops, tests and barriers; none between plain lines."""
-    plain = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag)
+    plain = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag, Let)
     if isinstance(before, plain) and isinstance(node, plain):
         return lines[0].startswith("//")
     filled = isinstance(node, For) and node.kind in _UNROLLED and isinstance(before, Declare) and before.start is None
-    return not filled and not (isinstance(before, Flag | Declare) and isinstance(node, If))
+    return not filled and not (isinstance(before, Flag | Declare | Let) and isinstance(node, If))

@@ -172,7 +172,7 @@ class Writer:
             return f"{name}.s{number:x}"
         if vector_word(vector.dtype, vector.shape[0].const):
             return f"{name}.{'xyzw'[number]}"
-        return f"reinterpret_cast<{self.dialect.types[vector.dtype]}*>(&{name})[{number}]"
+        return f"{name}[{number}]"
 
     def vector(self, dtype: str, width: int) -> str:
         """The C type that moves `width` elements of `dtype` at once."""
@@ -198,7 +198,7 @@ class Writer:
         if isinstance(value, Load) and value.fallback is None and self.buffers[value.buffer].dtype == dtype:
             return self.element(value.buffer, value.index)
         if dtype not in _HALVES:
-            return self.value(value)
+            return self.value(value, -1)
         inner = value.arg if isinstance(value, Cast) and value.dtype == dtype else value
         return f"{self.dialect.narrow[dtype]}({self.value(inner)})"
 
@@ -238,13 +238,16 @@ class Writer:
 
     def _operation(self, op: Op, parent: int) -> str:
         match op:
+            case Op(name, ()):
+                return name  # of a part that has been computed already
             case Op("neg", (arg,)):
                 # No `--`: a negated negation keeps its parentheses.
                 return self._parenthesised(f"-{self.value(arg, _ATOM)}", _UNARY, parent)
             case Op("not", (arg,)):
                 return self._parenthesised(f"!{self.value(arg, _ATOM)}", _UNARY, parent)
             case Op("select", (test, then, other)):
-                return f"({self.value(test, 1)} ? {self.value(then, 1)} : {self.value(other, 1)})"
+                text = f"{self.value(test, 1)} ? {self.value(then, 1)} : {self.value(other, 1)}"
+                return f"({text})" if parent >= 0 else text
             case Op(name, (left, right)) if name in _BINARY:
                 sign, level = _BINARY[name]
                 text = f"{self.value(left, level)} {sign} {self.value(right, level + 1)}"

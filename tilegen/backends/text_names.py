@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tilegen.ir.walk import walk
-from tilegen.lowering.program import For, Launch, Spmd
+from tilegen.lowering.program import For, If, Launch, Let, Spmd
 
 # Words of CUDA C++ and OpenCL C, functions that both have without any include, and our own helpers.
 _WORDS = """
@@ -28,7 +28,7 @@ def names_of(launch: Launch) -> dict[str, str]:
 
     A loop of a copy, `A.shared.l`, is called `l` where no other name is in its way.
     """
-    loops = list(dict.fromkeys(f.name for f in walk(launch.body) if isinstance(f, For)))
+    loops = list(dict.fromkeys(f.name for f in walk(launch.body) if isinstance(f, For | Let)))
     coordinates = [name for name, _, _ in launch.coordinates]
     fixed = [*launch.tensors, *launch.sizes, *coordinates, "tid", *launch.buffers]
     plain = [name for name in loops if "." not in name]
@@ -41,6 +41,7 @@ def names_of(launch: Launch) -> dict[str, str]:
         if name in names:
             continue
         short = name.rpartition(".")[2]
+        short = f"d{short}" if short.isdigit() else short
         clash = any(names.get(other) == short for other in around[name])
         if short in taken or not short.isidentifier() or clash:
             names[name] = _fresh(name.replace(".", "_"), taken)
@@ -57,16 +58,25 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 
 def _around(body: tuple[Spmd, ...]) -> Mapping[str, set[str]]:
-    """For each loop, the loops that are around or inside it somewhere."""
+    """For each name, those whose life overlaps with its own somewhere."""
     near: dict[str, set[str]] = {}
 
     def visit(nodes: Iterable[Spmd], path: tuple[str, ...]) -> None:
-        for loop in walk(tuple(nodes)):
-            if isinstance(loop, For) and loop.name not in path:
-                near.setdefault(loop.name, set()).update(path)
+        for node in nodes:
+            if isinstance(node, For | Let):
+                near.setdefault(node.name, set()).update(path)
                 for outer in path:
-                    near.setdefault(outer, set()).add(loop.name)
-                visit(loop.body, (*path, loop.name))
+                    near.setdefault(outer, set()).add(node.name)
+            match node:
+                case For(name=name, body=inner):
+                    visit(inner, (*path, name))
+                case Let(name=name):
+                    path = (*path, name)
+                case If(body=inner, orelse=orelse):
+                    visit(inner, path)
+                    visit(orelse, path)
+                case _:
+                    pass
 
     visit(body, ())
     return near

@@ -10,10 +10,11 @@ from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
-from tilegen.lowering.distribute import Block, block_of, distribute, explicit, scalar
+from tilegen.lowering.distribute import Block, Shares, block_of, distribute, explicit, scalar
 from tilegen.lowering.flatten import Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
 from tilegen.lowering.guards import guard
 from tilegen.lowering.known import implied_in
+from tilegen.lowering.places import named_places
 from tilegen.lowering.program import Launch, Spmd, bytes_of
 from tilegen.lowering.reads import choose
 from tilegen.lowering.registers import declared, lives, unrolled
@@ -45,14 +46,15 @@ def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
     node = tree.body[number]
     taken = frozenset(tree.kernel.sizes) | {loop.name for loop in loops(node)} | {b.name for b in tree.buffers}
     block = block_of(node, taken)
-    dealt = distribute(node, block)
+    told: dict[str, Shares] = {}
+    dealt = distribute(node, block, told)
     plain = explicit(dealt, block)
     where = coordinates(dealt)
 
     extents = _extents(dealt, block)
     implied = implied_in(tree.kernel, extents)
     slots = barriers(plain, conflicts(replace(tree, body=(plain,))), implied) if block.threads > 1 else {}
-    body = flatten(dealt, block, where, slots)
+    body = flatten(dealt, block, where, slots, frozenset(told))
     body, buffers = _squeezed(tree, body, dealt)
     needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied)
     body = vectorize(body, needs)
@@ -60,6 +62,7 @@ def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
     implied = implied_in(tree.kernel, extents, tuple(needs.requires))
     body = guard(body, _inner(block, where), implied, starts(dealt, tree.buffers))
     body = choose(body, {b.name: b for b in buffers}, implied)
+    body = named_places(body, told)
     body = _registers(body, buffers, dealt)
 
     used = {v.buffer for v in walk(body) if isinstance(v, Access | Load)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -38,6 +38,21 @@ class Block:
         return prod(self.size)
 
 
+@dataclass(frozen=True)
+class Shares:
+    """Which iterations of a cooperative copy a thread runs.
+
+    Attributes:
+        element: the number of the iteration.
+        values: what each of the copy's loops is then, in loop and thread variables.
+        of_element: the same in terms of that number, called `<buffer>.e`.
+    """
+
+    element: Affine
+    values: Mapping[str, Affine]
+    of_element: Mapping[str, Affine]
+
+
 def block_of(node: Node, taken: frozenset[str]) -> Block:
     """The block that `node`, one launch, runs with. LimitError where it has too many threads.
 
@@ -70,16 +85,17 @@ def _too_many(what: str, limit: int, loop: Loop) -> LimitError:
     return LimitError(f"a block needs {what}, and a GPU has {limit} at most", loop.span, notes=notes)
 
 
-def distribute(node: Node, block: Block) -> Node:
+def distribute(node: Node, block: Block, told: dict[str, Shares]) -> Node:
     """`node` with thread loops in place of its cooperative loops; `block.tid` is the thread's number.
 
     E iterations and T threads make a loop `<buffer>.l` of ceil(E / T) loads a thread, neighbouring
-    threads taking neighbouring iterations; what is left over in the last round is guarded.
+    threads taking neighbouring iterations; what is left over in the last round is guarded. `told` learns
+    which iteration a thread runs, by the name of that loop.
     """
     extents = constant_extents(node)
 
     def deal(value: Any) -> Any:
-        return _dealt(value, block, extents) if isinstance(value, Loop) else value
+        return _dealt(value, block, extents, told) if isinstance(value, Loop) else value
 
     return _outermost(node, deal)
 
@@ -96,7 +112,7 @@ def _outermost(node: Node, change: Any) -> Node:
     return replace(node, body=tuple(_outermost(child, change) for child in node.body))
 
 
-def _dealt(loop: Loop, block: Block, extents: Mapping[str, int]) -> Node:
+def _dealt(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str, Shares]) -> Node:
     if not block.loops:
         return _serial(loop)
     nest, body = _chain(loop)
@@ -105,12 +121,8 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int]) -> Node:
     name = f"{next((s.name for s in stmts(body)), loop.name)}.l"
     element = var(name) * block.threads + var(block.tid)
     known = {**extents, name: rounds, block.tid: block.threads}
-    values: dict[str, Affine] = {}
-    rest = element
-    for inner in reversed(nest):
-        values[inner.name] = simplify(rest % inner.extent.const if inner is not nest[0] else rest, known)
-        rest = simplify(rest // inner.extent.const, known)
-    values = _in_coordinates(values, block, known)
+    values = _in_coordinates(_decoded(element, nest, known), block, known)
+    told[name] = Shares(element, values, _decoded(var(f"{name[:-1]}e"), nest, {**known, f"{name[:-1]}e": total}))
     body = simplified(substitute(tuple(_serial(child) for child in body), values), known)
     if total % block.threads:
         body = _guarded(body, Condition(total - 1 - element))
@@ -120,11 +132,25 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int]) -> Node:
     return new
 
 
+def _decoded(element: Affine, nest: list[Loop], known: Mapping[str, int]) -> dict[str, Affine]:
+    """The value of each loop of the nest in iteration number `element`, the innermost loop being the fastest."""
+    values: dict[str, Affine] = {}
+    size = prod(inner.extent.const for inner in nest)
+    for inner in nest:
+        size //= inner.extent.const
+        share = simplify(element // size, known)
+        values[inner.name] = share if inner is nest[0] else simplify(share % inner.extent.const, known)
+    return values
+
+
 def _in_coordinates(values: dict[str, Affine], block: Block, known: Mapping[str, int]) -> dict[str, Affine]:
     """`values` in the thread's coordinates where that needs no division, as for a tile as wide as the block."""
     plain = {name: simplify(v.substitute({block.tid: block.flat}), known) for name, v in values.items()}
-    divided = any(not isinstance(atom, str) for value in plain.values() for atom, _ in value.terms)
-    return values if divided else plain
+    return plain if _divided(values.values()) and not _divided(plain.values()) else values
+
+
+def _divided(values: Iterable[Affine]) -> bool:
+    return any(not isinstance(atom, str) for value in values for atom, _ in value.terms)
 
 
 def _chain(loop: Loop) -> tuple[list[Loop], tuple[Node, ...]]:

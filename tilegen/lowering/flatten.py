@@ -68,9 +68,12 @@ def _extent(kind: str, bound: list[Loop]) -> Affine:
     return first.extent
 
 
-def flatten(node: Node, block: Block, where: Coordinates, slots: Slots) -> tuple[Spmd, ...]:
-    """The program of one thread. Guards of statements have become tests right around them."""
-    return _flat((node,), (), frozenset(), _Context(block, where, slots))
+def flatten(node: Node, block: Block, where: Coordinates, slots: Slots, dealt: frozenset[str]) -> tuple[Spmd, ...]:
+    """The program of one thread. Guards of statements have become tests right around them.
+
+    `dealt` names the loops over a thread's share of a copy.
+    """
+    return _flat((node,), (), frozenset(), _Context(block, where, slots, dealt))
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class _Context:
     block: Block
     where: Coordinates
     slots: Slots
+    dealt: frozenset[str]
 
 
 def _flat(body: tuple[Node, ...], path: tuple[int, ...], bound: frozenset[str], context: _Context) -> tuple[Spmd, ...]:
@@ -98,7 +102,7 @@ def _flat(body: tuple[Node, ...], path: tuple[int, ...], bound: frozenset[str], 
                     inner = (If((Condition(node.extent - 1 - var(node.name)),), inner),)
                 out += inner
             case Loop():
-                out += _loop(node, _flat(node.body, inside, bound, context))
+                out += _loop(node, _flat(node.body, inside, bound, context), node.name in context.dealt)
             case _:
                 raise TypeError(node)
     return (*out, *_barrier(context, path, len(body)))
@@ -109,10 +113,12 @@ def _barrier(context: _Context, path: tuple[int, ...], place: int) -> list[Spmd]
     return [barrier] if barrier else []
 
 
-def _loop(loop: Loop, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+def _loop(loop: Loop, body: tuple[Spmd, ...], dealt: bool) -> tuple[Spmd, ...]:
     """A loop of one iteration is its body."""
     if loop.extent == const(1):
-        return substitute(body, {loop.name: const(0)})
+        body = substitute(body, {loop.name: const(0)})
+        # The round of a copy stays until its places have their names.
+        return (For(loop.name, loop.extent, body),) if dealt else body
     return (For(loop.name, loop.extent, body, loop.kind, loop.step),)
 
 

@@ -37,11 +37,7 @@ def _pruned(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spm
     for node in body:
         match node:
             case If(test=test, body=then):
-                kept: Tests = ()
-                for place, condition in enumerate(test):
-                    others = (*given, *kept, *test[place + 1 :])
-                    if condition not in given + kept and not implied(condition, others):
-                        kept += (condition,)
+                kept = _needed(test, given, implied)
                 then = _pruned(then, given + kept, implied)
                 out += (If(kept, then),) if kept else then
             case For():
@@ -49,6 +45,16 @@ def _pruned(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spm
             case _:
                 out.append(node)
     return tuple(out)
+
+
+def _needed(test: Tests, given: Tests, implied: Implied) -> Tests:
+    """The conditions of `test` that neither `given` nor the others imply; of two, the one without division stays."""
+    kept = tuple(dict.fromkeys(c for c in test if c not in given))
+    for condition in sorted(kept, key=lambda c: all(isinstance(atom, str) for atom, _ in c.value.terms)):
+        others = tuple(c for c in kept if c != condition)
+        if implied(condition, given + others):
+            kept = others
+    return kept
 
 
 def _pushed(body: tuple[Spmd, ...], tests: Tests = ()) -> tuple[Spmd, ...]:
@@ -212,7 +218,8 @@ def _deeper(node: Spmd, inner: Mapping[str, int]) -> Spmd:
 
 def _inside_loops(node: Spmd) -> list[Condition]:
     """The tests in `node` that are made once an iteration."""
-    return [c for loop in walk(node) if isinstance(loop, For) for test in walk(loop.body)
+    loops = [loop for loop in walk(node) if isinstance(loop, For) and loop.extent != const(1)]
+    return [c for loop in loops for test in walk(loop.body)
             if isinstance(test, If) for c in test.test]  # fmt: skip
 
 

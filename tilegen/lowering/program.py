@@ -45,6 +45,14 @@ class Flag:
 
 
 @dataclass(frozen=True)
+class Let:
+    """const int name = value, for the rest of the list."""
+
+    name: str
+    value: Affine
+
+
+@dataclass(frozen=True)
 class Barrier:
     """All threads of the block wait for each other. `reason` says which dependence it guards."""
 
@@ -99,7 +107,7 @@ class VectorCopy:
     source: Access
 
 
-Spmd = For | If | Flag | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy | Stmt
+Spmd = For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy | Stmt
 
 
 @dataclass(frozen=True)

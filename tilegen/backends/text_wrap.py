@@ -1,0 +1,64 @@
+"""Long lines are broken where a reader would: behind the assignment, then before the outermost operators."""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 110
+_BREAKS = ("? ", ": ", "|| ", "&& ", "+ ", "- ", "* ", "/ ")
+
+
+def wrapped(line: str) -> list[str]:
+    """`line`, or several where it is longer than LONGEST."""
+    if len(line) <= LONGEST or line.lstrip().startswith(("//", "#", "for ")):
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    assignment = re.match(r"(.*? [+*]?=) (.*)", line)
+    if assignment:
+        return [assignment[1], *_pieces(assignment[2], indent + "    ")]
+    return _pieces(line.strip(), indent)
+
+
+def _pieces(text: str, indent: str) -> list[str]:
+    """`text` packed into lines, broken before operators at the least depth that has one."""
+    if len(indent) + len(text) <= LONGEST:
+        return [indent + text]
+    places = _places(text)
+    if not places:
+        return [indent + text]
+    least = min(depth for _, depth, _ in places)
+    rank = min(rank for _, depth, rank in places if depth == least)
+    cuts = [place for place, depth, r in places if depth == least and r == rank]
+    parts = [text[a:b].rstrip() for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if len(indent) + len(lines[-1]) + 1 + len(part) <= LONGEST and rank > 0:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(f"    {part}")
+    return [piece for line in lines for piece in _again(line, indent, len(parts))]
+
+
+def _again(line: str, indent: str, parts: int) -> list[str]:
+    lead = indent + line[: len(line) - len(line.lstrip())]
+    return _pieces(line.strip(), lead) if parts > 1 else [lead + line.strip()]
+
+
+def _places(text: str) -> list[tuple[int, int, int]]:
+    """(position, depth of parentheses, rank) of every binary operator between spaces."""
+    found: list[tuple[int, int, int]] = []
+    depth = 0
+    for place, letter in enumerate(text):
+        if letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+        elif place and text[place - 1] == " ":
+            rank = next((n for n, word in enumerate(_BREAKS) if text.startswith(word, place)), None)
+            if rank is not None:
+                found.append((place, depth, _RANKS[rank]))
+    return found
+
+
+# ? and : go together, so do + and -, * and /.
+_RANKS = (0, 0, 1, 2, 3, 3, 4, 4)

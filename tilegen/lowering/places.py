@@ -1,0 +1,72 @@
+"""Names for where a thread's share of a copy lies: `i` and `k` instead of l*64 + tid/4 and tid%4 all over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.walk import rewrite, walk
+from tilegen.lowering.distribute import Shares
+from tilegen.lowering.program import For, If, Let, Spmd
+
+
+def named_places(body: tuple[Spmd, ...], told: Mapping[str, Shares]) -> tuple[Spmd, ...]:
+    """`body` with the copy's own loop names inside each dealt loop; a loop of one round becomes its body."""
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case For(name=name) if name in told:
+                inner = _named(named_places(node.body, told), node, told[name])
+                out += inner if node.extent == const(1) else (replace(node, body=inner),)
+            case For():
+                out.append(replace(node, body=named_places(node.body, told)))
+            case If():
+                then, orelse = named_places(node.body, told), named_places(node.orelse, told)
+                out.append(replace(node, body=then, orelse=orelse))
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+def _named(body: tuple[Spmd, ...], loop: For, shares: Shares) -> tuple[Spmd, ...]:
+    """`body` behind the names that it uses. A loop variable inside a division gets the element's number."""
+    name, element = loop.name, f"{loop.name[:-1]}e"
+    first = {name: const(0)} if loop.extent == const(1) else {}
+    values = {n: v.substitute(first) for n, v in shares.values.items() if _divided(v)}
+    mixed = any(name in atom.arg.names() for v in values.values() for atom, _ in v.terms if not isinstance(atom, str))
+    shown = {n: shares.of_element[n] for n in values} if mixed else values
+    for place, value in values.items():
+        body = _folded(body, place, value)
+    lets = [Let(place, shown[place]) for place in values if _mentions(body, place)]
+    if mixed:
+        body = _folded(body, element, shares.element)
+        lets = [Let(element, shares.element), *lets]
+    return (*lets, *body)
+
+
+def _divided(value: Affine) -> bool:
+    return any(not isinstance(atom, str) for atom, _ in value.terms)
+
+
+def _folded(body: tuple[Spmd, ...], name: str, value: Affine) -> tuple[Spmd, ...]:
+    """`body` with `name` wherever a multiple of `value` stands in a sum."""
+    # A division tells the value from other sums; the number of an element is told by its thread.
+    key = next((atom for atom, _ in value.terms if not isinstance(atom, str)), value.terms[-1][0])
+    factor = dict(value.terms)[key]
+
+    def fold(part: Any) -> Any:
+        if not isinstance(part, Affine):
+            return part
+        found = dict(part.terms).get(key, 0)
+        if not found or found % factor:
+            return part
+        new = part - value * (found // factor) + var(name) * (found // factor)
+        return new if len(new.terms) <= len(part.terms) else part
+
+    return rewrite(body, fold)
+
+
+def _mentions(body: tuple[Spmd, ...], name: str) -> bool:
+    return any(isinstance(v, Affine) and name in v.names() for v in walk(body))
