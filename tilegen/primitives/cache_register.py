@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.affine import const, var
+from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.ranges import simplify
+from tilegen.ir.walk import rewrite, substitute
 from tilegen.primitives import BufferName, LoopName, primitive
 from tilegen.primitives._box import box_of, inside
 from tilegen.primitives._layout import dimension_words
@@ -42,12 +44,14 @@ class CacheRegister:
 
     The registers are indexed by the loops inside `at` that the uses depend on, thread loops included:
     each thread has its own. Uses at several places of the buffer (a stencil) share a small box instead.
-    With `using`, only the uses whose index depends on one of these loops are meant.
+    With `using`, only the uses whose index depends on one of these loops are meant; with `vector`, the
+    innermost of the copying loops moves that many elements at once.
     """
 
     buffer: BufferName
     at: LoopName
     using: tuple[LoopName, ...] = ()
+    vector: int = 1
 
     def apply(self, tree: Tree) -> Tree:
         buffer = need_buffer(tree, self.buffer)
@@ -82,7 +86,8 @@ class CacheRegister:
         guard = _guard(region, {loop.name for loop in nest})
         load, store = _copies(region, copy, place, index, guard)
         headers = [replace(loop, body=()) for loop in nest]
-        return with_copies(tree, region, copy, lambda _: place, _nest(headers, load), _nest(headers, store))
+        nests = [self._nest(headers, stmt, copy) for stmt in (load, store)]
+        return with_copies(tree, region, copy, lambda _: place, *nests)
 
     def _by_box(self, tree: Tree, region: Region) -> Tree:
         """Registers for a box of the buffer: uses at several places, all by one thread."""
@@ -94,7 +99,33 @@ class CacheRegister:
         guard = () if region.fallback else inside(region.buffer, source, dict(zip(names, box.extent, strict=True)))
         load, store = _copies(region, copy, place, source, guard)
         headers = [Loop(n, const(e), (), "unrolled") for n, e in zip(names, box.extent, strict=True) if e > 1]
-        return with_copies(tree, region, copy, box.inside, _nest(headers, load), _nest(headers, store))
+        nests = [self._nest(headers, stmt, copy) for stmt in (load, store)]
+        return with_copies(tree, region, copy, box.inside, *nests)
+
+    def _nest(self, headers: list[Loop], stmt: Stmt | None, copy: Buffer) -> tuple[Node, ...]:
+        """The copying loops around `stmt`; nothing where there is none."""
+        if stmt is None:
+            return ()
+        if self.vector != 1:
+            headers, stmt = _in_vectors(headers, stmt, copy, self.vector)
+        node: Node = stmt
+        for header in reversed(headers):
+            node = replace(header, body=(node,))
+        return (node,)
+
+
+def _in_vectors(headers: list[Loop], stmt: Stmt, copy: Buffer, width: int) -> tuple[list[Loop], Stmt]:
+    """The innermost loop cut into vectors, with names of the copy's own."""
+    extent = headers[-1].extent.const if headers else 1
+    if width < 1 or extent % width or headers[-1].kind in THREAD_KINDS:
+        raise StepError(f"vectors of {width} do not divide the {extent} registers of a row of '{copy.name}'")
+    last, lane = headers[-1], Loop(f"{copy.name}.v", const(width), (), "vector")
+    row = Loop(f"{copy.name}.{last.name}", const(extent // width), (), "unrolled")
+    place = var(row.name) * width + var(lane.name) if extent > width else var(lane.name)
+    kept = [*headers[:-1], row] if extent > width else headers[:-1]
+    extents = {row.name: extent // width, lane.name: width}
+    moved = substitute(stmt, {last.name: place})
+    return [*kept, lane], rewrite(moved, lambda v: simplify(v, extents) if isinstance(v, Affine) else v)
 
 
 def _copies(
@@ -108,15 +139,6 @@ def _copies(
         Stmt(copy.name, Access(copy.name, place), load, guard=guard) if region.loads else None,
         Stmt(copy.name, Access(name, source), back, guard=guard) if region.stores else None,
     )
-
-
-def _nest(headers: list[Loop], stmt: Stmt | None) -> tuple[Node, ...]:
-    if stmt is None:
-        return ()
-    node: Node = stmt
-    for header in reversed(headers):
-        node = replace(header, body=(node,))
-    return (node,)
 
 
 def _guard(region: Region, nest: set[str]) -> tuple[Condition, ...]:

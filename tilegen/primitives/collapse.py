@@ -1,0 +1,70 @@
+"""collapse(li, lj) -> lane"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import Loop, Tree
+from tilegen.ir.ranges import simplify
+from tilegen.ir.walk import loops, rewrite, substitute
+from tilegen.primitives import LoopName, NewName, primitive
+from tilegen.primitives._tree import need_constant, need_fresh, need_loop, need_serial
+
+
+@primitive
+class Collapse:
+    """Make one loop of two that are directly nested: the inner one's place varies fastest.
+
+    kernel:
+        kernel copy(X: f32[M, N]) -> Y: f32[M, N]:
+            Y[i, j] = X[i, j]
+    before:
+        for bi < (M + 3)/4
+          for bj < (N + 7)/8
+            for li < 4
+              for lj < 8
+                Y[bi*4 + li, bj*8 + lj] = X[bi*4 + li, bj*8 + lj]  if bi*4 + li < M and bj*8 + lj < N
+    steps:
+        tile(i, 4) -> bi, li
+        tile(j, 8) -> bj, lj
+        order(bi, bj, li, lj)
+        collapse(li, lj) -> lane
+    after:
+        for bi < (M + 3)/4
+          for bj < (N + 7)/8
+            for lane < 32
+              Y[bi*4 + lane/8, bj*8 + lane%8] = X[bi*4 + lane/8, bj*8 + lane%8]  if bi*4 + lane/8 < M and bj*8 + lane%8 < N
+
+    Both have constant extents. This is how the 32 lanes of a warp are laid out over two dimensions.
+    """
+
+    outer: LoopName
+    inner: LoopName
+    name: NewName
+
+    def apply(self, tree: Tree) -> Tree:
+        outer, inner = need_loop(tree, self.outer), need_loop(tree, self.inner)
+        for loop in (outer, inner):
+            need_serial(loop, "collapse")
+        need_fresh(tree, (self.name,), gone=(self.outer, self.inner))
+        high, low = need_constant(outer, "collapse"), need_constant(inner, "collapse")
+        extents = {self.name: high * low}
+        place = {self.outer: simplify(var(self.name) // low, extents), self.inner: var(self.name) % low}
+
+        def merge(value: object) -> object:
+            if not isinstance(value, Loop) or value.name != self.outer:
+                return value
+            if len(value.body) != 1 or not isinstance(value.body[0], Loop) or value.body[0].name != self.inner:
+                raise StepError(f"'{self.inner}' is not alone inside '{self.outer}'", notes=(self._way(),))
+            body = substitute(value.body[0].body, place)
+            return replace(value, name=self.name, extent=const(high * low), body=body, kind="serial")
+
+        merged = replace(tree, body=rewrite(tree.body, merge))
+        if any(loop.name == self.inner for loop in loops(merged.body)):
+            raise StepError(f"'{self.inner}' is not inside '{self.outer}' everywhere", notes=(self._way(),))
+        return merged
+
+    def _way(self) -> str:
+        return f"order(..., {self.outer}, {self.inner}) nests them, innermost"
