@@ -64,8 +64,10 @@ def compile_text(text: str, arch: str = DEFAULT_ARCH, name: str = "kernel.cu") -
 
     program = nvrtc.createProgram(text, name, (), ())
     try:
-        # The assembler's report is the one source of spills that needs neither a GPU nor another tool.
-        nvrtc.compileProgram(program, (f"--gpu-architecture={arch}", "--ptxas-options=-v", *options()))
+        # The assembler's report is the one source of spills that needs neither a GPU nor another tool. It is
+        # empty where NVRTC finds the text in a cache of its own, beside a driver.
+        report = ("--ptxas-options=-v", "--no-cache")
+        nvrtc.compileProgram(program, (f"--gpu-architecture={arch}", *report, *options()))
         return Compiled(arch, _cubin(nvrtc, program), _resources(nvrtc.getProgramLog(program)))
     except nvrtc.NVRTCError as error:
         raise _refusal(nvrtc.getProgramLog(program), Source(name, text), arch, error) from None
