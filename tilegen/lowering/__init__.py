@@ -15,7 +15,7 @@ from tilegen.lowering.flatten import Coordinates, coordinates, drop_dims, flatte
 from tilegen.lowering.guards import guard
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.places import named_places
-from tilegen.lowering.program import Launch, Spmd, bytes_of
+from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of
 from tilegen.lowering.reads import choose
 from tilegen.lowering.registers import declared, lives, unrolled
 from tilegen.lowering.starts import starts
@@ -65,7 +65,7 @@ def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
     body = named_places(body, told)
     body = _registers(body, buffers, dealt)
 
-    used = {v.buffer for v in walk(body) if isinstance(v, Access | Load)}
+    used = {v.buffer for v in walk(body) if isinstance(v, Access | Load | Declare)}
     used |= needs.variables.keys()
     mine = {b.name: b for b in buffers if b.name in used}
     shared = sum(-(-bytes_of(b) // 16) * 16 for b in mine.values() if b.space == "shared")
