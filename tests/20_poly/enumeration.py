@@ -1,13 +1,14 @@
 """A second opinion on legality, by running a tree on small sizes and looking at everything that happens.
 
 It shares nothing with the judge: values are symbolic terms, memory is a dictionary, and every pair of
-accesses to one element is looked at. `verdict` gives None or a word for the first thing that is wrong.
+accesses to one element is looked at. `verdict` gives None or a word for the first thing that is wrong:
+"coverage", "values", "uninitialised", "bounds", "scope", "race", "vector" or "structure".
 """
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Cast, Const, Index, Load, Loop, Op, tree_of
-from tilegen.ir.walk import loops
+from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Cast, Const, Index, Load, Loop, Op, tree_of
+from tilegen.ir.walk import leaves, loads, loops, reads, writes
 
 PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative")
 
@@ -18,10 +19,13 @@ class Wrong(Exception):
 
 def verdict(tree, sizes):
     """None if the tree computes its kernel at these sizes and no two parallel iterations collide."""
+    if structure(tree):
+        return "structure"
     reordered = set(tree.reassociated)
+    terms = Terms()
     try:
-        run = _Run(tree, sizes, reordered)
-        expected = _Run(tree_of(tree.kernel), sizes, reordered)
+        run = _Run(tree, sizes, reordered, terms)
+        expected = _Run(tree_of(tree.kernel), sizes, reordered, terms)
     except Wrong as wrong:
         return str(wrong)
     if sorted(run.instances) != sorted(expected.instances):
@@ -33,20 +37,61 @@ def verdict(tree, sizes):
             and run.contents(tensor.name) != expected.contents(tensor.name)
         ):
             return "values"
-    return run.collision()
+    return run.collision() or run.vectors()
+
+
+def structure(tree):
+    """What no launch can be, whatever the sizes: a sentence, or None."""
+    buffers = {b.name: b for b in tree.buffers}
+    for path, stmt in leaves(tree.body):
+        kinds = [loop.kind for loop in path]
+        names = [loop.name for loop in path]
+        for n, kind in enumerate(kinds):
+            if kind in (*BLOCK_KINDS, *THREAD_KINDS) and kind in kinds[:n]:
+                return f"{kind} twice"
+            if kind in BLOCK_KINDS and any(k not in BLOCK_KINDS for k in kinds[:n]):
+                return f"block loop {names[n]} inside another"
+            if kind == "vector" and n != len(kinds) - 1:
+                return f"vector loop {names[n]} holds loops"
+        for name in {b for b, _ in (*reads(stmt), *writes(stmt))}:
+            buffer = buffers.get(name)
+            if buffer is None or buffer.space == "global":
+                continue
+            if buffer.scope not in names:
+                return f"{name} outside its scope"
+            home = names.index(buffer.scope)
+            if buffer.space == "shared" and any(k in BLOCK_KINDS for k in kinds[home + 1 :]):
+                return f"{name} for several blocks"
+            if buffer.space == "shared" and any(k in THREAD_KINDS for k in kinds[: home + 1]):
+                return f"{name} inside a thread"
+    return None
+
+
+class Terms:
+    """Symbolic values, each structure one number, so that comparing them is cheap."""
+
+    def __init__(self):
+        self.numbers, self.known = {}, []
+
+    def of(self, *term):
+        if term not in self.numbers:
+            self.numbers[term] = len(self.known)
+            self.known += [term]
+        return self.numbers[term]
 
 
 class _Run:
-    def __init__(self, tree, sizes, reordered):
-        self.sizes, self.reordered = sizes, reordered
+    def __init__(self, tree, sizes, reordered, terms):
+        self.sizes, self.reordered, self.terms = sizes, reordered, terms
         self.buffers = {b.name: b for b in tree.buffers}
         self.memory = {}
         self.instances = []
         self.log = {}
-        self.scoped = {}
+        self.scoped, self.extents = {}, {}
         for loop in loops(tree.body):
+            self.extents[loop.name] = loop.extent.evaluate(sizes)
             self.scoped.setdefault(loop.name, {b.name for b in tree.buffers if b.scope == loop.name})
-        self.terms = {}
+        self.lanes = {}
         self._body(tree.body, dict(sizes), ())
 
     def contents(self, name):
@@ -59,8 +104,8 @@ class _Run:
                     self._stmt(node, env, (*path, (position, None, None, None)))
                 continue
             for value in range(node.extent.evaluate(env)):
-                for buffer in self.scoped[node.name]:
-                    self.memory = {k: v for k, v in self.memory.items() if k[0] != buffer}
+                if gone := self.scoped[node.name]:
+                    self.memory = {k: v for k, v in self.memory.items() if k[0] not in gone}
                 step = (position, node.name, node.kind, value)
                 self._body(node.body, {**env, node.name: value}, (*path, step))
 
@@ -74,36 +119,36 @@ class _Run:
             self.instances += [(stmt.name, tuple(i.evaluate(env) for i in stmt.instance))]
         if stmt.best:
             best, arg = self._read(stmt.best, env, path), self._read(stmt.target, env, path)
-            self._write(stmt.best, ("best", stmt.reduce, best, value), env, path)
-            self._write(stmt.target, ("arg", stmt.reduce, best, value, arg, stmt.arg.evaluate(env)), env, path)
+            self._write(stmt.best, self.terms.of("best", stmt.reduce, best, value), env, path)
+            term = self.terms.of("arg", stmt.reduce, best, value, arg, stmt.arg.evaluate(env))
+            self._write(stmt.target, term, env, path)
         elif stmt.reduce:
             old = self._read(stmt.target, env, path)
             self._write(stmt.target, self._combined(stmt, old, value), env, path)
         else:
             self._write(stmt.target, value, env, path)
+        if any(step[2] == "vector" for step in path):
+            self._note_lanes(stmt, env, path)
 
     def _combined(self, stmt, old, value):
         if stmt.name not in self.reordered:
-            return self._term((stmt.reduce, old, value))
-        known = self.terms.get(old, old)
-        parts = known[1] if isinstance(known, tuple) and known[0] == "bag" else (old,)
-        return self._term(("bag", tuple(sorted((*parts, value), key=repr))))
-
-    def _term(self, term):
-        return term
+            return self.terms.of(stmt.reduce, old, value)
+        known = self.terms.known[old]
+        parts = known[1] if known[0] == "bag" else (old,)
+        return self.terms.of("bag", tuple(sorted((*parts, value))))
 
     def _value(self, expr, env, path):
         match expr:
             case Const(value, _):
-                return value
+                return self.terms.of("const", value)
             case Index(index):
-                return ("index", index.evaluate(env))
+                return self.terms.of("index", index.evaluate(env))
             case Load():
                 return self._read(expr, env, path)
             case Op(name, args):
-                return (name, *(self._value(a, env, path) for a in args))
+                return self.terms.of(name, *(self._value(a, env, path) for a in args))
             case Cast(arg, dtype):
-                return (dtype, self._value(arg, env, path))
+                return self.terms.of(dtype, self._value(arg, env, path))
             case _:
                 raise TypeError(expr)
 
@@ -118,10 +163,11 @@ class _Run:
         if not inside:
             if getattr(access, "fallback", None) is None:
                 raise Wrong("bounds")
-            return access.fallback.value
+            return self.terms.of("const", access.fallback.value)
         self._note(buffer, place, False, path)
         if buffer.role == "input":
-            return self.memory.get((buffer.name, place), (buffer.name, place))
+            if (buffer.name, place) not in self.memory:
+                self.memory[buffer.name, place] = self.terms.of("input", buffer.name, place)
         if (buffer.name, place) not in self.memory:
             raise Wrong("uninitialised")
         return self.memory[(buffer.name, place)]
@@ -142,6 +188,40 @@ class _Run:
                 raise Wrong("scope")
             life = path[: names.index(buffer.scope) + 1]
         self.log.setdefault((buffer.name, path[0][0], life, place), {})[(path, writes)] = None
+
+    def _note_lanes(self, stmt, env, path):
+        lane = next(step for step in path if step[2] == "vector")
+        loop, value = lane[1], lane[3]
+        outer = path[: path.index(lane)]
+        accesses = [*((x.buffer, x.index) for x in loads(stmt.value)), *writes(stmt)]
+        for n, (name, index) in enumerate(accesses):
+            if self.buffers[name].space == "register" or all(loop not in i.names() for i in index):
+                continue
+            first, second = (tuple(i.evaluate({**env, loop: lane}) for i in index) for lane in (0, max(1, value)))
+            self.lanes.setdefault((id(stmt), outer, n), []).append((stmt, name, max(1, value), second, first, loop))
+
+    def vectors(self):
+        """ "vector" if the lanes of a vector are not neighbours from an aligned place on, or are too many."""
+        faulty, fine = {}, {}
+        for (stmt_id, _, n), lanes in self.lanes.items():
+            stmt, name, *_, loop = lanes[0]
+            bad = any(self._astray(name, value, place, first, loop) for _, name, value, place, first, _ in lanes)
+            (faulty if bad else fine).setdefault(stmt_id, {})[n] = stmt
+        for found in faulty.values():
+            stmt = next(iter(found.values()))
+            memory = [b for b, _ in (*((x.buffer, x.index) for x in loads(stmt.value)), *writes(stmt))]
+            count = sum(self.buffers[b].space != "register" for b in memory)
+            if not stmt.is_copy or len(found) == count:
+                return "vector"
+        return None
+
+    def _astray(self, name, lane, place, first, loop):
+        buffer = self.buffers[name]
+        fastest = buffer.order[-1]
+        width = self.extents[loop]
+        if width * DTYPE_BYTES[buffer.dtype] > 16 or width not in (2, 4, 8, 16) or first[fastest] % width:
+            return True
+        return any(p - f != (lane if d == fastest else 0) for d, (p, f) in enumerate(zip(place, first, strict=True)))
 
     def collision(self):
         """The kind of the first two accesses that may meet, or None."""

@@ -8,7 +8,8 @@ import re
 
 import pytest
 from enumeration import verdict
-from random_programs import random_kernel, random_step
+from random_programs import random_kernel
+from random_steps import random_step
 
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import build, parse

@@ -1,6 +1,7 @@
 """Random schedules of random kernels: whatever the judge accepts computes the kernel, exactly.
 
-A long run: python tests/80_random/test_random_programs.py --cases 100000 --seed 1
+A long run:  python tests/80_random/test_random_programs.py --cases 100000 --seed 1 --jobs 8 --pocl-share 5
+One case:    python tests/80_random/test_random_programs.py --seed 1 --case 4711
 """
 
 from __future__ import annotations
@@ -8,84 +9,93 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import traceback
 from collections import Counter
+from multiprocessing import get_context
 from pathlib import Path
 
-import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from random_programs import random_kernel, random_sizes, random_step
+from random_case import one_case
 
-from tilegen.errors import IllegalStep, Source, SourceError, StepError
-from tilegen.frontend import build, parse
-from tilegen.interpreter import reference, run
-from tilegen.schedule import Scheduled, start
+CHUNKS, CASES = 20, 100  # of the fixed cases that every test run does
+TEST_SEED = 20261121
 
 
-def arrays_for(kernel, sizes, number):
-    rng = np.random.default_rng(number)
-    shapes = {t.name: tuple(e.evaluate(sizes) for e in t.shape) for t in kernel.tensors if t.role == "input"}
-    return {name: rng.integers(-3, 4, shape).astype(np.int32) for name, shape in shapes.items()}
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_fixed_cases(chunk):
+    counts, failures, careful = chunk_of((TEST_SEED, range(chunk * CASES, (chunk + 1) * CASES), 0.0))
+    assert not failures, failures[0]
+    assert len(careful) + counts["unproved"] <= CASES // 20, careful
 
 
-def one_case(pick, number: int = 0) -> Counter[str]:
-    """Builds a kernel, tries steps on it, and runs every tree that is accepted. Counts what happened."""
-    counts: Counter[str] = Counter()
-    drawn = random_kernel(pick)
-    kernel = build(parse(Source("random.tg", drawn.text)).kernels["random"])
-    scheduled: Scheduled = start(kernel)
-    sizes = random_sizes(pick, drawn)
-    arrays = arrays_for(kernel, sizes, number)
-    expected = reference(kernel, sizes, arrays)["out"]
-    steps: list[str] = []
-    for n in range(pick([2, 4, 6, 9])):
-        text = random_step(pick, scheduled.tree, n)
-        module = parse(Source("step.tg", f"{drawn.text}\nschedule s for random():\n    {text}\n"))
-        try:
-            after = scheduled.then(module.schedules[0].steps)
-        except (StepError, SourceError):
-            counts["ill-formed"] += 1
-            continue
-        except IllegalStep:
-            counts["refused"] += 1
-            continue
-        counts["accepted"] += 1
-        steps += [text]
-        scheduled = after
-        result = run(scheduled.tree, sizes, arrays)["out"]
-        wrong = expected.written & (result != expected.value)
-        assert not wrong.any(), f"{drawn.text}\nsteps: {steps}\nsizes: {sizes}\nfirst wrong: {np.argwhere(wrong)[0]}"
-    counts["cases"] += 1
-    return counts
+@pytest.mark.pocl
+def test_some_cases_on_the_cpu():
+    counts, failures, _ = chunk_of((TEST_SEED + 1, range(40), 1.0))
+    assert not failures, failures[0]
+    assert counts["on a device"] > 30
 
 
-@seed(20261121)
-@settings(max_examples=300, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@seed(TEST_SEED)
+@settings(max_examples=100, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_accepted_schedules_compute_the_kernel(data):
+def test_drawn_cases(data):
+    """Fewer cases, which hypothesis makes small where one fails."""
     one_case(lambda options: data.draw(st.sampled_from(options)))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def chunk_of(job):
+    """(counts, failures, needless refusals) of the cases `numbers` of one seed; `share` of them run on PoCL."""
+    chosen, numbers, share = job
+    counts, failures, careful = Counter(), [], []
+    for number in numbers:
+        rng = random.Random(f"{chosen}/{number}")
+        try:
+            case = one_case(rng.choice, number, engine=_pocl() if rng.random() < share else None)
+            counts += case.counts
+            careful += [f"case {number} of seed {chosen}\n{text}" for text in case.careful]
+        except Exception:  # whatever it is, it is a bug, and the other cases go on
+            failures += [f"case {number} of seed {chosen}\n{traceback.format_exc()}"]
+    return counts, failures, careful
+
+
+def _pocl():
+    from tilegen.backends.devices import engine
+
+    return engine("cpu")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--case", type=int, help="this one alone, on PoCL too")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--pocl-share", type=float, default=5, help="percent of the cases that PoCL runs")
+    parser.add_argument("--show", action="store_true", help="print the refusals that enumeration finds needless, too")
     chosen = parser.parse_args()
-    total: Counter[str] = Counter()
-    for number in range(chosen.cases):
-        rng = random.Random(f"{chosen.seed}/{number}")
-        try:
-            total += one_case(rng.choice, number)
-        except Exception:
-            print(f"case {number} of seed {chosen.seed}")
-            raise
-        if (number + 1) % 500 == 0:
-            print(dict(total), flush=True)
-    print(dict(total))
+    share = chosen.pocl_share / 100
+    if chosen.case is not None:
+        jobs = [(chosen.seed, [chosen.case], 1.0)]
+    else:
+        starts = range(0, chosen.cases, 50)
+        jobs = [(chosen.seed, range(a, min(a + 50, chosen.cases)), share) for a in starts]
+    total, failed = Counter(), 0
+    with get_context("spawn").Pool(chosen.jobs) as pool:
+        for n, (counts, failures, careful) in enumerate(pool.imap_unordered(chunk_of, jobs)):
+            total += counts
+            failed += len(failures)
+            for text in (*failures, *(careful if chosen.show else ())):
+                print(text, flush=True)
+            if n % 20 == 19:
+                print(dict(sorted(total.items())), f"failed: {failed}", flush=True)
+    print(", ".join(f"{what} {count}" for what, count in sorted(total.items())) + f", failed {failed}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

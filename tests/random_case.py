@@ -1,0 +1,213 @@
+"""One random case: a kernel, steps on it, and everything that must hold after each of them.
+
+An accepted step: the interpreter's result is the reference, exactly. The last tree: both lowered versions
+run in the interpreter too, their text is emitted, and in some cases PoCL runs it. A refused step: its
+witness, run at its own sizes by an enumeration that shares nothing with the judge, shows a violation.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
+
+from enumeration import structure, verdict
+from random_programs import holds, random_kernel, random_sizes
+from random_steps import any_steps, gpu_recipe, random_step
+
+from tilegen.backends.text import emit
+from tilegen.errors import IllegalStep, LimitError, Source, SourceError, StepError
+from tilegen.frontend import build, data_folder, parse
+from tilegen.interpreter import reference, run
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
+from tilegen.ir.walk import loops
+from tilegen.lowering import lower
+from tilegen.poly import judge
+from tilegen.primitives._call import bind
+from tilegen.schedule import expand, start
+
+LONG = 10  # accepted steps of a long sequence
+
+
+class Failure(AssertionError):
+    """Something that must hold does not; the message has the kernel, the steps and the sizes."""
+
+
+@dataclass
+class Case:
+    """A kernel with the steps accepted so far, at one choice of sizes and values."""
+
+    text: str
+    scheduled: object
+    sizes: dict
+    arrays: dict
+    expected: object
+    steps: list = field(default_factory=list)
+    counts: Counter = field(default_factory=Counter)
+    careful: list = field(default_factory=list)  # refusals of what goes wrong at no size that was tried
+
+    def fail(self, what, extra=""):
+        raise Failure(f"{what}\n{self.text}steps:\n  " + "\n  ".join(self.steps) + f"\nsizes: {self.sizes}\n{extra}")
+
+    def same(self, result, what):
+        wrong = self.expected.written & (result != self.expected.value)
+        if wrong.any():
+            self.fail(f"{what}: wrong at {tuple(int(i) for i in np.argwhere(wrong)[0])}")
+
+
+@cache
+def composites():
+    return {d.word: d for d in parse(Source("std.tg", (data_folder("schedules") / "std.tg").read_text())).defines}
+
+
+def arrays_for(kernel, sizes, number):
+    rng = np.random.default_rng(number)
+    arrays = {}
+    for t in kernel.tensors:
+        if t.role == "input":
+            shape = [t.shape[d].evaluate(sizes) for d in t.order]
+            arrays[t.name] = rng.integers(-3, 4, shape).astype(np.int32).transpose(np.argsort(t.order))
+    return arrays
+
+
+def draw(pick, number=0):
+    """A kernel with its sizes and inputs; and the recipe for its steps, ready to be asked."""
+    drawn = random_kernel(pick)
+    kernel = build(parse(Source("random.tg", drawn.text)).kernels["random"])
+    tiles = [pick([2, 3, 4, 8]), pick([2, 4, 4, 5])]
+    sizes = random_sizes(pick, kernel, tiles)
+    arrays = arrays_for(kernel, sizes, number)
+    case = Case(drawn.text, start(kernel), sizes, arrays, reference(kernel, sizes, arrays)["out"])
+    recipe = pick([gpu_recipe, gpu_recipe, any_steps])
+    return case, recipe(pick, case.scheduled.tree, tiles)
+
+
+def one_case(pick, number=0, *, engine=None) -> Case:
+    """Runs a whole case, the last tree on `engine` too, and raises Failure (or whatever breaks) where something is wrong."""
+    case, recipe = draw(pick, number)
+    wild = 0
+    text = next(recipe)
+    while text is not None:
+        if pick([False] * 9 + [True]):
+            wild += 1
+            attempt(case, random_step(pick, case.scheduled.tree, 100 + wild))
+        if not pick([False] * 19 + [True]):
+            attempt(case, text)
+        try:
+            text = recipe.send(case.scheduled.tree)
+        except StopIteration:
+            text = None
+    finish(case, engine)
+    case.counts["cases"] += 1
+    case.counts["long"] += len(case.steps) >= LONG
+    case.counts["full"] += len(case.steps) >= LONG and _full(case.scheduled.tree)
+    return case
+
+
+def _full(tree):
+    """True if the tree has blocks, threads, shared memory and registers."""
+    kinds = {loop.kind for loop in loops(tree.body)}
+    spaces = {b.space for b in tree.buffers}
+    return bool(kinds & {*BLOCK_KINDS}) and bool(kinds & {*THREAD_KINDS}) and {"shared", "register"} <= spaces
+
+
+def attempt(case, text):
+    """Tries one step, and checks what comes of it."""
+    module = parse(Source("step.tg", f"schedule s for random():\n    {text}\n"))
+    calls = expand(module.schedules[0].steps[0], composites())
+    try:
+        after = case.scheduled.then(calls)
+    except (StepError, SourceError):
+        case.counts["ill-formed"] += 1
+        return
+    except IllegalStep as refusal:
+        case.counts["refused"] += 1
+        replay(case, text, calls, refusal)
+        return
+    case.counts["accepted"] += 1
+    case.steps += [text]
+    case.scheduled = after
+    case.same(run(after.tree, case.sizes, case.arrays)["out"], f"after {text}")
+
+
+# -- refusals
+
+
+def replay(case, text, calls, refusal):
+    """Fails unless what was refused really goes wrong, at the sizes that the witness gives."""
+    tree = case.scheduled.tree
+    for call in calls:
+        tree = bind(call).apply(tree)
+        if judge(tree) is not None:
+            break
+    if refusal.message.partition(": ")[2].startswith("unproved"):
+        case.counts["unproved"] += 1
+        return
+    if structure(tree):
+        case.counts["replayed: structure"] += 1
+        return
+    sizes = witness_sizes(tree.kernel, refusal.witness)
+    if sizes is None or not holds(tree.kernel, sizes):
+        case.fail(f"refused without a witness that fits: {text}", refusal.render())
+    wrong = verdict(tree, sizes)
+    if wrong is not None:
+        case.counts[f"replayed: {wrong}"] += 1
+    elif any(verdict(tree, other) for other in other_sizes(tree.kernel)):
+        case.fail(f"the witness shows nothing: {text} at {sizes}", refusal.render())
+    else:
+        case.counts["refused without need"] += 1
+        case.careful += [f"{case.text}steps:\n  " + "\n  ".join([*case.steps, text]) + f"\n{refusal.render()}"]
+
+
+def other_sizes(kernel):
+    """A few small sizes, not all alike, that the kernel admits."""
+    tried = ((2,), (3, 2), (2, 5), (4,), (5, 3, 4), (8,), (9, 4))
+    sizes = [{size: values[n % len(values)] for n, size in enumerate(kernel.sizes)} for values in tried]
+    return [found for found in sizes if holds(kernel, found)]
+
+
+def witness_sizes(kernel, witness):
+    """The sizes at the end of a witness, ` (M=1, K=2)`; None where one is missing. Vectors too wide have none."""
+    shown = dict(re.findall(r"(\w+)=(-?\d+)", (witness or "").rpartition("(")[2]))
+    if witness is None:
+        return {size: 4 for size in kernel.sizes}
+    if not set(kernel.sizes) <= set(shown):
+        return None
+    return {size: int(shown[size]) for size in kernel.sizes}
+
+
+# -- the last tree
+
+
+def finish(case, engine=None):
+    """Both lowered versions of the last tree: run by the interpreter, printed, and run on a device."""
+    tree = case.scheduled.tree
+    for vector in (True, False):
+        try:
+            launches = lower(tree, vector=vector)
+        except LimitError:
+            case.counts["over a limit"] += 1
+            return
+        dealt = replace(tree, body=tuple(launch.distributed for launch in launches))
+        case.same(run(dealt, case.sizes, case.arrays)["out"], f"lowered, vector={vector}")
+        emit(launches, "cuda")
+        emit(launches, "opencl")
+        case.counts["lowered"] += 1
+    if engine is not None:
+        on_device(case, engine)
+
+
+def on_device(case, engine):
+    """Fails unless the device computes the reference, exactly, at the case's sizes and at two more."""
+    from tilegen.backends.devices import program
+
+    compiled = program(case.scheduled.tree, engine)
+    case.same(compiled(**case.arrays, **case.sizes), f"on {engine.name}")
+    case.counts["on a device"] += 1

@@ -1,0 +1,199 @@
+"""Random steps for a tree, as texts: any step on anything, and recipes that a GPU programmer would follow."""
+
+from __future__ import annotations
+
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
+from tilegen.ir.walk import find_loop, loop_names
+
+WORDS = (
+    ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
+    + ["cache_shared", "cache_register", "cache_register", "pad", "cache_global", "reassociate", "coarsen"]
+    + ["coarsen_blocked", "blocks"]
+)  # fmt: skip
+
+
+def random_step(pick, tree, number: int) -> str:
+    """One step, well formed or not, legal or not, on the loops and buffers that there are."""
+    names = loop_names(tree)
+    buffers = [b.name for b in tree.buffers]
+    loop = pick(names)
+    a, b = f"a{number}", f"b{number}"
+    word = pick(WORDS)
+    match word:
+        case "tile":
+            return f"tile({loop}, {pick([1, 2, 3, 4, 5, 8])}) -> {a}, {b}"
+        case "parts":
+            return f"tile({loop}, parts={pick([1, 2, 4])}) -> {a}, {b}"
+        case "coarsen" | "coarsen_blocked" | "blocks":
+            return f"{word}({loop}, {pick([2, 4, 8])}) -> {a}, {b}"
+        case "order":
+            some = _some(pick, names, 2, 5)
+            if len(some) < 2 or pick([True, False, False]):
+                return f"order(..., {loop})"
+            return pick([f"order({', '.join(some)})", f"order({some[0]}, ..., {some[1]})"])
+        case "bind":
+            return f"bind({loop}, {pick([*BLOCK_KINDS[:2], *THREAD_KINDS, *THREAD_KINDS])})"
+        case "fuse":
+            return f"fuse({', '.join(_some(pick, names, 2, 2))}) -> {a}"
+        case "cache_shared":
+            return cache_shared(pick, tree, pick(buffers), loop)
+        case "cache_register":
+            using = pick(["", "", "", f", using=[{pick(names)}]"])
+            return f"cache_register({pick(buffers)}, at={loop}{using})"
+        case "pad":
+            return f"pad({pick(buffers)}, {pick([1, 2])})"
+        case "cache_global":
+            return f"cache_global({pick(buffers)}, layout=[{pick(['0', '1, 0', '0, 1', '2, 0, 1'])}])"
+        case "reassociate":
+            return f"reassociate({pick([e.target for e in tree.kernel.equations])})"
+        case _:
+            return f"{word}({loop})"
+
+
+def cache_shared(pick, tree, name: str, at: str) -> str:
+    """The step with a random layout, vector width and choice of uses."""
+    rank = len(tree.buffer(name).shape)
+    layout = ""
+    if rank > 1 and pick([True, False, False]):
+        dims = [str(d) for d in range(rank)]
+        layout = f", layout=[{', '.join(pick([dims[::-1], dims[1:] + dims[:1]]))}]"
+    vector = pick(["", "", "", ", vector=2", ", vector=4"])
+    using = pick([""] * 5 + [f", using=[{pick(loop_names(tree))}]"])
+    return f"cache_shared({name}, at={at}{layout}{vector}{using})"
+
+
+def _some(pick, items, least, most):
+    rest = list(items)
+    chosen = []
+    for _ in range(min(len(rest), pick(list(range(least, most + 1))))):
+        item = pick(rest)
+        rest.remove(item)
+        chosen += [item]
+    return chosen
+
+
+# -- recipes: generators that yield a step and are sent the tree after it, or the old one if it is refused
+
+
+def any_steps(pick, tree, tiles):
+    """Some steps, each at random."""
+    for number in range(pick([2, 4, 6, 9])):
+        tree = yield random_step(pick, tree, number)
+
+
+def gpu_recipe(pick, tree, tiles):
+    """Blocks, threads, shared memory and registers for each launch, now and then with a step left out."""
+    inputs = [t for t in tree.kernel.tensors if t.role == "input" and len(t.shape) == 2]
+    if inputs and pick([False] * 7 + [True]):
+        tree = yield f"cache_global({pick(inputs).name}, layout=[1, 0])"
+    groups = [
+        ([r.name for r in e.loops], [r.name for r in e.reduced], [e.target, *([e.best] if e.best else [])])
+        for e in tree.kernel.equations
+    ]
+    if len(groups) > 1 and pick([True, True, False]):
+        tree, groups = yield from _fused(pick, tree, groups)
+    for number, (outer, reduced, targets) in enumerate(groups):
+        launch = _Launch(pick, tiles, f"{'pqr'[number]}", outer, reduced, targets)
+        tree = yield from launch.steps(tree)
+
+
+def _fused(pick, tree, groups):
+    """The first equations joined, as many of their loops as agree."""
+    first, *rest = groups
+    done = 0
+    for group in rest:
+        shared = 0
+        for a, b in zip(first[0], group[0], strict=False):
+            new = f"f{done}"
+            tree = yield f"fuse({a}, {b}) -> {new}"
+            if find_loop(tree, new) is None:
+                break
+            first[0][shared] = group[0][shared] = new
+            shared, done = shared + 1, done + 1
+        if not shared:
+            return tree, [first, *rest]
+        inner = [n for n in (*first[0][shared:], *first[1], *group[0][shared:], *group[1]) if find_loop(tree, n)]
+        first = (first[0][:shared], inner, first[2] + group[2])
+    return tree, [first]
+
+
+class _Launch:
+    """The steps for one launch; `prefix` keeps its loop names apart from those of others."""
+
+    def __init__(self, pick, tiles, prefix, outer, reduced, targets):
+        self.pick, self.tiles, self.prefix = pick, tiles, prefix
+        self.outer, self.reduced, self.targets = outer, reduced, targets
+        self.blocks, self.threads, self.inner = [], [], []
+        self.stage = None
+
+    def steps(self, tree):
+        tree = yield from self._cut(tree)
+        tree = yield from self._bound(tree)
+        tree = yield from self._kept(tree)
+        return tree
+
+    def _cut(self, tree):
+        pick, p = self.pick, self.prefix
+        axes = self.outer[-pick([1, 2, 2, 2]) :]
+        for n, axis in enumerate(axes):
+            tree = yield f"tile({axis}, {pick(self.tiles)}) -> {p}b{n}, {p}t{n}"
+            if find_loop(tree, f"{p}b{n}"):
+                self.blocks += [f"{p}b{n}"]
+                self.threads += [f"{p}t{n}"]
+        rest = [n for n in self.outer if n not in axes]
+        self.inner = []
+        if self.reduced and pick([True, True, True, False]):
+            loop = pick(self.reduced)
+            tree = yield f"tile({loop}, {pick([1, 2, 3, 4])}) -> {p}ko, {p}ki"
+            if find_loop(tree, f"{p}ko"):
+                self.stage, self.inner = f"{p}ko", [f"{p}ki"]
+        middle = [self.stage] if self.stage else []
+        if rest and pick([True, False]):
+            self.blocks = rest[-1:] + self.blocks
+        else:
+            middle = rest + middle
+        tree = yield f"order({', '.join([*self.blocks, *middle, *self.threads, *self.inner])})"
+        return tree
+
+    def _bound(self, tree):
+        pick, p = self.pick, self.prefix
+        for name, kind in zip(reversed(self.blocks), BLOCK_KINDS, strict=False):
+            tree = yield f"bind({name}, {kind})"
+        for n, name in enumerate(list(self.threads)):
+            how = pick(["", "", "coarsen", "coarsen_blocked", "vector"])
+            if how == "vector" and name == self.threads[-1]:
+                tree = yield f"tile({name}, {pick([2, 4])}) -> {p}u{n}, {p}v"
+                if find_loop(tree, f"{p}v"):
+                    self.threads[n] = f"{p}u{n}"
+                    tree = yield f"order(..., {p}v)"
+                    tree = yield f"vectorize({p}v)"
+            elif how.startswith("coarsen"):
+                tree = yield f"{how}({name}, {pick([2, 2, 4])}) -> {p}u{n}, {p}w{n}"
+                if find_loop(tree, f"{p}u{n}"):
+                    self.threads[n] = f"{p}u{n}"
+        kinds = pick([THREAD_KINDS, THREAD_KINDS, (THREAD_KINDS[1], THREAD_KINDS[0])])
+        for name, kind in zip(reversed(self.threads), kinds, strict=False):
+            tree = yield f"bind({name}, {kind})"
+        return tree
+
+    def _kept(self, tree):
+        """Copies: accumulators in registers, inputs in shared memory and from there in registers."""
+        pick = self.pick
+        places = [n for n in (*self.blocks[-1:], *self.blocks[-1:], self.stage, *self.threads[-1:]) if n]
+        for target in reversed(self.targets):
+            if places and pick([True, True, True, False]):
+                word = pick(["cache_register"] * 5 + ["cache_shared"])
+                tree = yield f"{word}({target}, at={pick(places)})"
+        at = self.stage or (self.blocks[-1] if self.blocks else None)
+        for tensor in [b.name for b in tree.buffers if b.role == "input" or b.name.endswith(".global")]:
+            if not at or pick([True, False, False]):
+                continue
+            tree = yield cache_shared(pick, tree, tensor, at)
+            if pick([True, False, False]):
+                tree = yield f"pad({tensor}.shared, {pick([1, 2, 4])})"
+            if self.inner and pick([True, False, False]):
+                tree = yield f"cache_register({tensor}.shared, at={self.inner[0]})"
+        for name in self.inner:
+            if pick([True, False]):
+                tree = yield f"unroll({name})"
+        return tree
