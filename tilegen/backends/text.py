@@ -14,7 +14,7 @@ from tilegen.ir.affine import Affine, Div
 from tilegen.ir.nodes import Access, Buffer, Stmt
 from tilegen.ir.walk import walk, writes
 from tilegen.lowering import Launch
-from tilegen.lowering.program import VectorCopy, VectorLoad, VectorStore, bytes_of
+from tilegen.lowering.program import VectorCopy, VectorLoad, VectorStore, shared_layout
 
 STATIC_SHARED_LIMIT = 48 * 1024
 _AXES = ("x", "y", "z")
@@ -160,7 +160,7 @@ def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
     if dynamic:
         lines.append("extern __shared__ __align__(16) unsigned char shared[];")
     vectors = [access for v in walk(launch.body) for access in _vector_accesses(v)]
-    offset = 0
+    places, _ = shared_layout(shared)
     for buffer in shared:
         lines += [f"// {note}" for note in body.fresh_notes(buffer.step)]
         dims = [f"[{extent}]" for extent in shared_extents(buffer)]
@@ -169,15 +169,13 @@ def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
             inner = "".join(dims[1:])
             shape = f"{kind} (*{name}){inner}" if inner else f"{kind}* {name}"
             target = f"{kind} (*){inner}" if inner else f"{kind}*"
-            place = f"shared + {offset}" if offset else "shared"
+            place = f"shared + {places[buffer.name]}" if places[buffer.name] else "shared"
             lines.append(f"{shape} = reinterpret_cast<{target}>({place});")
         else:
             wants = any(v.buffer == buffer.name for v in vectors)
             space = "__shared__" + " __align__(16)" * wants if writer.dialect is CUDA else "__local"
             aligned = " __attribute__((aligned(16)))" if wants and writer.dialect is OPENCL else ""
             lines.append(f"{space} {kind} {name}{''.join(dims)}{aligned};")
-        # Vector accesses want every array to begin at a multiple of 16 bytes.
-        offset += -(-bytes_of(buffer) // 16) * 16
     return lines
 
 

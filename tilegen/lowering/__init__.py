@@ -15,7 +15,7 @@ from tilegen.lowering.flatten import Coordinates, coordinates, drop_dims, flatte
 from tilegen.lowering.guards import guard
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.places import named_places
-from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of
+from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, shared_layout
 from tilegen.lowering.reads import choose
 from tilegen.lowering.registers import declared, lives, unrolled
 from tilegen.lowering.starts import starts
@@ -68,7 +68,7 @@ def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
     used = {v.buffer for v in walk(body) if isinstance(v, Access | Load | Declare)}
     used |= needs.variables.keys()
     mine = {b.name: b for b in buffers if b.name in used}
-    shared = sum(-(-bytes_of(b) // 16) * 16 for b in mine.values() if b.space == "shared")
+    shared = shared_layout(mine.values())[1]
     if shared > SHARED_LIMIT:
         raise _too_much(shared, mine)
     return Launch(
@@ -78,7 +78,7 @@ def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
         sizes=_sizes(tree, body, mine),
         grid=where.grid,
         block=block.size,
-        shared_bytes=sum(bytes_of(b) for b in mine.values() if b.space == "shared"),
+        shared_bytes=shared,
         body=body,
         distributed=plain,
         buffers=mine,

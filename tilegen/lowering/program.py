@@ -7,7 +7,7 @@ and statements whose guards have become tests around them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -160,3 +160,15 @@ def bytes_of(buffer: Buffer) -> int:
     if extents:
         extents[-1] += buffer.pad
     return prod(extents) * DTYPE_BYTES[buffer.dtype]
+
+
+def shared_layout(buffers: Iterable[Buffer]) -> tuple[dict[str, int], int]:
+    """(where each shared buffer begins, where the last one ends), in bytes; each begins at a multiple of 16."""
+    places: dict[str, int] = {}
+    end = 0
+    for buffer in buffers:
+        if buffer.space == "shared":
+            # Vector accesses take up to 16 bytes at once.
+            places[buffer.name] = -(-end // 16) * 16
+            end = places[buffer.name] + bytes_of(buffer)
+    return places, end
