@@ -31,4 +31,6 @@ def verify(tree: Tree) -> Tree:
                 assert not loose, f"{stmt.name} uses {sorted(loose)} outside of its loop"
             elif isinstance(value, Load | Access):
                 assert len(value.index) == ranks[value.buffer], f"{stmt.name} uses {value.buffer} with another rank"
+    for buffer in tree.buffers:
+        assert buffer.scope is None or buffer.scope in headers, f"{buffer.name} lives in {buffer.scope}, which is gone"
     return tree

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
@@ -15,17 +16,25 @@ T = TypeVar("T")
 _PROVENANCE = ("span", "step", "kernel")
 
 
+@cache
+def _inside(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass that a traversal looks into; None for any other type."""
+    if not is_dataclass(kind):
+        return None
+    if kind is Affine:
+        return ()
+    return tuple(field.name for field in fields(kind) if field.name not in _PROVENANCE)
+
+
 def walk(value: Any) -> Iterator[Any]:
     """`value` and every dataclass value inside it, parents first, in program order."""
     if isinstance(value, tuple):
         for item in value:
             yield from walk(item)
-    elif is_dataclass(value):
+    elif (names := _inside(type(value))) is not None:
         yield value
-        if not isinstance(value, Affine):
-            for field in fields(value):
-                if field.name not in _PROVENANCE:
-                    yield from walk(getattr(value, field.name))
+        for name in names:
+            yield from walk(getattr(value, name))
 
 
 def rewrite(value: T, change: Callable[[Any], Any]) -> T:
@@ -42,18 +51,15 @@ def rewrite(value: T, change: Callable[[Any], Any]) -> T:
             items += new if isinstance(new, tuple) and not isinstance(item, tuple) else (new,)
         same = len(items) == len(value) and all(a is b for a, b in zip(items, value, strict=True))
         return value if same else tuple(items)  # type: ignore[return-value]
-    if not is_dataclass(value):
+    names = _inside(type(value))
+    if names is None:
         return value
-    if isinstance(value, Affine):
-        return change(value)  # type: ignore[no-any-return]
     new_fields = {}
-    for field in fields(value):
-        if field.name in _PROVENANCE:
-            continue
-        old = getattr(value, field.name)
+    for name in names:
+        old = getattr(value, name)
         new = rewrite(old, change)
         if new is not old:
-            new_fields[field.name] = new
+            new_fields[name] = new
     return change(replace(value, **new_fields) if new_fields else value)  # type: ignore[no-any-return, type-var]
 
 

@@ -70,6 +70,12 @@ def guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
     return rewrite(body, add)
 
 
+def rescoped(tree: Tree, old: Iterable[str], new: str) -> Tree:
+    """The tree with every buffer that lives in one of the loops `old` living in `new`."""
+    gone = set(old)
+    return replace(tree, buffers=tuple(replace(b, scope=new) if b.scope in gone else b for b in tree.buffers))
+
+
 def change_loops(tree: Tree, name: str, change: Callable[[Loop], Loop]) -> Tree:
     """`change` applied to every loop called `name`."""
 

@@ -10,7 +10,7 @@ from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import loops, rewrite, substitute
 from tilegen.primitives import LoopName, NewName, primitive
-from tilegen.primitives._tree import need_constant, need_fresh, need_loop, need_serial
+from tilegen.primitives._tree import need_constant, need_fresh, need_loop, need_serial, rescoped
 
 
 @primitive
@@ -38,7 +38,7 @@ class Collapse:
               Y[bi*4 + lane/8, bj*8 + lane%8] = X[bi*4 + lane/8, bj*8 + lane%8]  if bi*4 + lane/8 < M and bj*8 + lane%8 < N
 
     Both have constant extents. This is how the 32 lanes of a warp are laid out over two dimensions.
-    """
+    """  # noqa: E501
 
     outer: LoopName
     inner: LoopName
@@ -64,7 +64,7 @@ class Collapse:
         merged = replace(tree, body=rewrite(tree.body, merge))
         if any(loop.name == self.inner for loop in loops(merged.body)):
             raise StepError(f"'{self.inner}' is not inside '{self.outer}' everywhere", notes=(self._way(),))
-        return merged
+        return rescoped(merged, (self.inner,), self.name)
 
     def _way(self) -> str:
         return f"order(..., {self.outer}, {self.inner}) nests them, innermost"

@@ -9,7 +9,7 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import Loop, Node, Tree
 from tilegen.ir.walk import loops, substitute
 from tilegen.primitives import LoopName, NewName, primitive
-from tilegen.primitives._tree import need_fresh, need_loop
+from tilegen.primitives._tree import need_fresh, need_loop, rescoped
 
 
 @primitive
@@ -53,7 +53,7 @@ class Fuse:
         if fused is None:
             names = ", ".join(self.loops)
             raise StepError(f"{names} do not follow one another, in this order, in one body")
-        return replace(tree, body=fused)
+        return rescoped(replace(tree, body=fused), self.loops, self.name)
 
     def _same(self, first: Loop, other: Loop) -> None:
         if first.extent != other.extent:

@@ -16,6 +16,7 @@ from tilegen.primitives._tree import (
     need_fresh,
     need_loop,
     need_serial,
+    rescoped,
 )
 
 
@@ -61,7 +62,7 @@ class Tile:
             inner = Loop(self.inner, const(size), body)
             return replace(old, name=self.outer, extent=_count(old.extent, size), body=(inner,), kind="serial")
 
-        return change_loops(tree, self.loop, cut)
+        return rescoped(change_loops(tree, self.loop, cut), (self.loop,), self.inner)
 
     def _size(self, loop: Loop) -> int:
         if (self.size is None) == (self.parts is None):
