@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
 from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
@@ -16,14 +15,20 @@ T = TypeVar("T")
 _PROVENANCE = ("span", "step", "kernel")
 
 
-@cache
-def _inside(kind: type) -> tuple[str, ...] | None:
-    """The fields of a dataclass that a traversal looks into; None for any other type."""
-    if not is_dataclass(kind):
-        return None
-    if kind is Affine:
-        return ()
-    return tuple(field.name for field in fields(kind) if field.name not in _PROVENANCE)
+# Type -> its fields that a traversal looks into, None for what is no dataclass.
+_known: dict[type, tuple[str, ...] | None] = {}
+
+
+def _inside(value: object) -> tuple[str, ...] | None:
+    """The fields of `value` that a traversal looks into; None if it is no dataclass value."""
+    kind = type(value)
+    if kind in _known:
+        return _known[kind]
+    _known[kind] = None
+    if is_dataclass(value):
+        names = tuple(field.name for field in fields(value) if field.name not in _PROVENANCE)
+        _known[kind] = () if kind is Affine else names
+    return _known[kind]
 
 
 def walk(value: Any) -> Iterator[Any]:
@@ -31,7 +36,7 @@ def walk(value: Any) -> Iterator[Any]:
     if isinstance(value, tuple):
         for item in value:
             yield from walk(item)
-    elif (names := _inside(type(value))) is not None:
+    elif (names := _inside(value)) is not None:
         yield value
         for name in names:
             yield from walk(getattr(value, name))
@@ -51,7 +56,7 @@ def rewrite(value: T, change: Callable[[Any], Any]) -> T:
             items += new if isinstance(new, tuple) and not isinstance(item, tuple) else (new,)
         same = len(items) == len(value) and all(a is b for a, b in zip(items, value, strict=True))
         return value if same else tuple(items)  # type: ignore[return-value]
-    names = _inside(type(value))
+    names = _inside(value)
     if names is None:
         return value
     new_fields = {}
