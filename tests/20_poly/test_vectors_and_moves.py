@@ -23,6 +23,9 @@ kernel double(A: f64[N]) -> C: f64[N]:
 kernel turn(X: f32[M, N]) -> Y: f32[N, M]:
     Y[j, i] = X[i, j]
 
+kernel late(X: f32[N, N]) -> Y: f32[N, N]:
+    Y[j, i] = X[i, j] for i + j >= 1
+
 kernel two(a: f32[N]) -> out: f32[N]:
     var c: f32[N]
     c[i] = sin(a[i])
@@ -91,3 +94,9 @@ def test_moved_intermediate_that_is_needed_in_a_later_iteration():
     assert said(tree) is None  # stored back for the second launch
     gone = replace(tree, buffers=tuple(b for b in tree.buffers if b.name != "c"))
     assert said(gone) == ("'c.shared' uses 'c', and there is no such buffer", None)
+
+
+def test_lanes_apart_are_shown_where_the_statement_runs():
+    sentence, witness = said(after("late", ["tile(i, 2) -> t, v", "order(..., v)", "vectorize(v)"]))
+    assert sentence == "the lanes of 'v' are not side by side in 'X'"
+    assert witness.endswith("(N=2)")

@@ -80,8 +80,10 @@ def _fault(program: Program, leaf: Leaf, use: Use, loop: str, width: int) -> Ref
 
 
 def _apart(program: Program, leaf: Leaf, use: Use, loop: str) -> Refused:
-    first: tuple[Row, ...] = ((True, ((loop, 1),), 0),)
-    question = (*program.original.context, *leaf.ranges, *first)
+    # At sizes where the statement runs, if there are such.
+    question = (*program.original.context, *leaf.domain)
+    if not solvable(question):
+        question = (*program.original.context, *leaf.ranges)
     words = _words(program, leaf, question)
     lanes = []
     for lane in (0, 1):
