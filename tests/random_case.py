@@ -90,7 +90,7 @@ def draw(pick, number=0):
 
 
 def one_case(pick, number=0, *, engine=None) -> Case:
-    """Runs a whole case, the last tree on `engine` too, and raises Failure (or whatever breaks) where something is wrong."""
+    """A whole case, the last tree on `engine` too. Raises Failure, or what breaks, where something is wrong."""
     case, recipe = draw(pick, number)
     wild = 0
     text = next(recipe)

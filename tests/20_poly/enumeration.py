@@ -165,9 +165,8 @@ class _Run:
                 raise Wrong("bounds")
             return self.terms.of("const", access.fallback.value)
         self._note(buffer, place, False, path)
-        if buffer.role == "input":
-            if (buffer.name, place) not in self.memory:
-                self.memory[buffer.name, place] = self.terms.of("input", buffer.name, place)
+        if buffer.role == "input" and (buffer.name, place) not in self.memory:
+            self.memory[buffer.name, place] = self.terms.of("input", buffer.name, place)
         if (buffer.name, place) not in self.memory:
             raise Wrong("uninitialised")
         return self.memory[(buffer.name, place)]
