@@ -29,7 +29,7 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
 
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + 15) / 16; ++ko) {
-        const bool full = ko * 16 + 15 < K && bi * 128 + 127 < M && bj * 128 + 127 < N;
+        const bool full = ko * 16 + 15 < K & bi * 128 + 127 < M & bj * 128 + 127 < N;
         if (full) {
             #pragma unroll
             for (int l = 0; l < 2; ++l) {
@@ -145,7 +145,7 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
         barrier(CLK_LOCAL_MEM_FENCE);  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (bi * 128 + 127 < M && bj * 128 + 127 < N) {
+    if (bi * 128 + 127 < M & bj * 128 + 127 < N) {
         #pragma unroll
         for (int wi = 0; wi < 8; ++wi) {
             #pragma unroll

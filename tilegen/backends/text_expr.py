@@ -130,7 +130,9 @@ class Writer:
         return f"{self.index(low + (-constant - 1))} < {self.index(high)}"
 
     def test(self, conditions: tuple[Condition, ...]) -> str:
-        return " && ".join(self.condition(c) for c in conditions)
+        # PoCL 3 miscompiles loops in a branch on `a && b`, which is two branches; `a & b` is one.
+        both = " & " if self.dialect is OPENCL else " && "
+        return both.join(self.condition(c) for c in conditions)
 
     # -- memory
 

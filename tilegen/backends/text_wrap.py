@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 LONGEST = 110
-_BREAKS = ("? ", ": ", "|| ", "&& ", "+ ", "- ", "* ", "/ ")
+_BREAKS = ("? ", ": ", "|| ", "&& ", "& ", "+ ", "- ", "* ", "/ ")
 
 
 def wrapped(line: str) -> list[str]:
@@ -61,4 +61,4 @@ def _places(text: str) -> list[tuple[int, int, int]]:
 
 
 # ? and : go together, so do + and -, * and /.
-_RANKS = (0, 0, 1, 2, 3, 3, 4, 4)
+_RANKS = (0, 0, 1, 2, 2, 3, 3, 4, 4)
