@@ -1,0 +1,109 @@
+"""Programs of one thread: who runs what, guards, vector accesses and what they need."""
+
+import pytest
+from stock import scheduled
+
+from tilegen.backends.text import emit
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.ir.walk import walk
+from tilegen.lowering import lower
+from tilegen.lowering.program import Barrier, Flag, If, VectorCopy, VectorLoad
+from tilegen.schedule import apply
+
+ROWS = """
+kernel rows(X: f32[M, N]) -> out: f32[M, N]:
+    var s: f32[M]
+    s[i] = sum[j](X[i, j])
+    out[i, j] = X[i, j] / s[i]
+
+schedule s for rows():
+    fuse(s.i, out.i) -> i
+    bind(i, block.x)
+    tile(out.j, 32) -> jo, t
+    bind(t, thread.x)
+"""
+ADD = """
+kernel add({a}: f32[N], {b}: f32[N]) -> {c}: f32[N]{where}:
+    {c}[i] = {a}[i] + {b}[i]
+
+schedule s for add():
+    tile(i, 4) -> i, v
+    vectorize(v)
+    tile(i, 64) -> b, t
+    bind(b, block.x)
+    bind(t, thread.x)
+"""
+
+
+def launch_of(text, values=()):
+    module = parse(Source("test.tg", text))
+    (schedule,) = module.schedules
+    (launch,) = lower(apply(build(module.kernels[schedule.kernel], dict(values)), schedule).tree)
+    return launch
+
+
+def guards(launch):
+    return [[str(c) for c in node.test] for node in walk(launch.body) if isinstance(node, If)]
+
+
+def test_a_statement_outside_the_threads_is_the_first_ones():
+    launch = launch_of(ROWS)
+    assert ["t == 0"] in guards(launch)
+    (barrier,) = [node for node in walk(launch.body) if isinstance(node, Barrier)]
+    assert barrier.reason == "s is complete: written above, read below"
+    assert barrier.of_global
+    assert "CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE" in emit([launch], "opencl")
+    assert launch.tensors == ("X", "out", "s")
+    assert launch.sizes == ("N",)
+
+
+def test_vector_add_needs_a_multiple_of_four():
+    launch = launch_of(ADD.format(a="A", b="B", c="C", where=""))
+    assert [str(c) for c in launch.requires] == ["N%4 == 0"]
+    assert launch.alignment == {"A": 16, "B": 16, "C": 16}
+    assert len(guards(launch)) == 1
+
+
+@pytest.mark.parametrize(("where", "values"), [(" where N % 4 == 0", {}), ("", {"N": 64})])
+def test_a_multiple_that_is_known_is_not_required(where, values):
+    launch = launch_of(ADD.format(a="A", b="B", c="C", where=where), values)
+    assert launch.requires == ()
+    assert [v.width for v in walk(launch.body) if isinstance(v, VectorLoad)] == [4, 4]
+
+
+def test_a_size_that_is_no_multiple_leaves_no_vectors():
+    launch = launch_of(ADD.format(a="A", b="B", c="C", where=""), {"N": 63})
+    assert launch.requires == ()
+    assert not launch.alignment
+
+
+def test_words_of_the_language_are_no_names():
+    text = emit([launch_of(ADD.format(a="float", b="tid", c="full", where=""))], "cuda")
+    assert "const float* __restrict__ float_, const float* __restrict__ tid, float* __restrict__ full_" in text
+
+
+def test_full_tiles_are_tested_once_and_have_no_tests_inside():
+    (launch,) = lower(scheduled("gemm", "registers").tree)
+    (flag,) = [node for node in walk(launch.body) if isinstance(node, Flag)]
+    named = [node for node in walk(launch.body) if isinstance(node, If) and node.flag]
+    assert [node.flag for node in named] == [flag.name] * 2
+    for node in named:
+        assert not [inner for inner in walk(node.body) if isinstance(inner, If)]
+        assert [inner for inner in walk(node.orelse) if isinstance(inner, If)]
+    assert [type(v) for v in walk(launch.body) if isinstance(v, VectorCopy | VectorLoad)]
+
+
+def test_fixed_sizes_that_fit_leave_no_test_at_all():
+    (launch,) = lower(scheduled("gemm", "registers", values=(("M", 256), ("N", 384), ("K", 64))).tree)
+    assert not guards(launch)
+    assert launch.sizes == ()
+    assert launch.requires == ()
+
+
+def test_large_tiles_take_dynamic_memory():
+    (launch,) = lower(scheduled("gemm", "registers", parameters=(("TK", 64),)).tree)
+    text = emit([launch], "cuda")
+    assert launch.shared_bytes == 4 * (64 * 132 + 64 * 128)
+    assert "extern __shared__ __align__(16) unsigned char shared[];" in text
+    assert "float (*B_shared)[128] = reinterpret_cast<float (*)[128]>(shared + 33792);" in text
