@@ -11,6 +11,7 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Index, Load, Op, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering.program import (
+    AsyncGroup,
     Barrier,
     Declare,
     Flag,
@@ -99,10 +100,16 @@ class Body:
                     return [f"__align__({bytes_}) {w.dialect.types[dtype]} {w.names[name]}[{width}];"]
                 return [f"{w.vector(dtype, width)} {w.names[name]};"]
             case VectorStore(name, dtype, width, target):
-                value = w.names[name]
+                text = w.names[name]
                 if self._by_array(dtype, width):
-                    value = f"*reinterpret_cast<const {w.vector(dtype, width)}*>({value})"
-                return [f"{self._lanes(target, dtype, width)} = {value};"]
+                    text = f"*reinterpret_cast<const {w.vector(dtype, width)}*>({text})"
+                return [f"{self._lanes(target, dtype, width)} = {text};"]
+            case VectorCopy(asynchronous=True) if w.dialect is CUDA:
+                return [f"copy_async<{node.bytes}>(&{self._first(node.target)}, &{self._first(node.source)});"]
+            case VectorCopy(dtype, 1, target, source):
+                return self._stmt(Stmt(target.buffer, target, Load(source.buffer, source.index, dtype)))
+            case AsyncGroup():
+                return ["end_copies();"] if w.dialect is CUDA else []
             case VectorCopy(dtype, width, target, source):
                 return [f"{self._lanes(target, dtype, width)} = {self._lanes(source, dtype, width, const=True)};"]
             case Stmt():
@@ -110,10 +117,14 @@ class Body:
             case _:
                 raise TypeError(node)
 
+    def _first(self, access: Access) -> str:
+        return self._writer.element(access.buffer, access.index)
+
     def _for(self, loop: For) -> list[str]:
         name = self._writer.names[loop.name]
         lines = [f"// {note}" for note in self.fresh_notes(loop.step)]
-        if loop.kind in _UNROLLED:
+        # PoCL computes wrong results for some loops that it is told to unroll.
+        if loop.kind in _UNROLLED and self._writer.dialect is CUDA:
             lines.append("#pragma unroll")
         head = f"for ({self._integer} {name} = 0; {name} < {self._writer.index(loop.extent, 5)}; ++{name})"
         return lines + self._block(head, loop.body)
@@ -135,7 +146,8 @@ class Body:
 
     def _barrier(self, barrier: Barrier) -> list[str]:
         if self._writer.dialect is CUDA:
-            return [f"__syncthreads();  // {barrier.reason}"]
+            wait = [f"wait_copies<{barrier.wait}>();"] if barrier.wait is not None else []
+            return [*wait, f"__syncthreads();  // {barrier.reason}"]
         fences = "CLK_LOCAL_MEM_FENCE" + (" | CLK_GLOBAL_MEM_FENCE" if barrier.of_global else "")
         return [f"barrier({fences});  // {barrier.reason}"]
 
@@ -216,7 +228,7 @@ def register_extents(buffer: Buffer) -> list[int]:
 
 def _apart(before: Spmd, node: Spmd, lines: list[str]) -> bool:
     """An empty line around loops, tests and barriers; none between plain lines."""
-    plain = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag, Let)
+    plain = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag, Let, AsyncGroup)
     if isinstance(before, plain) and isinstance(node, plain):
         return lines[0].startswith("//")
     filled = isinstance(node, For) and node.kind in _UNROLLED and isinstance(before, Declare) and before.start is None

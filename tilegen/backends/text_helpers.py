@@ -20,6 +20,32 @@ template <typename T> __device__ __forceinline__ T floor_mod(T value, T by)
 {
     return value % by + (value % by != 0 && (value % by < 0) != (by < 0) ? by : 0);
 }""",
+    "copy_async<": """\
+// Asynchronous copies of 4, 8 or 16 bytes from global to shared memory; before sm_80 they are plain ones.
+template <int bytes> __device__ __forceinline__ void copy_async(void* to, const void* from)
+{
+#if __CUDA_ARCH__ >= 800
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(bytes) : "memory");
+#else
+    for (int i = 0; i < bytes / 4; ++i) {
+        static_cast<int*>(to)[i] = static_cast<const int*>(from)[i];
+    }
+#endif
+}
+__device__ __forceinline__ void end_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+// Until no more than so many groups of copies are on their way.
+template <int groups> __device__ __forceinline__ void wait_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+#endif
+}""",
     "ffloor_div": """\
 __device__ __forceinline__ float ffloor_divf(float value, float by) { return floorf(value / by); }
 __device__ __forceinline__ double ffloor_div(double value, double by) { return floor(value / by); }""",

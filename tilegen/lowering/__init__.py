@@ -14,6 +14,7 @@ from tilegen.lowering.distribute import Block, Shares, block_of, distribute, exp
 from tilegen.lowering.flatten import Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
 from tilegen.lowering.guards import guard
 from tilegen.lowering.known import implied_in
+from tilegen.lowering.pipeline import Pipe, asynchronous, group_ends, pipelined, with_waits
 from tilegen.lowering.places import named_places
 from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, shared_layout
 from tilegen.lowering.reads import choose
@@ -38,11 +39,12 @@ def lower(tree: Tree, *, vector: bool = True, wide: bool = False) -> tuple[Launc
     """
     if not vector:
         tree = replace(tree, body=tuple(scalar(node) for node in tree.body))
+    tree, pipes = pipelined(tree)
     names = _launch_names(tree)
-    return tuple(_launch(tree, number, names[number], wide) for number in range(len(tree.body)))
+    return tuple(_launch(tree, pipes, number, names[number], wide) for number in range(len(tree.body)))
 
 
-def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
+def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, wide: bool) -> Launch:
     node = tree.body[number]
     taken = frozenset(tree.kernel.sizes) | {loop.name for loop in loops(node)} | {b.name for b in tree.buffers}
     block = block_of(node, taken)
@@ -54,7 +56,8 @@ def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
     extents = _extents(dealt, block)
     implied = implied_in(tree.kernel, extents)
     slots = barriers(plain, conflicts(replace(tree, body=(plain,))), implied) if block.threads > 1 else {}
-    body = flatten(dealt, block, where, slots, frozenset(told))
+    groups = frozenset(group_ends(dealt, pipes))
+    body = flatten(dealt, block, where, with_waits(slots, pipes), frozenset(told), groups)
     body, buffers = _squeezed(tree, body, dealt)
     needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied)
     body = vectorize(body, needs)
@@ -62,6 +65,7 @@ def _launch(tree: Tree, number: int, name: str, wide: bool) -> Launch:
     implied = implied_in(tree.kernel, extents, tuple(needs.requires))
     body = guard(body, _inner(block, where), implied, starts(dealt, tree.buffers))
     body = choose(body, {b.name: b for b in buffers}, implied)
+    body = asynchronous(body, pipes, {b.name: b for b in buffers})
     body = named_places(body, told)
     body = _registers(body, buffers, dealt)
 

@@ -38,7 +38,7 @@ def barriers(node: Node, found: Iterable[Conflict], implied: Implied) -> dict[tu
         by_body.setdefault(conflict.before[: conflict.depth], []).append(conflict)
     _plan_body((node,), None, (), by_body, plan)
     return {
-        key: Barrier(_reason(node, key, guarded), any(c.of_global for c in guarded))
+        key: Barrier(_reason(node, key, guarded), any(c.of_global for c in guarded), _completed(guarded))
         for key, guarded in plan.slots.items()
     }
 
@@ -119,6 +119,10 @@ def _ahead(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tuple[Pat
 def _runs(loop: Loop, plan: _Plan) -> bool:
     """True if the loop has an iteration at every size."""
     return plan.implied(Condition(loop.extent - 1), ())
+
+
+def _completed(guarded: list[Conflict]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(c.buffer for c in guarded if c.kind == "RAW"))
 
 
 # -- what the comment says

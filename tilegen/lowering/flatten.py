@@ -11,7 +11,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
 from tilegen.ir.walk import loops, rewrite, substitute, walk
 from tilegen.lowering.distribute import Block
-from tilegen.lowering.program import Barrier, For, If, Spmd
+from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Spmd
 
 # (path of child numbers to a list, place in it) -> the barriers that stand before that child
 Slots = Mapping[tuple[tuple[int, ...], int], Barrier]
@@ -68,12 +68,20 @@ def _extent(kind: str, bound: list[Loop]) -> Affine:
     return first.extent
 
 
-def flatten(node: Node, block: Block, where: Coordinates, slots: Slots, dealt: frozenset[str]) -> tuple[Spmd, ...]:
+def flatten(
+    node: Node,
+    block: Block,
+    where: Coordinates,
+    slots: Slots,
+    dealt: frozenset[str],
+    groups: frozenset[tuple[tuple[int, ...], int]] = frozenset(),
+) -> tuple[Spmd, ...]:
     """The program of one thread. Guards of statements have become tests right around them.
 
-    `dealt` names the loops over a thread's share of a copy.
+    `dealt` names the loops over a thread's share of a copy; `groups` are the slots where a group of
+    asynchronous copies ends.
     """
-    return _flat((node,), (), frozenset(), _Context(block, where, slots, dealt))
+    return _flat((node,), (), frozenset(), _Context(block, where, slots, dealt, groups))
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,7 @@ class _Context:
     where: Coordinates
     slots: Slots
     dealt: frozenset[str]
+    groups: frozenset[tuple[tuple[int, ...], int]]
 
 
 def _flat(body: tuple[Node, ...], path: tuple[int, ...], bound: frozenset[str], context: _Context) -> tuple[Spmd, ...]:
@@ -109,8 +118,10 @@ def _flat(body: tuple[Node, ...], path: tuple[int, ...], bound: frozenset[str], 
 
 
 def _barrier(context: _Context, path: tuple[int, ...], place: int) -> list[Spmd]:
+    """What stands in a slot between statements."""
+    group: list[Spmd] = [AsyncGroup()] if (path, place) in context.groups else []
     barrier = context.slots.get((path, place))
-    return [barrier] if barrier else []
+    return [*group, barrier] if barrier else group
 
 
 def _loop(loop: Loop, body: tuple[Spmd, ...], dealt: bool) -> tuple[Spmd, ...]:

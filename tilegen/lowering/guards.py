@@ -9,7 +9,7 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.ranges import bounds
 from tilegen.ir.walk import walk
-from tilegen.lowering.program import Barrier, Flag, For, If, Spmd
+from tilegen.lowering.program import AsyncGroup, Barrier, Flag, For, If, Spmd
 
 Tests = tuple[Condition, ...]
 # condition, conditions that hold there -> True if it is certain
@@ -91,7 +91,7 @@ def _block_level(
 
 
 def _synchronizes(node: Spmd) -> bool:
-    return any(isinstance(v, Barrier) for v in walk(node))
+    return any(isinstance(v, Barrier | AsyncGroup) for v in walk(node))
 
 
 def _region(body: tuple[Spmd, ...], inner: Mapping[str, int], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:

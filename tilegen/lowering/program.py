@@ -58,6 +58,13 @@ class Barrier:
 
     reason: str
     of_global: bool = False  # it orders accesses to global memory, too
+    completes: tuple[str, ...] = ()  # the buffers that are written before it and read behind it
+    wait: int | None = None  # first wait until no more than so many groups of asynchronous copies are on their way
+
+
+@dataclass(frozen=True)
+class AsyncGroup:
+    """The asynchronous copies since the last one form a group, which a later barrier can wait for."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +106,24 @@ class VectorDeclare:
 
 @dataclass(frozen=True)
 class VectorCopy:
-    """`width` neighbours of `source` into as many of `target`, at once."""
+    """`width` neighbours of `source` into as many of `target`, at once; asynchronously if so marked."""
 
     dtype: str
     width: int
     target: Access
     source: Access
+    asynchronous: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """What is moved at once."""
+        return self.width * DTYPE_BYTES[self.dtype]
 
 
-Spmd = For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy | Stmt
+Spmd = (
+    For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
+    | AsyncGroup | Stmt
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

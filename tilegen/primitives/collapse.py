@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.affine import const, var
+from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import loops, rewrite, substitute
@@ -50,8 +50,9 @@ class Collapse:
             need_serial(loop, "collapse")
         need_fresh(tree, (self.name,), gone=(self.outer, self.inner))
         high, low = need_constant(outer, "collapse"), need_constant(inner, "collapse")
-        extents = {self.name: high * low}
-        place = {self.outer: simplify(var(self.name) // low, extents), self.inner: var(self.name) % low}
+        extents: dict[str, int] = {self.name: high * low}
+        row, column = simplify(var(self.name) // low, extents), var(self.name) % low
+        place: dict[str, Affine] = {self.outer: row, self.inner: column}
 
         def merge(value: object) -> object:
             if not isinstance(value, Loop) or value.name != self.outer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.affine import const, var
+from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.primitives import LoopName, primitive
@@ -48,8 +48,8 @@ class Serpentine:
         outer, inner = self.loops[0], self.loops[1:]
         if extents[0] % 2:
             raise StepError(f"serpentine walks rows in pairs, and '{outer}' has {extents[0]}")
-        odd = {outer: var(outer) * 2 + 1}
-        backwards = {n: const(e - 1) - var(n) for n, e in zip(inner, extents[1:], strict=True)}
+        odd: dict[str, Affine] = {outer: var(outer) * 2 + 1}
+        backwards: dict[str, Affine] = {n: const(e - 1) - var(n) for n, e in zip(inner, extents[1:], strict=True)}
         met = False
 
         def fold(value: object) -> object:
