@@ -18,10 +18,8 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
     // cache_register(C, at=bj)
     float C_reg[8][8];
     // coarsen(ti, WM) -> ti, wi
-    #pragma unroll
     for (int wi = 0; wi < 8; ++wi) {
         // coarsen(tj, WN) -> tj, wj
-        #pragma unroll
         for (int wj = 0; wj < 8; ++wj) {
             C_reg[wi][wj] = 0.0f;
         }
@@ -31,7 +29,6 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
     for (int ko = 0; ko < (K + 15) / 16; ++ko) {
         const bool full = ko * 16 + 15 < K & bi * 128 + 127 < M & bj * 128 + 127 < N;
         if (full) {
-            #pragma unroll
             for (int l = 0; l < 2; ++l) {
                 const int i = l * 64 + tid / 4;
                 const int k = tid % 4;
@@ -42,7 +39,6 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
                 A_shared[k * 4 + 3][i] = A_vec.s3;
             }
 
-            #pragma unroll
             for (int l = 0; l < 2; ++l) {
                 const int k = l * 8 + tid / 32;
                 const int j = tid % 32;
@@ -51,7 +47,6 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
             }
         } else {
             if (ko * 16 + (tid % 4) * 4 + 3 < K) {
-                #pragma unroll
                 for (int l = 0; l < 2; ++l) {
                     const int i = l * 64 + tid / 4;
                     const int k = tid % 4;
@@ -67,7 +62,6 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
             }
 
             if (bj * 128 + (tid % 32) * 4 + 3 < N) {
-                #pragma unroll
                 for (int l = 0; l < 2; ++l) {
                     const int k = l * 8 + tid / 32;
                     const int j = tid % 32;
@@ -83,36 +77,29 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
 
         if (full) {
             // unroll(ki)
-            #pragma unroll
             for (int ki = 0; ki < 16; ++ki) {
                 // cache_register(A.shared, at=ki)
                 float A_shared_reg[8];
-                #pragma unroll
                 for (int wi = 0; wi < 8; ++wi) {
                     A_shared_reg[wi] = A_shared[ki][wi * 16 + ti];
                 }
 
                 // cache_register(B.shared, at=ki)
                 float B_shared_reg[8];
-                #pragma unroll
                 for (int wj = 0; wj < 8; ++wj) {
                     B_shared_reg[wj] = B_shared[ki][wj * 16 + tj];
                 }
 
-                #pragma unroll
                 for (int wi = 0; wi < 8; ++wi) {
-                    #pragma unroll
                     for (int wj = 0; wj < 8; ++wj) {
                         C_reg[wi][wj] += A_shared_reg[wi] * B_shared_reg[wj];
                     }
                 }
             }
         } else {
-            #pragma unroll
             for (int ki = 0; ki < 16; ++ki) {
                 if (ko * 16 + ki < K) {
                     float A_shared_reg[8];
-                    #pragma unroll
                     for (int wi = 0; wi < 8; ++wi) {
                         if (bi * 128 + wi * 16 + ti < M) {
                             A_shared_reg[wi] = A_shared[ki][wi * 16 + ti];
@@ -120,17 +107,14 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
                     }
 
                     float B_shared_reg[8];
-                    #pragma unroll
                     for (int wj = 0; wj < 8; ++wj) {
                         if (bj * 128 + wj * 16 + tj < N) {
                             B_shared_reg[wj] = B_shared[ki][wj * 16 + tj];
                         }
                     }
 
-                    #pragma unroll
                     for (int wi = 0; wi < 8; ++wi) {
                         if (bi * 128 + wi * 16 + ti < M) {
-                            #pragma unroll
                             for (int wj = 0; wj < 8; ++wj) {
                                 if (bj * 128 + wj * 16 + tj < N) {
                                     C_reg[wi][wj] += A_shared_reg[wi] * B_shared_reg[wj];
@@ -146,18 +130,14 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
     }
 
     if (bi * 128 + 127 < M & bj * 128 + 127 < N) {
-        #pragma unroll
         for (int wi = 0; wi < 8; ++wi) {
-            #pragma unroll
             for (int wj = 0; wj < 8; ++wj) {
                 C[(bi * 128 + wi * 16 + ti) * N + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];
             }
         }
     } else {
-        #pragma unroll
         for (int wi = 0; wi < 8; ++wi) {
             if (bi * 128 + wi * 16 + ti < M) {
-                #pragma unroll
                 for (int wj = 0; wj < 8; ++wj) {
                     if (bj * 128 + wj * 16 + tj < N) {
                         C[(bi * 128 + wi * 16 + ti) * N + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];
