@@ -93,6 +93,14 @@ class Program:
             self._lowered[vector, wide] = lower(self.tree, vector=vector, wide=wide)
         return self._lowered[vector, wide]
 
+    def launches_at(self, sizes: Mapping[str, int]) -> tuple[Launch, ...]:
+        """The launches that run at `sizes` if the arrays are aligned: vector versions where the sizes allow."""
+        scalar = self.launches(vector=False)
+        return tuple(
+            launch if all(_holds(c, sizes) for c in launch.requires) else scalar[position]
+            for position, launch in enumerate(self.launches())
+        )
+
     def source(self, *, vector: bool = True, wide: bool = False) -> str:
         """The text that is compiled for the device, in its language."""
         return emit(self.launches(vector=vector, wide=wide), self.engine.language)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tilegen.errors import TilegenError
+from tilegen.errors import DeviceError, TilegenError
 
 
 def main() -> None:
@@ -32,6 +32,9 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
+    except MemoryError as error:  # numpy's and cupy's own are kinds of it
+        print(f"error: out of memory: {error}\n  note: --size chooses smaller arrays", file=sys.stderr)
+        return DeviceError.exit_code
     except BrokenPipeError:
         # The reader has gone (`tilegen show ... | head`); nothing more may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -156,7 +156,8 @@ def trials(out: Console, found: Mapping[str, tuple[Trial, ...]], device: str) ->
             exact = trial.data == "integers" or trial.error == 0
             error = "none" if exact else f"{trial.error:.2g} of the bound"
             table.add_row(name, trial.data, " ".join(f"{n}={v}" for n, v in trial.sizes.items()), error)
-    out.print(table)
-    out.print(f"right, all {sum(map(len, found.values()))} of them, on {device}")
+    if found:
+        out.print(table)
+        out.print(f"right, all {sum(map(len, found.values()))} of them, on {device}")
     for line in _instead(device):
         out.print(line)

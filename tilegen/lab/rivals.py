@@ -46,6 +46,21 @@ def rival(
     return None
 
 
+def difference(kernel: Kernel, engine: Engine, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> float | None:
+    """How far a matrix product's result is from cuBLAS's, at most, as a share of what rounding can explain.
+
+    Both are within gamma_K (|A| |B|) of the exact product. None for other kernels, and without a GPU.
+    """
+    product = as_product(kernel) if engine.on_gpu else None
+    if product is None:
+        return None
+    xp = engine.xp
+    a, b = arrays[product.a].transpose(product.a_axes), arrays[product.b].transpose(product.b_axes)
+    c = arrays[product.c].transpose(product.c_axes)
+    allowed = 2 * a.shape[-1] * float(xp.finfo(c.dtype).eps) * xp.matmul(abs(a), abs(b))
+    return float((abs(c - xp.matmul(a, b)) / (allowed + float(xp.finfo(c.dtype).tiny))).max())
+
+
 def as_product(kernel: Kernel) -> Product | None:
     """How the kernel is one matrix product, batched or not; None where it is anything else."""
     if len(kernel.equations) != 1:
