@@ -38,7 +38,7 @@ def random_sizes(pick, kernel, tiles) -> dict[str, int]:
     for attempt in range(40):
         options = around if attempt < 20 else [4, 8, 12, 6]
         sizes = {size: pick(options) for size in kernel.sizes}
-        if holds(kernel, sizes) and _points(kernel, sizes) < (1500 if attempt < 20 else 10**5):
+        if holds(kernel, sizes) and points(kernel, sizes) < (1500 if attempt < 20 else 10**5):
             return sizes
     return {size: 4 for size in kernel.sizes}
 
@@ -49,7 +49,8 @@ def holds(kernel, sizes) -> bool:
     return all(value == 0 if equal else value >= 0 for value, equal in values)
 
 
-def _points(kernel, sizes) -> int:
+def points(kernel, sizes) -> int:
+    """The points of all equations together."""
     total = 0
     for equation in kernel.equations:
         count = 1

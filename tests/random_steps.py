@@ -8,7 +8,7 @@ from tilegen.ir.walk import find_loop, loop_names
 WORDS = (
     ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
     + ["cache_shared", "cache_register", "cache_register", "pad", "cache_global", "reassociate", "coarsen"]
-    + ["coarsen_blocked", "blocks"]
+    + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline"]
 )  # fmt: skip
 
 
@@ -35,6 +35,10 @@ def random_step(pick, tree, number: int) -> str:
             return f"bind({loop}, {pick([*BLOCK_KINDS[:2], *THREAD_KINDS, *THREAD_KINDS])})"
         case "fuse":
             return f"fuse({', '.join(_some(pick, names, 2, 2))}) -> {a}"
+        case "collapse" | "serpentine":
+            return f"{word}({', '.join(_some(pick, names, 2, 2))})" + (f" -> {a}" if word == "collapse" else "")
+        case "pipeline":
+            return f"pipeline({loop}, {pick([2, 3])})"
         case "cache_shared":
             return cache_shared(pick, tree, pick(buffers), loop)
         case "cache_register":
@@ -160,13 +164,18 @@ class _Launch:
         for name, kind in zip(reversed(self.blocks), BLOCK_KINDS, strict=False):
             tree = yield f"bind({name}, {kind})"
         for n, name in enumerate(list(self.threads)):
-            how = pick(["", "", "coarsen", "coarsen_blocked", "vector"])
+            how = pick(["", "", "coarsen", "coarsen_blocked", "vector", "collapse"])
             if how == "vector" and name == self.threads[-1]:
                 tree = yield f"tile({name}, {pick([2, 4])}) -> {p}u{n}, {p}v"
                 if find_loop(tree, f"{p}v"):
                     self.threads[n] = f"{p}u{n}"
                     tree = yield f"order(..., {p}v)"
                     tree = yield f"vectorize({p}v)"
+            elif how == "collapse" and n == 1:
+                tree = yield f"collapse({self.threads[0]}, {name}) -> {p}c"
+                if find_loop(tree, f"{p}c"):
+                    self.threads = [f"{p}c"]
+                    break
             elif how.startswith("coarsen"):
                 tree = yield f"{how}({name}, {pick([2, 2, 4])}) -> {p}u{n}, {p}w{n}"
                 if find_loop(tree, f"{p}u{n}"):
@@ -196,4 +205,6 @@ class _Launch:
         for name in self.inner:
             if pick([True, False]):
                 tree = yield f"unroll({name})"
+        if at and pick([True, False, False, False]):
+            tree = yield f"pipeline({at}, {pick([2, 2, 3])})"
         return tree
