@@ -1,0 +1,296 @@
+"""A lowered program run thread by thread, on symbolic values: the meaning of what is printed, without a device.
+
+Threads of a block take turns from barrier to barrier. `faults(launches, tree, sizes)` gives a word for
+the first thing that is wrong, or None: "race" (two threads touch an element between two barriers, one
+writing; or two blocks do), "divergence" (a barrier that some threads of a block do not reach), "bounds",
+"uninitialised", "misaligned", "scope", "values" (an output is not what the kernel says).
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
+
+from enumeration import Terms, Wrong, _Run
+
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Index, Load, Op, Stmt, tree_of
+from tilegen.lowering.program import (
+    AsyncGroup,
+    Barrier,
+    Declare,
+    Flag,
+    For,
+    If,
+    Let,
+    VectorCopy,
+    VectorDeclare,
+    VectorLoad,
+    VectorStore,
+)
+
+COMPARE = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "==": int.__eq__, "!=": int.__ne__}
+
+
+def faults(launches, tree, sizes):
+    """The first fault of the launches of `tree` at these sizes, or None."""
+    terms = Terms()
+    memory = {}
+    try:
+        for launch in launches:
+            _Launch(launch, sizes, memory, terms, set(tree.reassociated)).run()
+        expected = _Run(tree_of(tree.kernel), sizes, set(tree.reassociated), terms)
+    except Wrong as wrong:
+        return str(wrong)
+    for tensor in tree.kernel.tensors:
+        mine = {place: v for (name, place), v in memory.items() if name == tensor.name}
+        if tensor.role == "output" and mine != expected.contents(tensor.name):
+            return "values"
+    return None
+
+
+class _Launch:
+    """One launch; `memory` is global memory, (buffer, place) -> term."""
+
+    def __init__(self, launch, sizes, memory, terms, reordered):
+        self.launch, self.sizes, self.memory = launch, sizes, memory
+        self.terms, self.reordered = terms, reordered
+        self.inputs = {t.name for t in launch.kernel.tensors if t.role == "input"}
+        self.shapes = {
+            b.name: tuple(e.evaluate(sizes) for e in b.shape) for b in launch.buffers.values() if b.space != "vector"
+        }
+        self.seen = {}
+
+    def run(self):
+        for block in product(*(range(extent.evaluate(self.sizes)) for extent in reversed(self.launch.grid))):
+            self._block(block[::-1])
+
+    def _block(self, block):
+        shared, epoch = _Shared(), {}
+        sizes = [range(n) for n in reversed(self.launch.block)]
+        threads = [_Thread(self, block, t[::-1], shared, epoch) for t in product(*sizes)]
+        running = [t.steps() for t in threads]
+        while running:
+            stopped = [next(t, None) for t in running]
+            if any(s != stopped[0] for s in stopped):
+                raise Wrong("divergence")
+            epoch.clear()
+            if stopped[0] is None:
+                return
+
+
+class _Shared(dict):
+    """The shared memory of a block; `flying` are the elements that asynchronous copies are on their way to."""
+
+    def __init__(self):
+        super().__init__()
+        self.flying = {}
+
+
+class _Thread:
+    def __init__(self, home, block, thread, shared, epoch):
+        self.home, self.block, self.thread = home, block, thread
+        self.shared, self.epoch = shared, epoch
+        self.registers, self.alive = {}, set()
+        self.groups = [[]]  # asynchronous copies: those not yet in a group last
+        self.env = dict(home.sizes)
+        for name, kind, _ in home.launch.coordinates:
+            self.env[name] = (block if kind.startswith("block") else thread)["xyz".index(kind[-1])]
+        self.env[home.launch.tid] = home.launch.flat.evaluate(self.env)
+
+    def steps(self):
+        """Runs to the end; yields at each barrier, which is told by the path of list places to it."""
+        yield from self._body(self.home.launch.body, ())
+
+    def _body(self, body, path):
+        for place, node in enumerate(body):
+            match node:
+                case Barrier():
+                    self._wait(node.wait)
+                    yield (*path, place)
+                case For(name, extent, inner):
+                    for value in range(extent.evaluate(self.env)):
+                        self.env[name] = value
+                        yield from self._body(inner, (*path, place, value))
+                    self.env.pop(name, None)
+                case If():
+                    yes = self.env[node.flag] if node.flag else self._holds(node.test)
+                    yield from self._body(node.body if yes else node.orelse, (*path, place, yes))
+                case Flag(name, test):
+                    self.env[name] = self._holds(test)
+                case Let(name, value):
+                    self.env[name] = value.evaluate(self.env)
+                case _:
+                    self._plain(node)
+
+    def _plain(self, node):
+        match node:
+            case Declare(buffer, start):
+                self.alive.add(buffer)
+                self.registers = {k: v for k, v in self.registers.items() if k[0] != buffer}
+                if start is not None:
+                    self._write(Access(buffer, ()), self._value(start))
+            case VectorLoad(name, _, width, source):
+                for lane, element in enumerate(self._lanes(source, width)):
+                    self.registers[name, (lane,)] = self._read(element)
+            case VectorDeclare(name):
+                self.registers = {k: v for k, v in self.registers.items() if k[0] != name}
+            case VectorStore(name, _, width, target):
+                for lane, element in enumerate(self._lanes(target, width)):
+                    self._write(element, self._register(name, (lane,)))
+            case VectorCopy(_, width, target, source):
+                values = [self._read(element) for element in self._lanes(source, width)]
+                for element, value in zip(self._lanes(target, width), values, strict=True):
+                    if node.asynchronous:
+                        self._send(element, value)
+                    else:
+                        self._write(element, value)
+            case AsyncGroup():
+                self.groups.append([])
+            case Stmt():
+                self._stmt(node)
+            case _:
+                raise TypeError(node)
+
+    def _holds(self, test):
+        values = [(c.value.evaluate(self.env), c.equal) for c in test]
+        return all(value == 0 if equal else value >= 0 for value, equal in values)
+
+    def _lanes(self, access, width):
+        """The elements of a vector access; its first place has to be aligned."""
+        buffer = self.home.launch.buffers[access.buffer]
+        if not buffer.order:
+            return [access] * width
+        fastest = buffer.order[-1]
+        if buffer.space != "register" and self._offset(buffer, access) % width:
+            raise Wrong("misaligned")
+        if width * DTYPE_BYTES[buffer.dtype] > 16 and buffer.space != "register":
+            raise Wrong("misaligned")
+        return [
+            Access(access.buffer, tuple(i + lane if d == fastest else i for d, i in enumerate(access.index)))
+            for lane in range(width)
+        ]
+
+    def _offset(self, buffer, access):
+        shape = self.home.shapes[buffer.name]
+        offset = 0
+        for d in buffer.order:
+            row = shape[d] + (buffer.pad if d == buffer.order[-1] else 0)
+            offset = offset * row + access.index[d].evaluate(self.env)
+        return offset
+
+    # -- statements
+
+    def _stmt(self, stmt):
+        assert not stmt.guard, "guards have become tests"
+        terms, value = self.home.terms, self._value(stmt.value)
+        if stmt.best:
+            best, arg = self._read(stmt.best), self._read(stmt.target)
+            self._write(stmt.best, terms.of("best", stmt.reduce, best, value))
+            self._write(stmt.target, terms.of("arg", stmt.reduce, best, value, arg, stmt.arg.evaluate(self.env)))
+        elif stmt.reduce and stmt.name in self.home.reordered:
+            old = self._read(stmt.target)
+            parts = terms.known[old][1] if terms.known[old][0] == "bag" else (old,)
+            self._write(stmt.target, terms.of("bag", tuple(sorted((*parts, value)))))
+        elif stmt.reduce:
+            self._write(stmt.target, terms.of(stmt.reduce, self._read(stmt.target), value))
+        else:
+            self._write(stmt.target, value)
+
+    def _value(self, expr):
+        terms = self.home.terms
+        match expr:
+            case Const(value, _):
+                return terms.of("const", value)
+            case Index(index):
+                return terms.of("index", index.evaluate(self.env))
+            case Load():
+                return self._read(expr)
+            case Op("select", (test, yes, no)) if (known := self._known(test)) is not None:
+                return self._value(yes if known else no)
+            case Op(name, args):
+                return terms.of(name, *(self._value(a) for a in args))
+            case Cast(arg, dtype):
+                return terms.of(dtype, self._value(arg))
+            case _:
+                raise TypeError(expr)
+
+    def _known(self, test):
+        """What a test of places alone says; None where it asks for data."""
+        match test:
+            case Op("and", args):
+                values = [self._known(a) for a in args]
+                return None if None in values else all(values)
+            case Op(name, (Index(left), Index(right))) if name in COMPARE:
+                return COMPARE[name](left.evaluate(self.env), right.evaluate(self.env))
+            case _:
+                return None
+
+    # -- memory
+
+    def _send(self, access, value):
+        """An asynchronous copy of one element: nobody may touch it before it is waited for."""
+        key = (access.buffer, self._place(access))
+        self._note("shared", key, True)
+        self.shared.flying[key] = self.thread
+        self.groups[-1].append((key, value))
+
+    def _wait(self, pending):
+        """The copies of all groups but the last `pending` ones arrive."""
+        while pending is not None and len(self.groups) - 1 > pending:
+            for key, value in self.groups.pop(0):
+                self.shared.flying.pop(key, None)
+                self._note("shared", key, True)
+                self.shared[key] = value
+
+    def _place(self, access):
+        place = tuple(i.evaluate(self.env) for i in access.index)
+        shape = self.home.shapes.get(access.buffer)
+        if shape is not None and not all(0 <= p < s for p, s in zip(place, shape, strict=True)):
+            raise Wrong("bounds")
+        return place
+
+    def _read(self, access):
+        place, space = self._place(access), self.home.launch.buffers[access.buffer].space
+        key = (access.buffer, place)
+        if space in ("register", "vector"):
+            return self._register(*key)
+        self._note(space, key, False)
+        memory = self.shared if space == "shared" else self.home.memory
+        if key not in memory:
+            if access.buffer not in self.home.inputs:
+                raise Wrong("uninitialised")
+            memory[key] = self.home.terms.of("input", *key)
+        return memory[key]
+
+    def _register(self, name, place):
+        if (name, place) not in self.registers:
+            raise Wrong("uninitialised")
+        return self.registers[name, place]
+
+    def _write(self, access, value):
+        place, space = self._place(access), self.home.launch.buffers[access.buffer].space
+        if space == "register" and access.buffer not in self.alive:
+            raise Wrong("scope")
+        if space in ("register", "vector"):
+            self.registers[access.buffer, place] = value
+            return
+        self._note(space, (access.buffer, place), True)
+        memory = self.shared if space == "shared" else self.home.memory
+        memory[access.buffer, place] = value
+
+    def _note(self, space, key, writes):
+        """Refuses two threads since the last barrier, or two blocks of the launch, on one element, one writing."""
+        self._meet(self.epoch, key, self.thread, writes)
+        if space == "shared" and key in self.shared.flying:
+            raise Wrong("race")
+        if space == "global" and key[0] not in self.home.inputs:
+            self._meet(self.home.seen, key, self.block, writes)
+
+    def _meet(self, log, key, who, writes):
+        touches = log.setdefault(key, set())
+        if any(other != who and (writes or wrote) for other, wrote in touches):
+            raise Wrong("race")
+        touches.add((who, writes))
