@@ -22,6 +22,7 @@ RANKS = [
     {"primitives"},
     {"schedule"},
     {"lowering"},
+    {"proof"},
     {"backends"},
     {"lab"},
     {"api"},

@@ -12,7 +12,7 @@ from tilegen.ir.nodes import Load, Loop, Node, Stmt, Tree
 T = TypeVar("T")
 
 # Fields that describe where a value came from; no traversal looks into them.
-_PROVENANCE = ("span", "step", "kernel")
+_PROVENANCE = ("span", "step", "kernel", "origin")
 
 
 # Type -> its fields that a traversal looks into, None for what is no dataclass.

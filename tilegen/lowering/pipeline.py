@@ -27,7 +27,7 @@ _ASYNC_BYTES = (4, 8, 16)
 
 @dataclass(frozen=True)
 class Pipe:
-    """A pipelined loop of a launch: its buffers, and how many groups of copies may still be on their way."""
+    """A pipelined loop of a launch: its shared buffers, and how many groups of copies may be on their way."""
 
     loop: str
     buffers: frozenset[str]
@@ -38,21 +38,22 @@ def pipelined(tree: Tree) -> tuple[Tree, tuple[Pipe, ...]]:
     """The tree with its pipelined loops written out. LimitError where a loop cannot run ahead."""
     pipes: list[Pipe] = []
     for loop in list(loops(tree.body)):
-        if loop.stages > 1 and all(loop.name != pipe.loop for pipe in pipes):
+        if loop.stages > 1 and loop.name not in [pipe.loop for pipe in pipes]:
             tree, pipe = _written_out(tree, loop)
             pipes.append(pipe)
-    return tree, tuple(pipes)
+    return tree, tuple(p for p in pipes if p.buffers)
 
 
 def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
-    mine = frozenset(b.name for b in tree.buffers if b.space == "shared" and b.scope == loop.name)
+    mine = frozenset(b.name for b in tree.buffers if b.space != "global" and b.scope == loop.name)
+    shared = frozenset(b.name for b in tree.buffers if b.space == "shared" and b.name in mine)
     around = _around(tree, loop.name)
 
     def change(value: object) -> object:
         return _ahead(value, mine) if isinstance(value, Loop) and value.name == loop.name else value
 
     buffers = tuple(_staged(b, loop.stages, around) if b.name in mine else b for b in tree.buffers)
-    return replace(tree, buffers=buffers, body=rewrite(tree.body, change)), Pipe(loop.name, mine, loop.stages - 2)
+    return replace(tree, buffers=buffers, body=rewrite(tree.body, change)), Pipe(loop.name, shared, loop.stages - 2)
 
 
 def _ahead(loop: Loop, mine: frozenset[str]) -> tuple[Node, ...]:
@@ -61,7 +62,7 @@ def _ahead(loop: Loop, mine: frozenset[str]) -> tuple[Node, ...]:
     copies, rest = loop.body[:count], loop.body[count:]
     if any(s.target.buffer in mine for node in rest for s in stmts(node)):
         raise LimitError(
-            f"loop '{loop.name}' cannot be pipelined: a shared buffer of it is written behind its first use",
+            f"loop '{loop.name}' cannot be pipelined: a buffer that lives in it is written behind its first use",
             loop.span,
             notes=("pipeline copies alone: caches of inputs whose copies stand at the start of the loop",),
         )
@@ -152,10 +153,10 @@ def asynchronous(body: tuple[Spmd, ...], pipes: tuple[Pipe, ...], buffers: dict[
 
     def change(value: object) -> object:
         match value:
-            case VectorCopy(dtype, width, target, source):
-                plain = VectorCopy(dtype, width, target, source)
+            case VectorCopy():
+                plain = value
             case Stmt(target=target, value=Load(buffer=buffer, index=index, dtype=dtype), reduce=None):
-                plain = VectorCopy(dtype, 1, target, Access(buffer, index))
+                plain = VectorCopy(dtype, 1, target, Access(buffer, index), origin=value)
             case _:
                 return value
         if plain.target.buffer not in staged or buffers[plain.source.buffer].space != "global":

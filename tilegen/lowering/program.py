@@ -69,10 +69,14 @@ class AsyncGroup:
 
 @dataclass(frozen=True)
 class Declare:
-    """A register buffer comes to life; `start` is its first value where that is known at once."""
+    """A register buffer comes to life; `start` is its first value where that is known at once.
+
+    `origin` is the statement that gave this value.
+    """
 
     buffer: str
     start: Expr | None = None
+    origin: Stmt | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -106,13 +110,18 @@ class VectorDeclare:
 
 @dataclass(frozen=True)
 class VectorCopy:
-    """`width` neighbours of `source` into as many of `target`, at once; asynchronously if so marked."""
+    """`width` neighbours of `source` into as many of `target`, at once; asynchronously if so marked.
+
+    `origin` is the statement that this does for each value of `lane`.
+    """
 
     dtype: str
     width: int
     target: Access
     source: Access
     asynchronous: bool = False
+    origin: Stmt | None = field(default=None, compare=False, repr=False)
+    lane: str = field(default="", compare=False, repr=False)
 
     @property
     def bytes(self) -> int:

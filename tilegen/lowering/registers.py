@@ -24,7 +24,7 @@ def declared(body: tuple[Spmd, ...], buffer: str, outer: frozenset[str], dims: i
     first = using[0]
     node = body[first]
     if dims == 0 and isinstance(node, Stmt) and node.reduce is None and node.target.buffer == buffer:
-        return (*body[:first], Declare(buffer, node.value), *body[first + 1 :])
+        return (*body[:first], Declare(buffer, node.value, node), *body[first + 1 :])
     return (*body[:first], Declare(buffer), *body[first:])
 
 

@@ -144,7 +144,7 @@ class _Lanes:
             source = Access(value.buffer, self._first(value.index))
             if (guard, *_key(source)) not in self.loaded:
                 self._forget(stmt)
-                return (VectorCopy(dtype, self.width, self._start(stmt.target), source),)
+                return (VectorCopy(dtype, self.width, self._start(stmt.target), source, origin=stmt, lane=self.lane),)
 
         def load(value: Any) -> Any:
             if not isinstance(value, Load) or not self._reads(value):

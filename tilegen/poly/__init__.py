@@ -1,10 +1,27 @@
-"""Integer reasoning with isl, behind one door: legality, dependences for barriers, facts for guards."""
+"""Integer reasoning with isl, behind one door: legality, dependences for barriers, facts for guards, proofs."""
 
 from __future__ import annotations
 
 from tilegen.poly.barriers import Dependence, dependences
 from tilegen.poly.facts import Facts
 from tilegen.poly.judge import judge
-from tilegen.poly.verdict import Violation
+from tilegen.poly.prove import Extra, Obligation, obligations, obliged
+from tilegen.poly.sync import Claim, Slot, Stop
+from tilegen.poly.verdict import Refused, Unproved, Violation
 
-__all__ = ["Dependence", "Facts", "Violation", "dependences", "judge"]
+__all__ = [
+    "Claim",
+    "Dependence",
+    "Extra",
+    "Facts",
+    "Obligation",
+    "Refused",
+    "Slot",
+    "Stop",
+    "Unproved",
+    "Violation",
+    "dependences",
+    "judge",
+    "obligations",
+    "obliged",
+]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
 from tilegen.poly.project import Leaf, Placed, Program, Use, project, renamed
-from tilegen.poly.system import Row, example, same, solvable
+from tilegen.poly.system import Row, Undecided, example, same, solvable
 from tilegen.poly.verdict import Words
 
 
@@ -40,38 +40,43 @@ def dependences(tree: Tree, launch: int) -> tuple[Dependence, ...]:
     """
     program = project(tree)
     leaves = [p for p in program.leaves if p.places[0] == launch]
-    written = {u.buffer for p in leaves for u in p.leaf.uses if u.writes}
-    threads = [k for k in THREAD_KINDS if any(k in p.leaf.kinds for p in leaves)]
-    found: dict[Dependence, None] = {}
+    found: dict[tuple[str, str, int, int, str | None], Dependence] = {}
     for source, one in enumerate(leaves):
         for sink, two in enumerate(leaves):
-            for a, b in _conflicts(program, one.leaf, two.leaf, written):
-                for loop, shared, rows in _ways(one, two):
-                    kind = "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
-                    plain = Dependence(kind, a.buffer, source, sink, loop)
-                    if any((d.kind, d.buffer, d.source, d.sink, d.carried_by) == _facts(plain) for d in found):
+            for a, b in conflicting(program, one.leaf, two.leaf):
+                for way in ways(one, two):
+                    key = (_kind(a, b), a.buffer, source, sink, way[0])
+                    if key in found:
                         continue
-                    witness = _crossing(program, one.leaf, two.leaf, a, b, shared, rows, threads)
+                    try:
+                        witness = crossing(program, one, two, a, b, way)
+                    except Undecided:
+                        witness = ""
                     if witness is not None:
-                        found[Dependence(kind, a.buffer, source, sink, loop, witness)] = None
-    return tuple(found)
+                        found[key] = Dependence(*key, witness)
+    return tuple(found.values())
 
 
-def _facts(d: Dependence) -> tuple[str, str, int, int, str | None]:
-    return d.kind, d.buffer, d.source, d.sink, d.carried_by
+def _kind(a: Use, b: Use) -> str:
+    return "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
 
 
-def _conflicts(program: Program, one: Leaf, two: Leaf, written: set[str]) -> Iterator[tuple[Use, Use]]:
+def conflicting(program: Program, one: Leaf, two: Leaf) -> Iterator[tuple[Use, Use]]:
+    """Accesses of the two leaves to one buffer that threads can meet in, one of them writing."""
     for a in one.uses:
-        if program.buffers[a.buffer].space == "register" or a.buffer not in written:
+        if program.buffers[a.buffer].space == "register":
             continue
         for b in two.uses:
             if a.buffer == b.buffer and (a.writes or b.writes):
                 yield a, b
 
 
-def _ways(one: Placed, two: Placed) -> Iterator[tuple[str | None, frozenset[str], tuple[Row, ...]]]:
-    """(loop that carries it, loops both are in the same iteration of, rows): `two` is primed, and later."""
+# How one comes before two: the loop that carries it, the loops both are in the same iteration of, rows.
+Way = tuple[str | None, frozenset[str], tuple[Row, ...]]
+
+
+def ways(one: Placed, two: Placed) -> Iterator[Way]:
+    """The ways in which a thread's instance of `two`, primed, is later than another thread's of `one`."""
     depth = one.shares(two)
     names = one.leaf.names[:depth]
     steps = [n for n, k in zip(names, one.leaf.kinds, strict=False) if k not in THREAD_KINDS]
@@ -84,29 +89,21 @@ def _ways(one: Placed, two: Placed) -> Iterator[tuple[str | None, frozenset[str]
         yield name, frozenset(steps[:n]), ((False, ((f"{name}'", 1), (name, -1)), -1),)
 
 
-def _crossing(
-    program: Program,
-    one: Leaf,
-    two: Leaf,
-    a: Use,
-    b: Use,
-    shared: frozenset[str],
-    rows: tuple[Row, ...],
-    threads: list[str],
-) -> str | None:
-    """The witness of a dependence between two threads, or None if there is none."""
+def crossing(program: Program, first: Placed, second: Placed, a: Use, b: Use, way: Way) -> str | None:
+    """The witness that two threads of one block meet in this way, or None if they never do."""
     original = program.original
+    one, two = first.leaf, second.leaf
+    _, shared, rows = way
     names = two.primed(shared)
     question = (*original.context, *one.domain, *renamed(two.domain, names), *rows)
     question += same(a.forms, [f.renamed(names) for f in b.forms])
     question += _same_block(one, two, names)
+    threads = [k for k in THREAD_KINDS if k in (*one.kinds, *two.kinds)]
     for kind in threads:
-        first, second = _loop(one, kind), _loop(two, kind)
+        mine, other = _loop(one, kind), _loop(two, kind)
         for sign in (1, -1):
-            terms: tuple[tuple[str, int], ...] = ((first, sign),) if first else ()
-            terms += ((f"{second}'", -sign),) if second else ()
-            if not terms:
-                continue
+            terms: tuple[tuple[str, int], ...] = ((mine, sign),) if mine else ()
+            terms += ((f"{other}'", -sign),) if other else ()
             apart = (*question, (False, terms, -1))
             if not solvable(apart):
                 continue

@@ -15,7 +15,7 @@ def check_bounds(program: Program) -> None:
     memo = program.original.memo
     for placed in program.leaves:
         leaf = placed.leaf
-        shapes = tuple(id(program.buffers[u.buffer].shape) for u in leaf.uses)
+        shapes = tuple(program.buffers[u.buffer].shape for u in leaf.uses)
         key = ("inside", leaf.points)
         if memo.get(key) == shapes:
             continue

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import islpy as isl
@@ -132,10 +133,17 @@ def same(left: Iterable[Form], right: Iterable[Form]) -> tuple[Row, ...]:
 _context = isl.Context()
 _context.set_max_operations(BUDGET)
 _answers: dict[str, bool] = {}
+_asked = count()
+
+
+def asked() -> int:
+    """A number that has grown by one for each question that was put since the last call, and by one for that call."""
+    return next(_asked)
 
 
 def solvable(rows: Iterable[Row]) -> bool:
     """True if some integer point satisfies all rows. Raises Undecided past the budget."""
+    next(_asked)
     kept, _ = _simplified(rows)
     if kept is None:
         return False
@@ -242,6 +250,7 @@ def uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: lis
 
     Names beyond those given are existential, in `wanted` and in each piece of its own.
     """
+    next(_asked)
     texts = [_projectable(wanted, names), *(_projectable(p, names) for p in pieces)]
     key = "\n\n".join(texts)
     if key not in _covers:

@@ -68,3 +68,7 @@ class Words:
         known = self.original.kernel.sizes
         values = ", ".join(f"{s}={max(1, self.point.get(s, 1))}" for s in known)
         return f" ({values})" if known else ""
+
+
+class Unproved(Exception):
+    """A question that is not followed up: nothing is known to be wrong, and nothing is proven."""

@@ -1,0 +1,135 @@
+"""The obligations of a lowered program, given as a tree again: each asked, counted and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+
+from tilegen.ir.nodes import Condition, Tree
+from tilegen.poly.bounds import check_bounds
+from tilegen.poly.coverage import check_coverage
+from tilegen.poly.order import check_order
+from tilegen.poly.project import Program, project, renamed
+from tilegen.poly.races import check_races, check_structure
+from tilegen.poly.shape import check_shape
+from tilegen.poly.sync import Slot, Stop, check_minimal, check_synchronised
+from tilegen.poly.system import Undecided, asked, example, negated, same, solvable
+from tilegen.poly.values import check_values
+from tilegen.poly.verdict import Refused, Unproved, Violation, Words
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """What has to hold of every admitted size, and what became of it.
+
+    Attributes:
+        name: "coverage", "order", "values", "bounds", "races", "barriers", ...
+        cases: how many questions it took.
+        milliseconds: how long they took together.
+        violation: why it does not hold, with the concrete case; None if it does.
+        unproved: what kept it from being decided; None if it was.
+    """
+
+    name: str
+    cases: int
+    milliseconds: float
+    violation: Violation | None = None
+    unproved: str | None = None
+
+    @property
+    def proved(self) -> bool:
+        return self.violation is None and self.unproved is None
+
+
+@dataclass(frozen=True)
+class Extra:
+    """Leaf number `leaf` of the tree runs outside its guard too, where the kernel has no such instance.
+
+    It writes registers there. `missing` are the conditions of its guard that the text does not test.
+    """
+
+    leaf: int
+    missing: tuple[Condition, ...]
+
+
+def obliged(name: str, check: Callable[[], int | None]) -> Obligation:
+    """What `check` finds out: it raises Refused or Unproved, or returns a number of cases besides its questions."""
+    first, start = asked(), perf_counter()
+    more: int | None = 0
+    violation, unproved = None, None
+    try:
+        more = check()
+    except Refused as refused:
+        violation = refused.violation
+    except Unproved as reason:
+        unproved = str(reason)
+    except Undecided:
+        unproved = "a question is beyond the budget for one proof"
+    return Obligation(name, asked() - first - 1 + (more or 0), (perf_counter() - start) * 1e3, violation, unproved)
+
+
+def obligations(tree: Tree, stops: Mapping[Slot, Stop], extras: Iterable[Extra] = ()) -> tuple[Obligation, ...]:
+    """What a lowered program has to satisfy, asked of the tree that says the same.
+
+    Args:
+        tree: block loops outermost; inside, what the threads of a block do from barrier to barrier is one
+            nest of thread loops. Every name of a register buffer has dimensions over the threads.
+        stops: the barriers, by their place in `tree.body`.
+        extras: what the text runs beyond the tree.
+
+    After a violation the later ones are not asked, since they rely on the earlier ones.
+    """
+    program = project(tree)
+    checks: tuple[tuple[str, tuple[Callable[[], None], ...]], ...] = (
+        ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, extras))),
+        ("order", (lambda: check_order(program),)),
+        ("bounds", (lambda: check_bounds(program),)),
+        ("races", (lambda: _check_apart(program), lambda: check_synchronised(program, stops))),
+        ("barriers", (lambda: check_minimal(program, stops),)),
+        ("values", (lambda: check_shape(program), lambda: check_values(program))),
+    )
+    found: list[Obligation] = []
+    for name, parts in checks:
+        found.append(obliged(name, partial(_all, parts)))
+        if found[-1].violation is not None:
+            break
+    return tuple(found)
+
+
+def _all(parts: tuple[Callable[[], None], ...]) -> None:
+    for part in parts:
+        part()
+
+
+def _check_apart(program: Program) -> None:
+    check_structure(program)
+    check_races(program)
+
+
+def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
+    """What runs where the kernel has no instance touches no register that anything else uses."""
+    for extra in extras:
+        one = program.leaves[extra.leaf]
+        (write,) = [u for u in one.leaf.uses if u.writes]
+        scope = program.buffers[write.buffer].scope
+        depth = one.leaf.names.index(scope) + 1 if scope in one.leaf.names else 0
+        for two in program.leaves:
+            if one.shares(two) < depth:
+                continue
+            shared = frozenset(one.leaf.names[:depth])
+            names = two.leaf.primed(shared)
+            both = (*program.original.context, *one.leaf.ranges, *renamed(two.leaf.domain, names))
+            for use in (u for u in two.leaf.uses if u.buffer == write.buffer):
+                for rows in (r for c in extra.missing for r in negated(c)):
+                    question = (*both, *rows, *same(write.forms, [f.renamed(names) for f in use.forms]))
+                    if not solvable(question):
+                        continue
+                    found = example(question, [*program.kernel.sizes, *one.leaf.names])
+                    assert found is not None
+                    words = Words(program.original, found, shared)
+                    raise Refused(
+                        f"'{one.leaf.stmt.name}' runs where the kernel has no instance, and writes a register in use",
+                        f"{words.element(write)}, which {words.instance(two.leaf, True)} uses{words.sizes}",
+                    )

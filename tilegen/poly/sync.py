@@ -1,0 +1,162 @@
+"""Barriers: between two threads that meet in an element there is one, and none is there for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
+from tilegen.poly.barriers import Way, conflicting, crossing, ways
+from tilegen.poly.project import Placed, Program, Use
+from tilegen.poly.system import rows_of, solvable
+from tilegen.poly.verdict import Refused
+
+Path = tuple[int, ...]
+# A place in a body: (the positions on the way to it, the child that the place is before).
+Slot = tuple[Path, int]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the comment at a barrier says: a dependence of one of these kinds, through this buffer, crosses it."""
+
+    kinds: tuple[str, ...]
+    buffer: str
+    carried_by: str | None
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A barrier: whether it orders accesses to global memory too, and what it is said to guard."""
+
+    of_global: bool = False
+    claims: tuple[Claim, ...] = ()
+    reason: str = ""
+
+
+def check_synchronised(program: Program, stops: Mapping[Slot, Stop]) -> None:
+    """Refused where two threads of a block touch an element, one writes it, and no barrier is certain between."""
+    for one, two, a, b, way, between in _meetings(program, stops):
+        if not between:
+            witness = crossing(program, one, two, a, b, way)
+            if witness is not None:
+                raise Refused(f"no barrier stands between two accesses to '{a.buffer}' by different threads", witness)
+
+
+def check_minimal(program: Program, stops: Mapping[Slot, Stop]) -> None:
+    """Refused where a barrier can go, or says that it guards what it does not."""
+    needed: set[Slot] = set()
+    open_claims = {(slot, claim) for slot, stop in stops.items() for claim in stop.claims}
+    for one, two, a, b, way, between in _meetings(program, stops):
+        kind = "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
+        claims = {
+            (slot, claim)
+            for slot, claim in open_claims
+            if slot in between and kind in claim.kinds and claim.buffer == a.buffer and claim.carried_by == way[0]
+        }
+        alone = len(between) == 1 and not between <= needed
+        if (claims or alone) and crossing(program, one, two, a, b, way) is not None:
+            needed |= between if alone else set()
+            open_claims -= claims
+    for slot, stop in stops.items():
+        if slot not in needed:
+            raise Refused("a barrier is there for nothing", f"every dependence is kept without '{stop.reason}'")
+    for slot, claim in open_claims:
+        raise Refused(f"a barrier says that it guards '{claim.buffer}', and does not", stops[slot].reason)
+
+
+def _meetings(
+    program: Program, stops: Mapping[Slot, Stop]
+) -> Iterator[tuple[Placed, Placed, Use, Use, Way, frozenset[Slot]]]:
+    """Accesses of different thread nests that may meet, earlier one first, and the barriers between."""
+    walls = _Walls(program, stops)
+    for one in program.leaves:
+        for two in program.leaves:
+            if one.places[0] != two.places[0] or _together(one, two):
+                continue
+            pairs = list(conflicting(program, one.leaf, two.leaf))
+            if not pairs:
+                continue
+            for way in ways(one, two):
+                between = walls.between(one, two, way[0])
+                for a, b in pairs:
+                    if program.buffers[a.buffer].space == "global":
+                        yield one, two, a, b, way, frozenset(s for s in between if stops[s].of_global)
+                    else:
+                        yield one, two, a, b, way, between
+
+
+def _together(one: Placed, two: Placed) -> bool:
+    """Both are in one thread nest: that its threads do not collide has been asked of the parallel loop."""
+    common = one.leaf.kinds[: one.shares(two)]
+    return any(k in THREAD_KINDS for k in common)
+
+
+class _Walls:
+    """Which barriers every thread meets on its way from one leaf to another."""
+
+    def __init__(self, program: Program, stops: Mapping[Slot, Stop]) -> None:
+        self._program = program
+        self._stops = stops
+        self._certain: dict[Path, frozenset[Slot]] = {}
+
+    def between(self, one: Placed, two: Placed, carried_by: str | None) -> frozenset[Slot]:
+        """The barriers that are certain between `one` and the later `two`."""
+        depth = one.shares(two)
+        if carried_by is not None:
+            depth = one.leaf.names.index(carried_by) + 1
+        path, body = one.places[:depth], self._body(one.places[:depth])
+        first, last = one.places[depth], two.places[depth]
+        found = self._behind(one.places, depth + 1) | self._ahead(two.places, depth + 1)
+        if carried_by is None:
+            return found | self._passed(path, range(first + 1, last + 1), range(first + 1, last))
+        found |= self._passed(path, range(first + 1, len(body) + 1), range(first + 1, len(body)))
+        return found | self._passed(path, range(last + 1), range(last))
+
+    def _behind(self, places: Path, depth: int) -> frozenset[Slot]:
+        """Barriers behind the leaf at `places`, in the bodies from `depth` on: to the end of their iteration."""
+        found: frozenset[Slot] = frozenset()
+        for d in range(depth, len(places)):
+            path, place = places[:d], places[d]
+            size = len(self._body(path))
+            found |= self._passed(path, range(place + 1, size + 1), range(place + 1, size))
+        return found
+
+    def _ahead(self, places: Path, depth: int) -> frozenset[Slot]:
+        found: frozenset[Slot] = frozenset()
+        for d in range(depth, len(places)):
+            found |= self._passed(places[:d], range(places[d] + 1), range(places[d]))
+        return found
+
+    def _passed(self, path: Path, slots: range, children: range) -> frozenset[Slot]:
+        """The barriers at the slots, and those that are certain inside the children."""
+        found = frozenset((path, s) for s in slots if (path, s) in self._stops)
+        return found.union(*(self._inside((*path, child)) for child in children))
+
+    def _inside(self, path: Path) -> frozenset[Slot]:
+        """The barriers that everybody who passes the node at `path` meets."""
+        if path not in self._certain:
+            node = self._node(path)
+            found: frozenset[Slot] = frozenset()
+            here = any(slot[: len(path)] == path for slot, _ in self._stops)
+            if isinstance(node, Loop) and here and self._runs(node):
+                found = self._passed(path, range(len(node.body) + 1), range(len(node.body)))
+            self._certain[path] = found
+        return self._certain[path]
+
+    def _runs(self, loop: Loop) -> bool:
+        return not solvable((*self._program.original.context, *rows_of(Condition(-loop.extent))))
+
+    def _node(self, path: Path) -> Node:
+        node = self._program.tree.body[path[0]]
+        for place in path[1:]:
+            assert isinstance(node, Loop)
+            node = node.body[place]
+        return node
+
+    def _body(self, path: Path) -> tuple[Node, ...]:
+        if not path:
+            return self._program.tree.body
+        node = self._node(path)
+        assert isinstance(node, Loop)
+        return node.body

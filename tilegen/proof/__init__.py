@@ -1,0 +1,72 @@
+"""The proof of what is emitted: the lowered launches against the kernel as written, for all sizes that it admits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tilegen.ir.nodes import Condition, Kernel, Tree
+from tilegen.lowering.program import Launch
+from tilegen.poly import Facts, Obligation, obligations, obliged
+from tilegen.proof.limits import check_integers, check_limits
+from tilegen.proof.raised import Raised, raised
+from tilegen.proof.vectors import check_aligned
+
+__all__ = ["Obligation", "Proof", "prove"]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was asked of one version of a lowered program."""
+
+    obligations: tuple[Obligation, ...]
+
+    @property
+    def violation(self) -> Obligation | None:
+        """The first obligation that does not hold."""
+        return next((o for o in self.obligations if o.violation is not None), None)
+
+    @property
+    def verdict(self) -> str:
+        """`proved`, `refused: what`, or `unproved: what`."""
+        if self.violation is not None:
+            return f"refused: {self.violation.name}"
+        open_ = [o.name for o in self.obligations if o.unproved is not None]
+        return f"unproved: {', '.join(open_)}" if open_ else "proved"
+
+    @property
+    def milliseconds(self) -> float:
+        return sum(o.milliseconds for o in self.obligations)
+
+
+def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[str] = ()) -> Proof:
+    """Asks everything of `launches`, one version of a lowered program, that makes it the kernel.
+
+    It is read back from what is printed: tests, loops, barriers and accesses as they stand there.
+
+    Args:
+        reassociated: the reductions whose terms a step has allowed to be combined in any order.
+    """
+    requires = tuple(dict.fromkeys(c for launch in launches for c in launch.requires))
+    known = _given(kernel, requires)
+    found: list[Raised] = []
+    first = obliged("text", lambda: found.append(raised(known, launches)))
+    if not found:
+        return Proof((first,))
+    program = found[0]
+    facts = Facts(known)
+    asked = obligations(program.tree(tuple(reassociated)), program.stops, program.extras)
+    vectors = obliged("vectors", lambda: sum(check_aligned(each, facts, program.loops) for each in launches))
+    integers = obliged("integers", lambda: sum(check_integers(each, facts, program.loops) for each in launches))
+    limits = obliged("limits", lambda: sum(check_limits(each) for each in launches))
+    return Proof((first, *asked, vectors, integers, limits))
+
+
+def proved(tree: Tree, launches: tuple[Launch, ...]) -> Proof:
+    """`prove` for the launches of a scheduled tree."""
+    return prove(tree.kernel, launches, tree.reassociated)
+
+
+def _given(kernel: Kernel, requires: tuple[Condition, ...]) -> Kernel:
+    """The kernel at the sizes that this version is launched with."""
+    return replace(kernel, assumptions=kernel.assumptions + requires) if requires else kernel

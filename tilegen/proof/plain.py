@@ -1,0 +1,98 @@
+"""A thread's program in plain words: no names for values or tests, one name for each coordinate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tilegen.ir.affine import Affine, affine, var
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Stmt
+from tilegen.ir.ranges import simplify
+from tilegen.ir.walk import rewrite, substitute, walk
+from tilegen.lowering.program import AsyncGroup, Declare, Flag, For, If, Launch, Let, Spmd
+from tilegen.poly import Refused
+
+Tests = tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The blocks and threads of a launch: for each kind that it uses, a loop name and its extent."""
+
+    blocks: tuple[tuple[str, str, Affine], ...]  # kind, name, extent
+    threads: tuple[tuple[str, str, Affine], ...]
+    values: Mapping[str, Affine]  # what the names of the text are in these
+
+    @property
+    def extents(self) -> dict[str, Affine]:
+        return {name: extent for _, name, extent in (*self.blocks, *self.threads)}
+
+
+def axes(launch: Launch, taken: Mapping[str, Affine]) -> Axes:
+    """The coordinates of `launch`; `taken` are loops of other launches, which keep their names."""
+    found: dict[str, tuple[str, str, Affine]] = {}
+    values: dict[str, Affine] = {}
+    sizes = dict(zip(BLOCK_KINDS, launch.grid, strict=True))
+    sizes |= dict(zip(THREAD_KINDS, map(affine, launch.block), strict=True))
+    for name, kind, _ in launch.coordinates:
+        if kind not in found:
+            known = taken.get(name, sizes[kind]) != sizes[kind]
+            found[kind] = (kind, f"{name}.{launch.name}" if known else name, sizes[kind])
+        values[name] = var(found[kind][1])
+    blocks = tuple(found[k] for k in BLOCK_KINDS if k in found)
+    # A launch of one block still has a loop that its buffers live in.
+    blocks = blocks or (("block.x", f"block.{launch.name}", affine(1)),)
+    threads = tuple(found[k] for k in reversed(THREAD_KINDS) if k in found)
+    if launch.tid not in values:
+        values[launch.tid] = launch.flat.substitute(values)
+    return Axes(blocks, threads, {n: v for n, v in values.items() if v != var(n)})
+
+
+def plain(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
+    """`body` with every name for a value or a test replaced by what it stands for, as it was where it was made."""
+    return _plain(body, {}, {})
+
+
+def _plain(body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, Tests]) -> tuple[Spmd, ...]:
+    values, tests = dict(values), dict(tests)
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case Let(name, value):
+                values[name] = value.substitute(values)
+            case Flag(name, test):
+                tests[name] = substitute(test, values)
+            case For():
+                inner = {n: v for n, v in values.items() if n != node.name}
+                out.append(replace(node, extent=node.extent.substitute(values), body=_plain(node.body, inner, tests)))
+            case If():
+                if node.flag and node.flag not in tests:
+                    raise Refused(f"the test '{node.flag}' is used where it has not been made")
+                test = tests[node.flag] if node.flag else substitute(node.test, values)
+                then, orelse = _plain(node.body, values, tests), _plain(node.orelse, values, tests)
+                out.append(replace(node, test=test, body=then, orelse=orelse, flag=""))
+            case Declare(start=None) | AsyncGroup():
+                out.append(node)
+            case Declare(name, start, origin):
+                if not isinstance(origin, Stmt) or start is None:
+                    raise Refused(f"it is not known which statement starts '{name}'")
+                out += (Declare(name), substitute(replace(origin, value=start), values))
+            case _:
+                out.append(substitute(node, values))
+    return tuple(out)
+
+
+def in_axes(body: tuple[Spmd, ...], where: Axes) -> tuple[Spmd, ...]:
+    """`body` in the loop names of `where`, its index expressions simplified."""
+    extents = {n: e.const for n, e in where.extents.items() if e.is_const}
+    extents |= {v.name: v.extent.const for v in walk(body) if isinstance(v, For) and v.extent.is_const}
+    known: dict[Affine, Affine] = {}
+
+    def change(value: object) -> object:
+        if not isinstance(value, Affine):
+            return value
+        if value not in known:
+            known[value] = simplify(value.substitute(where.values), extents)
+        return known[value]
+
+    return rewrite(body, change)

@@ -1,0 +1,233 @@
+"""The lowered program as an ordinary tree again: what the threads of a block do from barrier to barrier is a nest.
+
+    for bi  block.x                            const int bi = blockIdx.x, ti = threadIdx.x;
+      for ko                                   for (ko ...) {
+        for ti  thread.x                           As[ti] = A[ko*32 + ti];
+          A.shared[ti] = A[ko*32 + ti]             __syncthreads();
+        -- barrier                                 ...
+        for ti  thread.x                       }
+          ...
+
+Between two barriers no thread may need another's work, which is asked of the thread loops; then the nests
+one after the other are what the block does. Registers get dimensions over the threads, since each has its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree, tree_of
+from tilegen.ir.walk import leaves, rewrite, walk
+from tilegen.lowering.guards import Implied
+from tilegen.lowering.known import implied_in
+from tilegen.lowering.program import AsyncGroup, Barrier, Declare, For, Launch, Spmd
+from tilegen.poly import Claim, Extra, Refused, Slot, Stop, Unproved
+from tilegen.proof.plain import Axes, axes, in_axes, plain
+from tilegen.proof.vectors import lanes, rerolled
+from tilegen.proof.versions import merged
+
+
+@dataclass
+class Raised:
+    """Launches as one tree.
+
+    Attributes:
+        body: one node for each launch.
+        buffers: all of its memory; a register buffer that is declared twice is two.
+        stops: the barriers, by their place.
+        extras: what the text runs beyond the tree.
+        loops: every loop with its extent.
+    """
+
+    kernel: Kernel
+    body: tuple[Node, ...] = ()
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    stops: dict[Slot, Stop] = field(default_factory=dict)
+    extras: list[Extra] = field(default_factory=list)
+    loops: dict[str, Affine] = field(default_factory=dict)
+    asynchronous: bool = False
+
+    def tree(self, reassociated: tuple[str, ...]) -> Tree:
+        return Tree(self.kernel, tuple(self.buffers.values()), self.body, reassociated)
+
+
+def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
+    """The tree of what the launches do. Raises Refused or Unproved where they cannot be read so."""
+    result = Raised(kernel)
+    for launch in launches:
+        where = axes(launch, result.loops)
+        body = in_axes(rerolled(lanes(plain(launch.body, launch), launch)), where)
+        result.asynchronous |= any(isinstance(v, AsyncGroup) for v in walk(body))
+        body = merged(body, launch, where.extents)
+        result.loops |= where.extents
+        result.loops |= {v.name: v.extent for v in walk(body) if isinstance(v, For)}
+        result.buffers |= {b.name: _kept(b, where) for b in launch.buffers.values() if b.space in ("global", "shared")}
+        _Raise(result, launch, where).run(body)
+    return result
+
+
+def _kept(buffer: Buffer, where: Axes) -> Buffer:
+    """Shared memory lives as long as its block."""
+    return replace(buffer, scope=where.blocks[-1][1]) if buffer.space == "shared" else buffer
+
+
+Names = Mapping[str, str]
+
+
+@dataclass
+class _Raise:
+    """The work on one launch."""
+
+    result: Raised
+    launch: Launch
+    where: Axes
+    leaf: int = 0
+
+    def run(self, body: tuple[Spmd, ...]) -> None:
+        number = len(self.result.body)
+        path = (number, *(0 for _ in self.where.blocks[1:]))
+        self.leaf = sum(1 for _ in leaves(self.result.body))
+        nodes = self._together(body, path, self.where.blocks[-1][1], {})
+        for kind, name, extent in reversed(self.where.blocks):
+            nodes = (Loop(name, extent, nodes, kind),)
+        self.result.body += nodes
+        self._extras(implied_in(self.result.kernel, self.result.loops, self.launch.requires))
+
+    # -- lists that all threads of a block run together
+
+    def _together(self, body: tuple[Spmd, ...], path: tuple[int, ...], scope: str, names: Names) -> tuple[Node, ...]:
+        """`body`, the list at `path`: loops with barriers stay outside of the thread loops."""
+        names = dict(names)
+        out: list[Node] = []
+        segment: list[Node] = []
+
+        def close() -> None:
+            if segment:
+                out.extend(self._threads(tuple(segment)))
+                segment.clear()
+
+        for node in body:
+            match node:
+                case Barrier():
+                    close()
+                    slot = (path, len(out))
+                    self.result.stops[slot] = Stop(node.of_global, self._claims(node), node.reason)
+                case Declare(name):
+                    names[name] = self._declared(name, scope)
+                case For() if any(isinstance(v, Barrier) for v in walk(node)):
+                    close()
+                    inner = self._together(node.body, (*path, len(out)), node.name, names)
+                    out.append(Loop(node.name, node.extent, inner))
+                case AsyncGroup():
+                    pass
+                case _:
+                    segment += self._alone((node,), scope, names)
+        close()
+        return tuple(out)
+
+    def _threads(self, body: tuple[Node, ...]) -> tuple[Node, ...]:
+        for kind, name, extent in reversed(self.where.threads):
+            body = (Loop(name, extent, body, kind),)
+        return body
+
+    # -- what each thread does by itself
+
+    def _alone(self, body: tuple[Spmd, ...], scope: str, names: Names) -> tuple[Node, ...]:
+        names = dict(names)
+        out: list[Node] = []
+        for node in body:
+            match node:
+                case Declare(name):
+                    names[name] = self._declared(name, scope)
+                case For():
+                    inner = self._alone(node.body, node.name, names)
+                    out.append(Loop(node.name, node.extent, inner))
+                case Stmt():
+                    out.append(self._statement(node, names))
+                case AsyncGroup():
+                    pass
+                case _:
+                    raise Unproved(f"a {type(node).__name__} is not followed")
+        return tuple(out)
+
+    def _declared(self, name: str, scope: str) -> str:
+        """The buffer that this declaration makes."""
+        buffer, new = self.launch.buffers[name], name
+        while new in self.result.buffers:
+            new += "_"
+        threads = [extent for _, _, extent in self.where.threads]
+        rank = len(threads)
+        order = (*range(rank), *(d + rank for d in buffer.order))
+        shape = (*threads, *buffer.shape)
+        self.result.buffers[new] = replace(buffer, name=new, shape=shape, order=order, scope=scope)
+        return new
+
+    def _statement(self, stmt: Stmt, names: Names) -> Stmt:
+        mine = tuple(var(name) for _, name, _ in self.where.threads)
+
+        def change(value: object) -> object:
+            if isinstance(value, Access | Load) and self.launch.buffers[value.buffer].space == "register":
+                if value.buffer not in names:
+                    raise Refused(f"'{value.buffer}' is used where it is not declared")
+                return replace(value, buffer=names[value.buffer], index=(*mine, *value.index))
+            return value
+
+        return rewrite(stmt, change)
+
+    # -- statements that run without their guard
+
+    def _extras(self, implied: Implied) -> None:
+        """Starts of registers whose tests the text leaves out get them back, and are noted."""
+        domains = _domains(self.result.kernel)
+        number = -1
+
+        def change(value: object) -> object:
+            nonlocal number
+            if not isinstance(value, Stmt):
+                return value
+            number += 1
+            if value.instance is None or self.result.buffers[value.target.buffer].space != "register":
+                return value
+            if value.reduce or value.best or any(isinstance(v, Load) for v in walk(value.value)):
+                return value
+            missing = tuple(c for c in domains(value) if not implied(c, value.guard))
+            if missing:
+                self.result.extras.append(Extra(self.leaf + number, missing))
+            return replace(value, guard=value.guard + missing) if missing else value
+
+        *before, last = self.result.body
+        self.result.body = (*before, rewrite(last, change))
+
+    # -- what a barrier's comment says
+
+    def _claims(self, barrier: Barrier) -> tuple[Claim, ...]:
+        text = barrier.reason
+        known = [b.name for b in self.launch.buffers.values()]
+        told = [n for n in known if re.search(rf"(?<![\w.]){re.escape(n)}(?![\w.])", text)]
+        if not told:
+            raise Refused("the comment at a barrier names nothing that it guards", text)
+        loop = re.search(r"before the next (\S+) (overwrites|reads)", text)
+        if loop:
+            kinds = ("RAW",) if loop[2] == "reads" else ("WAR", "WAW")
+            return tuple(Claim(kinds, name, loop[1]) for name in told)
+        kinds = ("RAW",) if "written above, read below" in text else ("WAR", "WAW")
+        return tuple(Claim(kinds, name, None) for name in told)
+
+
+def _domains(kernel: Kernel) -> Callable[[Stmt], tuple[Condition, ...]]:
+    origins = {stmt.name: (path, stmt) for path, stmt in leaves(tree_of(kernel).body)}
+
+    def domain(stmt: Stmt) -> tuple[Condition, ...]:
+        """The conditions that `stmt` runs an instance which the kernel has."""
+        if stmt.name not in origins:
+            return ()
+        path, origin = origins[stmt.name]
+        values = dict(zip([loop.name for loop in path], stmt.instance or (), strict=True))
+        ranges = [(v, loop.extent) for v, loop in zip(values.values(), path, strict=True)]
+        found = [c for v, extent in ranges for c in (Condition(v), Condition(extent - 1 - v))]
+        return (*found, *(Condition(c.value.substitute(values), c.equal) for c in origin.guard))
+
+    return domain

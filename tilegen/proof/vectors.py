@@ -1,0 +1,244 @@
+"""Vector accesses read back as what their lanes do; and whether each is one whole, aligned vector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
+from tilegen.ir.walk import loads, rewrite, substitute, walk, writes
+from tilegen.lowering.program import For, If, Launch, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore
+from tilegen.poly import Facts, Refused, Unproved
+
+_BYTES = 16
+_WIDTHS = (2, 4, 8, 16)
+
+
+@dataclass
+class _Open:
+    """A vector variable whose lanes are being assigned."""
+
+    width: int
+    lanes: list[Stmt] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Variables:
+    """What the vector variables in sight stand for."""
+
+    loaded: dict[str, tuple[Access, int]]
+    opened: dict[str, _Open]
+    buffers: Mapping[str, Buffer]
+
+    def inside(self) -> _Variables:
+        return replace(self, loaded=dict(self.loaded), opened={})
+
+
+def lanes(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
+    """`body` without vector nodes: loops over their lanes, or the lanes one by one.
+
+    Raises:
+        Unproved: vectors are used in a way that this does not follow.
+    """
+    return _list(body, _Variables({}, {}, launch.buffers))
+
+
+def _list(body: tuple[Spmd, ...], known: _Variables) -> tuple[Spmd, ...]:
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case For():
+                out.append(replace(node, body=_list(node.body, known.inside())))
+            case If():
+                then, orelse = _list(node.body, known.inside()), _list(node.orelse, known.inside())
+                out.append(replace(node, body=then, orelse=orelse))
+            case VectorLoad(name, _, width, source):
+                known.loaded[name] = (source, width)
+            case VectorDeclare(name, _, width):
+                known.opened[name] = _Open(width)
+            case VectorStore(name, _, width, target):
+                out += _stored(known, name, width, target)
+            case VectorCopy():
+                out.append(_copied(node, known))
+            case Stmt():
+                out += _statement(node, known)
+            case _:
+                out.append(node)
+        _forget(node, known)
+    return tuple(out)
+
+
+def _forget(node: Spmd, known: _Variables) -> None:
+    """A variable stands for memory only as long as nothing is written there."""
+    changed = {name for v in walk(node) for name in _written(v)}
+    for name in [n for n, (source, _) in known.loaded.items() if source.buffer in changed]:
+        del known.loaded[name]
+
+
+def _written(value: object) -> tuple[str, ...]:
+    match value:
+        case Stmt():
+            return tuple(name for name, _ in writes(value))
+        case VectorStore(target=target) | VectorCopy(target=target):
+            return (target.buffer,)
+        case _:
+            return ()
+
+
+def _statement(stmt: Stmt, known: _Variables) -> tuple[Spmd, ...]:
+    vectors = {b.name for b in known.buffers.values() if b.space == "vector"}
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, Load) or value.buffer not in vectors:
+            return value
+        if value.buffer not in known.loaded:
+            raise Unproved(f"'{value.buffer}' is read where it may be out of date")
+        source, width = known.loaded[value.buffer]
+        lane = value.index[0]
+        if not lane.is_const or not 0 <= lane.const < width:
+            raise Refused(f"'{value.buffer}' has no lane {lane}")
+        return Load(source.buffer, _moved(source, lane, known.buffers), value.dtype)
+
+    stmt = replace(stmt, value=rewrite(stmt.value, read))
+    if stmt.target.buffer not in vectors:
+        return (stmt,)
+    if stmt.target.buffer not in known.opened or stmt.reduce:
+        raise Refused(f"'{stmt.target.buffer}' is written where it is not declared")
+    known.opened[stmt.target.buffer].lanes.append(stmt)
+    return ()
+
+
+def _stored(known: _Variables, name: str, width: int, target: Access) -> tuple[Spmd, ...]:
+    opened = known.opened.pop(name, None)
+    order = [const(lane) for lane in range(width)]
+    if opened is None or [s.target.index[0] for s in opened.lanes] != order:
+        raise Refused(f"not each lane of '{name}' has a value when it is stored")
+    if any(load.buffer == target.buffer for s in opened.lanes for load in loads(s.value)):
+        raise Unproved(f"the lanes of '{name}' read '{target.buffer}', and are stored there")
+    places = [Access(target.buffer, _moved(target, lane, known.buffers)) for lane in order]
+    return rolled([replace(s, target=t) for s, t in zip(opened.lanes, places, strict=True)])
+
+
+def _copied(node: VectorCopy, known: _Variables) -> Spmd:
+    if node.origin is None:
+        raise Unproved(f"it is not known which statement fills '{node.target.buffer}'")
+    lane = var(f"lane{node.width}") if node.width > 1 else const(0)
+    stmt = replace(
+        substitute(node.origin, {node.lane: lane}) if node.lane else node.origin,
+        target=Access(node.target.buffer, _moved(node.target, lane, known.buffers)),
+        value=Load(node.source.buffer, _moved(node.source, lane, known.buffers), node.dtype),
+    )
+    return For(f"lane{node.width}", const(node.width), (stmt,)) if node.width > 1 else stmt
+
+
+def _moved(access: Access, lane: Affine, buffers: Mapping[str, Buffer]) -> tuple[Affine, ...]:
+    """The index of a lane of the vector that begins at `access`."""
+    order = buffers[access.buffer].order
+    if not order:
+        raise Refused(f"'{access.buffer}' has one element, and is used as a vector")
+    return tuple(i + lane if d == order[-1] else i for d, i in enumerate(access.index))
+
+
+# -- lanes one by one become a loop again where they differ by a constant: fewer cases for every question
+
+
+def rolled(stmts: list[Stmt]) -> tuple[Spmd, ...]:
+    """The statements as one loop over lanes, if they are that."""
+    name = f"lane{len(stmts)}"
+    whole = _between(stmts[0], stmts[1], var(name)) if len(stmts) > 1 else None
+    if whole is None or any(substitute(whole, {name: const(n)}) != s for n, s in enumerate(stmts)):
+        return tuple(stmts)
+    return (For(name, const(len(stmts)), (whole,)),)
+
+
+def _between(first: Stmt, second: Stmt, lane: Affine) -> Stmt | None:
+    """The statement that is `first` in lane 0 and `second` in lane 1."""
+    left = [v for v in walk(first) if isinstance(v, Affine)]
+    right = [v for v in walk(second) if isinstance(v, Affine)]
+    changes: dict[Affine, Affine] = {}
+    if len(left) != len(right):
+        return None
+    for a, b in zip(left, right, strict=True):
+        step = b - a
+        if not step.is_const or changes.setdefault(a, a + lane * step.const) != a + lane * step.const:
+            return None
+    return rewrite(first, lambda v: changes[v] if isinstance(v, Affine) else v)
+
+
+def rerolled(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """`body` with runs of statements that differ by a constant as loops."""
+    out: list[Spmd] = []
+    place = 0
+    while place < len(body):
+        node = body[place]
+        if isinstance(node, For):
+            node = replace(node, body=rerolled(node.body))
+        if isinstance(node, If):
+            node = replace(node, body=rerolled(node.body), orelse=rerolled(node.orelse))
+        if isinstance(node, Stmt):
+            run = _run(body, place)
+            done = rolled(run) if len(run) in _WIDTHS else ()
+            if len(done) == 1:
+                out += done
+                place += len(run)
+                continue
+        out.append(node)
+        place += 1
+    return tuple(out)
+
+
+def _run(body: tuple[Spmd, ...], place: int) -> list[Stmt]:
+    """Neighbours of one name that write the same buffer."""
+    run: list[Stmt] = []
+    for node in body[place:]:
+        if not isinstance(node, Stmt):
+            break
+        if run and (node.name, node.target.buffer) != (run[0].name, run[0].target.buffer):
+            break
+        run.append(node)
+    return run
+
+
+# -- alignment
+
+
+def check_aligned(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> int:
+    """How many vector accesses there are. Raises Refused where one is not aligned at all admitted sizes."""
+    count = 0
+    for value in walk(launch.body):
+        match value:
+            case VectorLoad(_, dtype, width, access) | VectorStore(_, dtype, width, access):
+                parts = [access]
+            case VectorCopy(dtype=dtype, width=width, target=target, source=source):
+                parts = [target, source]
+            case _:
+                continue
+        for access in parts:
+            _check_access(launch, facts, extents, access, dtype, width)
+            count += 1
+    return count
+
+
+def _check_access(
+    launch: Launch, facts: Facts, extents: Mapping[str, Affine], access: Access, dtype: str, width: int
+) -> None:
+    buffer = launch.buffers[access.buffer]
+    size = width * DTYPE_BYTES[dtype]
+    shown = f"{access.buffer}[{', '.join(map(str, access.index))}]"
+    if width not in (1, *_WIDTHS) or size > _BYTES or buffer.space not in ("global", "shared") or dtype != buffer.dtype:
+        raise Refused(f"{shown} is no vector of {width} {dtype}")
+    if buffer.space == "global" and launch.alignment.get(access.buffer, 1) % size:
+        raise Refused(f"{shown} is used as a vector of {size} bytes, and nothing says that its memory is aligned")
+    *outer, fastest = (access.index[d] for d in buffer.order)
+    row = buffer.shape[buffer.order[-1]] + buffer.pad
+    wanted = [fastest, *([row] if any(i != const(0) for i in outer) else [])]
+    for value in wanted:
+        off = value % width
+        if off != const(0) and not facts.implied(Condition(off, equal=True), extents, launch.requires):
+            what = "its row" if value is row else "it"
+            raise Refused(
+                f"a vector of {width} elements at {shown} is not aligned",
+                f"{what} begins at {value}, which is no multiple of {width} at all sizes",
+            )

@@ -1,0 +1,145 @@
+"""A thread's program with every test pushed down to its statements; versions of one code become one again.
+
+A version for full tiles is the other version without the tests that its own test makes certain. Where this
+is so the two are one program; where it is not, both stay, each under its test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilegen.ir.affine import Affine, const
+from tilegen.ir.nodes import Buffer, Condition, Const, Expr, Index, Load, Op, Stmt
+from tilegen.ir.walk import rewrite, walk
+from tilegen.lowering.guards import Implied
+from tilegen.lowering.known import implied_in
+from tilegen.lowering.program import AsyncGroup, Barrier, Declare, For, If, Launch, Spmd
+from tilegen.lowering.reads import inside
+from tilegen.poly import Refused, Unproved
+
+Tests = tuple[Condition, ...]
+
+
+def merged(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]) -> tuple[Spmd, ...]:
+    """`body` as loops, declarations, barriers and statements that carry their tests as guards.
+
+    Args:
+        extents: every block and thread coordinate with its number.
+
+    Raises:
+        Refused: a barrier is under a test.
+    """
+    loops = {v.name: v.extent for v in walk(body) if isinstance(v, For)}
+    implied = implied_in(launch.kernel, {**extents, **loops}, launch.requires)
+    return _Merge(implied, launch.buffers).body(body, ())
+
+
+@dataclass(frozen=True)
+class _Merge:
+    implied: Implied
+    buffers: Mapping[str, Buffer]
+
+    def body(self, body: tuple[Spmd, ...], given: Tests) -> tuple[Spmd, ...]:
+        out: list[Spmd] = []
+        for node in body:
+            match node:
+                case For():
+                    out.append(replace(node, kind="serial", step="", body=self.body(node.body, given)))
+                case If():
+                    out += self._test(node, given)
+                case Stmt():
+                    out.append(self._with_fallbacks(node, given))
+                case Declare() | Barrier() | AsyncGroup():
+                    out.append(node)
+                case _:
+                    raise Unproved(f"a {type(node).__name__} is not followed")
+        return tuple(out)
+
+    def _test(self, node: If, given: Tests) -> tuple[Spmd, ...]:
+        barrier = next((v for v in walk(node) if isinstance(v, Barrier)), None)
+        if barrier is not None:
+            tests = " and ".join(map(str, node.test))
+            raise Refused(
+                "a barrier stands under a test, where not all threads may pass", f"'{barrier.reason}' if {tests}"
+            )
+        then = self.body(node.body, given + node.test)
+        if not node.orelse:
+            return _under(node.test, then)
+        orelse = self.body(node.orelse, given)
+        known = given + node.test
+        if self._bare(orelse, known) == self._bare(then, known):
+            return orelse
+        pieces = _under(node.test, then)
+        for place, condition in enumerate(node.test):
+            for contrary in _contrary(condition):
+                pieces += _under((*node.test[:place], contrary), orelse)
+        return pieces
+
+    def _bare(self, body: tuple[Spmd, ...], given: Tests) -> tuple[Spmd, ...]:
+        """`body` without the tests that are certain, the others in one order."""
+
+        def change(value: Any) -> Any:
+            if not isinstance(value, Stmt):
+                return value
+            kept = [c for c in dict.fromkeys(value.guard) if c not in given and not self.implied(c, given)]
+            bare = rewrite(value.value, lambda v: self._certain(v, given))
+            return replace(value, guard=tuple(sorted(kept, key=str)), value=bare)
+
+        return rewrite(body, change)
+
+    # -- reads with a fallback
+
+    def _with_fallbacks(self, stmt: Stmt, given: Tests) -> Stmt:
+        known = given + stmt.guard
+        value = rewrite(stmt.value, lambda v: self._fallback(v, known))
+        return stmt if value is stmt.value else replace(stmt, value=value)
+
+    def _fallback(self, value: Any, given: Tests) -> Any:
+        """`test ? X[i] : c` as the read of X with that fallback, where the test is that the index is inside."""
+        match value:
+            case Op("select", (test, Load(fallback=None) as load, Const() as fallback)):
+                tests = _conditions(test)
+                wanted = inside(self.buffers[load.buffer], load.index)
+                if tests is None or all(self.implied(c, given) for c in wanted):
+                    return value
+                exact = all(self.implied(c, given + tests) for c in wanted)
+                if exact and all(self.implied(c, given + wanted) for c in tests):
+                    return replace(load, fallback=fallback)
+        return value
+
+    def _certain(self, value: Any, given: Tests) -> Any:
+        """A read whose index is certain to be inside needs no fallback."""
+        if not isinstance(value, Load) or value.fallback is None:
+            return value
+        certain = all(self.implied(c, given) for c in inside(self.buffers[value.buffer], value.index))
+        return replace(value, fallback=None) if certain else value
+
+
+def _under(tests: Tests, body: Iterable[Spmd]) -> tuple[Spmd, ...]:
+    def change(value: Any) -> Any:
+        return replace(value, guard=tuple(dict.fromkeys(tests + value.guard))) if isinstance(value, Stmt) else value
+
+    return rewrite(tuple(body), change)
+
+
+def _contrary(condition: Condition) -> tuple[Condition, ...]:
+    if condition.equal:
+        return Condition(condition.value - 1), Condition(-condition.value - 1)
+    return (Condition(-condition.value - 1),)
+
+
+def _conditions(test: Expr) -> Tests | None:
+    """A conjunction of comparisons of index expressions; None if the test is more than that."""
+    match test:
+        case Op("and", (left, right)):
+            one, two = _conditions(left), _conditions(right)
+            return None if one is None or two is None else one + two
+        case Op(word, (Index(left), Index(right))) if word in ("<", "<=", ">", ">="):
+            less = const(1 if word in ("<", ">") else 0)
+            return (Condition(right - left - less if word in ("<", "<=") else left - right - less),)
+        case Const(True, "bool"):
+            return ()
+        case _:
+            return None
