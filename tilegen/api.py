@@ -161,8 +161,13 @@ class Scheduled:
 
         return method
 
-    def source(self, language: str = "cuda") -> str:
-        """The kernel's text in "cuda" or "opencl", stand-alone, with its launch dimensions."""
+    def source(self, language: str = "cuda", *, vector: bool = True, wide: bool = False) -> str:
+        """The kernel's text in "cuda" or "opencl", stand-alone, with its launch dimensions.
+
+        Args:
+            vector: False gives the version without vector accesses, which no alignment is needed for.
+            wide: True gives the version with 64-bit offsets, for tensors of 2**31 elements and more.
+        """
         from tilegen.backends.text import emit
         from tilegen.lowering import lower
 
@@ -170,7 +175,7 @@ class Scheduled:
             raise UsageError(f"there is no language '{language}'", notes=("cuda and opencl are known",))
         values = ", ".join(f"{name}={value}" for name, value in self.core.parameters.items())
         title = f"kernel {self.kernel.name}, schedule {self.core.name}" + (f" ({values})" if values else "")
-        return emit(lower(self.tree), language, title)
+        return emit(lower(self.tree, vector=vector, wide=wide), language, title)
 
     def compile(self, device: str = "auto") -> Any:
         """A program to call with arrays: cupy or torch on a GPU, numpy on the CPU.

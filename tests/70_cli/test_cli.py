@@ -146,6 +146,36 @@ def test_emit_fixes_sizes(capsys) -> None:
     assert "int K" not in capsys.readouterr().out
 
 
+def test_emit_has_a_version_for_any_alignment(tmp_path, capsys) -> None:
+    target = tmp_path / "launches.json"
+    words = ["emit", "gemm", "--schedule", "registers", "--json", str(target), "-o", str(tmp_path / "gemm.cu")]
+    assert run(words) == 0
+    assert "float4" in (tmp_path / "gemm.cu").read_text()
+    (launch,) = json.loads(target.read_text())["launches"]
+    assert launch["arrays"] == ["A", "B", "C"]
+    assert launch["sizes"] == ["M", "K", "N"]
+    assert launch["block"] == [16, 16, 1]
+    assert launch["requires"]
+    assert run([*words, "--scalar"]) == 0
+    assert "float4" not in (tmp_path / "gemm.cu").read_text()
+    assert json.loads(target.read_text())["launches"][0]["requires"] == []
+    assert run(["emit", "gemm", "--schedule", "tiled", "--wide"]) == 0
+    assert "long long" in capsys.readouterr().out
+
+
+@pytest.mark.pocl
+def test_a_wrong_result_ends_with_4(monkeypatch, capsys) -> None:
+    from tilegen.errors import WrongResult
+    from tilegen.lab import check
+
+    def wrong(*_):
+        raise WrongResult("C is wrong: 1 of 6 elements are wrong", witness="C[0, 0] is 1 and has to be 2")
+
+    monkeypatch.setattr(check, "check", wrong)
+    assert run(["check", "gemm", "--schedule", "naive", "--size", "M=2", "N=3", "K=4", "--device", "cpu"]) == 4
+    assert "naive: error: C is wrong" in capsys.readouterr().err
+
+
 # -- check and compare
 
 

@@ -14,6 +14,7 @@ from tilegen.cli import chosen, show
 from tilegen.cli.words import listed, numbers
 from tilegen.errors import WrongResult
 from tilegen.ir.show import show as show_tree
+from tilegen.lowering import Launch, lower
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,12 +25,10 @@ _SETTINGS = click.option(
     "--set", "settings", multiple=True, metavar="TM=64 ...", help="Schedule parameters and kernel attributes."
 )
 _JSON = click.option("--json", "json_file", metavar="F", help="The result as JSON into F; - for standard output.")
-_DEVICE = click.option(
-    "--device", default="auto", show_default=True, metavar="auto|cuda|cpu", help="Where kernels run."
-)
+DEVICE = click.option("--device", default="auto", show_default=True, metavar="auto|cuda|cpu", help="Where kernels run.")
 
 
-def _shared(function: F) -> F:
+def shared_arguments(function: F) -> F:
     """The arguments that all commands have."""
     for decorate in (_JSON, _SETTINGS, _SCHEDULES, _KERNEL, _FILE):
         function = decorate(function)
@@ -46,7 +45,7 @@ def tilegen() -> None:
 
 
 @tilegen.command("show")
-@_shared
+@shared_arguments
 @click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
 @click.option("--steps", is_flag=True, help="The tree after each step, as a difference.")
 def show_command(
@@ -100,10 +99,12 @@ def _stages(name: str, scheduled: api.Scheduled) -> dict[str, Any]:
 
 
 @tilegen.command("emit")
-@_shared
+@shared_arguments
 @click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
 @click.option("--target", type=click.Choice(["cuda", "opencl"]), default="cuda", show_default=True)
 @click.option("-o", "output", metavar="F", help="The file to write; standard output if left out.")
+@click.option("--scalar", is_flag=True, help="The version without vector accesses, for any size and alignment.")
+@click.option("--wide", is_flag=True, help="The version with 64-bit offsets.")
 def emit_command(
     file: str,
     kernel: str | None,
@@ -113,23 +114,40 @@ def emit_command(
     sizes: tuple[str, ...],
     target: str,
     output: str | None,
+    scalar: bool,
+    wide: bool,
 ) -> int:
     """Write the text of a scheduled kernel, stand-alone."""
     fixed, values = numbers(sizes, "--size"), numbers(settings, "--set")
     scheduled = chosen.one(chosen.schedules(api.load(file), kernel, listed(schedule), values, fixed), "emit")
-    text = scheduled.source(target)
+    text = scheduled.source(target, vector=not scalar, wide=wide)
     if json_file:
         named = {"kernel": scheduled.kernel.name, "schedule": scheduled.core.name, "target": target}
-        show.write_json({**named, "source": text}, json_file)
+        launches = [_launch(launch) for launch in lower(scheduled.tree, vector=not scalar, wide=wide)]
+        show.write_json({**named, "launches": launches, "source": text}, json_file)
     if output or not json_file:
         show.write(text, output)
     return 0
 
 
+def _launch(launch: Launch) -> dict[str, Any]:
+    """What a caller of the text has to know: parameters in order, dimensions, needs."""
+    return {
+        "name": launch.name,
+        "arrays": launch.tensors,
+        "sizes": launch.sizes,
+        "grid": [str(extent) for extent in launch.grid],
+        "block": launch.block,
+        "shared_bytes": launch.shared_bytes,
+        "requires": [str(condition) for condition in launch.requires],
+        "alignment": dict(launch.alignment),
+    }
+
+
 @tilegen.command("check")
-@_shared
+@shared_arguments
 @click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to check at.")
-@_DEVICE
+@DEVICE
 def check_command(
     file: str,
     kernel: str | None,
@@ -171,9 +189,9 @@ def check_command(
 
 
 @tilegen.command("compare")
-@_shared
+@shared_arguments
 @click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to time at.")
-@_DEVICE
+@DEVICE
 def compare_command(
     file: str,
     kernel: str | None,
