@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilegen.ir.nodes import Tree
+from tilegen.poly.ahead import check_ahead
 from tilegen.poly.bounds import check_bounds
 from tilegen.poly.coverage import check_coverage
 from tilegen.poly.order import check_order
@@ -26,6 +27,7 @@ CHECKS: tuple[tuple[str, Callable[[Program], None]], ...] = (
     ("that every access is in bounds", check_bounds),
     ("that every copy hands over the right value", check_values),
     ("that vectors are contiguous and aligned", check_vectors),
+    ("that copies can run ahead", check_ahead),
 )
 
 

@@ -12,7 +12,7 @@ from tilegen.primitives._tree import change_loops, need_loop, need_serial
 
 @primitive
 class Pipeline:
-    """Copy to shared memory ahead of use: `stages` - 1 iterations before, while earlier ones compute.
+    """Copy ahead of use: `stages` - 1 iterations before, while earlier ones compute.
 
     kernel:
         kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
@@ -28,9 +28,10 @@ class Pipeline:
     after:
         for ko < (K + 7)/8  3 stages
 
-    The meaning of the loop does not change. When it is lowered, every shared buffer that lives in it
-    is there `stages` times; copies that can be asynchronous are (cp.async, from sm_80 on), and the waits
-    follow from the distance between a copy and its use.
+    The meaning of the loop does not change. When it is lowered, every buffer that lives in it is there
+    `stages` times. Copies from global to shared memory are asynchronous where they can be (cp.async, from
+    sm_80 on), and the waits follow from the distance between a copy and its use; copies to registers come
+    early enough to hide their latency.
     """
 
     loop: LoopName
@@ -41,7 +42,7 @@ class Pipeline:
         need_serial(loop, "pipeline")
         if self.stages < 2:
             raise StepError(f"a pipeline has at least 2 stages, not {self.stages}")
-        if not any(b.space == "shared" and b.scope == self.loop for b in tree.buffers):
+        if not any(b.scope == self.loop for b in tree.buffers):
             way = f"cache_shared(..., at={self.loop}) makes a copy to run ahead"
-            raise StepError(f"nothing is copied to shared memory in '{self.loop}'", notes=(way,))
+            raise StepError(f"nothing is copied in each iteration of '{self.loop}'", notes=(way,))
         return change_loops(tree, self.loop, lambda old: replace(old, stages=self.stages))
