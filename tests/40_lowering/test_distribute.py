@@ -9,7 +9,7 @@ from tilegen.interpreter import run
 from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.show import show
 from tilegen.ir.walk import loops
-from tilegen.lowering import lower
+from tilegen.lowering import distributed_tree, lower
 
 SMALL = {"gemm": (("M", 33), ("K", 19), ("N", 41)), "transpose": (("M", 35), ("N", 37))}
 
@@ -35,7 +35,7 @@ def test_the_distributed_tree_computes_the_kernel(name, schedule):
         for t in tree.kernel.tensors
         if t.role == "input"
     }
-    dealt = Tree(tree.kernel, tree.buffers, tuple(launch.distributed for launch in lower(tree)))
+    dealt = distributed_tree(lower(tree))
     assert not [loop for loop in loops(dealt.body) if loop.kind == "cooperative"]
     before, after = run(tree, sizes, arrays), run(dealt, sizes, arrays)
     for tensor, value in before.items():

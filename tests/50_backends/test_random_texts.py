@@ -24,8 +24,7 @@ from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, Source, SourceError, StepError
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference, run
-from tilegen.ir.nodes import Tree
-from tilegen.lowering import lower
+from tilegen.lowering import distributed_tree, lower
 from tilegen.schedule import expand, start
 
 
@@ -63,7 +62,7 @@ def one_case(pick, number: int, engine) -> str:
     except LimitError:
         return "too large"
     where = f"case {number}\n{text}\nsizes: {sizes}\n"
-    dealt = Tree(tree.kernel, tree.buffers, tuple(launch.distributed for launch in launches))
+    dealt = distributed_tree(launches)
     wrong = expected.written & (run(dealt, sizes, arrays)["out"] != expected.value)
     assert not wrong.any(), f"{where}the distributed tree is wrong at {np.argwhere(wrong)[0]}"
     stored = {}

@@ -16,13 +16,13 @@ from tilegen.lowering.guards import guard
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.pipeline import Pipe, asynchronous, group_ends, pipelined, with_waits
 from tilegen.lowering.places import named_places
-from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, shared_layout
+from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, distributed_tree, shared_layout
 from tilegen.lowering.reads import choose
 from tilegen.lowering.registers import declared, lives, unrolled
 from tilegen.lowering.starts import starts
 from tilegen.lowering.vectors import Needs, vectorize
 
-__all__ = ["Launch", "lower"]
+__all__ = ["Launch", "distributed_tree", "lower"]
 
 SHARED_LIMIT = 227 * 1024
 
@@ -85,6 +85,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, wide: b
         shared_bytes=shared,
         body=body,
         distributed=plain,
+        memory=tree.buffers,
         buffers=mine,
         coordinates=where.names,
         tid=block.tid,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Expr, Kernel, Node, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Expr, Kernel, Node, Stmt, Tree
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,7 @@ class Launch:
         requires: facts on sizes under which the vector accesses are aligned; checked at launch.
         alignment: bytes that a tensor's address must be a multiple of, where a vector access needs it.
         distributed: the launch with its copies dealt out to threads, still an ordinary tree.
+        memory: the buffers of that tree.
         coordinates: each block and thread loop with its kind, in the order of their declaration.
         tid: the name that the body has for the flat number of a thread.
         flat: that number in the coordinates.
@@ -165,6 +166,7 @@ class Launch:
     shared_bytes: int
     body: tuple[Spmd, ...]
     distributed: Node
+    memory: tuple[Buffer, ...]
     buffers: Mapping[str, Buffer]
     coordinates: tuple[tuple[str, str, str], ...] = ()  # name, kind, step
     tid: str = "tid"
@@ -197,3 +199,9 @@ def shared_layout(buffers: Iterable[Buffer]) -> tuple[dict[str, int], int]:
             places[buffer.name] = -(-end // 16) * 16
             end = places[buffer.name] + bytes_of(buffer)
     return places, end
+
+
+def distributed_tree(launches: Iterable[Launch]) -> Tree:
+    """The launches with their copies dealt out, as one tree: an ordinary sequential program."""
+    launches = tuple(launches)
+    return Tree(launches[0].kernel, launches[0].memory, tuple(launch.distributed for launch in launches))
