@@ -282,7 +282,7 @@ def _check_exclusive(storage: Storage, buffer: Buffer, touches: list[Touch]) -> 
                 for second in elements(storage, other, "~"):
                     target = second.renamed(names)
                     question = rows + first.rows + target.rows + same(first.index, target.index)
-                    if solvable(question):
+                    if solvable(question) and not _out_of_the_way(storage, touches, other):
                         words = _words(storage, question, mine, other, shared)
                         raise Refused(
                             f"an element of '{storage.tensor}' is used in '{buffer.name}' and in "
@@ -291,6 +291,24 @@ def _check_exclusive(storage: Storage, buffer: Buffer, touches: list[Touch]) -> 
                             f"{words.instance(other.placed.leaf, True)} uses {words.element(other.use, True)}"
                             f"{words.sizes}",
                         )
+
+
+def _out_of_the_way(storage: Storage, touches: list[Touch], other: Touch) -> bool:
+    """True if `other` uses elements only before all uses of them in the buffer, or only after all."""
+    mine = _distinct(touches)
+    return not any(_meets(storage, m, other, m) for m in mine) or not any(_meets(storage, other, m, m) for m in mine)
+
+
+def _meets(storage: Storage, one: Touch, two: Touch, mine: Touch) -> bool:
+    """True if `one` uses an element before `two` does, in one iteration of the loop that the buffer lives in."""
+    for shared, order in before_in_scope(storage, mine.use.buffer, one.placed, two.placed):
+        rows, names, _ = _pair(storage, one, two, shared)
+        for first in elements(storage, one, "^"):
+            for second in elements(storage, two, "~"):
+                target = second.renamed(names)
+                if solvable(rows + order + first.rows + target.rows + same(first.index, target.index)):
+                    return True
+    return False
 
 
 def _check_fills_first(storage: Storage, touches: list[Touch], changes: list[Touch]) -> None:

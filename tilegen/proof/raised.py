@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree, tree_of
-from tilegen.ir.walk import leaves, rewrite, walk
+from tilegen.ir.walk import leaves, reads, rewrite, walk, writes
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Declare, For, Launch, Spmd
@@ -75,6 +75,7 @@ def _kept(buffer: Buffer, where: Axes) -> Buffer:
 
 
 Names = Mapping[str, str]
+Tests = tuple[Condition, ...]
 
 
 @dataclass
@@ -182,7 +183,17 @@ class _Raise:
     def _extras(self, implied: Implied) -> None:
         """Starts of registers whose tests the text leaves out get them back, and are noted."""
         domains = _domains(self.result.kernel)
+        loops = {id(stmt): {loop.name for loop in path} for path, stmt in leaves(self.result.body[-1:])}
+        users = [(stmt, {a for a, _ in (*reads(stmt), *writes(stmt))}) for _, stmt in leaves(self.result.body[-1:])]
+        sizes = set(self.result.kernel.sizes)
         number = -1
+
+        def told(stmt: Stmt) -> Tests:
+            """What all others who use its register test, and it could."""
+            others = [s for s, used in users if s is not stmt and stmt.target.buffer in used]
+            known = loops[id(stmt)] | sizes
+            first = others[0].guard if others else ()
+            return tuple(c for c in first if c.value.names() <= known and all(c in s.guard for s in others))
 
         def change(value: object) -> object:
             nonlocal number
@@ -193,7 +204,7 @@ class _Raise:
                 return value
             if value.reduce or value.best or any(isinstance(v, Load) for v in walk(value.value)):
                 return value
-            missing = tuple(c for c in domains(value) if not implied(c, value.guard))
+            missing = tuple(dict.fromkeys(c for c in (*domains(value), *told(value)) if not implied(c, value.guard)))
             if missing:
                 self.result.extras.append(Extra(self.leaf + number, missing))
             return replace(value, guard=value.guard + missing) if missing else value

@@ -226,8 +226,10 @@ def _check_access(
 ) -> None:
     buffer = launch.buffers[access.buffer]
     size = width * DTYPE_BYTES[dtype]
+    if width == 1:
+        return
     shown = f"{access.buffer}[{', '.join(map(str, access.index))}]"
-    if width not in (1, *_WIDTHS) or size > _BYTES or buffer.space not in ("global", "shared") or dtype != buffer.dtype:
+    if width not in _WIDTHS or size > _BYTES or buffer.space not in ("global", "shared") or dtype != buffer.dtype:
         raise Refused(f"{shown} is no vector of {width} {dtype}")
     if buffer.space == "global" and launch.alignment.get(access.buffer, 1) % size:
         raise Refused(f"{shown} is used as a vector of {size} bytes, and nothing says that its memory is aligned")

@@ -61,9 +61,7 @@ class _Merge:
         barrier = next((v for v in walk(node) if isinstance(v, Barrier)), None)
         if barrier is not None:
             tests = " and ".join(map(str, node.test))
-            raise Refused(
-                "a barrier stands under a test, where not all threads may pass", f"'{barrier.reason}' if {tests}"
-            )
+            raise Refused("a barrier stands under a test", f"'{barrier.reason}' if {tests}")
         then = self.body(node.body, given + node.test)
         if not node.orelse:
             return _under(node.test, then)
@@ -83,7 +81,11 @@ class _Merge:
         def change(value: Any) -> Any:
             if not isinstance(value, Stmt):
                 return value
-            kept = [c for c in dict.fromkeys(value.guard) if c not in given and not self.implied(c, given)]
+            kept = [c for c in dict.fromkeys(value.guard) if c not in given]
+            for condition in sorted(kept, key=lambda c: -len(c.value.terms)):
+                others = tuple(c for c in kept if c != condition)
+                if self.implied(condition, given + others):
+                    kept.remove(condition)
             bare = rewrite(value.value, lambda v: self._certain(v, given))
             return replace(value, guard=tuple(sorted(kept, key=str)), value=bare)
 
