@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import rewrite, substitute
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Tree
 from tilegen.primitives import BufferName, LoopName, primitive
 from tilegen.primitives._box import box_of, inside
 from tilegen.primitives._layout import dimension_words
-from tilegen.primitives._region import Point, Region, new_buffer, region_of, with_copies
+from tilegen.primitives._region import Region, new_buffer, region_of, with_copies
+from tilegen.primitives._registers import copies, nest
 from tilegen.primitives._tree import need_buffer
 
 
@@ -67,26 +66,26 @@ class CacheRegister:
         index = region.uses[0].index
         wanted = {name for i in index for name in i.names()}
         wanted |= {loop.name for u in region.uses for loop in u.path if loop.kind in THREAD_KINDS}
-        nest = [loop for loop in region.uses[0].path if loop.name in wanted]
+        depends = [loop for loop in region.uses[0].path if loop.name in wanted]
         for use in region.uses:
-            missing = {loop.name for loop in nest} - {loop.name for loop in use.path}
+            missing = {loop.name for loop in depends} - {loop.name for loop in use.path}
             if missing:
                 raise StepError(
                     f"a use of '{region.buffer.name}' is outside loop '{sorted(missing)[0]}', another is inside",
                     notes=(f"choose a loop inside '{region.at}' that holds both",),
                 )
-        for loop in nest:
+        for loop in depends:
             if not loop.extent.is_const:
                 raise StepError(
                     f"registers need a constant number: loop '{loop.name}' runs to {loop.extent}",
                     notes=(f"tile '{loop.name}', or choose a loop inside it",),
                 )
-        place = tuple(var(loop.name) for loop in nest)
-        copy = new_buffer(tree, region, "reg", "register", [loop.extent for loop in nest])
-        guard = _guard(region, {loop.name for loop in nest})
-        load, store = _copies(region, copy, place, index, guard)
-        headers = [replace(loop, body=()) for loop in nest]
-        nests = [self._nest(headers, stmt, copy) for stmt in (load, store)]
+        place = tuple(var(loop.name) for loop in depends)
+        copy = new_buffer(tree, region, "reg", "register", [loop.extent for loop in depends])
+        guard = _guard(region, {loop.name for loop in depends})
+        load, store = copies(region, copy, place, index, guard)
+        headers = [replace(loop, body=()) for loop in depends]
+        nests = [nest(headers, stmt, copy, self.vector) for stmt in (load, store)]
         return with_copies(tree, region, copy, lambda _: place, *nests)
 
     def _by_box(self, tree: Tree, region: Region) -> Tree:
@@ -97,48 +96,10 @@ class CacheRegister:
         place = tuple(var(n) if e > 1 else const(0) for n, e in zip(names, box.extent, strict=True))
         source = tuple(b + p for b, p in zip(box.base, place, strict=True))
         guard = () if region.fallback else inside(region.buffer, source, dict(zip(names, box.extent, strict=True)))
-        load, store = _copies(region, copy, place, source, guard)
+        load, store = copies(region, copy, place, source, guard)
         headers = [Loop(n, const(e), (), "unrolled") for n, e in zip(names, box.extent, strict=True) if e > 1]
-        nests = [self._nest(headers, stmt, copy) for stmt in (load, store)]
+        nests = [nest(headers, stmt, copy, self.vector) for stmt in (load, store)]
         return with_copies(tree, region, copy, box.inside, *nests)
-
-    def _nest(self, headers: list[Loop], stmt: Stmt | None, copy: Buffer) -> tuple[Node, ...]:
-        """The copying loops around `stmt`; nothing where there is none."""
-        if stmt is None:
-            return ()
-        if self.vector != 1:
-            headers, stmt = _in_vectors(headers, stmt, copy, self.vector)
-        node: Node = stmt
-        for header in reversed(headers):
-            node = replace(header, body=(node,))
-        return (node,)
-
-
-def _in_vectors(headers: list[Loop], stmt: Stmt, copy: Buffer, width: int) -> tuple[list[Loop], Stmt]:
-    """The innermost loop cut into vectors, with names of the copy's own."""
-    extent = headers[-1].extent.const if headers else 1
-    if width < 1 or extent % width or headers[-1].kind in THREAD_KINDS:
-        raise StepError(f"vectors of {width} do not divide the {extent} registers of a row of '{copy.name}'")
-    last, lane = headers[-1], Loop(f"{copy.name}.v", const(width), (), "vector")
-    row = Loop(f"{copy.name}.{last.name}", const(extent // width), (), "unrolled")
-    place = var(row.name) * width + var(lane.name) if extent > width else var(lane.name)
-    kept = [*headers[:-1], row] if extent > width else headers[:-1]
-    extents = {row.name: extent // width, lane.name: width}
-    moved = substitute(stmt, {last.name: place})
-    return [*kept, lane], rewrite(moved, lambda v: simplify(v, extents) if isinstance(v, Affine) else v)
-
-
-def _copies(
-    region: Region, copy: Buffer, place: Point, source: Point, guard: tuple[Condition, ...]
-) -> tuple[Stmt | None, Stmt | None]:
-    """The statements that fill the registers and that write them back, each None where not needed."""
-    name = region.buffer.name
-    load = Load(name, source, copy.dtype, region.fallback)
-    back = Load(copy.name, place, copy.dtype)
-    return (
-        Stmt(copy.name, Access(copy.name, place), load, guard=guard) if region.loads else None,
-        Stmt(copy.name, Access(name, source), back, guard=guard) if region.stores else None,
-    )
 
 
 def _guard(region: Region, nest: set[str]) -> tuple[Condition, ...]:
