@@ -65,6 +65,8 @@ class OpenclEngine(HostArrays):
         self.name = f"{short} on {device.name.removeprefix('pthread-')}"
         self._context: Any = cl.Context([device])
         self._queue: Any = cl.CommandQueue(self._context)
+        # The simulator takes memory that it has not written itself for uninitialised.
+        self._copies = platform == SIMULATOR
 
     # -- kernels
 
@@ -81,27 +83,37 @@ class OpenclEngine(HostArrays):
     def enqueue(self, entry: Any, run: Run) -> Callable[[], None]:
         # An OpenCL kernel keeps no reference to its arguments; the call that is returned does.
         integer = np.int64 if run.wide else np.int32
-        arguments = (*map(self._buffer, run.arrays), *(integer(size) for size in run.sizes))
+        sizes = tuple(integer(size) for size in run.sizes)
+        stored = tuple(map(_stored, run.arrays))
+        buffers = () if self._copies else tuple(map(self._buffer, stored))
         threads = tuple(g * b for g, b in zip(run.grid, run.block, strict=True))
 
         def launch() -> None:
             try:
-                entry.set_args(*arguments)
+                memory = tuple(map(self._buffer, stored)) if self._copies else buffers
+                entry.set_args(*memory, *sizes)
                 self._cl.enqueue_nd_range_kernel(self._queue, entry, threads, run.block)
+                for array, buffer in zip(stored, memory, strict=True):
+                    if self._copies:
+                        self._cl.enqueue_copy(self._queue, array, buffer)
                 self._queue.finish()
             except self._cl.Error as error:
                 raise DeviceError(f"{run.name} cannot be launched on {self.name}: {error}") from None
 
         return launch
 
-    def _buffer(self, array: Any) -> Any:
-        flags = self._cl.mem_flags.READ_WRITE | self._cl.mem_flags.USE_HOST_PTR
-        # The buffer wants the memory in one piece and in C order, whatever the order of the dimensions.
-        stored = array.transpose(sorted(range(array.ndim), key=lambda d: -array.strides[d]))
+    def _buffer(self, stored: Any) -> Any:
+        kinds = self._cl.mem_flags
+        flags = kinds.READ_WRITE | (kinds.COPY_HOST_PTR if self._copies else kinds.USE_HOST_PTR)
         return self._cl.Buffer(self._context, flags, hostbuf=stored)
 
     def synchronize(self) -> None:
         self._queue.finish()
+
+
+def _stored(array: Any) -> Any:
+    """`array` as its memory lies there: in C order, whatever the order of its dimensions."""
+    return array.transpose(sorted(range(array.ndim), key=lambda d: -array.strides[d]))
 
 
 def _refusal(log: str, source: Source, device: str) -> DeviceError:
