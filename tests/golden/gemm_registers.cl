@@ -1,3 +1,10 @@
+// PoCL 3 miscompiles loops behind a test that it sees to be the same for all threads.
+inline bool hidden(bool test)
+{
+    volatile bool value = test;
+    return value;
+}
+
 // gemm: grid (ceil(N/128), ceil(M/128)), block (16, 16), 16640 bytes of shared memory
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes
 __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void
@@ -27,7 +34,7 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
 
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + 15) / 16; ++ko) {
-        const bool full = ko * 16 + 15 < K & bi * 128 + 127 < M & bj * 128 + 127 < N;
+        const bool full = hidden(ko * 16 + 15 < K & bi * 128 + 127 < M & bj * 128 + 127 < N);
         if (full) {
             for (int l = 0; l < 2; ++l) {
                 const int i = l * 64 + tid / 4;
@@ -129,7 +136,7 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
         barrier(CLK_LOCAL_MEM_FENCE);  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (bi * 128 + 127 < M & bj * 128 + 127 < N) {
+    if (hidden(bi * 128 + 127 < M & bj * 128 + 127 < N)) {
         for (int wi = 0; wi < 8; ++wi) {
             for (int wj = 0; wj < 8; ++wj) {
                 C[(bi * 128 + wi * 16 + ti) * N + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilegen.backends.text_expr import CUDA, Writer, vector_word
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Index, Load, Op, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Index, Load, Op, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -81,7 +81,7 @@ class Body:
             case If():
                 return self._if(node)
             case Flag(name, test):
-                return [f"const bool {name} = {w.test(test)};"]
+                return [f"const bool {name} = {self._uniform(test)};"]
             case Let(name, value):
                 return [f"const {self._integer} {w.names[name]} = {w.index(value)};"]
             case Barrier():
@@ -130,13 +130,18 @@ class Body:
         return lines + self._block(head, loop.body)
 
     def _if(self, node: If) -> list[str]:
-        lines = self._block(f"if ({node.flag or self._writer.test(node.test)})", node.body)
         if not node.orelse:
-            return lines
+            return self._block(f"if ({self._writer.test(node.test)})", node.body)
+        lines = self._block(f"if ({node.flag or self._uniform(node.test)})", node.body)
         other = self._block("else", node.orelse)
         if lines[-1] != "}":
             return lines + other
         return [*lines[:-1], f"}} {other[0]}", *other[1:]]
+
+    def _uniform(self, test: tuple[Condition, ...]) -> str:
+        """A test that is the same for all threads of a block, which the text's compiler may not know."""
+        text = self._writer.test(test)
+        return text if self._writer.dialect is CUDA else f"hidden({text})"
 
     def _block(self, head: str, body: tuple[Spmd, ...]) -> list[str]:
         inner = self.lines(body)

@@ -69,6 +69,13 @@ inline long floor_mod(long value, long by)
 }""",
     "ffloor_div": "inline float ffloor_div(float value, float by) { return floor(value / by); }",
     "ffloor_mod": "inline float ffloor_mod(float value, float by) { return value - by * floor(value / by); }",
+    "hidden(": """\
+// PoCL 3 miscompiles loops behind a test that it sees to be the same for all threads.
+inline bool hidden(bool test)
+{
+    volatile bool value = test;
+    return value;
+}""",
     "load_half(": "inline float load_half(ushort bits) { return vload_half(0, (const __private half *)&bits); }",
     "round_half(": """\
 inline ushort round_half(float value)

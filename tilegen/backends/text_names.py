@@ -18,7 +18,7 @@ fmax fmin int2 int4 isnan log log2 max min pow rint
 round rsqrt select sin sinh sqrt tan tanh threadIdx blockIdx blockDim gridDim warpSize
 asm wchar_t main INFINITY NAN M_PI half2 half4 float2 float4 double2 uint2 uint4 char4 uchar4 event_t
 sampler_t image2d_t size_t ptrdiff_t intptr_t uintptr_t pipe any all full shared
-floor_div floor_mod load_half round_half load_bf16 round_bf16
+floor_div floor_mod hidden load_half round_half load_bf16 round_bf16
 """
 _RESERVED = frozenset(_WORDS.split())
 
