@@ -170,12 +170,15 @@ class Scheduled:
         """
         from tilegen.backends.text import emit
         from tilegen.lowering import lower
+        from tilegen.proof import demand, prove
 
         if language not in ("cuda", "opencl"):
             raise UsageError(f"there is no language '{language}'", notes=("cuda and opencl are known",))
         values = ", ".join(f"{name}={value}" for name, value in self.core.parameters.items())
         title = f"kernel {self.kernel.name}, schedule {self.core.name}" + (f" ({values})" if values else "")
-        return emit(lower(self.tree, vector=vector, wide=wide), language, title)
+        launches = lower(self.tree, vector=vector, wide=wide)
+        demand(prove(self.kernel, launches, self.tree.reassociated), self.kernel.name)
+        return emit(launches, language, title)
 
     def compile(self, device: str = "auto") -> Any:
         """A program to call with arrays: cupy or torch on a GPU, numpy on the CPU.

@@ -95,6 +95,12 @@ class IllegalStep(TilegenError):
     exit_code = 3
 
 
+class ProofError(TilegenError):
+    """What would be emitted is not the kernel: a fault of tilegen's own, caught before anything is compiled."""
+
+    exit_code = 3
+
+
 class LimitError(TilegenError):
     """A kernel asks for more than its target has: threads, shared memory, grid."""
 

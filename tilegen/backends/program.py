@@ -11,6 +11,7 @@ from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError, LimitError, did_you_mean
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Tree
 from tilegen.lowering import Launch, lower
+from tilegen.proof import Proof, combinations, demand, prove
 
 GRID_LIMIT = (2**31 - 1, 65535, 65535)
 # From here on an offset does not fit 32 bits.
@@ -21,7 +22,7 @@ class Program:
     """A scheduled kernel on one device; call it with arrays.
 
     A vector access needs an alignment that not every size has, so there are up to two versions of each
-    launch, and two more for arrays of 2**31 elements; each is compiled at its first use.
+    launch, and two more for arrays of 2**31 elements; each is compiled at its first use, and proven before.
     """
 
     def __init__(self, tree: Tree, engine: Engine) -> None:
@@ -30,6 +31,7 @@ class Program:
         self.engine = engine
         self._lowered: dict[tuple[bool, bool], tuple[Launch, ...]] = {}
         self._entries: dict[tuple[bool, bool], Mapping[str, Any]] = {}
+        self._proofs: dict[bool, tuple[Proof, ...]] = {}
 
     # -- calling
 
@@ -101,6 +103,18 @@ class Program:
             for position, launch in enumerate(self.launches())
         )
 
+    def proofs(self, *, wide: bool = False) -> tuple[Proof, ...]:
+        """What was asked of every combination of launches that a call can run; asked once."""
+        if wide not in self._proofs:
+            versions = combinations(self.launches(wide=wide), self.launches(vector=False, wide=wide))
+            self._proofs[wide] = tuple(prove(self.kernel, v, self.tree.reassociated) for v in versions)
+        return self._proofs[wide]
+
+    @property
+    def verdict(self) -> str:
+        """`proved`, or what keeps it from being that: `unproved: ...`."""
+        return next((p.verdict for p in self.proofs() if p.verdict != "proved"), "proved")
+
     def source(self, *, vector: bool = True, wide: bool = False) -> str:
         """The text that is compiled for the device, in its language."""
         return emit(self.launches(vector=vector, wide=wide), self.engine.language)
@@ -153,6 +167,8 @@ class Program:
 
     def _entry(self, name: str, vector: bool, wide: bool) -> Any:
         if (vector, wide) not in self._entries:
+            for proof in self.proofs(wide=wide):
+                demand(proof, self.kernel.name)
             launches = self.launches(vector=vector, wide=wide)
             self._entries[vector, wide] = self.engine.build(emit(launches, self.engine.language), launches)
         return self._entries[vector, wide][name]

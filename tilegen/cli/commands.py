@@ -167,22 +167,24 @@ def check_command(
     first = next(iter(wanted.values())).kernel
     runs_on = engine(device)
     chosen.known_sizes(first, given)
-    found, wrong = {}, []
+    found, proofs, wrong = {}, {}, []
     with show.progress() as progress:
         progress("reference", 0, 1)
         tried = cases(first, check_sizes([each.tree for each in wanted.values()], given, check_limits(runs_on)))
         for number, (name, each) in enumerate(wanted.items()):
             progress(name, number, len(wanted))
             try:
-                found[name] = check(program(each.tree, runs_on), tried)
+                compiled = program(each.tree, runs_on)
+                proofs[name] = compiled.verdict
+                found[name] = check(compiled, tried)
             except WrongResult as error:
                 wrong += [(name, error)]
     if json_file:
         errors = {name: reason.render() for name, reason in wrong}
         trials = {name: [asdict(t) for t in passed] for name, passed in found.items()}
-        show.write_json({"device": runs_on.name, "right": trials, "wrong": errors}, json_file)
+        show.write_json({"device": runs_on.name, "proofs": proofs, "right": trials, "wrong": errors}, json_file)
     else:
-        show.trials(show.console(), found, runs_on.name)
+        show.trials(show.console(), found, proofs, runs_on.name)
     for name, reason in wrong:
         print(f"{name}: {reason.render()}", file=sys.stderr)
     return WrongResult.exit_code if wrong else 0

@@ -107,6 +107,7 @@ def _table(result: Comparison) -> Table:
     table = Table(header_style="bold")
     table.add_column("schedule")
     table.add_column("check")
+    table.add_column("proof")
     for name in ("launches", "registers", "shared B", "spills B"):
         table.add_column(name, justify="right")
     rows = [_cells(row, result) for row in result.rows]
@@ -130,7 +131,7 @@ def _cells(row: Row, result: Comparison) -> list[str]:
     if row.name == result.rival:
         verdict = ""
     counts = ["" if n is None else str(n) for n in (row.launches, row.registers, row.shared, row.spills)]
-    return [row.name, verdict, *counts]
+    return [row.name, verdict, row.proof or "", *counts]
 
 
 def _times(row: Row) -> list[str]:
@@ -145,17 +146,17 @@ def _ratio(of: Row | None, row: Row, scale: int, form: str) -> str:
     return form.format(scale * of.time.median / row.time.median)
 
 
-def trials(out: Console, found: Mapping[str, tuple[Trial, ...]], device: str) -> None:
-    """What each schedule was tried with, and how near its errors came to the bound."""
+def trials(out: Console, found: Mapping[str, tuple[Trial, ...]], proofs: Mapping[str, str], device: str) -> None:
+    """What each schedule was tried with, how near its errors came to the bound, and what its proof came to."""
     table = Table(header_style="bold")
-    for name in ("schedule", "inputs", "sizes"):
+    for name in ("schedule", "proof", "inputs", "sizes"):
         table.add_column(name)
     table.add_column("largest error", justify="right")
     for name, passed in found.items():
         for trial in passed:
             exact = trial.data == "integers" or trial.error == 0
             error = "none" if exact else f"{trial.error:.2g} of the bound"
-            table.add_row(name, trial.data, " ".join(f"{n}={v}" for n, v in trial.sizes.items()), error)
+            table.add_row(name, proofs[name], trial.data, " ".join(f"{n}={v}" for n, v in trial.sizes.items()), error)
     if found:
         out.print(table)
         out.print(f"right, all {sum(map(len, found.values()))} of them, on {device}")

@@ -22,6 +22,7 @@ from tilegen.lab.timing import Progress, Time, timed
 class Row:
     """One schedule, or what it is compared with. A row with an error has no time.
 
+    `proof` is what the proof of its launches came to: `proved`, or `unproved: what`.
     `registers` of a thread, `shared` bytes of a block and `spills` in bytes are those of the launch that
     has most, as NVRTC reports them; None where there is no compiler or nothing to compile.
     """
@@ -30,6 +31,7 @@ class Row:
     trials: tuple[Trial, ...] = ()
     error: str | None = None
     exit_code: int = 0
+    proof: str | None = None
     launches: int | None = None
     registers: int | None = None
     shared: int | None = None
@@ -113,7 +115,7 @@ def _checked(programs: Mapping[str, Program], engine: Engine, progress: Progress
     for number, (name, each) in enumerate(programs.items()):
         progress("check", number * len(tried), total)
         try:
-            rows[name] = Row(name, trials=check(each, tried))
+            rows[name] = Row(name, trials=check(each, tried), proof=each.verdict)
         except TilegenError as error:
             rows[name] = Row(name, error=error.render(), exit_code=error.exit_code)
     progress("check", total, total)

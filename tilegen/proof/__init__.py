@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
-from tilegen.ir.nodes import Condition, Kernel, Tree
+from tilegen.errors import ProofError
+from tilegen.ir.nodes import Condition, Kernel
 from tilegen.lowering.program import Launch
 from tilegen.poly import Facts, Obligation, obligations, obliged
 from tilegen.proof.limits import check_integers, check_limits
 from tilegen.proof.raised import Raised, raised
 from tilegen.proof.vectors import check_aligned
 
-__all__ = ["Obligation", "Proof", "prove"]
+__all__ = ["Obligation", "Proof", "combinations", "demand", "prove"]
+
+# Launches with two versions, of which every combination is proven.
+_MIXED = 4
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,31 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     return Proof((first, *asked, vectors, integers, limits))
 
 
-def proved(tree: Tree, launches: tuple[Launch, ...]) -> Proof:
-    """`prove` for the launches of a scheduled tree."""
-    return prove(tree.kernel, launches, tree.reassociated)
+def demand(proof: Proof, name: str) -> None:
+    """Raises ProofError, with the witness, where a version of the kernel `name` is not what the kernel says.
+
+    Neither what is unproved nor a barrier too many is wrong: the verdict tells of these.
+    """
+    found = next((o for o in proof.obligations if o.violation is not None and o.name != "barriers"), None)
+    if found is None or found.violation is None:
+        return
+    violation = found.violation
+    message = f"what tilegen made of kernel '{name}' is not the kernel: {violation.sentence}"
+    notes = (*violation.notes, f"the proof of {found.name} failed; this is a fault of tilegen's, please report it")
+    raise ProofError(message, witness=violation.witness, notes=notes)
+
+
+def combinations(vector: tuple[Launch, ...], scalar: tuple[Launch, ...]) -> Iterator[tuple[Launch, ...]]:
+    """The launches that a call can run together: where one needs an alignment, it or its scalar version.
+
+    The first are those with all vectors. Past four such launches, only all and none of the vectors.
+    """
+    choices = [(v, s) if v.requires or v.alignment else (v,) for v, s in zip(vector, scalar, strict=True)]
+    if sum(len(c) - 1 for c in choices) > _MIXED:
+        yield vector
+        yield scalar
+        return
+    yield from product(*choices)
 
 
 def _given(kernel: Kernel, requires: tuple[Condition, ...]) -> Kernel:

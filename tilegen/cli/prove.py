@@ -1,0 +1,149 @@
+"""The command prove: what was asked of a lowered kernel, how many cases it had, and how long that took."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from tilegen import api
+from tilegen.cli import chosen, show
+from tilegen.cli.commands import shared_arguments, tilegen
+from tilegen.cli.words import listed, numbers
+from tilegen.lowering import Launch, lower
+from tilegen.proof import Obligation, Proof, combinations, prove
+
+# obligation -> what it says of every size that the kernel admits
+MEANING = {
+    "text": "tests, loops, barriers and accesses as printed are an ordinary program again",
+    "coverage": "each instance of each statement runs exactly once",
+    "order": "no dependence is reversed",
+    "bounds": "every global, shared and register access is inside its buffer",
+    "races": "threads that meet in an element have a barrier between them, blocks never meet",
+    "barriers": "each barrier is needed, and guards what its comment says",
+    "values": "every operand is the element that the kernel reads, and is there",
+    "vectors": "every vector access is whole and aligned",
+    "integers": "no index leaves its type",
+    "limits": "threads and shared memory are within what a GPU has",
+}
+
+
+@tilegen.command("prove")
+@shared_arguments
+@click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
+def prove_command(
+    file: str,
+    kernel: str | None,
+    schedule: str | None,
+    settings: tuple[str, ...],
+    json_file: str | None,
+    sizes: tuple[str, ...],
+) -> int:
+    """Prove that what is printed for a schedule is the kernel, for all sizes."""
+    fixed, values = numbers(sizes, "--size"), numbers(settings, "--set")
+    wanted = chosen.schedules(api.load(file), kernel, listed(schedule), values, fixed)
+    found: dict[str, dict[str, Proof]] = {}
+    times: dict[str, float] = {}
+    for name, each in wanted.items():
+        vector, scalar = lower(each.tree), lower(each.tree, vector=False)
+        start = perf_counter()
+        versions = list(combinations(vector, scalar))
+        labels = [_label(version, len(versions)) for version in versions]
+        proofs = [prove(each.kernel, version, each.tree.reassociated) for version in versions]
+        found[name] = dict(zip(labels, proofs, strict=True))
+        times[name] = (perf_counter() - start) * 1e3
+    if json_file:
+        show.write_json([_report(name, proofs, times[name]) for name, proofs in found.items()], json_file)
+    if json_file != "-":
+        _print(found, times)
+    broken = any(proof.violation for proofs in found.values() for proof in proofs.values())
+    return 3 if broken else 0
+
+
+def _label(version: tuple[Launch, ...], count: int) -> str:
+    """What tells the versions of a program apart."""
+    if count == 1:
+        return ""
+    needs = [launch.name for launch in version if launch.requires or launch.alignment]
+    return f"vectors in {', '.join(needs)}" if needs else "no vectors"
+
+
+def _print(found: dict[str, dict[str, Proof]], times: dict[str, float]) -> None:
+    out = show.console()
+    if len(found) > 1:
+        out.print(_overview(found, times))
+    for name, proofs in found.items():
+        for label, proof in proofs.items():
+            if len(found) == 1 or proof.verdict != "proved":
+                out.print(_obligations(f"{name}, {label}" if label else name, proof))
+                for each in proof.obligations:
+                    out.print(Text(_reason(each)), end="", soft_wrap=True)
+    if len(found) == 1:
+        ((name, proofs),) = found.items()
+        out.print(f"{_verdict(proofs)}, in {times[name]:.0f} ms", markup=False)
+
+
+def _overview(found: dict[str, dict[str, Proof]], times: dict[str, float]) -> Table:
+    table = Table(header_style="bold")
+    table.add_column("schedule")
+    table.add_column("proof")
+    for name in ("versions", "cases", "ms"):
+        table.add_column(name, justify="right")
+    for name, proofs in found.items():
+        cases = sum(o.cases for proof in proofs.values() for o in proof.obligations)
+        table.add_row(name, _verdict(proofs), str(len(proofs)), str(cases), f"{times[name]:.0f}")
+    return table
+
+
+def _verdict(proofs: dict[str, Proof]) -> str:
+    return next((p.verdict for p in proofs.values() if p.verdict != "proved"), "proved")
+
+
+def _obligations(title: str, proof: Proof) -> Table:
+    table = Table(header_style="bold", title=title, title_justify="left")
+    table.add_column("obligation")
+    table.add_column("says, of all sizes")
+    for name in ("cases", "ms"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    for each in proof.obligations:
+        word = "[green]proved[/]" if each.proved else "[red]refused[/]" if each.violation else "[yellow]unproved[/]"
+        table.add_row(each.name, MEANING[each.name], str(each.cases), f"{each.milliseconds:.1f}", word)
+    return table
+
+
+def _reason(each: Obligation) -> str:
+    if each.unproved is not None:
+        return f"unproved: {each.name}: {each.unproved}\n"
+    if each.violation is None:
+        return ""
+    witness = f"  witness: {each.violation.witness}\n" if each.violation.witness else ""
+    return f"{each.name}: {each.violation.sentence}\n{witness}"
+
+
+def _report(name: str, proofs: dict[str, Proof], milliseconds: float) -> dict[str, Any]:
+    return {
+        "schedule": name,
+        "verdict": _verdict(proofs),
+        "milliseconds": milliseconds,
+        "versions": [
+            {"version": label, "verdict": proof.verdict, "obligations": [_plain(o) for o in proof.obligations]}
+            for label, proof in proofs.items()
+        ],
+    }
+
+
+def _plain(each: Obligation) -> dict[str, Any]:
+    violation = each.violation
+    return {
+        "name": each.name,
+        "cases": each.cases,
+        "milliseconds": each.milliseconds,
+        "proved": each.proved,
+        "unproved": each.unproved,
+        "violation": violation and violation.sentence,
+        "witness": violation and violation.witness,
+    }
