@@ -1,0 +1,245 @@
+"""PTX and SASS of a kernel, without a GPU: the instructions, the loop that the work is in, and what it is made of."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tilegen.backends import nvrtc
+from tilegen.errors import DeviceError
+
+_INSTALL = "pip install 'tilegen[asm]' gives nvdisasm; PTX needs no tool: --ptx"
+
+# (kind, pattern of the opcode), the first that fits counts. HFMA2.MMA with two zeros is a way to clear a register.
+_SASS_KINDS = (
+    ("multiply-add", r"FFMA|DFMA|HFMA2(?!\.MMA)|HFMA2\.MMA\.|[HIDQ]MMA|[HI]?GMMA"),
+    ("arithmetic", r"FADD|FMUL|DADD|DMUL|HADD2|HMUL2|FMNMX|FSET|FSETP|FSEL|DSETP|MUFU|FCHK|FSWZADD"),
+    ("shared load", r"LDS|LDSM"),
+    ("shared store", r"STS|LDGSTS"),
+    ("global load", r"LDG|LD$|LD\."),
+    ("global store", r"STG|ST$|ST\.|RED|ATOM"),
+    ("spill", r"LDL|STL"),
+    ("barrier", r"BAR|DEPBAR|LDGDEPBAR|SYNCS|WARPSYNC|WARPGROUP"),
+    ("control", r"BRA|BSSY|BSYNC|EXIT|CALL|RET|NOP|BREAK|JMP|YIELD"),
+    ("move", r"MOV|UMOV|CS2R|S2R|S2UR|HFMA2|LDC|ULDC|R2UR|PRMT|SHFL"),
+    ("integer", r"\w"),
+)
+_PTX_KINDS = (
+    ("multiply-add", r"fma|mma|wgmma"),
+    ("arithmetic", r"(?:add|sub|mul|div|neg|abs|min|max|rcp|sqrt|rsqrt|ex2|lg2|sin|cos|tanh|setp|selp|cvt)\S*\.b?f\d"),
+    ("shared load", r"ld\.shared|ldmatrix"),
+    ("shared store", r"st\.shared|cp\.async"),
+    ("global load", r"ld\.(?:relaxed\.|volatile\.|weak\.)?global"),
+    ("global store", r"st\.(?:relaxed\.|volatile\.|weak\.)?global|red|atom"),
+    ("spill", r"(?:ld|st)\.local"),
+    ("barrier", r"bar|membar|fence|mbarrier"),
+    ("control", r"bra|ret|exit|call"),
+    ("move", r"mov|ld\.param|shfl|prmt|cvta"),
+    ("integer", r"\w"),
+)
+KINDS = tuple(kind for kind, _ in _SASS_KINDS)
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction: its text, its opcode with modifiers, its kind (one of KINDS), and where it may jump."""
+
+    text: str
+    opcode: str
+    kind: str
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The instructions of one kernel. `labels` gives the place of each label among them."""
+
+    kernel: str
+    language: str
+    instructions: tuple[Instruction, ...]
+    labels: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Hot:
+    """The part of a listing in which a kernel spends its time.
+
+    Attributes:
+        first: place of the first instruction in the listing, `count` how many there are.
+        what: "loop", "block" (the straight part of a loop that has most of its work), or "kernel" without a loop.
+        mix: instructions of each kind.
+        opcodes: the most frequent opcodes with their number.
+    """
+
+    first: int
+    count: int
+    what: str
+    mix: Mapping[str, int]
+    opcodes: tuple[tuple[str, int], ...]
+
+    @property
+    def useful(self) -> int:
+        """Multiply-adds, or other floating-point operations where there are none."""
+        return self.mix.get("multiply-add", 0) or self.mix.get("arithmetic", 0)
+
+
+@cache
+def nvdisasm() -> Path | None:
+    """The disassembler: of the registry's package, of an installed toolkit, or on the PATH."""
+    name = "nvdisasm.exe" if os.name == "nt" else "nvdisasm"
+    candidates: list[Path] = []
+    try:
+        import nvidia
+
+        candidates += [f for root in nvidia.__path__ for f in sorted(Path(root).glob(f"*/bin/{name}"))]
+    except ImportError:
+        pass
+    toolkits = [os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), "/usr/local/cuda"]
+    candidates += [Path(t) / "bin" / name for t in toolkits if t]
+    found = shutil.which(name)
+    candidates += [Path(found)] if found else []
+    return next((c for c in candidates if c.exists()), None)
+
+
+def sass(text: str, arch: str = nvrtc.DEFAULT_ARCH) -> dict[str, Listing]:
+    """The machine code of every kernel of a CUDA text, by name.
+
+    Raises:
+        DeviceError: no disassembler or no compiler is there, or one of them refuses.
+    """
+    return sass_of(nvrtc.compile_text(text, arch))
+
+
+def sass_of(compiled: nvrtc.Compiled) -> dict[str, Listing]:
+    """The machine code of what has been compiled already. Raises DeviceError as `sass` does."""
+    tool = nvdisasm()
+    if tool is None:
+        raise DeviceError("there is no nvdisasm to read machine code with", notes=(_INSTALL,))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernel.cubin"
+        file.write_bytes(compiled.cubin)
+        done = subprocess.run([str(tool), "-c", str(file)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise DeviceError(f"nvdisasm fails: {(done.stderr.strip() or 'without a word').splitlines()[0]}")
+    return parse_sass(done.stdout)
+
+
+def ptx(text: str, arch: str = nvrtc.DEFAULT_ARCH) -> dict[str, Listing]:
+    """The PTX of every kernel of a CUDA text, by name. Raises DeviceError where it does not compile."""
+    if nvrtc.missing():
+        nvrtc.compile_text(text, arch)  # says what is missing
+    from cupy.cuda import nvrtc as library
+
+    program = library.createProgram(text, "kernel.cu", (), ())
+    try:
+        virtual = arch.replace("sm_", "compute_")
+        library.compileProgram(program, (f"--gpu-architecture={virtual}", *nvrtc.options()))
+        return parse_ptx(library.getPTX(program).decode())
+    except library.NVRTCError:
+        nvrtc.compile_text(text, arch)  # says the same with the line of the text
+        raise
+    finally:
+        library.destroyProgram(program)
+
+
+def parse_sass(listing: str) -> dict[str, Listing]:
+    """The kernels of nvdisasm's text."""
+    found = {}
+    for part in re.split(r"^\.text\.", listing, flags=re.M)[1:]:
+        name, _, body = part.partition(":")
+        found[name] = _listing(name, "sass", body, r"(\.L_\w+):", r"/\*[0-9a-f]{4,}\*/\s*(.*?)\s*;", _SASS_KINDS)
+    return found
+
+
+def parse_ptx(listing: str) -> dict[str, Listing]:
+    """The kernels of a PTX text."""
+    found = {}
+    for match in re.finditer(r"\.entry (\w+)\(.*?^\{(.*?)^\}", listing, flags=re.M | re.S):
+        name, body = match.groups()
+        found[name] = _listing(name, "ptx", body, r"(\$L_\w+):", r"^\s*((?:@!?%p\d+\s+)?[a-z].*?)\s*;", _PTX_KINDS)
+    return found
+
+
+def _listing(
+    name: str, language: str, body: str, label: str, instruction: str, kinds: tuple[tuple[str, str], ...]
+) -> Listing:
+    instructions: list[Instruction] = []
+    labels: dict[str, int] = {}
+    for line in body.splitlines():
+        if match := re.match(rf"\s*{label}", line):
+            labels[match.group(1)] = len(instructions)
+        elif match := re.search(instruction, line):
+            instructions.append(_instruction(match.group(1), kinds))
+    return Listing(name, language, tuple(instructions), labels)
+
+
+def _instruction(text: str, kinds: tuple[tuple[str, str], ...]) -> Instruction:
+    words = [word for word in text.split() if not word.startswith(("@", "{"))]
+    opcode = words[0] if words else text
+    kind = next(kind for kind, pattern in kinds if re.match(pattern, opcode))
+    target = re.search(r"(\.L_\w+|\$L_\w+)", text) if kind == "control" else None
+    jumps = target and not opcode.startswith(("BSSY", "CALL"))
+    return Instruction(text, opcode, kind, target.group(1) if target and jumps else None)
+
+
+# -- the loop that the work is in
+
+
+def hot(listing: Listing) -> Hot:
+    """The innermost loop with most of the multiply-adds; of a loop with a fast and a careful path, the fast one.
+
+    Loops are told by jumps backwards. Without multiply-adds other arithmetic counts, then any instruction.
+    """
+    code = listing.instructions
+    kinds = {i.kind for i in code}
+    wanted = next((k for k in ("multiply-add", "arithmetic") if k in kinds), None)
+    score = [0]
+    for instruction in code:
+        score.append(score[-1] + (instruction.kind == wanted if wanted else 1))
+
+    def of(part: tuple[int, int]) -> int:
+        return score[part[1]] - score[part[0]]
+
+    loops = _loops(listing)
+    best, what = (0, len(code)), "kernel"
+    while inside := [p for p in loops if best[0] <= p[0] and p[1] <= best[1] and p != best and 2 * of(p) >= of(best)]:
+        best, what = max(inside, key=lambda p: (of(p), p[1] - p[0])), "loop"
+    if what == "loop" and wanted:
+        blocks = [b for b in _blocks(listing) if best[0] <= b[0] and b[1] <= best[1] and b != best]
+        most = max(map(of, blocks), default=0)
+        # The fast path has as much work as the careful one, and less beside it.
+        rich = [b for b in blocks if 2 * of(b) >= most and 5 * of(b) >= 2 * of(best)]
+        if rich:
+            best, what = max(rich, key=lambda b: of(b) / (b[1] - b[0])), "block"
+    chosen = code[best[0] : best[1]]
+    mix = Counter(i.kind for i in chosen)
+    opcodes = Counter(i.opcode for i in chosen)
+    ordered = {kind: mix[kind] for kind in KINDS if mix[kind]}
+    return Hot(best[0], len(chosen), what, ordered, tuple(opcodes.most_common(8)))
+
+
+def _loops(listing: Listing) -> list[tuple[int, int]]:
+    """(first, end) of every stretch that a jump backwards closes; a jump to itself, behind the end, is none."""
+    found = []
+    for place, instruction in enumerate(listing.instructions):
+        start = listing.labels.get(instruction.target or "")
+        if start is not None and start < place:
+            found.append((start, place + 1))
+    return found
+
+
+def _blocks(listing: Listing) -> list[tuple[int, int]]:
+    """The stretches from one jump, or place that is jumped back to, to the next jump."""
+    back = {start for start, _ in _loops(listing)}
+    jumps = {n + 1 for n, i in enumerate(listing.instructions) if i.target is not None}
+    behind = {place for place in listing.labels.values() if place in jumps}
+    places = sorted({0, len(listing.instructions)} | back | jumps | behind)
+    return list(zip(places, places[1:], strict=False))

@@ -1,0 +1,112 @@
+"""The command asm: the innermost loop of a kernel as the machine sees it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from tilegen import api
+from tilegen.cli import chosen, show
+from tilegen.cli.commands import shared_arguments, tilegen
+from tilegen.cli.words import listed, numbers
+
+if TYPE_CHECKING:
+    from tilegen.backends.sass import Hot, Listing
+
+_LONGEST = 120  # lines of a loop that are shown without --all
+
+
+@tilegen.command("asm")
+@shared_arguments
+@click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
+@click.option("--ptx", "language", flag_value="ptx", help="PTX, the compiler's own assembly.")
+@click.option("--sass", "language", flag_value="sass", default="sass", help="Machine code; needs nvdisasm.")
+@click.option("--arch", default="sm_90", show_default=True, help="The architecture.")
+@click.option("--all", "whole", is_flag=True, help="All instructions of the kernel, not only the innermost loop.")
+def asm_command(
+    file: str,
+    kernel: str | None,
+    schedule: str | None,
+    settings: tuple[str, ...],
+    json_file: str | None,
+    sizes: tuple[str, ...],
+    language: str,
+    arch: str,
+    whole: bool,
+) -> int:
+    """Show PTX or SASS of the innermost loop with its mix of instructions, without a GPU."""
+    from tilegen.backends import sass
+
+    fixed, values = numbers(sizes, "--size"), numbers(settings, "--set")
+    scheduled = chosen.one(chosen.schedules(api.load(file), kernel, listed(schedule), values, fixed), "asm")
+    text = scheduled.source("cuda")
+    listings = sass.ptx(text, arch) if language == "ptx" else sass.sass(text, arch)
+    found = [(listing, sass.hot(listing)) for listing in listings.values()]
+    if json_file:
+        show.write_json([_plain(listing, hot, arch) for listing, hot in found], json_file)
+    if json_file != "-":
+        out = show.console()
+        for listing, hot in found:
+            _show(out, listing, hot, arch, whole)
+    return 0
+
+
+def _plain(listing: Listing, hot: Hot, arch: str) -> dict[str, object]:
+    code = listing.instructions[hot.first : hot.first + hot.count]
+    return {
+        "kernel": listing.kernel,
+        "language": listing.language,
+        "arch": arch,
+        "instructions": len(listing.instructions),
+        "part": hot.what,
+        "count": hot.count,
+        "useful": hot.useful,
+        "mix": dict(hot.mix),
+        "opcodes": dict(hot.opcodes),
+        "text": [i.text for i in code],
+    }
+
+
+_WORDS = {
+    "loop": "the innermost loop",
+    "block": "the straight part of the innermost loop",
+    "kernel": "no loop is left; the whole kernel",
+}
+
+
+def _show(out: Console, listing: Listing, hot: Hot, arch: str, whole: bool) -> None:
+    total = len(listing.instructions)
+    out.print(f"{listing.kernel}: {total} instructions of {listing.language.upper()} for {arch}", style="bold")
+    first, count = (0, total) if whole else (hot.first, hot.count)
+    code = listing.instructions[first : first + count]
+    # On a terminal a long loop would push its own summary out of sight.
+    cut = not whole and sys.stdout.isatty() and count > _LONGEST
+    at = {place: name for name, place in listing.labels.items()}
+    for place, instruction in enumerate(code[:_LONGEST] if cut else code, first):
+        if place in at:
+            out.print(Text(f"{at[place]}:", style="cyan"))
+        style = "green" if instruction.kind == "multiply-add" else "yellow" if "load" in instruction.kind else ""
+        out.print(Text(f"    {instruction.text}", style=style), soft_wrap=True)
+    if cut:
+        out.print(f"    ... {count - _LONGEST} more; --all shows every one of them")
+    share = f"{hot.useful} of {hot.count} instructions compute" if hot.useful else f"{hot.count} instructions"
+    out.print(f"{_WORDS[hot.what]}: {share} ({_lowest(hot)})" if hot.useful else f"{_WORDS[hot.what]}: {share}")
+    out.print(", ".join(f"{n} {kind}" for kind, n in hot.mix.items()))
+    out.print(", ".join(f"{n} x {opcode}" for opcode, n in hot.opcodes), soft_wrap=True)
+    loads = hot.mix.get("shared load", 0) + hot.mix.get("global load", 0)
+    if loads and hot.mix.get("multiply-add"):
+        out.print(f"{loads} loads for {hot.mix['multiply-add']} multiply-adds")
+
+
+def _lowest(hot: Hot) -> str:
+    """The useful share in small numbers, control left out: 8 of 17."""
+    from fractions import Fraction
+
+    share = Fraction(hot.useful, max(1, hot.count - hot.mix.get("control", 0)))
+    return (
+        f"{share.numerator} of {share.denominator} beside jumps" if share.denominator <= 64 else f"{float(share):.0%}"
+    )

@@ -1,0 +1,255 @@
+"""How an explanation looks: the table of steps, then the last program in detail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tilegen.lab.banks import lane_map
+from tilegen.lab.formula import Formula
+from tilegen.lab.sites import Site
+
+if TYPE_CHECKING:
+    from tilegen.lab.explain import Explanation, LaunchReport, StepReport
+    from tilegen.lab.traffic import Traffic
+
+
+def explanation(out: Console, found: Explanation, maps: bool = False) -> None:
+    """Everything that is known, for a reader."""
+    sizes = " ".join(f"{n}={v}" for n, v in found.sizes.items())
+    out.print(f"{found.kernel}, schedule {found.schedule}  {sizes}  for {found.machine.name}", style="bold")
+    out.print(
+        f"as written: {_short(found.operations)} operations on {_short(found.compulsory)}B, "
+        f"{found.operations / found.compulsory:.3g} for each byte"
+    )
+    out.print(_steps(found))
+    last = next((step for step in reversed(found.steps) if step.launches), None)
+    for launch in last.launches if last else ():
+        _launch(out, launch, found, maps)
+    _footer(out, found)
+
+
+def _footer(out: Console, found: Explanation) -> None:
+    m = found.machine
+    out.print(
+        f"\nthe prediction is a roofline: no launch is faster than its slowest part. {m.name}: {m.sms} SMs at "
+        f"{m.clock} GHz, {m.multiply_adds} TFLOP/s of multiply-adds, {m.copy} TB/s copied, {m.shared} TB/s of shared "
+        f"memory, {m.schedulers} instructions of warps a cycle and SM.",
+        soft_wrap=True,
+    )
+    out.print("counted in a block that no border cuts; loads that a compiler makes once are counted once.")
+    for note in found.notes:
+        out.print(note, soft_wrap=True, markup=False)
+
+
+# -- the table of steps
+
+
+def _steps(found: Explanation) -> Table:
+    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("step", overflow="fold", min_width=20, max_width=40)
+    table.add_column("grid x block", justify="right")
+    table.add_column("global loads", overflow="fold")
+    for name in ("GB", "coal.", "loads:FMA", "conflict", "shared B", "regs", "spills", "occup.", "ms", "limit"):
+        table.add_column(name, justify="right" if name not in ("loads:FMA", "limit") else "left")
+    before: tuple[LaunchReport, ...] = ()
+    for step in found.steps:
+        for cells in _rows(step, before):
+            table.add_row(*map(Text, cells))
+        before = step.launches
+    return table
+
+
+def _rows(step: StepReport, before: tuple[LaunchReport, ...]) -> Iterator[list[str]]:
+    """One row for each launch of a step; a step that changes nothing that is counted says so."""
+    name = step.step or "as written"
+    if step.error:
+        yield [name, "", f"cannot be launched: {step.error}"]
+    elif step.launches and step.launches is before:
+        yield [name, "", "the same program"]
+    else:
+        for number, launch in enumerate(step.launches):
+            lead = name if not number else ""
+            yield [lead if len(step.launches) == 1 else f"{lead} [{launch.name}]".strip(), *_cells(launch)]
+
+
+def _cells(launch: LaunchReport) -> list[str]:
+    taken = launch.resources
+    return [
+        f"{launch.blocks} x {launch.threads}",
+        str(launch.loads("global")),
+        f"{launch.moved / 1e9:.3g}",
+        f"{100 * launch.coalesced:.0f}%",
+        _ratio(launch),
+        f"{launch.conflicts:.3g}",
+        str(launch.shared_bytes),
+        str(taken.registers) if taken else "",
+        str(taken.spills) if taken else "",
+        f"{100 * launch.occupancy.share:.0f}%" if launch.threads > 1 else "",
+        f"{launch.prediction.milliseconds:.3g}",
+        launch.prediction.limit,
+    ]
+
+
+def _ratio(launch: LaunchReport) -> str:
+    """Loads of shared memory (of global, where there are none) against multiply-adds of one inner iteration."""
+    found = launch.inner
+    if found is None:
+        return ""
+    loads = found.shared + found.global_
+    return f"{loads:.3g}:{found.fused or found.plain:.3g}"
+
+
+# -- one launch in detail
+
+
+def _launch(out: Console, launch: LaunchReport, found: Explanation, maps: bool) -> None:
+    out.print(f"\n{launch.name}: {launch.blocks} blocks of {launch.threads} threads", style="bold")
+    _formulas(out, launch)
+    if launch.inner:
+        i = launch.inner
+        work = f"{i.fused:.3g} multiply-adds" + (f" and {i.plain:.3g} other operations" if i.plain else "")
+        loads = f"{i.shared:.3g} loads from shared and {i.global_:.3g} from global memory"
+        out.print(f"an iteration of {i.loop}, each thread: {loads} for {work}", markup=False)
+    out.print(_accesses(launch))
+    _conflicts(out, launch, maps)
+    _occupancy(out, launch)
+    _machine_code(out, launch)
+    _prediction(out, launch, found)
+
+
+def _formulas(out: Console, launch: LaunchReport) -> None:
+    for space in ("global", "shared"):
+        total = launch.loads(space)
+        if str(total) == "0":
+            continue
+        parts: dict[str, Formula] = {}
+        for t in launch.traffic:
+            if t.space == space and not t.store:
+                parts[t.site.buffer] = parts.get(t.site.buffer, Formula()) + t.elements
+        shown = ", ".join(f"{name} {part}" for name, part in parts.items())
+        out.print(f"elements loaded from {space} memory: {total}  ({shown})", soft_wrap=True, markup=False)
+
+
+def _accesses(launch: LaunchReport) -> Table:
+    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("access", "", "B"):
+        table.add_column(name, overflow="fold")
+    for name in ("of a block", "requests", "transactions", "a request", "coal.", "conflict", "worst"):
+        table.add_column(name, justify="right")
+    for t in launch.traffic:
+        kind = f"{'store' if t.store else 'load'} {t.space}"
+        row = [t.index, kind, str(t.compiled.bytes)]
+        row += [_short(t.bytes / t.compiled.bytes * t.compiled.width / launch.blocks)]
+        row += [_short(t.requests)]
+        if t.space == "global":
+            row += [_short(t.sectors), f"{t.sectors / t.requests:.3g}", f"{100 * t.coalesced:.0f}%", "", ""]
+        else:
+            met = t.conflict
+            row += ["", "", "", f"{met.degree:.3g}" if met else "", f"{met.worst:.3g}" if met else ""]
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _conflicts(out: Console, launch: LaunchReport, maps: bool) -> None:
+    for t in launch.traffic:
+        if t.conflict and t.conflict.lanes and (maps or t.conflict.worst > 1):
+            kind = "store to" if t.store else "load of"
+            out.print(
+                f"\n{kind} {t.index}: {t.conflict.worst:g}-way bank conflict at worst", soft_wrap=True, markup=False
+            )
+            for line in lane_lines(t):
+                out.print(Text(f"  {line}"))
+    for buffer, found in launch.remedies.items():
+        if not found:
+            out.print(f"{buffer}: no pad and no swizzle of rows mends its conflicts", soft_wrap=True, markup=False)
+        for remedy in found:
+            left = (
+                "no conflict is left" if remedy.degree == 1 else f"{remedy.degree:.3g} turns for each needed are left"
+            )
+            cost = f", {remedy.bytes} bytes more" if remedy.bytes else ""
+            out.print(f"{buffer}: {remedy} -> {left}{cost}", soft_wrap=True, markup=False)
+
+
+def lane_lines(access: Traffic) -> list[str]:
+    """The bank of the first word of each of 32 lanes, eight lanes a line; then the busiest bank."""
+    assert access.conflict
+    lanes = access.conflict.lanes
+    lines = []
+    for start in range(0, len(lanes), 8):
+        cells = " ".join(f"{a // 4 % 32:3d}" if a >= 0 else "  -" for a in lanes[start : start + 8])
+        lines.append(f"lanes {start:2d}..{start + 7:2d}  bank {cells}")
+    found = lane_map(lanes)
+    bank, met = max(found, key=lambda item: len(item[1]))
+    words = len({lanes[lane] // 4 for lane in met})
+    if words > 1:
+        lines.append(f"bank {bank}: {words} different words, wanted by lanes {', '.join(map(str, met))}")
+    return lines
+
+
+def _occupancy(out: Console, launch: LaunchReport) -> None:
+    held = launch.occupancy
+    room = ", ".join(f"{name} for {count}" for name, count in held.room.items())
+    blocks = f"{held.blocks} block{'s' * (held.blocks != 1)}"
+    out.print(
+        f"an SM holds {blocks}, {held.warps} warps, {100 * held.share:.0f} % of what it can; "
+        f"limited by {' and '.join(held.limited_by)} ({room})",
+        soft_wrap=True,
+    )
+    if launch.resources:
+        taken = launch.resources
+        out.print(f"a thread takes {taken.registers} registers and spills {taken.spills} bytes")
+
+
+def _machine_code(out: Console, launch: LaunchReport) -> None:
+    if launch.hot is None or launch.hot.what == "kernel":
+        return
+    mix = ", ".join(f"{count} {kind}" for kind, count in launch.hot.mix.items())
+    share = f"{launch.hot.useful} of {launch.hot.count} instructions are useful"
+    out.print(f"machine code of the innermost loop: {share} ({mix})", soft_wrap=True, markup=False)
+
+
+def _prediction(out: Console, launch: LaunchReport, found: Explanation) -> None:
+    p = launch.prediction
+    parts = ", ".join(f"{name} {value:.3g}" for name, value in sorted(p.bounds.items(), key=lambda b: -b[1]))
+    out.print(
+        f"at least {p.milliseconds:.3g} ms, for {p.limit} (ms of each part: {parts})", soft_wrap=True, markup=False
+    )
+    if launch.work.operations and launch.moved:
+        rate = launch.work.operations / max(p.milliseconds, 1e-9) / 1e9
+        intensity = launch.work.operations / launch.moved
+        out.print(f"that is {rate:.3g} TFLOP/s; {intensity:.3g} operations for each byte of its transactions")
+
+
+def _short(value: float) -> str:
+    """A number with three digits and a letter for its size."""
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if value >= size:
+            return f"{value / (1e3 if letter == 'k' else size):.3g} {letter}"
+    return f"{value:.4g} "
+
+
+# -- for machines
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses as dictionaries; formulas and accesses as the text that a reader sees."""
+    match value:
+        case Formula():
+            return str(value)
+        case Site():
+            return {"buffer": value.buffer, "store": value.store, "width": value.width, "bytes": value.bytes}
+        case dict():
+            return {str(k): plain(v) for k, v in value.items()}
+        case list() | tuple():
+            return [plain(v) for v in value]
+        case _ if is_dataclass(value):
+            return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        case _:
+            return value

@@ -1,0 +1,255 @@
+"""Everything about a schedule that can be known without running it, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilegen.backends import nvrtc, sass
+from tilegen.backends.text import emit
+from tilegen.errors import DeviceError, TilegenError
+from tilegen.ir.nodes import DTYPE_BYTES, Tree
+from tilegen.lab import formula, metric
+from tilegen.lab.banks import Remedy, remedies
+from tilegen.lab.occupancy import Occupancy, limits_of, occupancy
+from tilegen.lab.roofline import H200, Machine, Prediction, Shape, predict
+from tilegen.lab.sites import program_of
+from tilegen.lab.traffic import SECTOR, Arithmetic, Inner, Traffic, arithmetic, inner, traffic
+from tilegen.lowering import Launch, lower
+from tilegen.schedule import Scheduled, Stage
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """One launch at the given sizes.
+
+    Attributes:
+        blocks: of the grid, `threads` of a block.
+        remedies: for each shared buffer with bank conflicts, what would mend them.
+        resources: registers and spills as the compiler reports them; None where it was not asked.
+        hot: the machine code of the innermost loop; None without a disassembler.
+    """
+
+    name: str
+    blocks: int
+    threads: int
+    shared_bytes: int
+    traffic: tuple[Traffic, ...]
+    work: Arithmetic
+    inner: Inner | None
+    remedies: Mapping[str, tuple[Remedy, ...]]
+    prediction: Prediction
+    occupancy: Occupancy
+    resources: nvrtc.Resources | None = None
+    hot: sass.Hot | None = None
+
+    def loads(self, space: str) -> formula.Formula:
+        """Elements that the threads load from "global" or "shared" memory, as a formula in the sizes."""
+        return formula.total(t.elements for t in self.traffic if t.space == space and not t.store)
+
+    @property
+    def moved(self) -> float:
+        """Bytes of all transactions with global memory."""
+        return SECTOR * sum(t.sectors for t in self.traffic)
+
+    @property
+    def coalesced(self) -> float:
+        """The least transactions as a share of those made."""
+        made = sum(t.sectors for t in self.traffic)
+        return sum(t.least_sectors for t in self.traffic) / made if made else 1.0
+
+    @property
+    def conflicts(self) -> float:
+        """The turns of the worst shared access for each turn that it needs; 1 without conflicts."""
+        return max((t.conflict.degree for t in self.traffic if t.conflict), default=1.0)
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """A step of the schedule, and the program up to it. `error` says why that program cannot be launched."""
+
+    step: str | None
+    place: str
+    launches: tuple[LaunchReport, ...] = ()
+    error: str | None = None
+
+    @property
+    def milliseconds(self) -> float:
+        return sum(launch.prediction.milliseconds for launch in self.launches)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All steps of a schedule at given sizes.
+
+    `operations` and `compulsory` bytes are those of the kernel as written; `notes` says what could not be known.
+    """
+
+    kernel: str
+    schedule: str
+    sizes: Mapping[str, int]
+    machine: Machine
+    operations: int
+    compulsory: int
+    steps: tuple[StepReport, ...]
+    notes: tuple[str, ...] = ()
+
+
+def explain(
+    scheduled: Scheduled,
+    sizes: Mapping[str, int],
+    *,
+    machine: Machine = H200,
+    compiled: bool = True,
+    last: bool = False,
+    progress: Progress = lambda what, done, total: None,
+) -> Explanation:
+    """Every step of a schedule, lowered, counted, compiled and predicted; nothing runs.
+
+    Args:
+        sizes: all sizes of the kernel.
+        compiled: False leaves the compiler out: no registers, no spills, and occupancy by threads alone.
+        last: explains the whole schedule only, not the steps to it.
+    """
+    notes = _notes(compiled)
+    reports: list[StepReport] = []
+    known: dict[str, tuple[LaunchReport, ...]] = {}
+    stages = lines(scheduled.stages)[-1:] if last else lines(scheduled.stages)
+    for number, stage in enumerate(stages):
+        progress("explain", number, len(stages))
+        text = stage.step.text if stage.step else None
+        span = stage.step.span if stage.step else None
+        place = f"{span.source.name}:{span.line}" if span else ""
+        try:
+            launches = _launches(stage.tree, sizes, machine, compiled and not nvrtc.missing(), known)
+        except TilegenError as error:
+            reports.append(StepReport(text, place, error=error.message))
+            continue
+        reports.append(StepReport(text, place, launches))
+    kernel = scheduled.kernel
+    return Explanation(
+        kernel.name,
+        scheduled.name,
+        sizes,
+        machine,
+        metric.operations(kernel, sizes),
+        metric.moved_bytes(kernel, sizes),
+        tuple(reports),
+        notes,
+    )
+
+
+def lines(stages: Sequence[Stage]) -> list[Stage]:
+    """One stage for each line of the schedule: a composite step counts once, with the tree after all of it."""
+    kept: list[Stage] = []
+    for stage in stages:
+        span = stage.step.span if stage.step else None
+        if kept and span and kept[-1].step and kept[-1].step.span == span:
+            kept.pop()
+        kept.append(stage)
+    return kept
+
+
+def explain_tree(
+    tree: Tree, sizes: Mapping[str, int], machine: Machine = H200, *, compiled: bool = True
+) -> tuple[LaunchReport, ...]:
+    """The launches of one tree. Raises LimitError where it cannot be launched."""
+    return _launches(tree, sizes, machine, compiled and not nvrtc.missing(), {})
+
+
+def _notes(compiled: bool) -> tuple[str, ...]:
+    if not compiled:
+        return (
+            "the compiler was left out: registers are not known, and occupancy is that of threads and shared memory",
+        )
+    if reason := nvrtc.missing():
+        return (f"{reason}: registers are not known, and occupancy is that of threads and shared memory",)
+    if sass.nvdisasm() is None:
+        return ("no nvdisasm was found (pip install 'tilegen[asm]'): issue slots are those of the text alone",)
+    return ()
+
+
+def _launches(
+    tree: Tree, sizes: Mapping[str, int], machine: Machine, compiled: bool, known: dict[str, tuple[LaunchReport, ...]]
+) -> tuple[LaunchReport, ...]:
+    """The reports of a tree's launches. Steps that leave the text as it was share one report, found in `known`."""
+    lowered = _version(tree, sizes)
+    text = emit(lowered, "cuda")
+    key = "\n".join(line.partition("//")[0].rstrip() for line in text.splitlines())
+    if key in known:
+        return known[key]
+    # One thread alone is a program on the way, and its registers tell nothing.
+    several = any(launch.threads > 1 for launch in lowered)
+    resources, codes = _compiled(text, machine.arch) if compiled and several else ({}, {})
+    known[key] = tuple(
+        _report(tree, launch, sizes, machine, resources.get(launch.name), codes.get(launch.name)) for launch in lowered
+    )
+    return known[key]
+
+
+def _version(tree: Tree, sizes: Mapping[str, int]) -> tuple[Launch, ...]:
+    """The launches that run at these sizes, with vectors where the sizes allow them."""
+    lowered = lower(tree)
+    if all(
+        c.value.evaluate(sizes) == 0 if c.equal else c.value.evaluate(sizes) >= 0 for x in lowered for c in x.requires
+    ):
+        return lowered
+    return lower(tree, vector=False)
+
+
+def _compiled(text: str, arch: str) -> tuple[Mapping[str, nvrtc.Resources], Mapping[str, sass.Hot]]:
+    """What each kernel of the text takes, and the hot part of its code where that can be read."""
+    try:
+        built = nvrtc.compile_text(text, arch)
+        codes = sass.sass_of(built) if sass.nvdisasm() else {}
+    except DeviceError:
+        return {}, {}
+    return built.resources, {name: sass.hot(listing) for name, listing in codes.items()}
+
+
+def _report(
+    tree: Tree,
+    launch: Launch,
+    sizes: Mapping[str, int],
+    machine: Machine,
+    resources: nvrtc.Resources | None,
+    hot: sass.Hot | None,
+) -> LaunchReport:
+    program = program_of(launch)
+    moved = tuple(traffic(program, sizes))
+    work = arithmetic(program, sizes)
+    blocks = prod(extent.evaluate(sizes) for extent in launch.grid)
+    registers = resources.registers if resources else 0
+    held = occupancy(limits_of(machine.arch), launch.threads, registers, launch.shared_bytes)
+    per_sm = min(held.blocks, -(-blocks // machine.sms)) * -(-launch.threads // 32)
+    shape = Shape(blocks, launch.threads, per_sm)
+    return LaunchReport(
+        launch.name,
+        blocks,
+        launch.threads,
+        launch.shared_bytes,
+        moved,
+        work,
+        inner(program, sizes),
+        _remedies(launch, moved, sizes),
+        predict(machine, shape, moved, work, _touched_bytes(launch, sizes), hot),
+        held,
+        resources,
+        hot,
+    )
+
+
+def _touched_bytes(launch: Launch, sizes: Mapping[str, int]) -> int:
+    """Bytes of the tensors of a launch, each counted once."""
+    buffers = [launch.buffers[name] for name in launch.tensors]
+    return sum(DTYPE_BYTES[b.dtype] * prod(e.evaluate(sizes) for e in b.shape) for b in buffers)
+
+
+def _remedies(launch: Launch, moved: Sequence[Traffic], sizes: Mapping[str, int]) -> dict[str, tuple[Remedy, ...]]:
+    found: dict[str, tuple[Remedy, ...]] = {}
+    for name in dict.fromkeys(t.site.buffer for t in moved if t.conflict and t.conflict.degree > 1):
+        found[name] = tuple(remedies(launch, [t.site for t in moved if t.site.buffer == name], sizes))
+    return found

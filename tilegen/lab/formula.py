@@ -1,0 +1,89 @@
+"""Counts as formulas in the sizes: `2*M*K*N/128`, for sizes that are multiples of the tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+from tilegen.ir.affine import Affine, Div, Mod
+
+# The sizes of a product, each as often as its power, in the order of the kernel.
+Product = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A sum of factor * product of sizes. Equal parts stay apart, so that two tiles of 128 read 2*.../128."""
+
+    terms: tuple[tuple[Fraction, Product], ...] = ()
+
+    def __add__(self, other: Formula) -> Formula:
+        return Formula(self.terms + other.terms)
+
+    def __mul__(self, other: Formula) -> Formula:
+        return Formula(tuple((a * b, tuple(sorted(p + q))) for a, p in self.terms for b, q in other.terms))
+
+    def scaled(self, factor: Fraction | int) -> Formula:
+        """This, `factor` times."""
+        return Formula(tuple((a * factor, p) for a, p in self.terms if factor))
+
+    def evaluate(self, sizes: Mapping[str, int]) -> float:
+        """The number at the given sizes."""
+        return float(sum(a * prod(sizes[name] for name in p) for a, p in self.terms))
+
+    def __str__(self) -> str:
+        groups: dict[Product, list[Fraction]] = {}
+        for factor, product in self.terms:
+            groups.setdefault(product, []).append(factor)
+        ordered = sorted(groups.items(), key=lambda item: (-len(item[0]), item[0]))
+        text = ""
+        for product, factors in ordered:
+            part = _part(factors, product)
+            if part:
+                text += (" - " if part[0] == "-" else " + ") + part.lstrip("-") if text else part
+        return text or "0"
+
+
+def number(value: Fraction | int) -> Formula:
+    """A constant."""
+    return Formula(((Fraction(value), ()),)) if value else Formula()
+
+
+def total(parts: Iterable[Formula]) -> Formula:
+    """The sum of all parts."""
+    return Formula(tuple(term for part in parts for term in part.terms))
+
+
+def of(extent: Affine) -> Formula:
+    """The extent of a loop, every division taken to come out even: (M + 127)/128 is M/128."""
+    result = number(extent.const)
+    for atom, coefficient in extent.terms:
+        match atom:
+            case str():
+                part = Formula(((Fraction(1), (atom,)),))
+            case Div(arg, by):
+                # A division that rounds up has by - 1 added to what is divided.
+                whole = arg - (by - 1) if arg.const >= by - 1 else arg
+                part = of(whole).scaled(Fraction(1, by))
+            case Mod():
+                part = Formula()  # nothing is left over
+            case _:
+                raise TypeError(atom)
+        result = result + part.scaled(coefficient)
+    return result
+
+
+def _part(factors: list[Fraction], product: Product) -> str:
+    """One product with its factor; an empty text where the factors cancel."""
+    same = all(f == factors[0] for f in factors)
+    below = factors[0].denominator if same else sum(factors).denominator
+    above = sum(factors) * below
+    if not above:
+        return ""
+    powers = {name: product.count(name) for name in product}
+    words = [name if power == 1 else f"{name}^{power}" for name, power in powers.items()]
+    if abs(above) != 1 or not words:
+        words.insert(0, str(abs(above)))
+    return f"{'-' if above < 0 else ''}{'*'.join(words)}" + (f"/{below}" if below != 1 else "")

@@ -1,0 +1,149 @@
+"""The addresses that the lanes of a warp touch: enumerated from a thread's program, for a block inside the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Buffer, Condition
+from tilegen.lab.sites import Site
+from tilegen.lowering.program import For, Launch
+
+WARP = 32
+LINE = 128  # bytes of a cache line, and of all banks together
+_IDLE = -1
+# Iterations that are looked at one by one; the others are taken to be like them.
+_SAMPLES = 256
+_KEPT = 64 * 1024  # bytes of the L1 cache that the reads of one access may count on
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One request of a warp: the byte address of each lane from the start of a line on, -1 for an idle lane.
+
+    `share` is how many requests of a block look like this one.
+    """
+
+    lanes: tuple[int, ...]
+    share: float
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a buffer lies in memory. With a swizzle, element `c` of row `r` lies at c ^ (r / rows % amount * group)."""
+
+    buffer: Buffer
+    swizzle: tuple[int, int, int] | None = None  # rows, amount, group
+
+
+def patterns(launch: Launch, site: Site, sizes: Mapping[str, int], layout: Layout | None = None) -> list[Pattern]:
+    """What the warps of one block ask of memory at `site`, all iterations of its loops together.
+
+    Args:
+        sizes: at which the addresses are computed.
+        layout: another layout of the buffer to try, if not that of the launch.
+    """
+    layout = layout or Layout(launch.buffers[site.buffer])
+    names = _names(launch, sizes, site.loops)
+    offset = _offset(site, layout, names, sizes)
+    active = _active(site.tests, names)
+    samples, threads = offset.shape
+    warps = -(-threads // WARP)
+    rows = np.full((samples, warps * WARP), _IDLE, dtype=np.int64)
+    rows[:, :threads] = np.where(active, offset * DTYPE_BYTES[layout.buffer.dtype], _IDLE)
+    weight = prod(loop.extent.evaluate(sizes) for loop in site.loops) / samples
+    return _distinct(rows.reshape(-1, WARP), weight)
+
+
+def distinct(launch: Launch, site: Site, sizes: Mapping[str, int]) -> float:
+    """Different elements that a block asks for at `site`, as the L2 cache sees it.
+
+    What one iteration of the long loops reads is kept for all threads until the next one; all of what the block
+    ever reads is kept, if it fits into the L1 cache.
+    """
+    names = _names(launch, sizes, site.loops)
+    memory = launch.buffers[site.buffer]
+    offset = _offset(site, Layout(memory), names, sizes)
+    once = len(np.unique(offset[_active(site.tests, names)]))
+    spoken = {name for index in site.index for name in index.names()}
+    looked = {loop.name for loop in site.loops if isinstance(names[loop.name], np.ndarray)}
+    long = [loop for loop in site.loops if loop.name not in looked]
+    whole = once * prod(loop.extent.evaluate(sizes) for loop in long if loop.name in spoken)
+    if whole * DTYPE_BYTES[memory.dtype] <= _KEPT:
+        return float(whole)
+    return float(once * prod(loop.extent.evaluate(sizes) for loop in long))
+
+
+def threads(launch: Launch, loops: tuple[For, ...], tests: tuple[Condition, ...], sizes: Mapping[str, int]) -> float:
+    """Threads of a block that pass the tests, in the mean over the iterations of the loops."""
+    active = _active(tests, _names(launch, sizes, loops))
+    return float(active.mean() * launch.threads)
+
+
+def _active(tests: tuple[Condition, ...], names: Mapping[str, Any]) -> Any:
+    active = np.ones(names[""].shape, dtype=bool)
+    for test in tests:
+        value = np.broadcast_to(np.asarray(test.value.evaluate(names)), active.shape)
+        active &= value == 0 if test.equal else value >= 0
+    return active
+
+
+def _distinct(rows: Ints, weight: float) -> list[Pattern]:
+    """The different requests among rows of lanes: what a warp touches, moved to the start of its first line."""
+    rows = rows[(rows != _IDLE).any(axis=1)]
+    if not len(rows):
+        return []
+    first = np.where(rows == _IDLE, np.iinfo(np.int64).max, rows).min(axis=1, keepdims=True)
+    moved = np.where(rows == _IDLE, _IDLE, rows - first // LINE * LINE)
+    found, counts = np.unique(moved, axis=0, return_counts=True)
+    return [
+        Pattern(tuple(int(a) for a in row), float(count) * weight) for row, count in zip(found, counts, strict=True)
+    ]
+
+
+def _names(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...]) -> dict[str, Any]:
+    """A value for every name that an index can speak of: one row for each iteration, a column for each thread."""
+    x, y, z = launch.block
+    flat = np.arange(x * y * z, dtype=np.int64)
+    lanes = dict(zip(THREAD_KINDS, (flat % x, flat // x % y, flat // (x * y)), strict=True))
+    blocks = dict(zip(BLOCK_KINDS, (e.evaluate(sizes) // 2 for e in launch.grid), strict=True))
+    names: dict[str, Any] = dict(sizes)
+    names[launch.tid] = flat[None, :]
+    for name, kind, _ in launch.coordinates:
+        names[name] = lanes[kind][None, :] if kind in lanes else blocks[kind]
+    # The iterations of short loops are all looked at, inner ones first; of others one in the middle.
+    looked, count = [], 1
+    for loop in reversed(loops):
+        extent = loop.extent.evaluate(sizes)
+        if loop.extent.is_const and count * extent <= _SAMPLES:
+            looked.append((loop.name, extent))
+            count *= extent
+        else:
+            names[loop.name] = extent // 2
+    number = np.arange(count, dtype=np.int64)
+    for name, extent in looked:
+        names[name] = (number % extent)[:, None]
+        number = number // extent
+    names[""] = np.zeros((count, x * y * z), dtype=np.int64)
+    return names
+
+
+def _offset(site: Site, layout: Layout, names: Mapping[str, Any], sizes: Mapping[str, int]) -> Ints:
+    """The element's place in the buffer, a row for each iteration, a column for each thread."""
+    memory, row, pitch, column = layout.buffer, names[""], 1, names[""]
+    for dim in memory.order[:-1]:
+        row = row * memory.shape[dim].evaluate(sizes) + site.index[dim].evaluate(names)
+    for dim in memory.order[-1:]:
+        pitch = memory.shape[dim].evaluate(sizes) + memory.pad
+        column = column + site.index[dim].evaluate(names)
+    if layout.swizzle:
+        rows, amount, group = layout.swizzle
+        column = column ^ (row // rows % amount * group)
+    result: Ints = row * pitch + column
+    return result

@@ -1,0 +1,277 @@
+"""Where a thread's program touches memory or computes: each access with the loops and tests around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Expr, Load, Stmt
+from tilegen.ir.walk import loads, substitute, walk
+from tilegen.lowering.program import (
+    AsyncGroup,
+    Barrier,
+    Declare,
+    Flag,
+    For,
+    If,
+    Launch,
+    Let,
+    Spmd,
+    VectorCopy,
+    VectorDeclare,
+    VectorLoad,
+    VectorStore,
+)
+
+# Elements of an unrolled loop's accesses that are compared one by one.
+_EXPANDED = 256
+_WIDEST = 16  # bytes of one access
+
+
+@dataclass(frozen=True)
+class Site:
+    """One access of a thread to memory.
+
+    Attributes:
+        buffer: what is touched, a buffer of the launch.
+        index: the first of its `width` neighbouring elements.
+        store: False for a load.
+        loops: the loops around it, outermost first, those that change what it touches.
+        around: the names of all loops around it.
+        tests: the conditions around it that tell threads apart, borders left out.
+    """
+
+    buffer: str
+    index: tuple[Affine, ...]
+    store: bool
+    width: int
+    bytes: int
+    loops: tuple[For, ...]
+    around: tuple[str, ...]
+    tests: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """One value that is computed, with all loops around it.
+
+    `held` are the names in the index of what it is stored to; `reduce` is the word of the reduction it is part of.
+    """
+
+    value: Expr
+    reduce: str | None
+    held: frozenset[str]
+    copies: bool
+    loops: tuple[For, ...]
+    tests: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a thread inside of the matrix does: accesses of global and shared memory, and statements."""
+
+    launch: Launch
+    sites: tuple[Site, ...]
+    work: tuple[Work, ...]
+    barriers: tuple[tuple[For, ...], ...]
+
+
+def program_of(launch: Launch) -> Program:
+    """The accesses and statements of a launch, along the path of a block that no border cuts.
+
+    A load that no iteration of a loop changes is made once, as a compiler makes it: its loop is left out
+    where neither the index nor the tests speak of it, and nothing in it writes the buffer. Equal loads of
+    one list of statements are one load.
+    """
+    found = _Found(launch, frozenset(launch.kernel.sizes), _thread_names(launch))
+    found.list(launch.body, (), ())
+    kept: dict[tuple[object, ...], Site] = {}
+    for number, site in enumerate(found.sites):
+        # Stores are never the same one; loads are, if all about them is.
+        key = (number,) if site.store else (site.buffer, site.index, site.width, _ids(site.loops), site.tests)
+        kept.setdefault(key, site)
+    return Program(launch, _uncovered(tuple(kept.values())), tuple(found.work), tuple(found.barriers))
+
+
+def _uncovered(sites: tuple[Site, ...]) -> tuple[Site, ...]:
+    """`sites` without the loads in unrolled loops whose every element another load of the same place has."""
+    kept = []
+    for site in sites:
+        rivals = [
+            other
+            for other in sites
+            if other is not site and not other.store and other.buffer == site.buffer and _place(other) == _place(site)
+        ]
+        unrolled = any(loop.kind != "serial" for loop in site.loops)
+        if site.store or not unrolled or not rivals or not _elements(site) <= set().union(*map(_elements, rivals)):
+            kept.append(site)
+    return tuple(kept)
+
+
+def _place(site: Site) -> object:
+    return tuple(id(loop) for loop in site.loops if loop.kind == "serial"), site.tests, site.width
+
+
+def _elements(site: Site) -> set[tuple[Affine, ...]]:
+    """Every index that the unrolled loops of `site` make of its own; too many are left as they are."""
+    found = {site.index}
+    for loop in site.loops:
+        if loop.kind != "serial" and loop.extent.is_const and len(found) * loop.extent.const <= _EXPANDED:
+            numbers = [{loop.name: const(n)} for n in range(loop.extent.const)]
+            found = {tuple(i.substitute(n) for i in index) for index in found for n in numbers}
+    return found
+
+
+def _ids(loops: tuple[For, ...]) -> tuple[int, ...]:
+    return tuple(id(loop) for loop in loops)
+
+
+def _thread_names(launch: Launch) -> frozenset[str]:
+    return frozenset({launch.tid} | {name for name, kind, _ in launch.coordinates if kind.startswith("thread")})
+
+
+class _Found:
+    """Walks a body and notes what it meets."""
+
+    def __init__(self, launch: Launch, sizes: frozenset[str], threads: frozenset[str]) -> None:
+        self.launch = launch
+        self.sizes = sizes
+        self.threads = threads
+        self.sites: list[Site] = []
+        self.work: list[Work] = []
+        self.barriers: list[tuple[For, ...]] = []
+
+    def list(self, body: tuple[Spmd, ...], loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
+        """One list of statements. A name that it gives to a value stands for that value."""
+        for place, node in enumerate(body):
+            if isinstance(node, Let):
+                self.list(substitute(body[place + 1 :], {node.name: node.value}), loops, tests)
+                return
+            self.node(node, loops, tests)
+
+    def node(self, node: Spmd, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
+        match node:
+            case For():
+                self.list(node.body, (*loops, node), tests)
+            case If(test=test, body=body, orelse=orelse):
+                telling = tuple(c for c in test if self.tells_threads_apart(c))
+                self.list(body, loops, tests + telling)
+                if telling and len(telling) == len(test):
+                    self.list(orelse, loops, tests)
+            case Stmt():
+                self.statement(node, loops, tests)
+            case VectorLoad(dtype=dtype, width=width, source=source):
+                self.site(source.buffer, source.index, False, width, dtype, loops, tests)
+            case VectorStore(dtype=dtype, width=width, target=target):
+                self.site(target.buffer, target.index, True, width, dtype, loops, tests)
+            case VectorCopy(dtype=dtype, width=width, target=target, source=source):
+                self.site(source.buffer, source.index, False, width, dtype, loops, tests)
+                self.site(target.buffer, target.index, True, width, dtype, loops, tests)
+            case Barrier():
+                self.barriers.append(loops)
+            case Declare(start=start):
+                if start:
+                    for load in loads(start):
+                        self.access(load, False, loops, tests)
+                    self.work.append(Work(start, None, frozenset(), isinstance(start, Load), loops, tests))
+            case Flag() | VectorDeclare() | AsyncGroup() | Let():
+                pass
+            case _:
+                raise TypeError(node)
+
+    def statement(self, stmt: Stmt, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
+        for load in loads(stmt.value):
+            self.access(load, False, loops, tests)
+        targets = [stmt.target, *([stmt.best] if stmt.best else [])]
+        for target in targets:
+            if stmt.reduce:
+                self.access(target, False, loops, tests)
+            self.access(target, True, loops, tests)
+        held = frozenset(name for i in stmt.target.index for name in i.names())
+        self.work.append(Work(stmt.value, stmt.reduce, held, stmt.is_copy, loops, tests))
+
+    def access(self, access: Load | Access, store: bool, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
+        dtype = self.launch.buffers[access.buffer].dtype if access.buffer in self.launch.buffers else ""
+        self.site(access.buffer, access.index, store, 1, dtype, loops, tests)
+
+    def site(
+        self,
+        buffer: str,
+        index: tuple[Affine, ...],
+        store: bool,
+        width: int,
+        dtype: str,
+        loops: tuple[For, ...],
+        tests: tuple[Condition, ...],
+    ) -> None:
+        memory = self.launch.buffers.get(buffer)
+        if memory is None or memory.space not in ("global", "shared"):
+            return
+        spoken = {name for i in index for name in i.names()} | {n for c in tests for n in c.value.names()}
+        kept = loops if store else _changing(loops, frozenset(spoken), buffer)
+        around = tuple(loop.name for loop in loops)
+        self.sites.append(Site(buffer, index, store, width, width * DTYPE_BYTES[dtype], kept, around, tests))
+
+    def tells_threads_apart(self, condition: Condition) -> bool:
+        """True for a test of threads and constant loops alone; one that speaks of sizes is of the border."""
+        names = condition.value.names()
+        return bool(names & self.threads) and not names & self.sizes and not names & self._blocks()
+
+    def _blocks(self) -> frozenset[str]:
+        return frozenset(name for name, kind, _ in self.launch.coordinates if kind.startswith("block"))
+
+
+def _changing(loops: tuple[For, ...], spoken: frozenset[str], buffer: str) -> tuple[For, ...]:
+    """The loops that make a load anew: they are spoken of, write the buffer, or have such a loop inside."""
+    kept: list[For] = []
+    repeats = False
+    for loop in reversed(loops):
+        if repeats or loop.name in spoken or _writes(loop, buffer):
+            kept.insert(0, loop)
+            repeats = repeats or loop.kind == "serial"
+    return tuple(kept)
+
+
+def _writes(loop: For, buffer: str) -> bool:
+    return any(target == buffer for target in _written(loop.body))
+
+
+def _written(body: tuple[Spmd, ...]) -> Iterator[str]:
+    for node in walk(body):
+        match node:
+            case Stmt(target=target, best=best):
+                yield target.buffer
+                if best:
+                    yield best.buffer
+            case VectorStore(target=target) | VectorCopy(target=target):
+                yield target.buffer
+            case _:
+                pass
+
+
+def widened(site: Site, memory: Buffer) -> Site:
+    """`site` as a compiler makes it: scalar loads of shared memory that the innermost loop makes of neighbours become
+    one load of 8 or 16 bytes, where that is aligned. Others stay what they are."""
+    if site.store or site.width > 1 or memory.space != "shared" or not memory.order:
+        return site
+    *rows, fastest = (site.index[dim] for dim in memory.order)
+    pitch = memory.shape[memory.order[-1]].const + memory.pad
+    for place in range(len(site.loops) - 1, -1, -1):
+        loop = site.loops[place]
+        # A compiler unrolls the innermost loop by itself, if it knows its end; no loop outside of that.
+        serial = [each for each in site.loops[place:] if each.kind == "serial"]
+        if len(serial) > 1 or not loop.extent.is_const:
+            break
+        along = fastest.linear_in(loop.name) and fastest.coefficient(loop.name) == 1
+        if not along or any(loop.name in row.names() for row in rows):
+            continue
+        for width in (4, 2):
+            rest = fastest - var(loop.name)
+            aligned = rest % width == const(0) and (not rows or pitch % width == 0)
+            if aligned and loop.extent.const % width == 0 and width * site.bytes <= _WIDEST:
+                shorter = replace(loop, extent=const(loop.extent.const // width))
+                index = tuple(i.substitute({loop.name: var(loop.name) * width}) for i in site.index)
+                loops = (*site.loops[:place], shorter, *site.loops[place + 1 :])
+                return replace(site, index=index, width=width, bytes=width * site.bytes, loops=loops)
+    return site

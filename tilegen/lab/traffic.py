@@ -1,0 +1,236 @@
+"""What a launch moves and computes: counted at given sizes, and as formulas in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+from tilegen.ir.nodes import FLOATS, Cast, Const, Expr, Index, Load, Op
+from tilegen.lab import formula
+from tilegen.lab.banks import Conflict, conflict
+from tilegen.lab.formula import Formula
+from tilegen.lab.lanes import LINE, Pattern, distinct, patterns, threads
+from tilegen.lab.sites import Program, Site, Work, widened
+from tilegen.lowering.program import For, Launch
+
+SECTOR = 32  # bytes of a transaction with global memory
+# Functions that the special function unit computes, 16 a cycle and SM; the others are several instructions.
+_SPECIAL = {"rsqrt", "sqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "/"}
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """One access of the program, all blocks of the launch together.
+
+    Attributes:
+        site: the access as the program makes it; `compiled` as a compiler does, which joins neighbours.
+        index: the element as the program writes it.
+        elements: a formula: elements that threads ask for, each thread's own counted.
+        requests: instructions of warps.
+        bytes: that the threads ask for.
+        sectors: transactions of 32 bytes, of global memory.
+        least_sectors: those that would do if the different bytes of a request lay in one piece.
+        distinct: bytes that the blocks ask for, what the threads of a block ask for together counted once.
+        lines: different lines of 128 bytes, summed over requests; each keeps the cache busy for a cycle.
+        conflict: how a shared access fares, of one block.
+        turns: cycles of shared memory of all blocks.
+    """
+
+    site: Site
+    compiled: Site
+    space: str
+    index: str
+    elements: Formula
+    requests: float
+    bytes: float
+    sectors: float
+    least_sectors: float
+    distinct: float
+    lines: float
+    conflict: Conflict | None
+    turns: float
+
+    @property
+    def store(self) -> bool:
+        return self.site.store
+
+    @property
+    def coalesced(self) -> float:
+        """The least transactions as a share of those made: 1 is best."""
+        return self.least_sectors / self.sectors if self.sectors else 1.0
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Instructions of threads that compute with floating point, all threads of the launch together.
+
+    `fused` are multiply-adds; `plain` other additions, products, comparisons; `special` functions. Operations
+    count a multiply-add twice.
+    """
+
+    fused: float
+    plain: float
+    special: float
+    dtype: str
+
+    @property
+    def operations(self) -> float:
+        return 2 * self.fused + self.plain + self.special
+
+
+@dataclass(frozen=True)
+class Inner:
+    """One iteration of the loop that all the work is in, for one thread.
+
+    `shared` and `global_` are loads of memory, a vector one load; fractions are loads that not every iteration makes.
+    """
+
+    loop: str
+    shared: float
+    global_: float
+    fused: float
+    plain: float
+
+
+def traffic(program: Program, sizes: Mapping[str, int]) -> list[Traffic]:
+    """Every access of the program at the given sizes."""
+    blocks = prod(extent.evaluate(sizes) for extent in program.launch.grid)
+    return [_traffic(program.launch, site, sizes, blocks) for site in program.sites]
+
+
+def _traffic(launch: Launch, site: Site, sizes: Mapping[str, int], blocks: int) -> Traffic:
+    memory = launch.buffers[site.buffer]
+    wide = widened(site, memory)
+    found = patterns(launch, wide, sizes)
+    lanes = sum(p.share * sum(a >= 0 for a in p.lanes) for p in found)
+    shared = memory.space == "shared"
+    met = conflict(found, wide.bytes, site.store) if shared else None
+    return Traffic(
+        site=site,
+        compiled=wide,
+        space=memory.space,
+        index=f"{site.buffer}[{', '.join(str(i) for i in site.index)}]",
+        elements=_elements(launch, site, sizes, lanes * wide.width),
+        requests=blocks * sum(p.share for p in found),
+        bytes=blocks * lanes * wide.bytes,
+        sectors=0.0 if shared else blocks * sum(p.share * len(_pieces(p, site.bytes, SECTOR)) for p in found),
+        least_sectors=0.0 if shared else blocks * sum(p.share * _least(p, site.bytes) for p in found),
+        distinct=0.0 if shared else blocks * distinct(launch, site, sizes) * site.bytes,
+        lines=0.0 if shared else blocks * sum(p.share * len(_pieces(p, site.bytes, LINE)) for p in found),
+        conflict=met,
+        turns=blocks * met.turns if met else 0.0,
+    )
+
+
+def _pieces(pattern: Pattern, width: int, size: int) -> set[int]:
+    """The pieces of memory of `size` bytes that a request touches."""
+    return {
+        piece
+        for address in set(pattern.lanes)
+        if address >= 0
+        for piece in range(address // size, (address + width - 1) // size + 1)
+    }
+
+
+def _least(pattern: Pattern, width: int) -> int:
+    return -(-len({a for a in pattern.lanes if a >= 0}) * width // SECTOR)
+
+
+def _elements(launch: Launch, site: Site, sizes: Mapping[str, int], of_block: float) -> Formula:
+    """Elements of all threads as a formula: those of one iteration, times loops, times blocks."""
+    once = of_block / prod(loop.extent.evaluate(sizes) for loop in site.loops)
+    result = formula.number(Fraction(once).limit_denominator(10**6))
+    for extent in (*(loop.extent for loop in site.loops), *launch.grid):
+        result = result * formula.of(extent)
+    return result
+
+
+# -- arithmetic
+
+
+def arithmetic(program: Program, sizes: Mapping[str, int]) -> Arithmetic:
+    """What the statements compute at the given sizes."""
+    blocks = prod(extent.evaluate(sizes) for extent in program.launch.grid)
+    totals = [0.0, 0.0, 0.0]
+    for work in program.work:
+        runs = blocks * threads(program.launch, work.loops, work.tests, sizes)
+        runs *= prod(loop.extent.evaluate(sizes) for loop in work.loops)
+        totals = [total + runs * count for total, count in zip(totals, instructions(work), strict=True)]
+    return Arithmetic(totals[0], totals[1], totals[2], _dtype(program))
+
+
+def _dtype(program: Program) -> str:
+    """The dtype that most is computed in; f32 where nothing is."""
+    kinds = [work.value.dtype for work in program.work if work.value.dtype in FLOATS and not work.copies]
+    return max(kinds, key=kinds.count) if kinds else "f32"
+
+
+def instructions(work: Work) -> tuple[int, int, int]:
+    """(multiply-adds, other plain ones, functions) of one execution, products fused into sums, equal parts once."""
+    counts = [0, 0, 0]
+    seen: set[Expr] = set()
+    value = work.value
+    fuses = work.reduce == "sum" and isinstance(value, Op) and value.name == "*" and value.dtype in FLOATS
+    if work.reduce:
+        counts[0 if fuses else 1] += 1
+    _count(value, counts, fuses, seen)
+    return counts[0], counts[1], counts[2]
+
+
+def _count(expr: Expr, counts: list[int], fused: bool, seen: set[Expr]) -> None:
+    """Adds the instructions of `expr`; `fused` says that its own product is part of an addition outside."""
+    if expr in seen:
+        return
+    seen.add(expr)
+    match expr:
+        case Op(name, args, dtype):
+            product = next((a for a in args if isinstance(a, Op) and a.name == "*" and a not in seen), None)
+            joins = name in ("+", "-") and product is not None and dtype in FLOATS
+            if name in _SPECIAL:
+                counts[2] += 1
+            elif dtype in FLOATS and not fused and name not in ("neg", "select"):
+                counts[0 if joins or name == "fma" else 1] += 1
+            for arg in args:
+                _count(arg, counts, joins and arg is product, seen)
+        case Cast(arg, _):
+            _count(arg, counts, False, seen)
+        case Const() | Index() | Load():
+            pass
+        case _:
+            raise TypeError(expr)
+
+
+# -- the loop that all the work is in
+
+
+def inner(program: Program, sizes: Mapping[str, int]) -> Inner | None:
+    """The innermost reduction loop of the statement with most work; None where nothing is reduced."""
+    reducing = [w for w in program.work if w.reduce and w.loops]
+    if not reducing:
+        return None
+    main = max(reducing, key=lambda w: prod(loop.extent.evaluate(sizes) for loop in w.loops))
+    free = [n for n, loop in enumerate(main.loops) if loop.name not in main.held]
+    if not free:
+        return None
+    place = free[-1]
+    outside = main.loops[: place + 1]
+    name = main.loops[place].name
+    sites = [s for s in program.sites if name in s.around and not s.store]
+    works = [w for w in program.work if any(loop is main.loops[place] for loop in w.loops)]
+    counts = [instructions(w) for w in works]
+    runs = [_times(w.loops, outside, sizes) for w in works]
+    spaces = {s.buffer: program.launch.buffers[s.buffer].space for s in sites}
+    return Inner(
+        name,
+        sum(_times(s.loops, outside, sizes) for s in sites if spaces[s.buffer] == "shared"),
+        sum(_times(s.loops, outside, sizes) for s in sites if spaces[s.buffer] == "global"),
+        sum(c[0] * r for c, r in zip(counts, runs, strict=True)),
+        sum((c[1] + c[2]) * r for c, r in zip(counts, runs, strict=True)),
+    )
+
+
+def _times(loops: tuple[For, ...], outside: tuple[For, ...], sizes: Mapping[str, int]) -> float:
+    """Executions inside `loops` for each iteration of `outside`."""
+    return prod(e.extent.evaluate(sizes) for e in loops) / prod(e.extent.evaluate(sizes) for e in outside)
