@@ -72,12 +72,15 @@ def _meetings(
     walls = _Walls(program, stops)
     for one in program.leaves:
         for two in program.leaves:
-            if one.places[0] != two.places[0] or _together(one, two):
+            if one.places[0] != two.places[0]:
                 continue
             pairs = list(conflicting(program, one.leaf, two.leaf))
             if not pairs:
                 continue
+            outside = _outside(one, two)
             for way in ways(one, two):
+                if outside is not None and way[0] not in outside:
+                    continue
                 between = walls.between(one, two, way[0])
                 for a, b in pairs:
                     if program.buffers[a.buffer].space == "global":
@@ -86,10 +89,14 @@ def _meetings(
                         yield one, two, a, b, way, between
 
 
-def _together(one: Placed, two: Placed) -> bool:
-    """Both are in one thread nest: that its threads do not collide has been asked of the parallel loop."""
+def _outside(one: Placed, two: Placed) -> frozenset[str] | None:
+    """The loops around the thread nest that both are in, or None where they are not in one.
+
+    That threads do not collide in one run of a nest has been asked of its parallel loops.
+    """
     common = one.leaf.kinds[: one.shares(two)]
-    return any(k in THREAD_KINDS for k in common)
+    first = next((n for n, kind in enumerate(common) if kind in THREAD_KINDS), None)
+    return None if first is None else frozenset(one.leaf.names[:first])
 
 
 class _Walls:
