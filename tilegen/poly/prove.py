@@ -14,9 +14,9 @@ from tilegen.poly.order import check_order
 from tilegen.poly.project import Program, project, renamed
 from tilegen.poly.races import check_races, check_structure
 from tilegen.poly.shape import check_shape
+from tilegen.poly.slots import check_values_in_turn
 from tilegen.poly.sync import Slot, Stop, check_minimal, check_synchronised
 from tilegen.poly.system import Undecided, asked, example, negated, same, solvable
-from tilegen.poly.values import check_values
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
 
 
@@ -88,7 +88,7 @@ def obligations(tree: Tree, stops: Mapping[Slot, Stop], extras: Iterable[Extra] 
         ("bounds", (lambda: check_bounds(program),)),
         ("races", (lambda: _check_apart(program), lambda: check_synchronised(program, stops))),
         ("barriers", (lambda: check_minimal(program, stops),)),
-        ("values", (lambda: check_shape(program), lambda: check_values(program))),
+        ("values", (lambda: check_shape(program), lambda: check_values_in_turn(program))),
     )
     found: list[Obligation] = []
     for name, parts in checks:

@@ -145,17 +145,38 @@ def solvable(rows: Iterable[Row]) -> bool:
     """True if some integer point satisfies all rows. Raises Undecided past the budget."""
     next(_asked)
     kept, _ = _simplified(rows)
-    if kept is None:
-        return False
-    if not kept:
-        return True
-    text, _ = _matrix(kept)
+    return kept is not None and all(_part_solvable(part) for part in _parts(kept))
+
+
+def _part_solvable(rows: list[Row]) -> bool:
+    text, _ = _matrix(rows)
     known = _answers.get(text)
     if known is None:
         if len(_answers) > 200_000:
             _answers.clear()
         known = _answers[text] = not _ask(text, "is_empty")
     return known
+
+
+def _parts(rows: list[Row]) -> list[list[Row]]:
+    """The rows in groups that share no name, the small ones first: each is a question of its own."""
+    group: dict[str, str] = {}
+    for _, terms, _ in rows:
+        first = _root(group, terms[0][0])
+        for name, _ in terms:
+            other = _root(group, name)
+            if other != first:
+                group[other] = first
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(_root(group, row[1][0][0]), []).append(row)
+    return sorted(parts.values(), key=len)
+
+
+def _root(group: dict[str, str], name: str) -> str:
+    while (above := group.setdefault(name, name)) != name:
+        name = above
+    return name
 
 
 def example(rows: Iterable[Row], first: Iterable[str] = ()) -> Point | None:
@@ -203,27 +224,39 @@ def _simplified(rows: Iterable[Row]) -> tuple[list[Row] | None, dict[str, str]]:
     merged: dict[str, str] = {}
     rows = list(dict.fromkeys(rows))
     while True:
-        before = len(merged)
-        kept: list[Row] = []
-        for row in rows:
-            equal, terms, constant = row
-            if merged and any(n in merged for n, _ in terms):
-                sums: dict[str, int] = {}
-                for name, factor in terms:
-                    name = _find(merged, name)
-                    sums[name] = sums.get(name, 0) + factor
-                terms = tuple((n, f) for n, f in sums.items() if f)
-            if not terms:
-                if constant < 0 or (equal and constant):
-                    return None, merged
-                continue
+        new = False
+        for equal, terms, constant in rows:
             if equal and not constant and len(terms) == 2 and terms[0][1] == -terms[1][1]:
-                merged[terms[1][0]] = terms[0][0]
-                continue
-            kept += [(equal, terms, constant)]
-        if len(merged) == before:
-            return kept, merged
-        rows = list(dict.fromkeys(kept))
+                one, two = _find(merged, terms[0][0]), _find(merged, terms[1][0])
+                if one != two:
+                    merged[two] = one
+                    new = True
+        if not new:
+            return _without_trivial(rows), merged
+        rows = list(dict.fromkeys(_merged_row(row, merged) for row in rows))
+
+
+def _merged_row(row: Row, merged: Mapping[str, str]) -> Row:
+    for name, _ in row[1]:
+        if name in merged:
+            break
+    else:
+        return row
+    sums: dict[str, int] = {}
+    for name, factor in row[1]:
+        name = _find(merged, name)
+        sums[name] = sums.get(name, 0) + factor
+    return row[0], tuple((n, f) for n, f in sums.items() if f), row[2]
+
+
+def _without_trivial(rows: list[Row]) -> list[Row] | None:
+    kept = []
+    for row in rows:
+        if row[1]:
+            kept.append(row)
+        elif row[2] < 0 or (row[0] and row[2]):
+            return None
+    return kept
 
 
 def _matrix(rows: list[Row], first: list[str] = []) -> tuple[str, dict[str, int]]:  # noqa: B006

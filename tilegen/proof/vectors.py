@@ -157,14 +157,10 @@ def _between(first: Stmt, second: Stmt, lane: Affine) -> Stmt | None:
     """The statement that is `first` in lane 0 and `second` in lane 1."""
     left = [v for v in walk(first) if isinstance(v, Affine)]
     right = [v for v in walk(second) if isinstance(v, Affine)]
-    changes: dict[Affine, Affine] = {}
-    if len(left) != len(right):
+    if len(left) != len(right) or any(not (b - a).is_const for a, b in zip(left, right, strict=True)):
         return None
-    for a, b in zip(left, right, strict=True):
-        step = b - a
-        if not step.is_const or changes.setdefault(a, a + lane * step.const) != a + lane * step.const:
-            return None
-    return rewrite(first, lambda v: changes[v] if isinstance(v, Affine) else v)
+    steps = iter([a + lane * (b - a).const for a, b in zip(left, right, strict=True)])
+    return rewrite(first, lambda v: next(steps) if isinstance(v, Affine) else v)
 
 
 def rerolled(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
