@@ -1,0 +1,157 @@
+"""Buffers whose places are used in turn, as `A.shared[ko%3, ...]`: the values are those of `A.shared[ko, ...]`.
+
+With a dimension that never comes round, each place stands for one element again, and the check of values
+applies. What is left is that no read comes too late: between the write that it means and the read, nobody
+writes the same slot for another turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilegen.ir.affine import Affine, Mod
+from tilegen.ir.nodes import Access, Load, Tree
+from tilegen.ir.walk import rewrite, walk
+from tilegen.poly.project import Leaf, Placed, Program, Use, project, renamed
+from tilegen.poly.system import Form, Row, example, same, solvable
+from tilegen.poly.values import check_values
+from tilegen.poly.verdict import Refused, Words
+
+
+def check_values_in_turn(program: Program) -> None:
+    """`check_values`, for buffers with slots too. Raises its Refused where that does not help."""
+    try:
+        check_values(program)
+    except Refused:
+        slots = _slots(program.tree)
+        if not slots:
+            raise
+        check_values(project(_unrolled(program.tree, slots)))
+        for placed, real, turns in _reads(program, slots):
+            _check_read(program, slots, placed, real, turns)
+
+
+def _slots(tree: Tree) -> dict[tuple[str, int], int]:
+    """(buffer, dimension) -> slots, where some access goes round in it."""
+    turning: dict[tuple[str, int], int] = {}
+    for value in walk(tree.body):
+        if isinstance(value, Access | Load):
+            for d, place in enumerate(value.index):
+                turn = _turn(place)
+                if turn is not None and tree.buffer(value.buffer).shape[d] == Affine((), turn.by):
+                    turning[value.buffer, d] = turn.by
+    return {k: by for k, by in turning.items() if tree.buffer(k[0]).space != "global"}
+
+
+def _turn(place: Affine) -> Mod | None:
+    if place.const or len(place.terms) != 1 or place.terms[0][1] != 1:
+        return None
+    atom = place.terms[0][0]
+    return atom if isinstance(atom, Mod) else None
+
+
+def _in_turn(index: tuple[Affine, ...], buffer: str, slots: Mapping[tuple[str, int], int]) -> tuple[Affine, ...]:
+    turns = [(place, _turn(place) if (buffer, d) in slots else None) for d, place in enumerate(index)]
+    return tuple(turn.arg if turn else place for place, turn in turns)
+
+
+def _unrolled(tree: Tree, slots: Mapping[tuple[str, int], int]) -> Tree:
+    def change(value: Any) -> Any:
+        if isinstance(value, Access | Load) and any(name == value.buffer for name, _ in slots):
+            return replace(value, index=_in_turn(value.index, value.buffer, slots))
+        return value
+
+    return replace(tree, body=rewrite(tree.body, change))
+
+
+def _reads(program: Program, slots: Mapping[tuple[str, int], int]) -> Iterator[tuple[Placed, Use, tuple[Affine, ...]]]:
+    for placed in program.leaves:
+        for use in {(u.buffer, u.index): u for u in placed.leaf.uses if not u.writes}.values():
+            if any(name == use.buffer for name, _ in slots):
+                yield placed, use, _in_turn(use.index, use.buffer, slots)
+
+
+@dataclass(frozen=True)
+class _Instance:
+    """An access of a leaf at a point whose names carry a mark."""
+
+    placed: Placed
+    use: Use
+    turns: Use
+    mark: str
+
+    @property
+    def leaf(self) -> Leaf:
+        return self.placed.leaf
+
+    def rows(self) -> tuple[Row, ...]:
+        return renamed(self.leaf.domain, self.names)
+
+    def place(self) -> list[Form]:
+        return [f.renamed(self.names) for f in self.use.forms]
+
+    def turn(self) -> list[Form]:
+        divisions = {n for f in self.turns.forms for _, terms, _ in f.rows for n, _ in terms if "/" in n}
+        names = self.names | {n: f"{n}{self.mark}" for n in divisions}
+        return [f.renamed(names) for f in self.turns.forms]
+
+    @property
+    def names(self) -> dict[str, str]:
+        return {n: f"{n}{self.mark}" for n in self.leaf.primed(frozenset())}
+
+
+def _check_read(
+    program: Program, slots: Mapping[tuple[str, int], int], placed: Placed, use: Use, turns: tuple[Affine, ...]
+) -> None:
+    """Nobody writes the slot of this read for another turn after the write that it means."""
+    read = _Instance(placed, use, Use(use.buffer, turns, False), "")
+    writes = [
+        _Instance(p, u, Use(u.buffer, _in_turn(u.index, u.buffer, slots), True), "'")
+        for p in program.leaves
+        for u in p.leaf.uses
+        if u.writes and u.buffer == use.buffer
+    ]
+    for other in writes:
+        for rows in _late(program, other, read):
+            for meant in (replace(w, mark="~") for w in writes):
+                for earlier in _then(program, meant, other):
+                    question = (*rows, *meant.rows(), *earlier, *same(meant.turn(), read.turn()))
+                    if not solvable(question):
+                        continue
+                    point = example(question, [*program.kernel.sizes, *read.leaf.names])
+                    assert point is not None
+                    words = Words(program.original, point)
+                    raise Refused(
+                        f"a slot of '{use.buffer}' is written again before its last read",
+                        f"{words.instance(other.leaf, True)} writes {words.element(other.use, True)}, which "
+                        f"{words.instance(read.leaf)} reads later for an earlier turn{words.sizes}",
+                    )
+
+
+def _late(program: Program, other: _Instance, read: _Instance) -> Iterator[tuple[Row, ...]]:
+    """The ways in which `other` writes the slot of `read`, before it, for another turn."""
+    for order in _then(program, other, read):
+        rows = (*program.original.context, *read.rows(), *other.rows(), *order, *same(other.place(), read.place()))
+        for a, b in zip(other.turn(), read.turn(), strict=True):
+            for apart in (a.minus(b, 1), b.minus(a, 1)):
+                if solvable((*rows, *apart.nonnegative())):
+                    yield (*rows, *apart.nonnegative())
+
+
+def _then(program: Program, one: _Instance, two: _Instance) -> Iterator[tuple[Row, ...]]:
+    """The ways in which `one` comes before `two` during one life of the buffer."""
+    scope = program.buffers[one.use.buffer].scope
+    names, depth = one.leaf.names, one.placed.shares(two.placed)
+    home = names.index(scope) + 1 if scope in names else 0
+    if depth < home:
+        return
+    equal: tuple[Row, ...] = ()
+    for d, name in enumerate(names[:depth]):
+        first, second = f"{name}{one.mark}", f"{name}{two.mark}"
+        if d >= home:
+            yield (*equal, (False, ((second, 1), (first, -1)), -1))
+        equal += ((True, ((second, 1), (first, -1)), 0),)
+    if one.placed.places < two.placed.places:
+        yield equal
