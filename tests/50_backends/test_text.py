@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from stock import cases, scheduled
 
-from tilegen.backends.text import emit
+from tilegen.backends.text import STATIC_SHARED_LIMIT, emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import bf16_to_float32, float_to_bf16, reference
@@ -89,7 +89,9 @@ def test_all_stock_schedules_compile(arch):
         launches = lower(scheduled(name, schedule).tree)
         compiled = compile_text(emit(launches, "cuda"), arch)
         assert set(compiled.resources) == {launch.name for launch in launches}
-        assert [compiled.resources[launch.name].shared for launch in launches] == [x.shared_bytes for x in launches]
+        for launch in launches:
+            static = launch.shared_bytes if launch.shared_bytes <= STATIC_SHARED_LIMIT else 0
+            assert compiled.resources[launch.name].shared == static
 
 
 @pytest.mark.nvrtc
