@@ -25,6 +25,7 @@ MEANING = {
     "races": "threads that meet in an element have a barrier between them, blocks never meet",
     "barriers": "each barrier is needed, and guards what its comment says",
     "values": "every operand is the element that the kernel reads, and is there",
+    "waits": "every asynchronous copy has ended when it is waited for",
     "vectors": "every vector access is whole and aligned",
     "integers": "no index leaves its type",
     "limits": "threads and shared memory are within what a GPU has",

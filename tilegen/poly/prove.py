@@ -105,7 +105,14 @@ def _all(parts: tuple[Callable[[], None], ...]) -> None:
 
 def _check_apart(program: Program) -> None:
     check_structure(program)
-    check_races(program)
+    try:
+        check_races(program)
+    except Refused as refused:
+        found = refused.violation
+        if "at once as thread" not in found.sentence:
+            raise
+        sentence = "no barrier stands between two accesses to an element by different threads"
+        raise Refused(sentence, found.witness) from None
 
 
 def _check_extras(program: Program, extras: Iterable[Extra]) -> None:

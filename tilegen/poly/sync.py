@@ -32,6 +32,7 @@ class Stop:
     of_global: bool = False
     claims: tuple[Claim, ...] = ()
     reason: str = ""
+    again: bool = False  # nothing stands between it and another barrier
 
 
 def check_synchronised(program: Program, stops: Mapping[Slot, Stop]) -> None:
@@ -40,7 +41,7 @@ def check_synchronised(program: Program, stops: Mapping[Slot, Stop]) -> None:
         if not between:
             witness = crossing(program, one, two, a, b, way)
             if witness is not None:
-                raise Refused(f"no barrier stands between two accesses to '{a.buffer}' by different threads", witness)
+                raise Refused("no barrier stands between two accesses to an element by different threads", witness)
 
 
 def check_minimal(program: Program, stops: Mapping[Slot, Stop]) -> None:
@@ -59,7 +60,7 @@ def check_minimal(program: Program, stops: Mapping[Slot, Stop]) -> None:
             needed |= between if alone else set()
             open_claims -= claims
     for slot, stop in stops.items():
-        if slot not in needed:
+        if stop.again or slot not in needed:
             raise Refused("a barrier is there for nothing", f"every dependence is kept without '{stop.reason}'")
     for slot, claim in open_claims:
         raise Refused(f"a barrier says that it guards '{claim.buffer}', and does not", stops[slot].reason)

@@ -15,7 +15,7 @@ THREADS, AXES, SHARED = 1024, (1024, 1024, 64), 227 * 1024
 def check_limits(launch: Launch) -> int:
     """How many limits there are. Raises Refused where the launch is over one."""
     if prod(launch.block) > THREADS or any(n > most for n, most in zip(launch.block, AXES, strict=True)):
-        raise Refused(f"{launch.name} has a block of {launch.block} threads")
+        raise Refused(f"{launch.name} has a block of {launch.block} threads, which is more than a GPU has")
     # Each buffer begins at a multiple of 16 bytes.
     shared = sum(-(-bytes_of(b) // 16) * 16 for b in launch.buffers.values() if b.space == "shared")
     if shared > SHARED:

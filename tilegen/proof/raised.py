@@ -115,7 +115,8 @@ class _Raise:
                 case Barrier():
                     close()
                     slot = (path, len(out))
-                    self.result.stops[slot] = Stop(node.of_global, self._claims(node), node.reason)
+                    again = slot in self.result.stops
+                    self.result.stops[slot] = Stop(node.of_global, self._claims(node), node.reason, again)
                 case Declare(name):
                     names[name] = self._declared(name, scope)
                 case For() if any(isinstance(v, Barrier) for v in walk(node)):

@@ -1,0 +1,299 @@
+"""The proof of lowered programs: every stock schedule has one, and each kind of fault is refused with a witness."""
+
+from dataclasses import replace
+
+import pytest
+from stock import cases, scheduled
+
+from tilegen.errors import ProofError
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
+from tilegen.ir.walk import rewrite, walk
+from tilegen.lowering import lower
+from tilegen.lowering.program import Barrier, Declare, Flag, For, If, Let, VectorCopy, VectorLoad
+from tilegen.poly import Refused
+from tilegen.proof import combinations, demand, prove
+from tilegen.proof.limits import check_limits
+
+
+def proof_of(name, schedule, change=None, *, vector=True, position=-1):
+    """The proof of a stock schedule whose launch at `position` has gone through `change`."""
+    tree = scheduled(name, schedule).tree
+    launches = list(lower(tree, vector=vector))
+    if change is not None:
+        changed = change(launches[position])
+        assert changed != launches[position], "the fault changes nothing"
+        launches[position] = changed
+    return prove(tree.kernel, tuple(launches), tree.reassociated)
+
+
+def refused(name, schedule, change, obligation, **options):
+    """The sentence and witness of the obligation that a faulty launch does not meet."""
+    proof = proof_of(name, schedule, change, **options)
+    assert proof.violation is not None, proof.verdict
+    assert proof.violation.name == obligation, proof.violation
+    found = proof.violation.violation
+    return f"{found.sentence} | {found.witness}"
+
+
+def in_body(change):
+    return lambda launch: replace(launch, body=rewrite(launch.body, change))
+
+
+def nth(kind, number, change):
+    """`change` for the value number `number` of a kind, in program order."""
+
+    def changed(launch):
+        seen = [v for v in walk(launch.body) if isinstance(v, kind)]
+        return in_body(lambda v: change(v) if v is seen[number] else v)(launch)
+
+    return changed
+
+
+@pytest.mark.parametrize(("name", "schedule"), cases(), ids=".".join)
+def test_every_stock_schedule_is_proved_in_every_version(name, schedule):
+    tree = scheduled(name, schedule).tree
+    vector, scalar = lower(tree), lower(tree, vector=False)
+    for launches in [*combinations(vector, scalar), scalar]:
+        proof = prove(tree.kernel, launches, tree.reassociated)
+        assert proof.violation is None, proof.violation
+        assert proof.verdict in ("proved", "unproved: waits")
+        assert {o.name for o in proof.obligations} >= {"coverage", "order", "values", "bounds", "races", "barriers"}
+
+
+# -- 1: each instance exactly once
+
+
+def test_a_guard_that_is_gone():
+    gone = nth(If, -1, lambda node: node.body)
+    assert "does not have" in refused("vector_add", "plain", gone, "coverage")
+
+
+def test_a_loop_that_is_too_short():
+    short = nth(For, 0, lambda loop: replace(loop, extent=loop.extent - 1))
+    assert refused("gemm", "naive", short, "coverage").startswith("an instance of 'C' never runs | C(i=0, j=0, k=0)")
+
+
+def test_a_loop_that_is_too_long():
+    long = nth(For, 0, lambda loop: replace(loop, extent=loop.extent + 1))
+    assert "C(i=0, j=0, k=1) runs" in refused("gemm", "naive", long, "coverage")
+
+
+def test_a_statement_that_is_there_twice():
+    twice = nth(Stmt, -1, lambda stmt: (stmt, stmt))
+    assert "runs more than once" in refused("vector_add", "plain", twice, "coverage")
+
+
+def test_a_wrong_test_for_full_tiles():
+    def early(flag):
+        return replace(flag, test=tuple(Condition(c.value + 1) for c in flag.test))
+
+    assert "does not have" in refused("gemm", "registers", nth(Flag, 0, early), "coverage")
+
+
+def test_a_full_version_that_forgets_a_test_of_another_size():
+    one = nth(Flag, 0, lambda flag: replace(flag, test=flag.test[:1]))
+    assert "does not have" in refused("gemm", "registers", one, "coverage")
+
+
+# -- 2: order
+
+
+def test_loops_that_run_backwards():
+    def backwards(loop):
+        back = {loop.name: loop.extent - 1 - var(loop.name)}
+        return replace(loop, body=rewrite(loop.body, lambda v: v.substitute(back) if isinstance(v, Affine) else v))
+
+    found = refused("gemm", "naive", nth(For, 0, backwards), "order")
+    assert "must run before" in found
+
+
+# -- 3: values
+
+
+def test_a_wrong_index_into_shared_memory():
+    def wrong(load):
+        return replace(load, index=(load.index[1], load.index[0]))
+
+    def change(launch):
+        load = next(v for v in walk(launch.body) if isinstance(v, Load) and v.buffer == "A.shared")
+        return in_body(lambda v: wrong(v) if v is load else v)(launch)
+
+    assert "holds another element" in refused("gemm", "tiled", change, "values")
+
+
+def test_a_copy_that_is_gone():
+    def change(launch):
+        return in_body(lambda v: () if isinstance(v, Stmt) and v.name == "B.shared" else v)(launch)
+
+    assert "B.shared" in refused("gemm", "tiled", change, "barriers")
+
+
+def test_a_start_that_is_gone():
+    def change(launch):
+        return in_body(lambda v: () if isinstance(v, Stmt) and v.name == "C.init" else v)(launch)
+
+    assert "'C.init' never runs" in refused("gemm", "registers", change, "coverage")
+
+
+def test_a_start_with_another_value():
+    def change(launch):
+        one = Const(1.0, "f32")
+        return in_body(lambda v: replace(v, value=one) if isinstance(v, Stmt) and v.name == "C.init" else v)(launch)
+
+    assert "does not compute" in refused("gemm", "registers", change, "values")
+
+
+def test_a_register_that_two_iterations_share():
+    def change(launch):
+        def same(value):
+            if isinstance(value, Access | Load) and value.buffer == "A.shared.reg":
+                return replace(value, index=(const(0),))
+            return value
+
+        return in_body(same)(launch)
+
+    assert "A.shared.reg" in refused("gemm", "registers", change, "values")
+
+
+# -- 4: bounds
+
+
+def test_an_index_that_is_off_by_one():
+    def moved(stmt):
+        return replace(stmt, target=replace(stmt.target, index=tuple(i + 1 for i in stmt.target.index)))
+
+    assert "is outside" in refused("vector_add", "plain", nth(Stmt, -1, moved), "bounds")
+
+
+def test_shared_memory_that_is_too_small():
+    def change(launch):
+        small = replace(launch.buffers["A.shared"], shape=(const(31), const(32)))
+        return replace(launch, buffers={**launch.buffers, "A.shared": small})
+
+    assert "outside 'A.shared'" in refused("gemm", "tiled", change, "bounds")
+
+
+# -- 5 and 6: races and barriers
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("vector", [True, False])
+@pytest.mark.parametrize("schedule", ["tiled", "coarsened", "wider", "rectangular", "registers", "warps", "pipelined"])
+def test_a_barrier_that_is_gone(schedule, vector, number):
+    found = refused("gemm", schedule, nth(Barrier, number, lambda _: ()), "races", vector=vector)
+    assert found.startswith("no barrier stands between two accesses")
+    assert "A.shared[" in found or "B.shared[" in found
+
+
+def test_a_barrier_that_comes_too_late():
+    def change(launch):
+        loop = next(node for node in launch.body if isinstance(node, For))
+        first = next(n for n, node in enumerate(loop.body) if isinstance(node, Barrier))
+        body = list(loop.body)
+        body[first], body[first + 1] = body[first + 1], body[first]
+        return replace(launch, body=tuple(replace(n, body=tuple(body)) if n is loop else n for n in launch.body))
+
+    assert "A.shared" in refused("gemm", "tiled", change, "races")
+
+
+def test_a_barrier_under_a_test():
+    under = nth(Barrier, 0, lambda b: If((Condition(const(15) - var("ti")),), (b,)))
+    assert refused("gemm", "tiled", under, "text").startswith("a barrier stands under a test")
+
+
+def test_a_barrier_too_many():
+    twice = nth(Barrier, 0, lambda b: (b, replace(b, reason=b.reason)))
+    assert "for nothing" in refused("transpose", "padded", twice, "barriers")
+
+
+def test_a_comment_that_is_not_so():
+    other = nth(Barrier, 1, lambda b: replace(b, reason="A.shared is complete: written above, read below"))
+    assert "says that it guards 'A.shared'" in refused("gemm", "tiled", other, "barriers")
+
+
+def test_a_tile_that_all_threads_fill_with_their_own():
+    def change(launch):
+        def same(value):
+            if isinstance(value, Access) and value.buffer == "A.shared":
+                return replace(value, index=(const(0), const(0)))
+            return value
+
+        return in_body(same)(launch)
+
+    assert "both write A.shared[0, 0]" in refused("gemm", "tiled", change, "races")
+
+
+def test_blocks_that_meet():
+    def change(launch):
+        grid, where = launch.grid, launch.coordinates
+        return replace(launch, grid=(grid[0], grid[1], const(2)), coordinates=(*where, ("bz", "block.z", "")))
+
+    assert "runs more than once" in refused("gemm", "naive", change, "coverage")
+
+
+# -- 7: vectors and limits
+
+
+def test_a_pad_that_vectors_cannot_have():
+    def change(launch):
+        odd = replace(launch.buffers["B.shared"], pad=1)
+        return replace(launch, buffers={**launch.buffers, "B.shared": odd})
+
+    assert "is not aligned" in refused("gemm", "registers", change, "vectors")
+
+
+def test_vectors_at_any_size():
+    assert proof_of("gemm", "registers", lambda launch: replace(launch, requires=())).violation is not None
+
+
+def test_vectors_in_memory_that_nothing_aligns():
+    found = refused("gemm", "registers", lambda launch: replace(launch, alignment={}), "vectors")
+    assert "nothing says that its memory is aligned" in found
+
+
+@pytest.mark.parametrize("kind", [VectorCopy, VectorLoad])
+def test_a_vector_that_starts_one_lane_on(kind):
+    def moved(node):
+        *rest, last = node.source.index
+        return replace(node, source=replace(node.source, index=(*rest, last + 1)))
+
+    proof = proof_of("gemm", "registers", nth(kind, 0, moved))
+    assert proof.violation is not None
+
+
+def test_a_block_that_no_gpu_has():
+    (launch,) = lower(scheduled("gemm", "naive").tree)
+    for block in [(32, 64, 1), (1, 1, 128)]:
+        with pytest.raises(Refused, match="threads"):
+            check_limits(replace(launch, block=block))
+    large = replace(launch.buffers["A"], name="S", space="shared", shape=(const(1024), const(64)))
+    with pytest.raises(Refused, match="262144 bytes of shared memory"):
+        check_limits(replace(launch, buffers={**launch.buffers, "S": large}))
+
+
+# -- what a user sees
+
+
+def test_nothing_that_is_refused_is_compiled():
+    proof = proof_of("gemm", "tiled", nth(Barrier, 0, lambda _: ()))
+    with pytest.raises(ProofError, match="is not the kernel: no barrier stands between") as caught:
+        demand(proof, "gemm")
+    assert caught.value.exit_code == 3
+    assert "A.shared[0, 0]" in caught.value.witness
+
+
+def test_names_in_the_text_are_followed():
+    """The names of a thread's places are read as they are printed."""
+    wrong = nth(Let, 0, lambda let: replace(let, value=let.value + 1))
+    assert proof_of("gemm", "registers", wrong).violation is not None
+
+
+def test_a_register_that_is_declared_too_far_in():
+    def change(launch):
+        inner = next(node for node in launch.body if isinstance(node, For))
+        declare = next(v for v in walk(launch.body) if isinstance(v, Declare) and v.buffer == "C.reg")
+        body = tuple(replace(n, body=(declare, *n.body)) if n is inner else n for n in launch.body if n is not declare)
+        return replace(launch, body=body)
+
+    assert "'C.reg'" in refused("gemm", "registers", change, "text")
