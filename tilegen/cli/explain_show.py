@@ -53,7 +53,8 @@ def _footer(out: Console, found: Explanation) -> None:
 
 def _steps(found: Explanation) -> Table:
     table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("step", overflow="fold", min_width=20, max_width=40)
+    longest = max(len(step.step or "") for step in found.steps)
+    table.add_column("step", overflow="fold", min_width=min(36, max(10, longest)))
     table.add_column("grid x block", justify="right")
     table.add_column("global loads", overflow="fold")
     for name in ("GB", "coal.", "loads:FMA", "conflict", "shared B", "regs", "spills", "occup.", "ms", "limit"):

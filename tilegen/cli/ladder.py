@@ -1,1 +1,115 @@
 """The command ladder: every step of a schedule timed, its prediction beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tilegen import api
+from tilegen.cli import chosen, explain_show, show
+from tilegen.cli.commands import DEVICE, shared_arguments, tilegen
+from tilegen.cli.words import listed, numbers
+
+if TYPE_CHECKING:
+    from tilegen.lab.ladder import Ladder, Rung
+
+
+@tilegen.command("ladder")
+@shared_arguments
+@click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to time at.")
+@click.option("--limit", type=float, metavar="MS", help="Do not time a prefix that is expected to take longer.")
+@DEVICE
+def ladder_command(
+    file: str,
+    kernel: str | None,
+    schedule: str | None,
+    settings: tuple[str, ...],
+    json_file: str | None,
+    sizes: tuple[str, ...],
+    limit: float | None,
+    device: str,
+) -> int:
+    """Check and time every prefix of a schedule, its prediction beside it: what does each step bring?"""
+    from tilegen.backends.devices import engine
+    from tilegen.lab.ladder import ladder
+
+    given = numbers(sizes, "--size")
+    found = chosen.schedules(api.load(file), kernel, listed(schedule), numbers(settings, "--set"), {})
+    scheduled = chosen.one(found, "ladder")
+    chosen.known_sizes(scheduled.kernel, given)
+    with show.progress() as progress:
+        result = ladder(scheduled.core, engine(device), given, limit=limit, progress=progress)
+    if json_file:
+        show.write_json(explain_show.plain(result), json_file)
+    if json_file != "-":
+        _show(show.console(), result)
+    return max((rung.exit_code for rung in result.rungs), default=0)
+
+
+def _show(out: Console, found: Ladder) -> None:
+    sizes = " ".join(f"{n}={v}" for n, v in found.sizes.items())
+    out.print(f"{found.kernel}, schedule {found.schedule}  {sizes}  on {found.device}", style="bold")
+    out.print(_table(found))
+    out.print(f"predicted: the roofline of one {found.machine.name} at these sizes; no launch is faster than that.")
+    if not found.on_gpu:
+        out.print(f"measured: on {found.device}; such times say nothing of a GPU, nor of the prediction.")
+    out.print(
+        f"all that were timed took turns; a gain inside the spread (p20..p80) is none. A prefix that is expected to "
+        f"take more than {found.limit:g} ms is checked and not timed (--limit).",
+        soft_wrap=True,
+    )
+    for rung in found.rungs:
+        if rung.exit_code:
+            out.print(Text(f"\n{rung.step or 'as written'}: {rung.error}", style="red"), soft_wrap=True)
+
+
+def _table(found: Ladder) -> Table:
+    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("step", overflow="fold", min_width=20, max_width=44)
+    table.add_column("check")
+    word = "ms" if found.on_gpu else f"{found.device.split()[0]} ms"
+    for name in ("grid x block", "regs", "predicted ms", word, "p20..p80", found.unit, "gain"):
+        table.add_column(name, justify="right")
+    table.add_column("", overflow="fold", max_width=46)
+    for rung in found.rungs:
+        table.add_row(*_cells(rung))
+    if found.rival and found.rival_time:
+        t = found.rival_time
+        spread = f"{t.p20:.4g}..{t.p80:.4g}"
+        table.add_row(found.rival, "", "", "", "", f"{t.median:.4g}", spread, f"{found.rival_rate or 0:.4g}", "", "")
+    return table
+
+
+def _cells(rung: Rung) -> list[Text]:
+    name = rung.step or "as written"
+    if rung.same:
+        return [Text(name), *[Text("")] * 8, Text("the same program")]
+    if rung.error and not rung.exit_code:
+        return [Text(name), *[Text("")] * 8, Text(f"cannot be launched: {rung.error}", style="yellow")]
+    verdict = Text("wrong" if rung.exit_code == 4 else "failed", style="red") if rung.error else Text("ok", "green")
+    shape = ", ".join(f"{launch.blocks} x {launch.threads}" for launch in rung.launches)
+    registers = [launch.resources.registers for launch in rung.launches if launch.resources]
+    cells = [shape, str(max(registers)) if registers else "", f"{rung.predicted or 0:.3g}"]
+    if rung.time:
+        cells += [f"{rung.time.median:.4g}", f"{rung.time.p20:.4g}..{rung.time.p80:.4g}", f"{rung.rate or 0:.4g}"]
+    else:
+        cells += ["", "", ""]
+    return [Text(name), verdict, *map(Text, cells), _gain(rung), Text(rung.untimed or _remark(rung))]
+
+
+def _gain(rung: Rung) -> Text:
+    if rung.gain is None:
+        return Text("")
+    style = "green" if rung.gain > 1 else "yellow" if rung.gain == 1 else "red"
+    return Text(f"x {rung.gain:.2f}", style=style)
+
+
+def _remark(rung: Rung) -> str:
+    if rung.gain is None or rung.gain > 1:
+        return ""
+    return "no faster" if rung.gain == 1 else "slower"

@@ -1,0 +1,117 @@
+"""The numbers of the lectures, as explain gives them for the stock schedules."""
+
+import pytest
+from stock import cases, scheduled
+
+from tilegen.lab.explain import explain, explain_tree, lines
+from tilegen.lab.sites import program_of
+from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+from tilegen.lab.traffic import traffic
+from tilegen.lowering import lower
+
+CUBE = {"M": 4096, "N": 4096, "K": 4096}
+
+
+def report(name, schedule, sizes, position=-1, **parameters):
+    tree = scheduled(name, schedule, parameters=tuple(parameters.items())).tree
+    return explain_tree(tree, sizes, compiled=False)[position]
+
+
+def test_s3_nine_loads_for_eight_multiply_adds():
+    assert (report("gemm", "coarsened", CUBE).inner.shared, report("gemm", "coarsened", CUBE).inner.fused) == (9, 8)
+    tiled = report("gemm", "tiled", CUBE).inner
+    assert (tiled.shared, tiled.fused) == (2, 1)
+    registers = report("gemm", "registers", CUBE).inner
+    assert (registers.shared, registers.global_, registers.fused) == (16, 0, 64)
+
+
+def test_s14_traffic_as_formulas():
+    assert str(report("gemm", "naive", CUBE).loads("global")) == "2*K*M*N"
+    tiled = report("gemm", "tiled", CUBE)
+    assert str(tiled.loads("global")) == "2*K*M*N/32"
+    assert str(tiled.loads("shared")) == "2*K*M*N"
+    registers = report("gemm", "registers", CUBE)
+    assert str(registers.loads("global")) == "2*K*M*N/128"
+    assert str(registers.loads("shared")) == "2*K*M*N/8"
+    other = report("gemm", "registers", CUBE, TM=64, TN=64, WM=4, WN=4)
+    assert (str(other.loads("global")), str(other.loads("shared"))) == ("2*K*M*N/64", "2*K*M*N/4")
+
+
+def test_s12_130_loads_instead_of_384():
+    sizes = {"N": 128 * 64}
+    for schedule, loads in (("plain", 384), ("shared", 130)):
+        found = report("conv1d", schedule, sizes)
+        assert found.loads("global").evaluate(sizes) / found.blocks == loads
+    assert report("conv1d", "shared", sizes).shared_bytes == 520
+
+
+def test_s18_fusion_leaves_three_passes():
+    sizes = {"N": 2**20}
+    parts = explain_tree(scheduled("chain", "three_launches").tree, sizes, compiled=False)
+    assert sum(p.moved for p in parts) == 8 * 4 * 2**20  # a is read twice
+    assert report("chain", "fused_registers", sizes).moved == 3 * 4 * 2**20
+
+
+# Sectors of loads and stores of global memory, turns of loads from shared memory and the conflicts among them, as
+# Nsight Compute counted them on an H200.
+COUNTED = [
+    ("gemm", "naive", CUBE, 10_737_418_240, 2_097_152, 0, 0),
+    ("gemm", "tiled", CUBE, 536_870_912, 2_097_152, 3_289_291_301, 956_965),
+    ("gemm", "coarsened", CUBE, 536_870_912, 2_097_152, 1_354_992_587, 12_815_307),
+    ("gemm", "wider", CUBE, 536_870_912, 2_097_152, 2.685e9, 2.689e8),
+    ("gemm", "rectangular", CUBE, 268_435_456, 2_097_152, 2.421e9, 1.393e8),
+    ("gemm", "registers", CUBE, 134_217_728, 2_097_152, 5.369e8, 26_180),
+    ("transpose", "naive", {"M": 16384, "N": 16384}, 268_435_456, 33_554_432, 0, 0),
+    ("transpose", "tiled", {"M": 16384, "N": 16384}, 33_554_432, 33_554_432, 2.724e8, 2.640e8),
+    ("transpose", "padded", {"M": 16384, "N": 16384}, 33_554_432, 33_554_432, 8.876e6, 487_800),
+]
+
+
+@pytest.mark.parametrize("case", COUNTED, ids=lambda c: f"{c[0]}-{c[1]}")
+def test_counts_are_those_of_the_hardware(case):
+    name, schedule, sizes, loaded, stored, turns, conflicts = case
+    launch = lower(scheduled(name, schedule).tree)[-1]
+    found = traffic(program_of(launch), sizes)
+    blocks = report(name, schedule, sizes).blocks
+    assert sum(t.sectors for t in found if not t.store) == loaded
+    assert sum(t.sectors for t in found if t.store) == stored
+    mine = sum(t.turns for t in found if not t.store)
+    assert mine == pytest.approx(turns, rel=0.06)
+    met = sum(t.turns - blocks * t.conflict.least for t in found if t.conflict and not t.store)
+    assert met == pytest.approx(conflicts, abs=0.06 * turns)
+
+
+def test_uncoalesced_reads_show():
+    naive = report("transpose", "naive", {"M": 4096, "N": 4096})
+    by_buffer = {t.site.buffer: t for t in naive.traffic}
+    assert by_buffer["X"].coalesced == 0.125
+    assert by_buffer["X"].sectors / by_buffer["X"].requests == 32
+    assert by_buffer["Y"].coalesced == 1
+
+
+def test_the_prediction_names_what_limits():
+    assert report("gemm", "naive", CUBE).prediction.limit == "shared and L1"
+    assert report("transpose", "padded", {"M": 16384, "N": 16384}).prediction.limit == "global memory"
+    assert report("transpose", "tiled", {"M": 16384, "N": 16384}).prediction.limit == "shared and L1"
+
+
+def test_every_line_of_a_schedule_has_its_row():
+    found = scheduled("gemm", "registers")
+    rows = [stage.step.text for stage in lines(found.stages) if stage.step]
+    assert len(rows) == 17
+    assert rows.count("coarsen(ti, WM) -> ti, wi") == 1
+    steps = explain(found, CUBE, compiled=False).steps
+    assert [s.step for s in steps][1:] == rows
+    assert steps[-1].milliseconds < steps[0].milliseconds / 1000
+
+
+@pytest.mark.parametrize("case", cases(), ids="-".join)
+def test_every_stock_schedule_is_explained(case):
+    found = scheduled(*case)
+    sizes = power_sizes(found.kernel, {}, GPU_LIMITS)
+    result = explain(found, sizes, compiled=False, last=True)
+    assert result.steps[0].launches
+    for launch in result.steps[0].launches:
+        assert launch.prediction.milliseconds > 0
+        assert 0 < launch.coalesced <= 1
+        assert launch.conflicts >= 1

@@ -1,0 +1,62 @@
+"""The commands explain, asm and ladder: what they print, and how they end."""
+
+import json
+
+import pytest
+
+from tilegen.cli import run
+
+
+def test_explain_prints_the_numbers_of_the_lecture(capsys):
+    sizes = ["--size", "M=1024", "N=1024", "K=1024"]
+    assert run(["explain", "gemm", "--schedule", "coarsened", *sizes, "--no-compile"]) == 0
+    text = capsys.readouterr().out
+    assert "9 loads from shared and 0 from global memory for 8 multiply-adds" in text
+    assert "2*K*M*N/32" in text
+    assert "coarsen(ti, WPT) -> ti, wi" in text
+
+
+def test_explain_shows_the_map_and_the_remedy(capsys):
+    assert run(["explain", "transpose", "--schedule", "tiled", "--last", "--no-compile"]) == 0
+    text = capsys.readouterr().out
+    assert "32-way bank conflict" in text
+    assert "lanes  0.. 7  bank   0   0   0   0   0   0   0   0" in text
+    assert "pad by 1 more -> no conflict is left" in text
+    assert "swizzle: column ^ (row % 32) -> no conflict is left" in text
+
+
+def test_explain_as_json(capsys):
+    words = ["explain", "conv1d", "--schedule", "shared", "--size", "N=4096", "--last", "--no-compile", "--json", "-"]
+    assert run(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    (launch,) = found["steps"][0]["launches"]
+    assert launch["shared_bytes"] == 520
+    assert launch["occupancy"]["blocks"] == 16
+
+
+@pytest.mark.parametrize("command", ["explain", "asm", "ladder"])
+def test_one_schedule_is_wanted(command, capsys):
+    assert run([command, "gemm"]) == 2
+    assert f"{command} takes one schedule" in capsys.readouterr().err
+
+
+def test_an_unknown_size_is_a_mistake(capsys):
+    assert run(["explain", "gemm", "--schedule", "naive", "--size", "Q=4"]) == 2
+    assert "has no size 'Q'" in capsys.readouterr().err
+
+
+@pytest.mark.nvrtc
+def test_asm_shows_the_loop_and_its_mix(capsys):
+    assert run(["asm", "gemm", "--schedule", "tiled", "--ptx"]) == 0
+    text = capsys.readouterr().out
+    assert "1 of 3 beside jumps" in text
+    assert "64 loads for 32 multiply-adds" in text
+    assert "fma.rn.f32" in text
+
+
+def test_ladder_shows_every_line(capsys):
+    assert run(["ladder", "transpose", "--schedule", "padded", "--device", "interpreter"]) == 0
+    text = capsys.readouterr().out
+    for line in ("as written", "tile(i, TS) -> bi, ti", "pad(X.shared, 1)"):
+        assert line in text
+    assert "say nothing of a GPU" in text

@@ -1,0 +1,190 @@
+"""Every step of a schedule as a rung: checked, timed beside the others, its prediction beside the measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tilegen.backends.devices import InterpreterEngine, program
+from tilegen.backends.engine import Engine
+from tilegen.backends.program import Program
+from tilegen.errors import TilegenError
+from tilegen.ir.nodes import Kernel, Tree
+from tilegen.lab.check import Case, Trial, cases, check
+from tilegen.lab.explain import LaunchReport, StepReport, explain, lines
+from tilegen.lab.metric import rate, unit
+from tilegen.lab.roofline import H200, Machine
+from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, check_limits, check_sizes, points, power_sizes
+from tilegen.lab.timing import Progress, Time, timed
+from tilegen.schedule import Scheduled
+
+# A prefix is not timed where one run of it is expected to last longer, in milliseconds.
+GPU_LIMIT = 100.0
+CPU_LIMIT = 2000.0
+# What a core does in a millisecond, in points of loops: to tell a run of a second from one of an hour.
+_CPU_POINTS = 1e6
+
+
+@dataclass(frozen=True)
+class Rung:
+    """The program after one line of the schedule.
+
+    Attributes:
+        step: the line, None for the kernel as written.
+        launches: what is known of it without running it; empty where it cannot be launched.
+        same: it is the program of the rung before, whose figures hold.
+        error: why it cannot be launched, or what is wrong with it. `exit_code` is that of the error, 0 for a
+            prefix that merely cannot be launched.
+        untimed: why it was checked and not timed.
+        time: one run; `rate` in the ladder's unit.
+        gain: times as fast as the last rung that was timed; 1 where the spreads of both overlap.
+    """
+
+    step: str | None
+    place: str
+    launches: tuple[LaunchReport, ...] = ()
+    same: bool = False
+    trials: tuple[Trial, ...] = ()
+    error: str | None = None
+    exit_code: int = 0
+    untimed: str | None = None
+    time: Time | None = None
+    rate: float | None = None
+    gain: float | None = None
+
+    @property
+    def predicted(self) -> float | None:
+        """Milliseconds that the roofline allows at best."""
+        return sum(launch.prediction.milliseconds for launch in self.launches) if self.launches else None
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The rungs in the order of the schedule's lines, then the library's time where there is one.
+
+    `limit` is the time in milliseconds past which a prefix was not timed.
+    """
+
+    kernel: str
+    schedule: str
+    sizes: Mapping[str, int]
+    device: str
+    on_gpu: bool
+    machine: Machine
+    unit: str
+    limit: float
+    rungs: tuple[Rung, ...]
+    rival: str | None = None
+    rival_time: Time | None = None
+    rival_rate: float | None = None
+
+
+def ladder(
+    scheduled: Scheduled,
+    engine: Engine,
+    given: Mapping[str, int],
+    *,
+    limit: float | None = None,
+    machine: Machine = H200,
+    progress: Progress = lambda what, done, total: None,
+) -> Ladder:
+    """Checks every prefix of a schedule that can be launched, and times those that are fast enough, in turns.
+
+    Args:
+        given: sizes to time at; the others are chosen. The checks are at small sizes of their own.
+        limit: milliseconds that a run of a prefix may be expected to take.
+
+    Raises:
+        DeviceError: the device fails. A prefix that is wrong does not raise: its rung says so.
+    """
+    kernel = scheduled.kernel
+    limit = limit or (GPU_LIMIT if engine.on_gpu else CPU_LIMIT)
+    sizes = power_sizes(kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
+    told = explain(scheduled, sizes, machine=machine, progress=progress)
+    trees = [stage.tree for stage in lines(scheduled.stages)]
+    rungs = _climbable(told.steps)
+    programs = {n: program(trees[n], engine) for n, rung in enumerate(rungs) if rung.launches and not rung.same}
+    rungs = _checked(rungs, trees, programs, engine, progress)
+    rungs = [_slow(rung, kernel, engine, sizes, limit) for rung in rungs]
+    chosen = {str(n): p for n, p in programs.items() if not rungs[n].error and not rungs[n].untimed}
+    done = timed(chosen, engine, sizes, progress)
+    shown = unit(kernel, sizes, engine.on_gpu)
+    for n in programs:
+        if error := done.errors.get(str(n)):
+            rungs[n] = replace(rungs[n], error=error.render(), exit_code=error.exit_code)
+        elif time := done.times.get(str(n)):
+            rungs[n] = replace(rungs[n], time=time, rate=rate(kernel, sizes, time.median, shown))
+    best = done.times.get(done.rival) if done.rival else None
+    return Ladder(
+        kernel.name,
+        scheduled.name,
+        sizes,
+        engine.name,
+        engine.on_gpu,
+        machine,
+        shown,
+        limit,
+        _gains(rungs),
+        done.rival,
+        best,
+        rate(kernel, sizes, best.median, shown) if best else None,
+    )
+
+
+def _climbable(steps: tuple[StepReport, ...]) -> list[Rung]:
+    """A rung for each step; those with the launches of the step before are marked."""
+    rungs: list[Rung] = []
+    before: tuple[LaunchReport, ...] = ()
+    for step in steps:
+        same = bool(step.launches) and step.launches is before
+        rungs.append(Rung(step.step, step.place, step.launches, same, error=step.error))
+        before = step.launches
+    return rungs
+
+
+def _checked(
+    rungs: list[Rung], trees: list[Tree], programs: Mapping[int, Program], engine: Engine, progress: Progress
+) -> list[Rung]:
+    """The rungs with what their check came to."""
+    if not programs:
+        return rungs
+    progress("reference", 0, 1)
+    sizes = check_sizes([trees[n] for n in programs], {}, check_limits(engine))
+    tried = cases(trees[0].kernel, sizes)
+    found = list(rungs)
+    for number, (n, each) in enumerate(programs.items()):
+        progress("check", number, len(programs))
+        found[n] = _tried(rungs[n], each, tried)
+    return found
+
+
+def _tried(rung: Rung, each: Program, tried: list[Case]) -> Rung:
+    try:
+        return replace(rung, trials=check(each, tried))
+    except TilegenError as error:
+        return replace(rung, error=error.render(), exit_code=error.exit_code)
+
+
+def _slow(rung: Rung, kernel: Kernel, engine: Engine, sizes: Mapping[str, int], limit: float) -> Rung:
+    """`rung`, with the reason if it is not to be timed."""
+    if rung.same or rung.error or rung.predicted is None:
+        return rung
+    if isinstance(engine, InterpreterEngine):
+        return replace(rung, untimed="the interpreter is not timed")
+    expected = rung.predicted if engine.on_gpu else points(kernel, sizes) / _CPU_POINTS
+    if expected <= limit:
+        return rung
+    return replace(rung, untimed=f"{expected / 1e3:.3g} s or more are expected, and {limit / 1e3:g} s are the limit")
+
+
+def _gains(rungs: list[Rung]) -> tuple[Rung, ...]:
+    """The rungs with what each brings over the last one that was timed; a difference inside the spread is none."""
+    found: list[Rung] = []
+    before: Time | None = None
+    for rung in rungs:
+        if rung.time and before:
+            apart = rung.time.p80 < before.p20 or before.p80 < rung.time.p20
+            rung = replace(rung, gain=before.median / rung.time.median if apart else 1.0)
+        before = rung.time or before
+        found.append(rung)
+    return tuple(found)
