@@ -11,7 +11,7 @@ def verify(tree: Tree) -> Tree:
     """`tree`, if it is well formed; AssertionError if a step has built something that is no program.
 
     Every name in an index or a guard is a loop around it or a size; no loop is inside itself; loops of one
-    name agree in extent and kind; every buffer that is used exists, and is used with its rank.
+    name agree in extent and kind; every buffer that is used exists, and is used with its rank; rows do not overlap.
     """
     ranks = {b.name: len(b.shape) for b in tree.buffers}
     assert len(ranks) == len(tree.buffers), "two buffers share a name"
@@ -32,5 +32,6 @@ def verify(tree: Tree) -> Tree:
             elif isinstance(value, Load | Access):
                 assert len(value.index) == ranks[value.buffer], f"{stmt.name} uses {value.buffer} with another rank"
     for buffer in tree.buffers:
+        assert buffer.pad >= 0, f"the rows of {buffer.name} overlap"
         assert buffer.scope is None or buffer.scope in headers, f"{buffer.name} lives in {buffer.scope}, which is gone"
     return tree
