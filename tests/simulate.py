@@ -232,7 +232,7 @@ class _Thread:
 
     def _send(self, access, value):
         """An asynchronous copy of one element: nobody may touch it before it is waited for."""
-        key = (access.buffer, self._place(access))
+        key = self._key("shared", access, self._place(access))
         self._note("shared", key, True)
         self.shared.flying[key] = self.thread
         self.groups[-1].append((key, value))
@@ -254,9 +254,9 @@ class _Thread:
 
     def _read(self, access):
         place, space = self._place(access), self.home.launch.buffers[access.buffer].space
-        key = (access.buffer, place)
         if space in ("register", "vector"):
-            return self._register(*key)
+            return self._register(access.buffer, place)
+        key = self._key(space, access, place)
         self._note(space, key, False)
         memory = self.shared if space == "shared" else self.home.memory
         if key not in memory:
@@ -277,9 +277,16 @@ class _Thread:
         if space in ("register", "vector"):
             self.registers[access.buffer, place] = value
             return
-        self._note(space, (access.buffer, place), True)
+        key = self._key(space, access, place)
+        self._note(space, key, True)
         memory = self.shared if space == "shared" else self.home.memory
-        memory[access.buffer, place] = value
+        memory[key] = value
+
+    def _key(self, space, access, place):
+        """Global elements by their place in the tensor; shared ones by their address, where rows can overlap."""
+        if space == "shared":
+            return access.buffer, self._offset(self.home.launch.buffers[access.buffer], access)
+        return access.buffer, place
 
     def _note(self, space, key, writes):
         """Refuses two threads since the last barrier, or two blocks of the launch, on one element, one writing."""
