@@ -15,7 +15,7 @@ from tilegen.proof import Proof, combinations, demand, prove
 
 GRID_LIMIT = (2**31 - 1, 65535, 65535)
 # From here on an offset does not fit 32 bits.
-WIDE_FROM = 2**31
+WIDE_FROM = 2**31 - 2**20
 
 
 class Program:
