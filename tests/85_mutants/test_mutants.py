@@ -1,0 +1,24 @@
+"""A sample of the mutants: every kind of fault, in three of the stock schedules. mutants.py has them all."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mutants import bases, figures, of_base, table
+
+SAMPLE = {"gemm.tiled", "chain.fused_vector", "matching.tiled"}
+EACH = 2
+
+
+@pytest.mark.parametrize("position", [n for n, base in enumerate(bases()) if base.name in SAMPLE])
+def test_every_fault_is_caught_before_anything_runs(position):
+    results = of_base((position, EACH, ("tree", "lowered")))
+    total, caught, before, equivalent = figures(results)
+    missed = [result for result in results if result[-1] is None]
+    assert not missed, missed
+    assert before >= 0.95 * total, table(results)
+    assert total >= 12
+    assert equivalent <= total // 3

@@ -1,0 +1,42 @@
+"""Faults put into the printed text, one at a time: the OpenCL text, compiled and run by the simulator here."""
+
+from __future__ import annotations
+
+import re
+
+from on_simulator import Job, run_all
+
+from tilegen.backends.text import emit
+from tilegen.lowering import lower
+
+# fault -> what it looks for in the text, and what stands there then
+FAULTS = {
+    "barrier dropped": (r"^ *barrier\(.*\n", ""),
+    "bound off by one": (r"(for \(int (\w+) = 0; \2 )<(?= )", r"\1<="),
+    "wrong shared index": (r"(_shared\[)(?=[^\d\]]+\])", r"\g<1>1 + "),
+    "missing initialisation": (r" = 0(\.0f)?;(?!.*\+\+)", ";"),
+    "doubled reduction": (r"^( *[\w.]+(?:\[.*\])* \+= .*;\n)", r"\1\1"),
+    "undeclared name": (r"\bget_local_id\(", "get_lane_id("),
+    "wrong coordinate": (r"\bget_group_id\(\d\)", "0 * get_group_id(0)"),
+    "store-back missing": (r"^ *[A-Za-z]\w*\[.*\] = \w+_reg.*;\n", ""),
+}
+
+
+def results(base, each):
+    """[(fault, number, net)]: at most `each` of a kind, spread over its places, and what catches it first."""
+    text = emit(lower(base.tree), "opencl")
+    chosen = []
+    for fault, (pattern, new) in FAULTS.items():
+        places = len(re.findall(pattern, text, re.MULTILINE))
+        chosen += [(fault, n, (pattern, new, n)) for n in range(0, places, max(1, -(-places // each)))]
+    jobs = [Job(base.name, base.tree, base.sizes, edit) for _, _, edit in chosen]
+    return [(f, n, _net(outcome)) for (f, n, _), outcome in zip(chosen, run_all(jobs), strict=True)]
+
+
+def _net(outcome):
+    """The compiler, then the simulator's own checks, then the result."""
+    if outcome.refused:
+        return "the compiler"
+    if outcome.report:
+        return "Oclgrind"
+    return "a wrong result" if outcome.wrong else None

@@ -1,0 +1,128 @@
+"""Kernels run under Oclgrind in a process of their own, with its checks of races and uninitialised values on.
+
+`run_all(jobs)` gives an Outcome for each Job; a job can change the text before it is compiled.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Job:
+    """A tree at some sizes. With `edit`, (pattern, replacement, number), one match in its text is replaced."""
+
+    label: str
+    tree: object
+    sizes: tuple
+    edit: tuple | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a job: why its text was refused, what Oclgrind reported, whether a result was wrong."""
+
+    label: str
+    refused: str = ""
+    report: str = ""
+    wrong: bool = False
+
+
+def run_all(jobs, device="oclgrind"):
+    """The outcomes of the jobs, in order."""
+    with tempfile.TemporaryDirectory() as folder:
+        work, done, log = (Path(folder) / name for name in ("jobs", "done", "log"))
+        work.write_bytes(pickle.dumps(list(jobs)))
+        checks = {"OCLGRIND_DATA_RACES": "1", "OCLGRIND_UNINITIALIZED": "1", "OCLGRIND_LOG": str(log)}
+        checks["OCLGRIND_MAX_ERRORS"] = "1000000000"
+        checks["OCLGRIND_LOCAL_MEM_SIZE"] = str(227 * 1024)
+        command = [sys.executable, __file__, device, str(work), str(done), str(log)]
+        subprocess.run(command, env={**os.environ, **checks}, check=True, stdout=subprocess.DEVNULL)
+        return pickle.loads(done.read_bytes())
+
+
+def edited(text, edit):
+    """`text` with match `number` of the pattern replaced; the same text where there is no such match."""
+    pattern, new, number = edit
+    matches = list(re.finditer(pattern, text, re.MULTILINE))
+    if number >= len(matches):
+        return text
+    match = matches[number]
+    return text[: match.start()] + match.expand(new) + text[match.end() :]
+
+
+def inputs(kernel, sizes):
+    """Arrays for the inputs in their storage order: small integers, or numbers between a half and two."""
+    rng = np.random.default_rng(5)
+    arrays = {}
+    for t in kernel.tensors:
+        if t.role == "input":
+            shape = [t.shape[d].evaluate(sizes) for d in t.order]
+            drawn = rng.integers(-3, 4, shape) if t.dtype == "i32" else rng.uniform(0.5, 2, shape)
+            stored = drawn.astype(np.int32 if t.dtype == "i32" else np.float32)
+            arrays[t.name] = stored.transpose(np.argsort(t.order))
+    return arrays
+
+
+def _outcome(job, device, log):
+    from tilegen.backends.devices import engine, program
+    from tilegen.errors import DeviceError, TilegenError
+    from tilegen.interpreter import reference
+
+    class Editing(type(engine(device))):
+        def build(self, text, launches):
+            text = edited(text, job.edit) if job.edit else text
+            # Optimised code has an instruction (freeze) that Oclgrind's check of uninitialised values does not know.
+            options = ["-cl-std=CL1.2", "-cl-opt-disable"]
+            try:
+                made = self._cl.Program(self._context, text).build(options=options)
+            except self._cl.Error as error:
+                raise DeviceError(f"refused: {error}") from None
+            return {launch.name: self._cl.Kernel(made, launch.name) for launch in launches}
+
+    changed = object.__new__(Editing)
+    changed.__dict__.update(engine(device).__dict__)
+    compiled = program(job.tree, changed)
+    before = log.stat().st_size if log.exists() else 0
+    kernel, wrong = job.tree.kernel, False
+    for sizes in job.sizes:
+        arrays = inputs(kernel, sizes)
+        try:
+            results = compiled(**arrays, **sizes)
+        except TilegenError as error:
+            return Outcome(job.label, refused=str(error))
+        outputs = [t.name for t in kernel.tensors if t.role == "output"]
+        results = dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True))
+        for name, want in reference(kernel, sizes, arrays).items():
+            if name in results:
+                near = np.abs(results[name] - want.value) <= want.bound
+                wrong = wrong or bool((want.written & ~near).any())
+    report = log.read_text()[before:] if log.exists() else ""
+    return Outcome(job.label, report=report, wrong=wrong)
+
+
+def main():
+    _, device, work, done, log = sys.argv
+    sys.path[:0] = [str(Path(__file__).parent)]
+    # Unpickled jobs are those of this module, not of the script that is called __main__.
+    jobs = pickle.loads(Path(work).read_bytes())
+    Path(done).write_bytes(pickle.dumps([_relabelled(_outcome(job, device, Path(log))) for job in jobs]))
+
+
+def _relabelled(outcome):
+    from on_simulator import Outcome as Shared
+
+    return Shared(outcome.label, outcome.refused, outcome.report, outcome.wrong)
+
+
+if __name__ == "__main__":
+    main()
