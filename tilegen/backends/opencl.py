@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # A simulator that checks every access is a platform too, and a thousand times slower: only by name.
 SIMULATOR = "Oclgrind"
+# Optimising a large unrolled kernel takes PoCL minutes, and buys a time that means nothing for a GPU.
+_OPTIONS = ["-cl-std=CL1.2", "-cl-opt-disable"]
 POCL = "Portable Computing Language"
 
 
@@ -75,7 +77,7 @@ class OpenclEngine(HostArrays):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the compiler's remarks on a text that it accepts
-                program = self._cl.Program(self._context, text).build(options=["-cl-std=CL1.2"])
+                program = self._cl.Program(self._context, text).build(options=_OPTIONS)
         except self._cl.Error as error:
             raise _refusal(str(error), Source("kernel.cl", text), self.name) from None
         return {launch.name: self._cl.Kernel(program, launch.name) for launch in launches}

@@ -97,7 +97,7 @@ def _instead(device: str) -> Iterator[str]:
         return
     reason = "no GPU was found" if cuda.missing() else "the CPU was asked for"
     if "interpreter" not in device:
-        yield f"{reason}: the kernels ran as OpenCL on the CPU; times on it say nothing of a GPU."
+        yield f"{reason}: the kernels ran as OpenCL on the CPU, not optimised; times on it say nothing of a GPU."
         return
     yield f"{reason}, and {opencl.missing() or 'the interpreter was asked for'}:"
     yield "the kernels were checked by running their trees on numpy; the texts did not run, and nothing is timed."

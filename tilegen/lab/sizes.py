@@ -15,7 +15,7 @@ from tilegen.ir.walk import loops
 # What a trial may cost: points of all loops together, and bytes of all tensors together.
 CHECK_LIMITS = (2**24, 2**26)
 INTERPRETER_LIMITS = (2**16, 2**20)
-CPU_LIMITS = (2**24, 2**26)
+CPU_LIMITS = (2**21, 2**26)
 GPU_LIMITS = (2**36, 2**32)
 _LARGEST = 2**28
 
