@@ -174,7 +174,7 @@ def _conflicts(out: Console, launch: LaunchReport, maps: bool) -> None:
             left = (
                 "no conflict is left" if remedy.degree == 1 else f"{remedy.degree:.3g} turns for each needed are left"
             )
-            cost = f", {remedy.bytes} bytes more" if remedy.bytes else ""
+            cost = f", {abs(remedy.bytes)} bytes {'more' if remedy.bytes > 0 else 'less'}" if remedy.bytes else ""
             out.print(f"{buffer}: {remedy} -> {left}{cost}", soft_wrap=True, markup=False)
 
 

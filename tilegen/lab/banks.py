@@ -51,7 +51,8 @@ class Remedy:
     """A layout of a buffer with fewer turns.
 
     `kind` is "pad" (`amount` elements more in each row than there are) or "swizzle": element `c` of row `r`
-    lies at place `c ^ (r / rows % amount * group)`. `degree` is what is left of all accesses of the buffer.
+    lies at place `c ^ (r / rows % amount * group)`, and there is no pad. `degree` is what is left of all accesses
+    of the buffer, `bytes` what the layout takes more.
     """
 
     kind: str
@@ -187,9 +188,13 @@ def _best_pad(trial: _Trial, memory: Buffer, now: float) -> Remedy | None:
 
 def _best_swizzle(trial: _Trial, memory: Buffer, now: float) -> Remedy | None:
     """The swizzle with the fewest turns: rows change the places of groups of elements, a power of two of each."""
-    row = memory.shape[memory.order[-1]].const if memory.order else 0
-    if len(memory.order) != 2 or memory.pad or row & (row - 1):
+    if len(memory.order) < 2:
         return None
+    row = memory.shape[memory.order[-1]].const
+    if row & (row - 1):
+        return None
+    less = -memory.pad * prod(memory.shape[dim].const for dim in memory.order[:-1]) * DTYPE_BYTES[memory.dtype]
+    memory = replace(memory, pad=0)
     best: Remedy | None = None
     group = trial.width
     while group <= row // 2:
@@ -198,7 +203,7 @@ def _best_swizzle(trial: _Trial, memory: Buffer, now: float) -> Remedy | None:
             for rows in (1, 2, 4, 8):
                 needed, least = trial.cost(Layout(memory, (rows, amount, group)))
                 if needed < now:
-                    now, best = needed, Remedy("swizzle", amount, needed / least, 0, rows, group)
+                    now, best = needed, Remedy("swizzle", amount, needed / least, less, rows, group)
                 if needed == least:
                     return best
             amount //= 2

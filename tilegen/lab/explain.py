@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from math import prod
 
 from tilegen.backends import nvrtc, sass
@@ -115,20 +117,28 @@ def explain(
         last: explains the whole schedule only, not the steps to it.
     """
     notes = _notes(compiled)
-    reports: list[StepReport] = []
-    known: dict[str, tuple[LaunchReport, ...]] = {}
     stages = lines(scheduled.stages)[-1:] if last else lines(scheduled.stages)
+    versions: list[_Version | TilegenError] = []
     for number, stage in enumerate(stages):
+        progress("lower", number, len(stages))
+        try:
+            versions.append(_version(stage.tree, sizes))
+        except TilegenError as error:
+            versions.append(error)
+    built = _compiled_all(versions, machine.arch, progress) if compiled and not nvrtc.missing() else {}
+    known: dict[str, tuple[LaunchReport, ...]] = {}
+    reports: list[StepReport] = []
+    for number, (stage, version) in enumerate(zip(stages, versions, strict=True)):
         progress("explain", number, len(stages))
         text = stage.step.text if stage.step else None
         span = stage.step.span if stage.step else None
         place = f"{span.source.name}:{span.line}" if span else ""
-        try:
-            launches = _launches(stage.tree, sizes, machine, compiled and not nvrtc.missing(), known)
-        except TilegenError as error:
-            reports.append(StepReport(text, place, error=error.message))
+        if isinstance(version, TilegenError):
+            reports.append(StepReport(text, place, error=version.message))
             continue
-        reports.append(StepReport(text, place, launches))
+        if version.key not in known:
+            known[version.key] = _reports(version, sizes, machine, built.get(version.key, _Built()))
+        reports.append(StepReport(text, place, known[version.key]))
     kernel = scheduled.kernel
     return Explanation(
         kernel.name,
@@ -157,7 +167,9 @@ def explain_tree(
     tree: Tree, sizes: Mapping[str, int], machine: Machine = H200, *, compiled: bool = True
 ) -> tuple[LaunchReport, ...]:
     """The launches of one tree. Raises LimitError where it cannot be launched."""
-    return _launches(tree, sizes, machine, compiled and not nvrtc.missing(), {})
+    version = _version(tree, sizes)
+    built = _compiled(version.text, machine.arch) if compiled and not nvrtc.missing() else _Built()
+    return _reports(version, sizes, machine, built)
 
 
 def _notes(compiled: bool) -> tuple[str, ...]:
@@ -172,46 +184,62 @@ def _notes(compiled: bool) -> tuple[str, ...]:
     return ()
 
 
-def _launches(
-    tree: Tree, sizes: Mapping[str, int], machine: Machine, compiled: bool, known: dict[str, tuple[LaunchReport, ...]]
-) -> tuple[LaunchReport, ...]:
-    """The reports of a tree's launches. Steps that leave the text as it was share one report, found in `known`."""
-    lowered = _version(tree, sizes)
-    text = emit(lowered, "cuda")
-    key = "\n".join(line.partition("//")[0].rstrip() for line in text.splitlines())
-    if key in known:
-        return known[key]
-    # One thread alone is a program on the way, and its registers tell nothing.
-    several = any(launch.threads > 1 for launch in lowered)
-    resources, codes = _compiled(text, machine.arch) if compiled and several else ({}, {})
-    known[key] = tuple(
-        _report(tree, launch, sizes, machine, resources.get(launch.name), codes.get(launch.name)) for launch in lowered
-    )
-    return known[key]
+@dataclass(frozen=True)
+class _Version:
+    """The launches that run at the given sizes and their text; `key` is the text without its comments."""
+
+    launches: tuple[Launch, ...]
+    text: str
+    key: str
 
 
-def _version(tree: Tree, sizes: Mapping[str, int]) -> tuple[Launch, ...]:
-    """The launches that run at these sizes, with vectors where the sizes allow them."""
-    lowered = lower(tree)
-    if all(
-        c.value.evaluate(sizes) == 0 if c.equal else c.value.evaluate(sizes) >= 0 for x in lowered for c in x.requires
-    ):
-        return lowered
-    return lower(tree, vector=False)
+@dataclass(frozen=True)
+class _Built:
+    """What each kernel of a text takes, and the hot part of its code where that can be read."""
+
+    resources: Mapping[str, nvrtc.Resources] = field(default_factory=dict)
+    codes: Mapping[str, sass.Hot] = field(default_factory=dict)
 
 
-def _compiled(text: str, arch: str) -> tuple[Mapping[str, nvrtc.Resources], Mapping[str, sass.Hot]]:
-    """What each kernel of the text takes, and the hot part of its code where that can be read."""
+def _version(tree: Tree, sizes: Mapping[str, int]) -> _Version:
+    """With vectors where the sizes allow them. Raises LimitError where the tree cannot be launched."""
+    launches = lower(tree)
+    needs = [condition for launch in launches for condition in launch.requires]
+    if not all(c.value.evaluate(sizes) == 0 if c.equal else c.value.evaluate(sizes) >= 0 for c in needs):
+        launches = lower(tree, vector=False)
+    text = emit(launches, "cuda")
+    return _Version(launches, text, "\n".join(line.partition("//")[0].rstrip() for line in text.splitlines()))
+
+
+def _compiled_all(versions: Sequence[_Version | TilegenError], arch: str, progress: Progress) -> dict[str, _Built]:
+    """The texts compiled, on all cores, each once. One thread alone tells nothing by its registers: it is left out."""
+    several = [v for v in versions if isinstance(v, _Version) and any(x.threads > 1 for x in v.launches)]
+    texts = {version.key: version.text for version in several}
+    found: dict[str, _Built] = {}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for key, built in zip(texts, pool.map(lambda text: _compiled(text, arch), texts.values()), strict=True):
+            progress("compile", len(found), len(texts))
+            found[key] = built
+    return found
+
+
+def _compiled(text: str, arch: str) -> _Built:
     try:
         built = nvrtc.compile_text(text, arch)
         codes = sass.sass_of(built) if sass.nvdisasm() else {}
     except DeviceError:
-        return {}, {}
-    return built.resources, {name: sass.hot(listing) for name, listing in codes.items()}
+        return _Built()
+    return _Built(built.resources, {name: sass.hot(listing) for name, listing in codes.items()})
+
+
+def _reports(version: _Version, sizes: Mapping[str, int], machine: Machine, built: _Built) -> tuple[LaunchReport, ...]:
+    return tuple(
+        _report(launch, sizes, machine, built.resources.get(launch.name), built.codes.get(launch.name))
+        for launch in version.launches
+    )
 
 
 def _report(
-    tree: Tree,
     launch: Launch,
     sizes: Mapping[str, int],
     machine: Machine,
