@@ -49,23 +49,28 @@ def rewrite(value: T, change: Callable[[Any], Any]) -> T:
     replacement that is itself a tuple is spliced in, so a statement can become several or none.
     Unchanged parts are the same objects as before.
     """
+    new: T = _rewritten(value, change)
+    return new
+
+
+def _rewritten(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, tuple):
         items: list[Any] = []
         for item in value:
-            new = rewrite(item, change)
+            new = _rewritten(item, change)
             items += new if isinstance(new, tuple) and not isinstance(item, tuple) else (new,)
         same = len(items) == len(value) and all(a is b for a, b in zip(items, value, strict=True))
-        return value if same else tuple(items)  # type: ignore[return-value]
+        return value if same else tuple(items)
     names = _inside(value)
     if names is None:
         return value
     new_fields = {}
     for name in names:
         old = getattr(value, name)
-        new = rewrite(old, change)
+        new = _rewritten(old, change)
         if new is not old:
             new_fields[name] = new
-    return change(replace(value, **new_fields) if new_fields else value)  # type: ignore[no-any-return, type-var]
+    return change(replace(value, **new_fields) if new_fields else value)
 
 
 def substitute(value: T, values: Mapping[str, Affine]) -> T:
