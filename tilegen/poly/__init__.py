@@ -6,7 +6,7 @@ from tilegen.poly.barriers import Dependence, dependences
 from tilegen.poly.facts import Facts
 from tilegen.poly.judge import judge
 from tilegen.poly.prove import Extra, Obligation, obligations, obliged
-from tilegen.poly.sync import Claim, Slot, Stop
+from tilegen.poly.sync import Claim, Made, Slot, Stop
 from tilegen.poly.verdict import Refused, Unproved, Violation
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Dependence",
     "Extra",
     "Facts",
+    "Made",
     "Obligation",
     "Refused",
     "Slot",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
-from tilegen.ir.nodes import Condition, Tree
+from tilegen.ir.nodes import Condition, Stmt, Tree
 from tilegen.poly.bounds import check_bounds
 from tilegen.poly.coverage import check_coverage
 from tilegen.poly.order import check_order
@@ -15,9 +15,10 @@ from tilegen.poly.project import Program, project, renamed
 from tilegen.poly.races import check_races, check_structure
 from tilegen.poly.shape import check_shape
 from tilegen.poly.slots import check_values_in_turn
-from tilegen.poly.sync import Slot, Stop, check_minimal, check_synchronised
+from tilegen.poly.sync import Made, Slot, Stop, check_minimal, check_synchronised
 from tilegen.poly.system import Undecided, asked, example, negated, same, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
+from tilegen.poly.waits import check_waits
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,12 @@ def obliged(name: str, check: Callable[[], int | None]) -> Obligation:
     return Obligation(name, asked() - first - 1 + (more or 0), (perf_counter() - start) * 1e3, violation, unproved)
 
 
-def obligations(tree: Tree, stops: Mapping[Slot, Stop], extras: Iterable[Extra] = ()) -> tuple[Obligation, ...]:
+def obligations(
+    tree: Tree,
+    stops: Mapping[Slot, Stop],
+    extras: Iterable[Extra] = (),
+    copies: Sequence[tuple[Stmt, Made]] = (),
+) -> tuple[Obligation, ...]:
     """What a lowered program has to satisfy, asked of the tree that says the same.
 
     Args:
@@ -78,6 +84,7 @@ def obligations(tree: Tree, stops: Mapping[Slot, Stop], extras: Iterable[Extra] 
             nest of thread loops. Every name of a register buffer has dimensions over the threads.
         stops: the barriers, by their place in `tree.body`.
         extras: what the text runs beyond the tree.
+        copies: the statements of the tree that are asynchronous copies, each with what has been made before.
 
     After a violation the later ones are not asked, since they rely on the earlier ones.
     """
@@ -90,6 +97,8 @@ def obligations(tree: Tree, stops: Mapping[Slot, Stop], extras: Iterable[Extra] 
         ("barriers", (lambda: check_minimal(program, stops),)),
         ("values", (lambda: check_shape(program), lambda: check_values_in_turn(program))),
     )
+    if copies:
+        checks += (("waits", (lambda: check_waits(program, stops, copies),)),)
     found: list[Obligation] = []
     for name, parts in checks:
         found.append(obliged(name, partial(_all, parts)))

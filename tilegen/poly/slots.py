@@ -28,6 +28,7 @@ def check_values_in_turn(program: Program) -> None:
         slots = _slots(program.tree)
         if not slots:
             raise
+        program = project(_lives(program, slots))
         check_values(project(_unrolled(program.tree, slots)))
         for placed, real, turns in _reads(program, slots):
             _check_read(program, slots, placed, real, turns)
@@ -55,6 +56,23 @@ def _turn(place: Affine) -> Mod | None:
 def _in_turn(index: tuple[Affine, ...], buffer: str, slots: Mapping[tuple[str, int], int]) -> tuple[Affine, ...]:
     turns = [(place, _turn(place) if (buffer, d) in slots else None) for d, place in enumerate(index)]
     return tuple(turn.arg if turn else place for place, turn in turns)
+
+
+def _lives(program: Program, slots: Mapping[tuple[str, int], int]) -> Tree:
+    """The tree with each buffer that has slots in the innermost loop around all of its uses.
+
+    Both checks then speak of one iteration of that loop, in which everything that is read is written too.
+    """
+    homes = {name: home_of(program, name) for name, _ in slots}
+    buffers = tuple(replace(b, scope=homes.get(b.name) or b.scope) for b in program.tree.buffers)
+    return replace(program.tree, buffers=buffers)
+
+
+def home_of(program: Program, name: str) -> str | None:
+    """The innermost loop around all uses of a buffer."""
+    users = [p for p in program.leaves if any(u.buffer == name for u in p.leaf.uses)]
+    depth = min(users[0].shares(p) for p in users)
+    return users[0].leaf.names[depth - 1] if depth else None
 
 
 def _unrolled(tree: Tree, slots: Mapping[tuple[str, int], int]) -> Tree:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.poly.barriers import Way, conflicting, crossing, ways
 from tilegen.poly.project import Placed, Program, Use
@@ -26,6 +27,17 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Made:
+    """How many groups of asynchronous copies each thread has made, in the loops around.
+
+    They are counted from the start of an iteration of the loop `since`, or from that of the launch.
+    """
+
+    groups: Affine = Affine()
+    since: str = ""
+
+
+@dataclass(frozen=True)
 class Stop:
     """A barrier: whether it orders accesses to global memory too, and what it is said to guard."""
 
@@ -33,6 +45,8 @@ class Stop:
     claims: tuple[Claim, ...] = ()
     reason: str = ""
     again: bool = False  # nothing stands between it and another barrier
+    wait: int | None = None  # so many groups of asynchronous copies may still be on their way behind it
+    made: Made | None = None  # before it
 
 
 def check_synchronised(program: Program, stops: Mapping[Slot, Stop]) -> None:

@@ -24,9 +24,9 @@ from tilegen.ir.walk import leaves, reads, rewrite, walk, writes
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Declare, For, Launch, Spmd
-from tilegen.poly import Claim, Extra, Refused, Slot, Stop, Unproved
+from tilegen.poly import Claim, Extra, Made, Refused, Slot, Stop, Unproved
 from tilegen.proof.plain import Axes, axes, in_axes, plain
-from tilegen.proof.vectors import lanes, rerolled
+from tilegen.proof.vectors import ASYNCHRONOUS, lanes, rerolled
 from tilegen.proof.versions import merged
 
 
@@ -40,6 +40,7 @@ class Raised:
         stops: the barriers, by their place.
         extras: what the text runs beyond the tree.
         loops: every loop with its extent.
+        copies: the asynchronous copies, each with the groups that have been made before it.
     """
 
     kernel: Kernel
@@ -48,7 +49,7 @@ class Raised:
     stops: dict[Slot, Stop] = field(default_factory=dict)
     extras: list[Extra] = field(default_factory=list)
     loops: dict[str, Affine] = field(default_factory=dict)
-    asynchronous: bool = False
+    copies: list[tuple[Stmt, Made]] = field(default_factory=list)
 
     def tree(self, reassociated: tuple[str, ...]) -> Tree:
         return Tree(self.kernel, tuple(self.buffers.values()), self.body, reassociated)
@@ -60,7 +61,6 @@ def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
     for launch in launches:
         where = axes(launch, result.loops)
         body = in_axes(rerolled(lanes(plain(launch.body, launch), launch)), where)
-        result.asynchronous |= any(isinstance(v, AsyncGroup) for v in walk(body))
         body = merged(body, launch, where.extents)
         result.loops |= where.extents
         result.loops |= {v.name: v.extent for v in walk(body) if isinstance(v, For)}
@@ -86,6 +86,7 @@ class _Raise:
     launch: Launch
     where: Axes
     leaf: int = 0
+    made: Made = Made()
 
     def run(self, body: tuple[Spmd, ...]) -> None:
         number = len(self.result.body)
@@ -116,15 +117,19 @@ class _Raise:
                     close()
                     slot = (path, len(out))
                     again = slot in self.result.stops
-                    self.result.stops[slot] = Stop(node.of_global, self._claims(node), node.reason, again)
+                    self.result.stops[slot] = Stop(
+                        node.of_global, self._claims(node), node.reason, again, node.wait, self.made
+                    )
                 case Declare(name):
                     names[name] = self._declared(name, scope)
                 case For() if any(isinstance(v, Barrier) for v in walk(node)):
                     close()
+                    before = self._enter(node)
                     inner = self._together(node.body, (*path, len(out)), node.name, names)
                     out.append(Loop(node.name, node.extent, inner))
+                    self.made = before
                 case AsyncGroup():
-                    pass
+                    self.made = replace(self.made, groups=self.made.groups + 1)
                 case _:
                     segment += self._alone((node,), scope, names)
         close()
@@ -139,21 +144,38 @@ class _Raise:
 
     def _alone(self, body: tuple[Spmd, ...], scope: str, names: Names) -> tuple[Node, ...]:
         names = dict(names)
-        out: list[Node] = []
+        out: list[Loop | Stmt] = []
         for node in body:
             match node:
                 case Declare(name):
                     names[name] = self._declared(name, scope)
                 case For():
+                    before = self._enter(node)
                     inner = self._alone(node.body, node.name, names)
                     out.append(Loop(node.name, node.extent, inner))
+                    self.made = before
                 case Stmt():
-                    out.append(self._statement(node, names))
+                    stmt = self._statement(node, names)
+                    out.append(stmt)
+                    if node.step == ASYNCHRONOUS:
+                        self.result.copies.append((stmt, self.made))
                 case AsyncGroup():
-                    pass
+                    self.made = replace(self.made, groups=self.made.groups + 1)
                 case _:
                     raise Unproved(f"a {type(node).__name__} is not followed")
         return tuple(out)
+
+    def _enter(self, loop: For) -> Made:
+        """Counts the groups of asynchronous copies in front of each iteration; returns those behind the loop.
+
+        Where that is no affine number, the count begins anew in each iteration, and behind the loop.
+        """
+        inside, before = _groups(loop.body), self.made
+        if inside is None:
+            self.made = Made(since=loop.name)
+            return Made(since=f"behind {loop.name}")
+        self.made = replace(before, groups=before.groups + var(loop.name) * inside)
+        return replace(before, groups=before.groups + loop.extent * inside)
 
     def _declared(self, name: str, scope: str) -> str:
         """The buffer that this declaration makes."""
@@ -227,6 +249,17 @@ class _Raise:
             return tuple(Claim(kinds, name, loop[1]) for name in told)
         kinds = ("RAW",) if "written above, read below" in text else ("WAR", "WAW")
         return tuple(Claim(kinds, name, None) for name in told)
+
+
+def _groups(body: tuple[Spmd, ...]) -> int | None:
+    """The groups of asynchronous copies that one run of `body` makes; None if a size decides that."""
+    count = sum(isinstance(node, AsyncGroup) for node in body)
+    for node in body:
+        inner = _groups(node.body) if isinstance(node, For) else 0
+        if inner is None or (inner and isinstance(node, For) and not node.extent.is_const):
+            return None
+        count += inner * node.extent.const if isinstance(node, For) else 0
+    return count
 
 
 def _domains(kernel: Kernel) -> Callable[[Stmt], tuple[Condition, ...]]:

@@ -12,6 +12,8 @@ from tilegen.ir.walk import loads, rewrite, substitute, walk, writes
 from tilegen.lowering.program import For, If, Launch, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore
 from tilegen.poly import Facts, Refused, Unproved
 
+# The step of a statement that is an asynchronous copy.
+ASYNCHRONOUS = "asynchronous"
 _BYTES = 16
 _WIDTHS = (2, 4, 8, 16)
 
@@ -130,6 +132,7 @@ def _copied(node: VectorCopy, known: _Variables) -> Spmd:
         target=Access(node.target.buffer, _moved(node.target, lane, known.buffers)),
         value=Load(node.source.buffer, _moved(node.source, lane, known.buffers), node.dtype),
     )
+    stmt = replace(stmt, step=ASYNCHRONOUS) if node.asynchronous else stmt
     return For(f"lane{node.width}", const(node.width), (stmt,)) if node.width > 1 else stmt
 
 

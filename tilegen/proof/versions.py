@@ -62,6 +62,8 @@ class _Merge:
         if barrier is not None:
             tests = " and ".join(map(str, node.test))
             raise Refused("a barrier stands under a test", f"'{barrier.reason}' if {tests}")
+        if any(isinstance(v, AsyncGroup) for v in walk(node)):
+            raise Unproved("asynchronous copies are grouped under a test")
         then = self.body(node.body, given + node.test)
         if not node.orelse:
             return _under(node.test, then)

@@ -1,0 +1,106 @@
+"""Asynchronous copies: whoever reads what one writes has passed a wait that it has ended before.
+
+Copies are made in groups, numbered from 0 in the order in which each thread makes them. A wait that leaves
+`n` groups on their way, with `g` of them made before it, has ended those below g - n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tilegen.ir.affine import var
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Stmt
+from tilegen.poly.order import before
+from tilegen.poly.project import Placed, Program, renamed
+from tilegen.poly.slots import home_of
+from tilegen.poly.sync import Made, Slot, Stop
+from tilegen.poly.system import Row, example, form, rows_of, same, solvable
+from tilegen.poly.verdict import Refused, Unproved, Words
+
+
+def check_waits(program: Program, stops: Mapping[Slot, Stop], copies: Sequence[tuple[Stmt, Made]]) -> None:
+    """Refused where something is read that an asynchronous copy may not have written yet."""
+    made = {id(stmt): groups for stmt, groups in copies}
+    writers = [p for p in program.leaves if id(p.leaf.stmt) in made]
+    for one in writers:
+        (write,) = [u for u in one.leaf.uses if u.writes]
+        for two in program.leaves:
+            reads = {u.index: u for u in two.leaf.uses if u.buffer == write.buffer and not u.writes}
+            if not reads or one.places[0] != two.places[0]:
+                continue
+            waits = list(_waits(program, stops, two))
+            home = home_of(program, write.buffer)
+            for shared, order in before(one, two):
+                if home not in shared:
+                    continue  # the check of values has shown that nothing is read that an earlier iteration wrote
+                if made[id(one.leaf.stmt)].since not in ("", *shared):
+                    raise Unproved("asynchronous copies are counted in a loop that their readers are not in")
+                names = two.leaf.primed(shared)
+                rows = (*program.original.context, *one.leaf.domain, *renamed(two.leaf.domain, names), *order)
+                for read in reads.values():
+                    place = [f.renamed(names) for f in read.forms]
+                    question = (*rows, *same(write.forms, place))
+                    _check_pair(program, one, two, question, made[id(one.leaf.stmt)], waits, shared)
+
+
+def _check_pair(
+    program: Program,
+    one: Placed,
+    two: Placed,
+    rows: tuple[Row, ...],
+    made: Made,
+    waits: list[tuple[tuple[Condition, ...], Made]],
+    shared: frozenset[str],
+) -> None:
+    names = two.leaf.primed(shared)
+    for cases, ended in waits:
+        if ended.since != made.since:
+            raise Unproved("asynchronous copies are made in one loop and waited for in another")
+        late = form(made.groups).minus(form(ended.groups).renamed(names)).nonnegative()
+        question = (*rows, *renamed(tuple(r for c in cases for r in rows_of(c)), names), *late)
+        if not solvable(question):
+            continue
+        point = example(question, [*program.kernel.sizes, *one.leaf.names, *(names.get(n, n) for n in two.leaf.names)])
+        assert point is not None
+        words = Words(program.original, point, shared)
+        raise Refused(
+            "an asynchronous copy may not have ended where what it writes is read",
+            f"{words.instance(two.leaf, True)} reads what {words.instance(one.leaf)} writes{words.sizes}",
+        )
+
+
+def _waits(program: Program, stops: Mapping[Slot, Stop], read: Placed) -> Iterator[tuple[tuple[Condition, ...], Made]]:
+    """(when, the groups that have ended) for the last wait before the read, in the cases there are.
+
+    It stands ahead of the read in the same iteration of the loops around; else at the same place in the
+    iteration before; else, in a first iteration, ahead of the loop.
+    """
+    first: tuple[Condition, ...] = ()
+    for depth in range(len(read.places) - 1, 0, -1):
+        kind, name = read.leaf.kinds[depth - 1], read.leaf.names[depth - 1]
+        if kind in THREAD_KINDS or any(k in THREAD_KINDS for k in read.leaf.kinds[:depth]):
+            continue
+        path, place = read.places[:depth], read.places[depth]
+        here = [(s, stop) for (p, s), stop in stops.items() if p == path and stop.wait is not None]
+        ahead = [(s, stop) for s, stop in here if s <= place]
+        if ahead:
+            yield first, _ended(max(ahead, key=lambda pair: pair[0])[1])
+            return
+        if kind in BLOCK_KINDS:
+            continue
+        if here:
+            last = max(here, key=lambda pair: pair[0])[1]
+            back = {name: var(name) - 1}
+            ended = _ended(last)
+            yield (*first, Condition(var(name) - 1)), replace(ended, groups=ended.groups.substitute(back))
+            first = (*first, Condition(var(name), equal=True))
+        else:
+            raise Unproved(f"no wait stands in '{name}', which reads what asynchronous copies write")
+    yield first, Made()
+
+
+def _ended(stop: Stop) -> Made:
+    assert stop.wait is not None
+    assert stop.made is not None
+    return replace(stop.made, groups=stop.made.groups - stop.wait)
