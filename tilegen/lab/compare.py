@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from tilegen.backends import nvrtc
@@ -16,6 +17,7 @@ from tilegen.lab.check import Trial, cases, check
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, check_limits, check_sizes, power_sizes
 from tilegen.lab.timing import Progress, Time, timed
+from tilegen.lowering import Launch
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,14 @@ def compare(
     sizes = power_sizes(kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
     arch = str(getattr(engine, "arch", nvrtc.DEFAULT_ARCH))
     programs = {name: program(tree, engine) for name, tree in trees.items()}
-    rows = _checked(programs, engine, progress)
-    for number, (name, row) in enumerate(rows.items()):
-        progress("compile", number, len(rows))
-        rows[name] = with_resources(row, programs[name], sizes, arch)
+    # The assembler takes seconds for a large kernel, beside the checks; nothing runs beside the timing.
+    with ThreadPoolExecutor(max_workers=1) as compiler:
+        texts = {name: emit(each.launches_at(sizes), "cuda") for name, each in programs.items()}
+        compiled = {name: compiler.submit(nvrtc.compile_text, text, arch) for name, text in texts.items()}
+        rows = _checked(programs, engine, progress)
+        for number, (name, row) in enumerate(rows.items()):
+            progress("compile", number, len(rows))
+            rows[name] = _with_resources(row, programs[name].launches_at(sizes), compiled[name])
     done = timed({n: p for n, p in programs.items() if rows[n].error is None}, engine, sizes, progress)
     shown = unit(kernel, sizes, engine.on_gpu)
     for name, time in done.times.items():
@@ -88,22 +94,16 @@ def compare(
     return Comparison(kernel.name, sizes, engine.name, engine.on_gpu, arch, shown, done.rival, found)
 
 
-def with_resources(row: Row, compiled: Program, sizes: Mapping[str, int], arch: str) -> Row:
-    """`row` with what the launches that run at `sizes` take on `arch`, if there is a compiler."""
-    launches = compiled.launches_at(sizes)
-    row = replace(row, launches=len(launches))
-    if nvrtc.missing():
-        return row
+def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvrtc.Compiled]) -> Row:
+    """`row` with what its launches take, if there is a compiler."""
+    row = replace(row, launches=len(launches), shared=max(launch.shared_bytes for launch in launches))
     try:
-        found = nvrtc.compile_text(emit(launches, "cuda"), arch).resources.values()
+        found = compiled.result().resources.values()
     except TilegenError as error:
-        return row if row.error else replace(row, error=error.render(), exit_code=error.exit_code)
-    return replace(
-        row,
-        registers=max((r.registers for r in found), default=None),
-        shared=max(launch.shared_bytes for launch in launches),
-        spills=max((r.spills for r in found), default=None),
-    )
+        refused = nvrtc.missing() is None and not row.error
+        return replace(row, error=error.render(), exit_code=error.exit_code) if refused else row
+    registers = max((r.registers for r in found), default=None)
+    return replace(row, registers=registers, spills=max((r.spills for r in found), default=None))
 
 
 def _checked(programs: Mapping[str, Program], engine: Engine, progress: Progress) -> dict[str, Row]:
