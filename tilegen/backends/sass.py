@@ -194,7 +194,7 @@ def _instruction(text: str, kinds: tuple[tuple[str, str], ...]) -> Instruction:
 
 
 def hot(listing: Listing) -> Hot:
-    """The innermost loop with most of the multiply-adds; of a loop with a fast and a careful path, the fast one.
+    """The innermost loop with most of the multiply-adds; where there is a fast and a careful one, the fast one.
 
     Loops are told by jumps backwards. Without multiply-adds other arithmetic counts, then any instruction.
     """
@@ -209,13 +209,16 @@ def hot(listing: Listing) -> Hot:
         return score[part[1]] - score[part[0]]
 
     loops = _loops(listing)
+    inner = [p for p in loops if not any(_inside(q, p) and 4 * of(q) >= of(p) for q in loops)]
     best, what = (0, len(code)), "kernel"
-    while inside := [p for p in loops if best[0] <= p[0] and p[1] <= best[1] and p != best and 2 * of(p) >= of(best)]:
-        best, what = max(inside, key=lambda p: (of(p), p[1] - p[0])), "loop"
+    if inner:
+        # A fast loop and a careful one have the same work, and the fast one has less beside it.
+        most = max(map(of, inner))
+        rich = [p for p in inner if 5 * of(p) >= 2 * most]
+        best, what = max(rich, key=lambda p: (of(p) / (p[1] - p[0]), of(p))), "loop"
     if what == "loop" and wanted:
         blocks = [b for b in _blocks(listing) if best[0] <= b[0] and b[1] <= best[1] and b != best]
         most = max(map(of, blocks), default=0)
-        # The fast path has as much work as the careful one, and less beside it.
         rich = [b for b in blocks if 2 * of(b) >= most and 5 * of(b) >= 2 * of(best)]
         if rich:
             best, what = max(rich, key=lambda b: of(b) / (b[1] - b[0])), "block"
@@ -224,6 +227,10 @@ def hot(listing: Listing) -> Hot:
     opcodes = Counter(i.opcode for i in chosen)
     ordered = {kind: mix[kind] for kind in KINDS if mix[kind]}
     return Hot(best[0], len(chosen), what, ordered, tuple(opcodes.most_common(8)))
+
+
+def _inside(part: tuple[int, int], whole: tuple[int, int]) -> bool:
+    return part != whole and whole[0] <= part[0] and part[1] <= whole[1]
 
 
 def _loops(listing: Listing) -> list[tuple[int, int]]:
