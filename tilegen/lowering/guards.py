@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, const
@@ -184,13 +184,10 @@ def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, .
     """Where tests stand inside loops: one test that they all succeed, and a version without them behind it."""
     box = {**inner, **{f.name: f.extent.const for f in walk(body) if isinstance(f, For) and f.extent.is_const}}
     blocked = {f.name for f in walk(body) if isinstance(f, For) and not f.extent.is_const}
-    least: dict[Condition, Condition] = {}
     affected: list[int] = []
     for place, node in enumerate(body):
-        tests = _inside_loops(node)
-        found = {c: low for c in tests if (low := _least(c, tests, box, blocked)) is not None}
-        least |= found
-        affected += [place] if found else []
+        lows = _hardest((node,), box, blocked)
+        affected += [place] if any(c in lows for c in _inside_loops(node)) else []
     if not affected:
         return tuple(_deeper(node, inner) for node in body)
     only = body[affected[0]]
@@ -199,8 +196,7 @@ def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, .
     first, last = affected[0], affected[-1] + 1
     span = body[first:last]
     # A version without tests in its loops does without the others, too.
-    tests = [c for test in walk(span) if isinstance(test, If) for c in test.test]
-    least = {c: low for c in tests if (low := _least(c, tests, box, blocked)) is not None}
+    least = _hardest(span, box, blocked)
     bare = _versions(_without(span, tuple(least)), inner)
     version = If(_strictest(least.values()), bare, span)
     return (*map(lambda n: _deeper(n, inner), body[:first]), version, *map(lambda n: _deeper(n, inner), body[last:]))
@@ -223,12 +219,38 @@ def _inside_loops(node: Spmd) -> list[Condition]:
             if isinstance(test, If) for c in test.test]  # fmt: skip
 
 
-def _least(
-    condition: Condition, beside: list[Condition], box: Mapping[str, int], blocked: set[str]
-) -> Condition | None:
+def _hardest(body: tuple[Spmd, ...], box: Mapping[str, int], blocked: set[str]) -> dict[Condition, Condition]:
+    """Each test in `body` where it is hardest to meet, wherever it stands, if that says anything."""
+    found: dict[Condition, Condition | None] = {}
+    for condition, around in _standing(body, ()):
+        low = _least(condition, around, box, blocked)
+        known = found.setdefault(condition, low)
+        if low is None or known is None:
+            found[condition] = None
+        elif low.value.const < known.value.const:
+            found[condition] = low
+    return {c: low for c, low in found.items() if low is not None}
+
+
+def _standing(body: tuple[Spmd, ...], around: Tests) -> Iterator[tuple[Condition, Tests]]:
+    """Every test in `body`, and the tests that hold where its statements run."""
+    for node in body:
+        match node:
+            case If():
+                both = around + node.test
+                yield from ((c, both) for c in node.test)
+                yield from _standing(node.body, both)
+                yield from _standing(node.orelse, around)
+            case For():
+                yield from _standing(node.body, around)
+            case _:
+                pass
+
+
+def _least(condition: Condition, beside: Tests, box: Mapping[str, int], blocked: set[str]) -> Condition | None:
     """`condition` where it is hardest to meet, for all of `box` at once; None if that says nothing.
 
-    A test `beside` it that speaks of the box alone, as `l*128 + t < 130`, narrows the box.
+    A test that holds `beside` it and speaks of the box alone, as `l*128 + t < 130`, narrows the box.
     """
     if condition.equal or not condition.value.names().isdisjoint(blocked):
         return None
