@@ -7,13 +7,13 @@ writes the same slot for another turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.ir.affine import Affine, Mod
 from tilegen.ir.nodes import Access, Load, Tree
-from tilegen.ir.walk import rewrite, walk
+from tilegen.ir.walk import rewrite
 from tilegen.poly.project import Leaf, Placed, Program, Use, project, renamed
 from tilegen.poly.system import Form, Row, example, same, solvable
 from tilegen.poly.values import check_values
@@ -25,7 +25,7 @@ def check_values_in_turn(program: Program) -> None:
     try:
         check_values(program)
     except Refused:
-        slots = _slots(program.tree)
+        slots = _slots(program)
         if not slots:
             raise
         program = project(_lives(program, slots))
@@ -34,16 +34,17 @@ def check_values_in_turn(program: Program) -> None:
             _check_read(program, slots, placed, real, turns)
 
 
-def _slots(tree: Tree) -> dict[tuple[str, int], int]:
-    """(buffer, dimension) -> slots, where some access goes round in it."""
-    turning: dict[tuple[str, int], int] = {}
-    for value in walk(tree.body):
-        if isinstance(value, Access | Load):
-            for d, place in enumerate(value.index):
+def _slots(program: Program) -> frozenset[tuple[str, int]]:
+    """(buffer, dimension) where both some write and some read go round."""
+    turning: dict[bool, set[tuple[str, int]]] = {True: set(), False: set()}
+    for placed in program.leaves:
+        for use in placed.leaf.uses:
+            buffer = program.buffers[use.buffer]
+            for d, place in enumerate(use.index):
                 turn = _turn(place)
-                if turn is not None and tree.buffer(value.buffer).shape[d] == Affine((), turn.by):
-                    turning[value.buffer, d] = turn.by
-    return {k: by for k, by in turning.items() if tree.buffer(k[0]).space != "global"}
+                if turn is not None and buffer.space != "global" and buffer.shape[d] == Affine((), turn.by):
+                    turning[use.writes].add((use.buffer, d))
+    return frozenset(turning[True] & turning[False])
 
 
 def _turn(place: Affine) -> Mod | None:
@@ -53,12 +54,12 @@ def _turn(place: Affine) -> Mod | None:
     return atom if isinstance(atom, Mod) else None
 
 
-def _in_turn(index: tuple[Affine, ...], buffer: str, slots: Mapping[tuple[str, int], int]) -> tuple[Affine, ...]:
+def _in_turn(index: tuple[Affine, ...], buffer: str, slots: frozenset[tuple[str, int]]) -> tuple[Affine, ...]:
     turns = [(place, _turn(place) if (buffer, d) in slots else None) for d, place in enumerate(index)]
     return tuple(turn.arg if turn else place for place, turn in turns)
 
 
-def _lives(program: Program, slots: Mapping[tuple[str, int], int]) -> Tree:
+def _lives(program: Program, slots: frozenset[tuple[str, int]]) -> Tree:
     """The tree with each buffer that has slots in the innermost loop around all of its uses.
 
     Both checks then speak of one iteration of that loop, in which everything that is read is written too.
@@ -75,7 +76,7 @@ def home_of(program: Program, name: str) -> str | None:
     return users[0].leaf.names[depth - 1] if depth else None
 
 
-def _unrolled(tree: Tree, slots: Mapping[tuple[str, int], int]) -> Tree:
+def _unrolled(tree: Tree, slots: frozenset[tuple[str, int]]) -> Tree:
     def change(value: Any) -> Any:
         if isinstance(value, Access | Load) and any(name == value.buffer for name, _ in slots):
             return replace(value, index=_in_turn(value.index, value.buffer, slots))
@@ -84,7 +85,7 @@ def _unrolled(tree: Tree, slots: Mapping[tuple[str, int], int]) -> Tree:
     return replace(tree, body=rewrite(tree.body, change))
 
 
-def _reads(program: Program, slots: Mapping[tuple[str, int], int]) -> Iterator[tuple[Placed, Use, tuple[Affine, ...]]]:
+def _reads(program: Program, slots: frozenset[tuple[str, int]]) -> Iterator[tuple[Placed, Use, tuple[Affine, ...]]]:
     for placed in program.leaves:
         for use in {(u.buffer, u.index): u for u in placed.leaf.uses if not u.writes}.values():
             if any(name == use.buffer for name, _ in slots):
@@ -121,7 +122,7 @@ class _Instance:
 
 
 def _check_read(
-    program: Program, slots: Mapping[tuple[str, int], int], placed: Placed, use: Use, turns: tuple[Affine, ...]
+    program: Program, slots: frozenset[tuple[str, int]], placed: Placed, use: Use, turns: tuple[Affine, ...]
 ) -> None:
     """Nobody writes the slot of this read for another turn after the write that it means."""
     read = _Instance(placed, use, Use(use.buffer, turns, False), "")
