@@ -14,7 +14,7 @@ from tilegen.lowering.distribute import Block, Shares, block_of, distribute, exp
 from tilegen.lowering.flatten import Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
 from tilegen.lowering.guards import guard
 from tilegen.lowering.known import implied_in
-from tilegen.lowering.pipeline import Pipe, asynchronous, group_ends, pipelined, with_waits
+from tilegen.lowering.pipeline import Pipe, asynchronous, group_ends, pipelined, waited, with_waits
 from tilegen.lowering.places import named_places
 from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, distributed_tree, shared_layout
 from tilegen.lowering.reads import choose
@@ -56,6 +56,8 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, wide: b
     extents = _extents(dealt, block)
     implied = implied_in(tree.kernel, extents)
     slots = barriers(plain, conflicts(replace(tree, body=(plain,))), implied) if block.threads > 1 else {}
+    ahead = waited(plain, pipes, with_waits(slots, pipes))
+    pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)
     groups = frozenset(group_ends(dealt, pipes))
     body = flatten(dealt, block, where, with_waits(slots, pipes), frozenset(told), groups)
     body, buffers = _squeezed(tree, body, dealt)
@@ -65,7 +67,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, wide: b
     implied = implied_in(tree.kernel, extents, tuple(needs.requires))
     body = guard(body, _inner(block, where), implied, starts(dealt, tree.buffers))
     body = choose(body, {b.name: b for b in buffers}, implied)
-    body = asynchronous(body, pipes, {b.name: b for b in buffers})
+    body = asynchronous(body, ahead, {b.name: b for b in buffers})
     body = named_places(body, told)
     body = _registers(body, buffers, dealt)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loops, rewrite, stmts, substitute
+from tilegen.ir.walk import loads, loops, rewrite, stmts, substitute
 from tilegen.lowering.program import Barrier, Spmd, VectorCopy
 
 Path = tuple[int, ...]
@@ -144,6 +144,32 @@ def with_waits(slots: dict[tuple[Path, int], Barrier], pipes: tuple[Pipe, ...]) 
     for key, barrier in slots.items():
         pending = [p.pending for p in pipes if p.buffers & set(barrier.completes)]
         found[key] = replace(barrier, wait=min(pending)) if pending else barrier
+    return found
+
+
+def waited(node: Node, pipes: tuple[Pipe, ...], slots: dict[tuple[Path, int], Barrier]) -> tuple[Pipe, ...]:
+    """The pipes with those of their buffers whose asynchronous copies would be waited for before each use.
+
+    A thread that reads nothing but what it has copied itself needs no barrier, so there is none to wait at,
+    and its copies are plain ones.
+    """
+    early = _unwaited(node, pipes, slots, (0,))
+    return tuple(replace(p, buffers=p.buffers - early) for p in pipes)
+
+
+def _unwaited(
+    node: Node, pipes: tuple[Pipe, ...], slots: dict[tuple[Path, int], Barrier], path: Path
+) -> frozenset[str]:
+    """The buffers that an iteration of their loop reads before a barrier which waits for its copies."""
+    if not isinstance(node, Loop):
+        return frozenset()
+    found: frozenset[str] = frozenset()
+    for place, child in enumerate(node.body):
+        found |= _unwaited(child, pipes, slots, (*path, place))
+        for pipe in pipes:
+            waits = [b.wait for (p, slot), b in slots.items() if p == path and slot <= place and b.wait is not None]
+            if node.name == pipe.loop and not any(wait <= pipe.pending for wait in waits):
+                found |= {load.buffer for load in loads(child)} & pipe.buffers
     return found
 
 
