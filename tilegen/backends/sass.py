@@ -178,6 +178,11 @@ def _listing(
             labels[match.group(1)] = len(instructions)
         elif match := re.search(instruction, line):
             instructions.append(_instruction(match.group(1), kinds))
+    # The assembler fills up the last line with NOPs behind a jump to itself.
+    while instructions and instructions[-1].opcode == "NOP":
+        instructions.pop()
+    if instructions and labels.get(instructions[-1].target or "") == len(instructions) - 1:
+        instructions.pop()
     return Listing(name, language, tuple(instructions), labels)
 
 

@@ -203,6 +203,11 @@ def _occupancy(out: Console, launch: LaunchReport) -> None:
         f"limited by {' and '.join(held.limited_by)} ({room})",
         soft_wrap=True,
     )
+    others = [f"{arch} {h.blocks} ({100 * h.share:.0f} %)" for arch, h in launch.elsewhere.items() if h.blocks]
+    if others:
+        out.print(
+            f"blocks of an SM elsewhere, with as many registers: {', '.join(others)}", soft_wrap=True, markup=False
+        )
     if launch.resources:
         taken = launch.resources
         out.print(f"a thread takes {taken.registers} registers and spills {taken.spills} bytes")

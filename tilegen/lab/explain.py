@@ -14,7 +14,7 @@ from tilegen.errors import DeviceError, TilegenError
 from tilegen.ir.nodes import DTYPE_BYTES, Tree
 from tilegen.lab import formula, metric
 from tilegen.lab.banks import Remedy, remedies
-from tilegen.lab.occupancy import Occupancy, limits_of, occupancy
+from tilegen.lab.occupancy import SM, Occupancy, limits_of, occupancy
 from tilegen.lab.roofline import H200, Machine, Prediction, Shape, predict
 from tilegen.lab.sites import program_of
 from tilegen.lab.traffic import SECTOR, Arithmetic, Inner, Traffic, arithmetic, inner, traffic
@@ -31,6 +31,8 @@ class LaunchReport:
     Attributes:
         blocks: of the grid, `threads` of a block.
         remedies: for each shared buffer with bank conflicts, what would mend them.
+        occupancy: on the machine that the launch is explained for; `elsewhere` on other architectures, if a
+            thread takes as many registers there.
         resources: registers and spills as the compiler reports them; None where it was not asked.
         hot: the machine code of the innermost loop; None without a disassembler.
     """
@@ -45,6 +47,7 @@ class LaunchReport:
     remedies: Mapping[str, tuple[Remedy, ...]]
     prediction: Prediction
     occupancy: Occupancy
+    elsewhere: Mapping[str, Occupancy]
     resources: nvrtc.Resources | None = None
     hot: sass.Hot | None = None
 
@@ -252,6 +255,8 @@ def _report(
     blocks = prod(extent.evaluate(sizes) for extent in launch.grid)
     registers = resources.registers if resources else 0
     held = occupancy(limits_of(machine.arch), launch.threads, registers, launch.shared_bytes)
+    others = [arch for arch in SM if arch != machine.arch and limits_of(arch).shared_of_block >= launch.shared_bytes]
+    elsewhere = {arch: occupancy(limits_of(arch), launch.threads, registers, launch.shared_bytes) for arch in others}
     per_sm = min(held.blocks, -(-blocks // machine.sms)) * -(-launch.threads // 32)
     shape = Shape(blocks, launch.threads, per_sm)
     return LaunchReport(
@@ -265,6 +270,7 @@ def _report(
         _remedies(launch, moved, sizes),
         predict(machine, shape, moved, work, _touched_bytes(launch, sizes), hot),
         held,
+        elsewhere,
         resources,
         hot,
     )
