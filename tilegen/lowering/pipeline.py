@@ -167,10 +167,18 @@ def _unwaited(
     for place, child in enumerate(node.body):
         found |= _unwaited(child, pipes, slots, (*path, place))
         for pipe in pipes:
-            waits = [b.wait for (p, slot), b in slots.items() if p == path and slot <= place and b.wait is not None]
-            if node.name == pipe.loop and not any(wait <= pipe.pending for wait in waits):
+            if node.name == pipe.loop and not _waits_before(path, place, pipe, slots):
                 found |= {load.buffer for load in loads(child)} & pipe.buffers
     return found
+
+
+def _waits_before(path: Path, place: int, pipe: Pipe, slots: dict[tuple[Path, int], Barrier]) -> bool:
+    """True if a wait comes before child `place` of the loop at `path`: in the same iteration, or in the one
+    before and, for the first, ahead of the loop."""
+    waits = [key for key, b in slots.items() if b.wait is not None and b.wait <= pipe.pending]
+    here = [slot for p, slot in waits if p == path]
+    ahead = any(p == path[:-1] and slot <= path[-1] for p, slot in waits)
+    return any(slot <= place for slot in here) or (bool(here) and ahead)
 
 
 def asynchronous(body: tuple[Spmd, ...], pipes: tuple[Pipe, ...], buffers: dict[str, Buffer]) -> tuple[Spmd, ...]:
