@@ -103,8 +103,10 @@ def boundary_sizes(tree):
     tiles = sorted({loop.extent.const for loop in loops(tree.body) if loop.extent.is_const and loop.extent.const > 1})
     tile = tiles[-1] if tiles else 4
     names = tree.kernel.sizes
-    limit = 3 if len(names) > 4 else 9
-    values = sorted({max(1, v) for v in (1, tile - 1, tile, tile + 1, 2 * tile - 1, 2 * tile) if v <= max(limit, 4)})
+    if len(names) > 4:  # a convolution has six: more would take minutes
+        few = ((1,), (3,), (1, 2), (2, 1, 3))
+        return tuple({name: values[n % len(values)] for n, name in enumerate(names)} for values in few)
+    values = sorted({max(1, v) for v in (1, tile - 1, tile, tile + 1, 2 * tile - 1, 2 * tile) if v <= 9})
     values = values if len(values) > 1 else [1, 5, 8]
     few = [values[0], values[len(values) // 2], values[-1]]
     mixed = list(product(few, repeat=len(names)))[1 :: max(1, 3 ** len(names) // 5)]
