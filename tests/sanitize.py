@@ -1,7 +1,7 @@
 """Every stock schedule and random ones under NVIDIA's compute-sanitizer. Needs a GPU and the CUDA toolkit.
 
-    python tests/sanitize.py --random 100     all four tools, a line each
-    python tests/sanitize.py --run            one run of everything, without a tool
+python tests/sanitize.py --random 100     all four tools, a line each
+python tests/sanitize.py --run            one run of everything, without a tool
 """
 
 from __future__ import annotations

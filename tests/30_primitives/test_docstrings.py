@@ -16,7 +16,8 @@ def sections(word):
     """The parts of a docstring: 'kernel', 'before', 'steps' and 'after'."""
     text = dedent("    " + registry()[word].__doc__)
     parts = re.split(r"^(kernel|before|steps|after):\n", text, flags=re.M)
-    return {name: dedent(re.match(r"(?:    .*\n|\n)*", body)[0]) for name, body in zip(parts[1::2], parts[2::2])}
+    named = zip(parts[1::2], parts[2::2], strict=True)
+    return {name: dedent(re.match(r"(?:    .*\n|\n)*", body)[0]) for name, body in named}
 
 
 def shown(tree):

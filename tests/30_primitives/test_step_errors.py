@@ -11,14 +11,17 @@ from tilegen.schedule import apply
 FILES = sorted((Path(__file__).parents[1] / "errors" / "steps").glob("*.tg"))
 
 
+def scheduled(source):
+    module = parse(source)
+    schedule = module.schedules[0]
+    defines = {d.word: d for d in module.defines}
+    return apply(build(module.kernels[schedule.kernel]), schedule, defines=defines)
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_mistake_is_explained(path, request):
-    source = Source(path.name, path.read_text())
     with pytest.raises(TilegenError) as caught:
-        module = parse(source)
-        schedule = module.schedules[0]
-        defines = {d.word: d for d in module.defines}
-        apply(build(module.kernels[schedule.kernel]), schedule, defines=defines)
+        scheduled(Source(path.name, path.read_text()))
     text = caught.value.render() + f"\nexit code {caught.value.exit_code}\n"
     golden = path.with_suffix(".txt")
     if request.config.getoption("--update-golden", default=False):

@@ -27,9 +27,13 @@ def named_parts(value: Expr, taken: Set[str]) -> tuple[list[tuple[str, Expr]], E
         if name is None:
             break
         use = Op(name, (), part.dtype)
-        value = rewrite(value, lambda v, part=part, use=use: use if v == part else v)
+        value = _replaced(value, part, use)
         parts.append((name, part))
     return parts, value
+
+
+def _replaced(value: Expr, part: Expr, use: Expr) -> Expr:
+    return rewrite(value, lambda v: use if v == part else v)
 
 
 def _parts(value: Expr) -> Iterator[Expr]:

@@ -71,12 +71,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, wide: b
     body = named_places(body, told)
     body = _registers(body, buffers, dealt)
 
-    used = {v.buffer for v in walk(body) if isinstance(v, Access | Load | Declare)}
-    used |= needs.variables.keys()
-    mine = {b.name: b for b in buffers if b.name in used}
-    shared = shared_layout(mine.values())[1]
-    if shared > SHARED_LIMIT:
-        raise _too_much(shared, mine)
+    mine, shared = _used(body, buffers, needs)
     return Launch(
         name=name,
         kernel=tree.kernel,
@@ -118,6 +113,17 @@ def _registers(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], node: Node) 
     for buffer in reversed(registers):
         body = declared(body, buffer.name, lives(around, buffer.scope), len(buffer.shape))
     return body
+
+
+def _used(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Needs) -> tuple[dict[str, Buffer], int]:
+    """The buffers that the program speaks of, and the bytes of the shared ones."""
+    used = {v.buffer for v in walk(body) if isinstance(v, Access | Load | Declare)}
+    used |= needs.variables.keys()
+    mine = {b.name: b for b in buffers if b.name in used}
+    shared = shared_layout(mine.values())[1]
+    if shared > SHARED_LIMIT:
+        raise _too_much(shared, mine)
+    return mine, shared
 
 
 def _paths(node: Node, path: frozenset[str], around: dict[str, frozenset[str]]) -> None:
