@@ -235,6 +235,6 @@ def _apart(before: Spmd, node: Spmd, lines: list[str]) -> bool:
     """An empty line around loops, tests and barriers; none between plain lines."""
     plain = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag, Let, AsyncGroup)
     if isinstance(before, plain) and isinstance(node, plain):
-        return lines[0].startswith("//")
+        return bool(lines) and lines[0].startswith("//")  # a group of copies is nothing in OpenCL
     filled = isinstance(node, For) and node.kind in _UNROLLED and isinstance(before, Declare) and before.start is None
     return not filled and not (isinstance(before, Flag | Declare | Let) and isinstance(node, If))

@@ -134,7 +134,9 @@ def group_ends(node: Node, pipes: tuple[Pipe, ...], path: Path = (0,)) -> set[tu
     ends = {end for n, child in enumerate(node.body) for end in group_ends(child, pipes, (*path, n))}
     for pipe in pipes:
         if node.name in (pipe.loop, f"{pipe.loop}.fill"):
-            ends.add((path, leading(node, pipe.buffers)))
+            # Copies to registers, which are not asynchronous, may stand among them.
+            filling = [n for n, c in enumerate(node.body) if any(s.target.buffer in pipe.buffers for s in stmts(c))]
+            ends.add((path, filling[-1] + 1 if filling else 0))
     return ends
 
 
@@ -177,7 +179,8 @@ def _waits_before(path: Path, place: int, pipe: Pipe, slots: dict[tuple[Path, in
     before and, for the first, ahead of the loop."""
     waits = [key for key, b in slots.items() if b.wait is not None and b.wait <= pipe.pending]
     here = [slot for p, slot in waits if p == path]
-    ahead = any(p == path[:-1] and slot <= path[-1] for p, slot in waits)
+    # The loop that fills the first stages stands right before: a wait ahead of that one has come too early.
+    ahead = any(p == path[:-1] and slot == path[-1] for p, slot in waits)
     return any(slot <= place for slot in here) or (bool(here) and ahead)
 
 
