@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 from tilegen.errors import ProofError
@@ -14,7 +15,10 @@ from tilegen.proof.limits import check_integers, check_limits
 from tilegen.proof.raised import Raised, raised
 from tilegen.proof.vectors import check_aligned
 
-__all__ = ["Obligation", "Proof", "combinations", "demand", "prove"]
+__all__ = ["NARROW", "Obligation", "Proof", "combinations", "demand", "prove"]
+
+# Elements that a tensor can have for the version with 32-bit indices: a tile passes them without leaving these.
+NARROW = 2**31 - 2**20
 
 # Launches with two versions, of which every combination is proven.
 _MIXED = 4
@@ -62,9 +66,14 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     facts = Facts(known)
     asked = obligations(program.tree(tuple(reassociated)), program.stops, program.extras, program.copies)
     vectors = obliged("vectors", lambda: sum(check_aligned(each, facts, program.loops) for each in launches))
-    integers = obliged("integers", lambda: sum(check_integers(each, facts, program.loops) for each in launches))
+    integers = obliged("integers", partial(_integers, launches, program, facts))
     limits = obliged("limits", lambda: sum(check_limits(each) for each in launches))
     return Proof((first, *asked, vectors, integers, limits))
+
+
+def _integers(launches: tuple[Launch, ...], program: Raised, facts: Facts) -> int:
+    bodies = zip(launches, program.texts, strict=True)
+    return sum(check_integers(each, body, facts, program.loops, NARROW) for each, body in bodies)
 
 
 def demand(proof: Proof, name: str) -> None:

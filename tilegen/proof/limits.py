@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from math import prod
 
 from tilegen.ir.affine import Affine
-from tilegen.lowering.program import Launch, bytes_of
+from tilegen.ir.nodes import Condition
+from tilegen.ir.walk import walk
+from tilegen.lowering.program import For, If, Launch, Spmd, bytes_of
 from tilegen.poly import Facts, Refused
 
 THREADS, AXES, SHARED = 1024, (1024, 1024, 64), 227 * 1024
+_MOST = 2**31 - 1
 
 
 def check_limits(launch: Launch) -> int:
@@ -26,5 +29,37 @@ def check_limits(launch: Launch) -> int:
     return 6
 
 
-def check_integers(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> int:
-    return 0
+def check_integers(
+    launch: Launch, body: tuple[Spmd, ...], facts: Facts, extents: Mapping[str, Affine], largest: int
+) -> int:
+    """How many index expressions there are outside of accesses. Refused where one leaves 32 bits.
+
+    Offsets are inside their tensors. What else is computed, the sides of a test and the extent of a loop,
+    passes the largest index by a tile at most.
+
+    Args:
+        body: the launch's, in the loops of `extents` alone.
+        largest: elements that a tensor can have where the narrow version is launched.
+    """
+    if launch.wide:
+        return 0
+    known = tuple(
+        Condition(largest - extent)
+        for b in launch.buffers.values()
+        if b.space == "global"
+        for extent in b.shape
+        if not extent.is_const
+    )
+    values = {c.value for v in walk(body) if isinstance(v, If) for c in v.test}
+    values |= {v.extent for v in walk(body) if isinstance(v, For)}
+    sides = {side for value in values for side in _sides(value) if not side.is_const}
+    for side in sorted(sides, key=str):
+        if not facts.implied(Condition(_MOST - side), {n: extents[n] for n in extents if n in side.names()}, known):
+            raise Refused(f"{side} in {launch.name} can pass {_MOST}, and indices have 32 bits")
+    return len(sides)
+
+
+def _sides(value: Affine) -> tuple[Affine, Affine]:
+    """What is added in `value`, and what is taken away: as a test has them on its two sides."""
+    more = Affine(tuple((a, f) for a, f in value.terms if f > 0), max(0, value.const))
+    return more, more - value

@@ -41,6 +41,7 @@ class Raised:
         extras: what the text runs beyond the tree.
         loops: every loop with its extent.
         copies: the asynchronous copies, each with the groups that have been made before it.
+        texts: for each launch what is printed, in the loops of the tree.
     """
 
     kernel: Kernel
@@ -50,6 +51,7 @@ class Raised:
     extras: list[Extra] = field(default_factory=list)
     loops: dict[str, Affine] = field(default_factory=dict)
     copies: list[tuple[Stmt, Made]] = field(default_factory=list)
+    texts: list[tuple[Spmd, ...]] = field(default_factory=list)
 
     def tree(self, reassociated: tuple[str, ...]) -> Tree:
         return Tree(self.kernel, tuple(self.buffers.values()), self.body, reassociated)
@@ -61,6 +63,7 @@ def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
     for launch in launches:
         where = axes(launch, result.loops)
         body = in_axes(rerolled(lanes(plain(launch.body, launch), launch)), where)
+        result.texts.append(body)
         body = merged(body, launch, where.extents)
         result.loops |= where.extents
         result.loops |= {v.name: v.extent for v in walk(body) if isinstance(v, For)}
