@@ -118,7 +118,7 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str,
     nest, body = _chain(loop)
     total = prod(inner.extent.const for inner in nest)
     rounds = -(-total // block.threads)
-    name = f"{next((s.name for s in stmts(body)), loop.name)}.l"
+    name = _round_name(next((s.name for s in stmts(body)), loop.name), {inner.name for inner in loops(loop)})
     element = var(name) * block.threads + var(block.tid)
     known = {**extents, name: rounds, block.tid: block.threads}
     values = _in_coordinates(_decoded(element, nest, known), block, known)
@@ -130,6 +130,14 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str,
     for thread in block.loops:
         new = replace(thread, body=(new,))
     return new
+
+
+def _round_name(buffer: str, taken: set[str]) -> str:
+    """`<buffer>.l`, unless a dimension is called so or `<buffer>.e`, as the number of an element is."""
+    letters = "l"
+    while f"{buffer}.{letters}" in taken or f"{buffer}.{letters[:-1]}e" in taken:
+        letters += "l"
+    return f"{buffer}.{letters}"
 
 
 def _decoded(element: Affine, nest: list[Loop], known: Mapping[str, int]) -> dict[str, Affine]:
