@@ -1,0 +1,67 @@
+"""Faults of tilegen's own that the proof of lowered programs has found, each with its smallest case."""
+
+import pytest
+
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.lowering import lower
+from tilegen.proof import prove
+from tilegen.schedule import apply
+
+# A dimension with the name that the rounds of a copy had.
+NAMED_LIKE_ROUNDS = """
+kernel rows(R: i32[5, N]) -> out: i32[N]:
+    out[l] = sum[r](R[r, l])
+
+schedule s for rows():
+    tile(l, 4) -> b, t
+    tile(r, 4) -> ko, ki
+    order(b, ko, t, ki)
+    bind(b, block.x)
+    bind(t, thread.x)
+    cache_shared(R, at=ko, layout=[1, 0])
+"""
+
+# The second tile has nothing to copy ahead of: a test that no round passes said that the tile is full.
+DEAD_ROUNDS = """
+kernel lower_part(X: i32[N, N], R: i32[5, N]) -> out: i32[N, N]:
+    out[i, j] = sum[r](X[i, j] * R[r, j]) for j <= i
+
+schedule s for lower_part():
+    tile(j, 4) -> b, t
+    tile(r, 4) -> ko, ki
+    order(i, b, ko, t, ki)
+    bind(i, block.y)
+    bind(t, thread.y)
+    cache_shared(X, at=ko, layout=[1, 0])
+    cache_shared(R, at=ko, layout=[1, 0])
+    pipeline(ko, 3)
+"""
+
+# A pipeline inside a loop that runs as often as a size says: its groups are counted from there.
+COUNTED_ANEW = """
+kernel product(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule s for product():
+    tile(i, 4) -> bi, ti
+    tile(j, 4) -> bj, tj
+    tile(k, 3) -> ko, ki
+    order(bi, bj, ko, ti, tj, ki)
+    bind(bi, block.y)
+    bind(ti, thread.y)
+    bind(tj, thread.x)
+    cache_shared(B, at=ko)
+    cache_shared(A, at=ko)
+    pipeline(ko, 3)
+"""
+
+
+@pytest.mark.parametrize("vector", [True, False])
+@pytest.mark.parametrize("text", [NAMED_LIKE_ROUNDS, DEAD_ROUNDS, COUNTED_ANEW])
+def test_what_was_wrong_is_proved(text, vector):
+    module = parse(Source("found.tg", text))
+    (schedule,) = module.schedules
+    tree = apply(build(module.kernels[schedule.kernel]), schedule).tree
+    proof = prove(tree.kernel, lower(tree, vector=vector), tree.reassociated)
+    assert proof.verdict == "proved", [o for o in proof.obligations if not o.proved]
