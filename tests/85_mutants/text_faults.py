@@ -7,6 +7,7 @@ import re
 from on_simulator import Job, run_all
 
 from tilegen.backends.text import emit
+from tilegen.ir.walk import loops
 from tilegen.lowering import lower
 
 # fault -> what it looks for in the text, and what stands there then
@@ -29,8 +30,16 @@ def results(base, each):
     for fault, (pattern, new) in FAULTS.items():
         places = len(re.findall(pattern, text, re.MULTILINE))
         chosen += [(fault, n, (pattern, new, n)) for n in range(0, places, max(1, -(-places // each)))]
-    jobs = [Job(base.name, base.tree, base.sizes, edit) for _, _, edit in chosen]
+    jobs = [Job(base.name, base.tree, (*base.sizes, *_whole_tiles(base.tree)), edit) for _, _, edit in chosen]
     return [(f, n, _net(outcome)) for (f, n, _), outcome in zip(chosen, run_all(jobs), strict=True)]
+
+
+def _whole_tiles(tree):
+    """Sizes at which there are several blocks, and whole tiles in each; a convolution has them already."""
+    if len(tree.kernel.sizes) > 4:
+        return ()
+    wide = any(loop.name == "lane" for loop in loops(tree.body))
+    return ({size: 16 for size in tree.kernel.sizes} if not wide else {"M": 64, "N": 136, "K": 64},)
 
 
 def _net(outcome):
