@@ -319,3 +319,13 @@ def test_copies_in_a_group_too_late():
         return replace(launch, body=tuple(late.get(id(n), n) for n in launch.body))
 
     assert "may not have ended" in refused("gemm", "pipelined", change, "waits")
+
+
+# -- integers
+
+
+def test_an_index_that_leaves_32_bits():
+    far = nth(If, -1, lambda node: replace(node, test=tuple(Condition(c.value * 5000) for c in node.test)))
+    assert "indices have 32 bits" in refused("vector_add", "plain", far, "integers")
+    wide = replace(lower(scheduled("vector_add", "plain").tree, wide=True)[0])
+    assert prove(wide.kernel, (far(wide),)).verdict == "proved"
