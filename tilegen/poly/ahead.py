@@ -11,6 +11,13 @@ from tilegen.poly.verdict import Refused
 def check_ahead(program: Program) -> None:
     """Refused where a pipelined loop copies what it writes itself, or fills a buffer by more than copies."""
     tree = program.tree
+    for loop in tree.body:
+        if isinstance(loop, Loop) and loop.stages > 1:
+            raise Refused(
+                f"'{loop.name}' is outermost in its launch, and there is nothing around it for its buffers to live in",
+                None,
+                "pipeline a loop inside the block loops",
+            )
     for loop in loops(tree.body):
         if loop.stages > 1:
             _check_loop(tree, loop)
