@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from tilegen.ir.affine import Affine
+from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Condition
 from tilegen.ir.walk import walk
 from tilegen.lowering.program import For, If, Launch, Spmd, bytes_of
-from tilegen.poly import Facts, Refused
+from tilegen.poly import Facts, Refused, Unproved
 
 THREADS, AXES, SHARED = 1024, (1024, 1024, 64), 227 * 1024
 _MOST = 2**31 - 1
@@ -32,7 +32,7 @@ def check_limits(launch: Launch) -> int:
 def check_integers(
     launch: Launch, body: tuple[Spmd, ...], facts: Facts, extents: Mapping[str, Affine], largest: int
 ) -> int:
-    """How many index expressions there are outside of accesses. Refused where one leaves 32 bits.
+    """How many index expressions there are outside of accesses. Unproved where one may leave 32 bits.
 
     Offsets are inside their tensors. What else is computed, the sides of a test and the extent of a loop,
     passes the largest index by a tile at most.
@@ -43,19 +43,18 @@ def check_integers(
     """
     if launch.wide:
         return 0
+    # Of numbers from 1 on, the product is at least the sum, less one for each but one of them.
     known = tuple(
-        Condition(largest - extent)
+        Condition(largest + len(b.shape) - 1 - sum(b.shape, const(0)))
         for b in launch.buffers.values()
         if b.space == "global"
-        for extent in b.shape
-        if not extent.is_const
     )
     values = {c.value for v in walk(body) if isinstance(v, If) for c in v.test}
     values |= {v.extent for v in walk(body) if isinstance(v, For)}
     sides = {side for value in values for side in _sides(value) if not side.is_const}
     for side in sorted(sides, key=str):
         if not facts.implied(Condition(_MOST - side), {n: extents[n] for n in extents if n in side.names()}, known):
-            raise Refused(f"{side} in {launch.name} can pass {_MOST}, and indices have 32 bits")
+            raise Unproved(f"{side} in {launch.name} may pass {_MOST} at the largest sizes, and has 32 bits")
     return len(sides)
 
 
