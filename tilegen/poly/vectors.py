@@ -19,11 +19,24 @@ def check_vectors(program: Program) -> None:
         leaf = placed.leaf
         if "vector" not in leaf.kinds:
             continue
+        _no_lane_memory(program, leaf)
         orders = tuple(program.buffers[u.buffer].order for u in leaf.uses)
         key = ("vectors", leaf.uid)
         if memo.get(key) != orders:
             _check_leaf(program, leaf)
             memo[key] = orders
+
+
+def _no_lane_memory(program: Program, leaf: Leaf) -> None:
+    """The lanes of a statement run before the next statement, so nothing can live in one lane alone."""
+    loop = leaf.names[leaf.kinds.index("vector")]
+    for use in leaf.uses:
+        if program.buffers[use.buffer].scope == loop:
+            raise Refused(
+                f"'{use.buffer}' lives in vector loop '{loop}', whose lanes would share it",
+                None,
+                f"cache it outside '{loop}', so that every lane has its own element",
+            )
 
 
 def _check_leaf(program: Program, leaf: Leaf) -> None:
