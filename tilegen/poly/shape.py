@@ -44,7 +44,8 @@ def _check_leaf(program: Program, leaf: Leaf, copies: frozenset[str]) -> None:
     for use, element in zip(leaf.uses, program.original.elements(leaf), strict=True):
         if use.buffer in copies:
             continue  # the check of values follows it
-        if use.buffer != element.buffer or use.fallback != element.fallback:
+        # Without a fallback the index has to be inside, which the check of bounds asks.
+        if use.buffer != element.buffer or use.fallback not in (None, element.fallback):
             raise Refused(f"'{stmt.name}' uses '{use.buffer}' where the kernel uses '{element.buffer}'")
         for mine, wanted in zip(use.index, element.index, strict=True):
             _equal(program, leaf, wanted, mine, f"an index of '{use.buffer}'")
