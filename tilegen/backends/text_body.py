@@ -127,7 +127,8 @@ class Body:
         if loop.kind in _UNROLLED and self._writer.dialect is CUDA:
             lines.append("#pragma unroll")
         head = f"for ({self._integer} {name} = 0; {name} < {self._writer.index(loop.extent, 5)}; ++{name})"
-        return lines + self._block(head, loop.body)
+        block = self._block(head, loop.body)
+        return lines + block if block else []
 
     def _if(self, node: If) -> list[str]:
         if not node.orelse:
@@ -145,6 +146,8 @@ class Body:
 
     def _block(self, head: str, body: tuple[Spmd, ...]) -> list[str]:
         inner = self.lines(body)
+        if not inner:  # groups of copies alone, in a language without them
+            return []
         if inner[0] == "{" and len(body) == 1:
             inner = [line.removeprefix("    ") for line in inner[1:-1]]
         return [f"{head} {{", *(f"    {line}" if line else "" for line in inner), "}"]

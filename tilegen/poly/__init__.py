@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilegen.poly.ahead import leading, staged
 from tilegen.poly.barriers import Dependence, dependences
 from tilegen.poly.facts import Facts
 from tilegen.poly.judge import judge
@@ -23,6 +24,8 @@ __all__ = [
     "Violation",
     "dependences",
     "judge",
+    "leading",
     "obligations",
     "obliged",
+    "staged",
 ]

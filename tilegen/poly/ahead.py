@@ -25,7 +25,7 @@ def check_ahead(program: Program) -> None:
 
 def _check_loop(tree: Tree, loop: Loop) -> None:
     """Moving the copies of an iteration before earlier iterations changes nothing that they read."""
-    mine = {b.name for b in tree.buffers if b.scope == loop.name}
+    mine = staged(tree, loop)
     ahead = [s for node in loop.body[: leading(loop, mine)] for s in stmts(node)]
     written = {name for s in stmts(loop.body) if s not in ahead for name, _ in writes(s)}
     for name in sorted(mine & written):
@@ -33,6 +33,12 @@ def _check_loop(tree: Tree, loop: Loop) -> None:
             f"'{name}' is not filled at the start of '{loop.name}' alone, and cannot run ahead",
             None,
             "pipeline copies that stand at the start of the loop: caches of what the loop only reads",
+        )
+    if not ahead:
+        raise Refused(
+            f"nothing at the start of '{loop.name}' only copies, so nothing can run ahead",
+            None,
+            "cache_shared and cache_register put a copy there for what the loop only reads",
         )
     for stmt in ahead:
         for name, _ in reads(stmt):
@@ -44,12 +50,25 @@ def _check_loop(tree: Tree, loop: Loop) -> None:
                 )
 
 
-def leading(loop: Loop, mine: set[str]) -> int:
+def staged(tree: Tree, loop: Loop) -> frozenset[str]:
+    """The buffers that run ahead in a pipelined loop: those that live in it, and are copied from outside it."""
+    mine = {b.name for b in tree.buffers if b.space != "global" and b.scope == loop.name}
+    return frozenset(
+        name
+        for name in mine
+        if all(
+            s.is_copy and isinstance(s.value, Load) and s.value.buffer not in mine
+            for s in stmts(loop.body)
+            if s.target.buffer == name
+        )
+    )
+
+
+def leading(loop: Loop, mine: frozenset[str]) -> int:
     """How many children at the start of the body do nothing but copy into the buffers `mine`."""
     count = 0
     for node in loop.body:
-        copies = all(s.is_copy and isinstance(s.value, Load) and s.target.buffer in mine for s in stmts(node))
-        if not copies:
+        if not all(s.is_copy and isinstance(s.value, Load) and s.target.buffer in mine for s in stmts(node)):
             break
         count += 1
     return count
