@@ -24,7 +24,7 @@ from random_steps import any_steps, gpu_recipe, random_step
 from simulate import faults
 
 from tilegen.backends.text import emit
-from tilegen.errors import IllegalStep, LimitError, Source, SourceError, StepError
+from tilegen.errors import IllegalStep, LimitError, ProofError, Source, SourceError, StepError
 from tilegen.frontend import build, data_folder, parse
 from tilegen.interpreter import reference, run
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
@@ -33,6 +33,7 @@ from tilegen.lowering import lower
 from tilegen.lowering.pipeline import pipelined
 from tilegen.poly import judge
 from tilegen.primitives._call import bind
+from tilegen.proof import demand, prove
 from tilegen.schedule import expand, start
 
 LONG = 10  # accepted steps of a long sequence
@@ -206,7 +207,16 @@ def finish(case, engine=None):
         simulated(case, launches, vector)
         emit(launches, "cuda")
         emit(launches, "opencl")
+        proof = prove(tree.kernel, launches, tree.reassociated)
         case.counts["lowered"] += 1
+        try:
+            demand(proof, "random")
+        except ProofError as refusal:
+            # The simulation has found it right, so the proof is too careful: counted, and shown on request.
+            case.counts["proof refused without need"] += 1
+            case.careful.append(f"{case.text}steps: {case.steps}\n{refusal.render()}")
+            return
+        case.counts["proved" if proof.verdict == "proved" else "lowered, unproved"] += 1
     if engine is not None:
         on_device(case, engine)
 

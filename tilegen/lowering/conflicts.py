@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilegen.errors import LimitError
 from tilegen.ir.nodes import THREAD_KINDS, Loop, Node, Tree
-from tilegen.poly import dependences
+from tilegen.poly import Dependence, dependences
 
 Path = tuple[int, ...]
 
@@ -42,10 +43,20 @@ def conflicts(tree: Tree) -> tuple[Conflict, ...]:
         if d.carried_by is not None:
             depth = [loop.name for loop in around].index(d.carried_by) + 1
         inside = [loop.name for loop in around[:depth] if loop.kind in THREAD_KINDS]
-        assert not inside, f"no barrier can stand inside thread loop {inside[0]}: {d}"
+        if inside:
+            raise _no_place(around[depth - 1] if depth else None, inside[0], d)
         space = tree.buffer(d.buffer).space
         found.append(Conflict(d.kind, d.buffer, space == "global", before, after, depth, d.carried_by is not None))
     return tuple(found)
+
+
+def _no_place(loop: Loop | None, name: str, dependence: Dependence) -> LimitError:
+    return LimitError(
+        f"threads have to wait for each other inside thread loop '{name}', where not all of the block come by",
+        loop.span if loop else None,
+        witness=dependence.witness,
+        notes=(f"order '{name}' inside the loops that its threads share, or fuse the thread loops in it",),
+    )
 
 
 def _places(body: tuple[Node, ...], around: tuple[Loop, ...], path: Path) -> Iterator[tuple[tuple[Loop, ...], Path]]:
