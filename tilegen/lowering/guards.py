@@ -9,7 +9,17 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.ranges import bounds
 from tilegen.ir.walk import walk
-from tilegen.lowering.program import AsyncGroup, Barrier, Flag, For, If, Spmd
+from tilegen.lowering.program import (
+    AsyncGroup,
+    Barrier,
+    Flag,
+    For,
+    If,
+    Spmd,
+    VectorCopy,
+    VectorLoad,
+    VectorStore,
+)
 
 Tests = tuple[Condition, ...]
 # condition, conditions that hold there -> True if it is certain
@@ -104,8 +114,8 @@ def _freed(body: tuple[Spmd, ...], free: frozenset[tuple[str, str]]) -> tuple[Sp
     for node in body:
         match node:
             case If(body=then):
-                inside = [v for v in walk(then) if isinstance(v, Stmt)]
-                harmless = inside and all((s.name, s.target.buffer) in free for s in inside)
+                inside = [v for v in walk(then) if isinstance(v, Stmt | VectorLoad | VectorStore | VectorCopy)]
+                harmless = inside and all(isinstance(s, Stmt) and (s.name, s.target.buffer) in free for s in inside)
                 then = _freed(then, free)
                 out += then if harmless else (replace(node, body=then),)
             case For():
