@@ -108,14 +108,14 @@ def apply(
     """
     values = _parameters(schedule, parameters or {})
     calls = _expand(schedule.steps, values, defines or {}, depth=0)
-    first = judge_stage(Stage(None, tree_of(kernel)), None)
+    first = judge_stage(Stage(None, tree_of(kernel)))
     stages = _apply_calls((first,), calls)
     return Scheduled(kernel, schedule.name, stages, values, schedule.doc)
 
 
-def judge_stage(stage: Stage, before: Tree | None) -> Stage:
+def judge_stage(stage: Stage) -> Stage:
     """`stage`, unless the judge refuses its tree: then IllegalStep at its step."""
-    violation = judge_tree(stage.tree, before)
+    violation = judge_tree(stage.tree)
     if violation is None:
         return stage
     step = stage.step
@@ -132,7 +132,7 @@ def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[St
             after = verify(_marked(step.apply(before), before, call))
         except TilegenError as error:
             raise error.at(call.span) from None
-        stages += (judge_stage(Stage(call, after), before),)
+        stages += (judge_stage(Stage(call, after)),)
     return stages
 
 

@@ -31,13 +31,10 @@ CHECKS: tuple[tuple[str, Callable[[Program], None]], ...] = (
 )
 
 
-def judge(tree: Tree, before: Tree | None = None) -> Violation | None:
+def judge(tree: Tree) -> Violation | None:
     """None if `tree` computes its kernel for all sizes, else why not.
 
-    Args:
-        tree: the program after a step.
-        before: the program before the step; what has not changed since has been answered then, and the
-            answers are kept, so this only has to be the tree that the step started from, or None.
+    What a step has not changed was answered before, and answers are kept with the kernel.
     """
     program = project(tree)
     for question, check in CHECKS:
