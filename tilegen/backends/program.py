@@ -11,11 +11,11 @@ from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError, LimitError, did_you_mean
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Tree
 from tilegen.lowering import Launch, lower
-from tilegen.proof import Proof, combinations, demand, prove
+from tilegen.proof import NARROW, Proof, combinations, demand, prove
 
 GRID_LIMIT = (2**31 - 1, 65535, 65535)
-# From here on an offset does not fit 32 bits.
-WIDE_FROM = 2**31 - 2**20
+# The proof of 32-bit offsets holds for fewer elements than this.
+WIDE_FROM = NARROW
 
 
 class Program:
