@@ -19,11 +19,11 @@ def check_bounds(program: Program) -> None:
         key = ("inside", leaf.points)
         if memo.get(key) == shapes:
             continue
-        seen = set()
-        for use in leaf.uses:
-            if use.fallback is None and (use.buffer, use.index) not in seen:
-                seen.add((use.buffer, use.index))
+        for use, shape in zip(leaf.uses, shapes, strict=True):
+            access = ("inside", leaf.where, use.index, shape)
+            if use.fallback is None and access not in memo:
                 _check_use(program, leaf, use)
+                memo[access] = True
         memo[key] = shapes
 
 

@@ -20,7 +20,8 @@ def check_coverage(program: Program) -> None:
                 raise Refused(f"'{name}' uses '{use.buffer}', and there is no such buffer")
     for name in known:
         leaves = program.of(name)
-        key = ("covered", name, *(p.leaf.points for p in leaves))
+        # In which order the loops are, and what is computed there, makes no difference.
+        key = ("covered", name, *((p.leaf.where, p.leaf.stmt.instance) for p in leaves))
         if key in memo:
             continue
         for n, one in enumerate(leaves):

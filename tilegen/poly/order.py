@@ -94,7 +94,12 @@ def _commutes(original: Original, p: Precedence) -> bool:
 
 def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> None:
     original = program.original
+    instances = (one.leaf.where, one.leaf.stmt.instance, two.leaf.where, two.leaf.stmt.instance)
     for shared, rows in before(two, one):
+        # Many steps leave most of the ways as they were.
+        key = ("never reversed", id(p), instances, shared, rows)
+        if key in original.memo:
+            continue
         # `before` primes its second leaf, here the source: the sink keeps plain names.
         names = one.leaf.primed(shared)
         point = {f"{n}°": f.renamed(names) for n, f in _named_point(original, one)}
@@ -102,6 +107,7 @@ def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> No
         question = (*original.context, *two.leaf.domain, *renamed(one.leaf.domain, names), *rows)
         question += substituted(p.rows, point)
         if not solvable(question):
+            original.memo[key] = True
             continue
         first = [*original.kernel.sizes, *two.leaf.names, *(names.get(n, n) for n in one.leaf.names)]
         found = example(question, first)

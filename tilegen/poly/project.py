@@ -37,11 +37,13 @@ class Use:
 class Leaf:
     """A statement and its loops. Two leaves of one structure are one object; `uid` never recurs.
 
-    `points` is the same for leaves that differ in the kinds of their loops alone.
+    `points` is the same for leaves that differ in the kinds of their loops alone, and `where` for leaves
+    with one domain: the same loops, in whatever order, under the same guard.
     """
 
     uid: int
     points: int
+    where: int
     names: tuple[str, ...]
     kinds: tuple[str, ...]
     extents: tuple[Affine, ...]
@@ -156,6 +158,7 @@ class Original:
 
 _uids = count()
 _interned: dict[object, tuple[Stmt, Leaf]] = {}
+_domains: dict[object, int] = {}
 _originals: dict[int, tuple[Kernel, Original]] = {}
 
 
@@ -209,9 +212,11 @@ def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
         return known[1]
     if len(_interned) > 20_000:
         _interned.clear()
+        _domains.clear()
     # The first leaf of these iterations has kinds None here; the others take what it has worked out.
     like = _interned.get((id(stmt), names, None, extents))
-    leaf = Leaf(next(_uids), like[1].points if like else next(_uids), names, kinds, extents, stmt)
+    where = like[1].where if like else _domains.setdefault(_domain_key(names, extents, stmt), next(_uids))
+    leaf = Leaf(next(_uids), like[1].points if like else next(_uids), where, names, kinds, extents, stmt)
     if like:
         leaf.__dict__.update(
             {k: v for k, v in like[1].__dict__.items() if k in ("domain", "ranges", "uses", "point", "_variables")}
@@ -220,3 +225,7 @@ def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
         _interned[(id(stmt), names, None, extents)] = (stmt, leaf)
     _interned[key] = (stmt, leaf)
     return leaf
+
+
+def _domain_key(names: tuple[str, ...], extents: tuple[Affine, ...], stmt: Stmt) -> object:
+    return frozenset(zip(names, extents, strict=True)), stmt.guard

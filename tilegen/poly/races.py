@@ -168,10 +168,15 @@ def _apart(
 def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Case) -> None:
     original = program.original
     shared, rows, kind, loop = case
+    # A step that binds one loop leaves what was asked of the others as it was.
+    key = ("never at once", one.where, two.where, a.index, b.index, shared, rows)
+    if key in original.memo:
+        return
     names = two.primed(shared)
     question = (*original.context, *one.domain, *renamed(two.domain, names), *rows)
     question += same(a.forms, [f.renamed(names) for f in b.forms])
     if not solvable(question):
+        original.memo[key] = True
         return
     found = example(question, [*original.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)])
     assert found is not None
