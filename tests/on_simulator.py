@@ -53,11 +53,18 @@ def run_all(jobs, device="oclgrind"):
 def edited(text, edit):
     """`text` with match `number` of the pattern replaced; the same text where there is no such match."""
     pattern, new, number = edit
-    matches = list(re.finditer(pattern, text, re.MULTILINE))
+    helpers, own = parted(text)
+    matches = list(re.finditer(pattern, own, re.MULTILINE))
     if number >= len(matches):
         return text
     match = matches[number]
-    return text[: match.start()] + match.expand(new) + text[match.end() :]
+    return helpers + own[: match.start()] + match.expand(new) + own[match.end() :]
+
+
+def parted(text):
+    """(what stands before the first kernel, the kernels)."""
+    first = re.search(r'^(?:extern "C" __global__|__kernel) ', text, re.MULTILINE)
+    return text[: first.start()], text[first.start() :]
 
 
 def inputs(kernel, sizes):

@@ -1,7 +1,7 @@
 """One random case: a kernel, steps on it, and everything that must hold after each of them.
 
 An accepted step: the interpreter's result is the reference, exactly. The last tree: both lowered versions
-run in the interpreter too, their text is emitted, and in some cases PoCL runs it. A refused step: its
+run in the interpreter too, their text is printed and read back, and in some cases PoCL runs it. A refused step: its
 witness, run at its own sizes by an enumeration that shares nothing with the judge, shows a violation.
 """
 
@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
 from enumeration import structure, verdict
 from random_programs import holds, points, random_kernel, random_sizes
 from random_steps import any_steps, gpu_recipe, random_step
+from read_back import difference
 from simulate import faults
 
 from tilegen.backends.text import emit
@@ -209,8 +210,10 @@ def finish(case, engine=None):
         dealt = replace(whole, body=tuple(launch.distributed for launch in launches))
         case.same(run(dealt, case.sizes, case.arrays)["out"], f"lowered, vector={vector}")
         simulated(case, launches, vector)
-        emit(launches, "cuda")
-        emit(launches, "opencl")
+        for language in ("cuda", "opencl"):
+            wrong = difference(emit(launches, language), launches, language)
+            if wrong is not None:
+                case.fail(f"the {language} text, vector={vector}: {wrong}")
         proof = prove(tree.kernel, launches, tree.reassociated)
         case.counts["lowered"] += 1
         try:

@@ -1,0 +1,87 @@
+"""Every text reads back as the lowered program that it was printed from; a changed text does not."""
+
+from pathlib import Path
+
+import pytest
+from read_back import difference
+from stock import cases, modules, scheduled
+
+from tilegen.backends.text import emit
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.ir.nodes import tree_of
+from tilegen.lowering import lower
+from tilegen.schedule import apply
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tg"))
+HALVES = """
+kernel halves(A: f16[M, N]) -> C: f16[M, N], best: i32[M]:
+    C[i, j] = A[i, j] + A[i, j] * A[i, j]
+    best[i] = argmax[j](A[i, j])
+
+schedule s for halves(W=2):
+    tile(C.i, 4) -> bi, ti
+    tile(C.j, 32) -> bj, tj
+    tile(tj, W) -> u, v
+    order(bi, bj, ti, u, v)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(ti, thread.y)
+    bind(u, thread.x)
+    cache_shared(A, at=bj, vector=8)
+    cache_register(A.shared, at=u)
+    vectorize(v)
+"""
+
+
+def wrong(tree, language, **version):
+    launches = lower(tree, **version)
+    return difference(emit(launches, language), launches, language)
+
+
+@pytest.mark.parametrize("language", ["cuda", "opencl"])
+@pytest.mark.parametrize(("name", "schedule"), cases())
+def test_stock_schedules(name, schedule, language):
+    tree = scheduled(name, schedule).tree
+    for version in ({}, {"vector": False}, {"wide": True}):
+        assert wrong(tree, language, **version) is None
+
+
+@pytest.mark.parametrize("language", ["cuda", "opencl"])
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_without_a_schedule(path, language):
+    module = parse(Source(path.name, path.read_text()))
+    for kernel in module.kernels.values():
+        assert wrong(tree_of(build(kernel)), language) is None
+
+
+@pytest.mark.parametrize("language", ["cuda", "opencl"])
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_vectors_of_halves(width, language):
+    """CUDA has no vectors of them: arrays, moved as one integer."""
+    module = parse(Source("halves.tg", HALVES))
+    defines = {d.word: d for d in modules()["std"].defines}
+    tree = apply(build(module.kernels["halves"]), module.schedules[0], {"W": width}, defines).tree
+    assert wrong(tree, language) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("__syncthreads();", ""),
+        ("ko < (K + 3) / 4", "ko <= (K + 3) / 4"),
+        ("bj * 4 + tj < N", "bj * 4 + tj <= N"),
+        ("ko * 4 + tj];", "ko * 4 + ti];"),
+        ("= threadIdx.x", "= threadIdx.y"),
+        ("float A_shared[4][4]", "float A_shared[4][5]"),
+        ("= 0.0f", ""),
+        ("int N)", "long long N)"),
+        ("C_reg +=", "C_reg ="),
+        ("if (bi * 4 + ti < M && ", "if ("),
+    ],
+)
+def test_a_changed_text_is_told(old, new):
+    launches = lower(scheduled("gemm", "tiled", (), (("TS", 4),)).tree)
+    text = emit(launches, "cuda")
+    assert old in text
+    assert difference(text.replace(old, new, 1), launches, "cuda") is not None

@@ -1,0 +1,292 @@
+"""The C of our kernels, CUDA's or OpenCL's, parsed: enough of the language for what tilegen prints, and no more.
+
+`kernels(text)` gives the entry points. Expressions are tuples: ("number", value), ("name", word),
+("at", base, index), ("field", base, word), ("call", word, template arguments, arguments),
+("cast", type words, value), ("choice", test, then, other), and (sign, operand...) for operators.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_TOKEN = re.compile(r"\d+\.\d*(?:e[-+]?\d+)?f?|\d+e[-+]?\d+f?|\d+(?:LL|L)?|\w+|&&|\|\||[-+*<>=!]=|\+\+|\S")
+_LEVELS = (("||",), ("&&",), ("|",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("+", "-"), ("*", "/", "%"))
+_WORDS = """
+const bool char uchar ushort short int uint long float double half unsigned signed void
+__half __nv_bfloat16 __global __local __private
+"""
+_TYPE_WORDS = frozenset(_WORDS.split())
+_DECLARES = _TYPE_WORDS | {"__shared__", "__align__", "extern"}
+VECTOR_TYPE = re.compile(r"(u?char|u?short|u?int|u?long|longlong|float|double)(2|3|4|8|16)$")
+
+
+class NotOurs(Exception):
+    """Text that is none of the forms that tilegen prints."""
+
+
+@dataclass(frozen=True)
+class For:
+    kind: str
+    name: str
+    extent: tuple
+    body: tuple
+
+
+@dataclass(frozen=True)
+class If:
+    test: tuple
+    body: tuple
+    orelse: tuple
+
+
+@dataclass(frozen=True)
+class Block:
+    body: tuple
+
+
+@dataclass(frozen=True)
+class Declare:
+    """`words name[dims] = start;`; `words` are the type with all that stands before the name."""
+
+    words: tuple
+    name: str
+    dims: tuple
+    start: tuple | None
+
+
+@dataclass(frozen=True)
+class Assign:
+    target: tuple
+    sign: str  # "=", "+=", "*="
+    value: tuple
+
+
+@dataclass(frozen=True)
+class Call:
+    call: tuple
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """`threads` are the numbers in the launch bounds, or in the required size of a work-group."""
+
+    name: str
+    threads: tuple
+    parameters: tuple  # (words, name)
+    body: tuple
+
+
+def kernels(text):
+    """The entry points in `text`, in order."""
+    text = re.sub(r"//[^\n]*", "", text)
+    text = re.sub(r"^ *#pragma unroll\n", "", text, flags=re.MULTILINE)
+    found = []
+    for match in re.finditer(r'^(?:extern "C" __global__|__kernel) ', text, re.MULTILINE):
+        found += [_Reader(_TOKEN.findall(text[match.end() :])).kernel()]
+    return found
+
+
+class _Reader:
+    def __init__(self, tokens):
+        self.tokens, self.place = tokens, 0
+
+    # -- tokens
+
+    def next(self, ahead=0):
+        at = self.place + ahead
+        return self.tokens[at] if at < len(self.tokens) else ""
+
+    def take(self, *wanted):
+        token = self.next()
+        if wanted and token not in wanted:
+            raise NotOurs(f"{' or '.join(wanted)} expected at {' '.join(self.tokens[self.place - 8 : self.place + 8])}")
+        self.place += 1
+        return token
+
+    def took(self, token):
+        if self.next() != token:
+            return False
+        self.place += 1
+        return True
+
+    # -- kernels and statements
+
+    def kernel(self):
+        threads, name = (), None
+        while name is None:
+            word = self.take()
+            if word in ("__launch_bounds__", "reqd_work_group_size"):
+                self.take("(")
+                threads = self.arguments()
+            elif self.next() == "(" and word.isidentifier() and word != "__attribute__":
+                name = word
+        self.take("(")
+        parameters = []
+        while self.next(-1) != ")":
+            words = []
+            while self.next(1) not in (",", ")"):
+                words += [self.take()]
+            parameters += [(tuple(words), self.take())]
+            self.take(",", ")")
+        return Kernel(name, tuple(n for _, n in threads), tuple(parameters), self.body())
+
+    def body(self):
+        self.take("{")
+        items = []
+        while not self.took("}"):
+            items += [self.statement()]
+        return tuple(items)
+
+    def statement(self):
+        match self.next():
+            case "{":
+                return Block(self.body())
+            case "for":
+                return self.loop()
+            case "if":
+                return self.test()
+            case word if word in _DECLARES or VECTOR_TYPE.match(word):
+                return self.declaration()
+        target = self.expression()
+        if target[0] == "call" and self.took(";"):
+            return Call(target)
+        sign = self.take("=", "+=", "*=")
+        return self.ended(Assign(target, sign, self.expression()))
+
+    def ended(self, node):
+        self.take(";")
+        return node
+
+    def loop(self):
+        """`for (kind name = 0; name < extent; ++name)` and no other loop."""
+        self.take("for"), self.take("(")
+        kind = self.take()
+        if self.next() == kind == "long":
+            kind += f" {self.take()}"
+        name = self.take()
+        for token in ("=", "0", ";", name, "<"):
+            self.take(token)
+        extent = self.binary(_LEVELS.index(("+", "-")))
+        for token in (";", "++", name, ")"):
+            self.take(token)
+        return For(kind, name, extent, self.body())
+
+    def test(self):
+        self.take("if"), self.take("(")
+        test = self.expression()
+        self.take(")")
+        body = self.body()
+        orelse = ()
+        if self.took("else"):
+            orelse = (self.test(),) if self.next() == "if" else self.body()
+        return If(test, body, orelse)
+
+    def declaration(self):
+        words, name = [], None
+        while name is None:
+            if self.next() == "(":  # float (*name)[4]
+                self.take("("), self.take("*")
+                name = self.take()
+                self.take(")")
+            elif self.next(1) in ("[", "=", ";"):
+                name = self.take()
+            else:
+                words += [self.take()]
+                if words[-1] == "__align__":
+                    self.take("("), self.take(), self.take(")")
+        dims = []
+        while self.took("["):
+            dims += [None if self.next() == "]" else self.expression()]
+            self.take("]")
+        if self.took("__attribute__"):
+            words += ["__align__"]
+            for token in ("(", "(", "aligned", "(", "16", ")", ")", ")"):
+                self.take(token)
+        start = self.expression() if self.took("=") else None
+        return self.ended(Declare(tuple(words), name, tuple(dims), start))
+
+    # -- expressions
+
+    def expression(self):
+        test = self.binary(0)
+        if not self.took("?"):
+            return test
+        then = self.expression()
+        self.take(":")
+        return ("choice", test, then, self.expression())
+
+    def binary(self, level):
+        if level == len(_LEVELS):
+            return self.unary()
+        left = self.binary(level + 1)
+        while self.next() in _LEVELS[level]:
+            left = (self.take(), left, self.binary(level + 1))
+        return left
+
+    def unary(self):
+        for sign in ("-", "!", "*", "&"):
+            if self.took(sign):
+                return (sign, self.unary())
+        if self.next() == "(" and self.is_type(1):
+            self.take("(")
+            words = self.type_until(")")
+            return ("cast", words, self.unary())
+        return self.postfix(self.atom())
+
+    def is_type(self, ahead):
+        return self.next(ahead) in _TYPE_WORDS or VECTOR_TYPE.match(self.next(ahead)) is not None
+
+    def type_until(self, end):
+        """The words of a type, `end` behind it taken; parentheses in it are kept."""
+        words, depth = [], 0
+        while depth or self.next() != end:
+            words += [self.take()]
+            depth += (words[-1] == "(") - (words[-1] == ")")
+        self.take(end)
+        return tuple(words)
+
+    def atom(self):
+        token = self.take()
+        if token == "(":
+            inner = self.expression()
+            self.take(")")
+            return inner
+        if token == "reinterpret_cast":
+            self.take("<")
+            words = self.type_until(">")
+            self.take("(")
+            value = self.expression()
+            self.take(")")
+            return ("cast", words, value)
+        if token[0].isdigit():
+            whole = re.fullmatch(r"(\d+)(LL|L)?", token)
+            return ("number", int(whole[1]) if whole else float(token.removesuffix("f")))
+        if not token.isidentifier():
+            raise NotOurs(f"{token} at {' '.join(self.tokens[self.place - 8 : self.place + 8])}")
+        return ("name", token)
+
+    def postfix(self, value):
+        while True:
+            if self.took("["):
+                value = ("at", value, self.expression())
+                self.take("]")
+            elif self.took("."):
+                value = ("field", value, self.take())
+            elif value[0] == "name" and self.next() == "<" and self.next(2) == ">" and self.next(3) == "(":
+                self.take("<")
+                template = (self.take(),)
+                self.take(">"), self.take("(")
+                value = ("call", value[1], template, self.arguments())
+            elif value[0] == "name" and self.took("("):
+                value = ("call", value[1], (), self.arguments())
+            else:
+                return value
+
+    def arguments(self):
+        found = []
+        while not self.took(")"):
+            found += [self.expression()]
+            if self.next() != ")":
+                self.take(",")
+        return tuple(found)

@@ -1,0 +1,308 @@
+"""The printed text read back, and held against the lowered program that it was printed from.
+
+`difference(text, launches, language)` says where they differ, or gives None. Both are walked side by side:
+loops, tests, barriers, waits and declarations have to be the same ones in the same order. Each index, extent,
+condition and offset has to be the same number, when sizes, coordinates and loops have random values, far from
+their bounds where that tells more of them apart; values are compared as terms. Nothing runs, no name is taken
+from the printer, and it serves CUDA as well as OpenCL. A new kind of node needs a case in `_node`.
+"""
+
+from __future__ import annotations
+
+import random
+
+import c_text
+from c_text import NotOurs, kernels
+from read_values import Memory, Mismatch, Values, vector_bytes
+
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
+from tilegen.ir.walk import walk, writes
+from tilegen.lowering import program as p
+
+DRAWS = 2  # of random values for each launch
+AXES = ("x", "y", "z")
+
+
+def difference(text, launches, language):
+    """Where `text` is not what `launches` say, in a sentence; None if nowhere."""
+    try:
+        found = kernels(text)
+        same([k.name for k in found], [launch.name for launch in launches], "entry points")
+        for kernel, launch in zip(found, launches, strict=True):
+            for number in range(DRAWS):
+                _Reading(launch, language, random.Random(number)).whole(kernel)
+    except (Mismatch, NotOurs) as wrong:
+        return str(wrong)
+    return None
+
+
+def same(mine, wanted, what):
+    if mine != wanted:
+        raise Mismatch(f"{what}: {mine} in the text, and {wanted} in the program")
+
+
+class _Reading(Values):
+    """One walk over a launch and its text."""
+
+    # -- the head
+
+    def whole(self, kernel):
+        launch = self.launch
+        x, y, z = launch.block
+        same(kernel.threads, (launch.threads,) if self.cuda else (x, y, z), "threads")
+        written = {name for v in walk(launch.body) for name in _written(v)}
+        names = [*launch.tensors, *launch.sizes]
+        same(len(kernel.parameters), len(names), "parameters")
+        for (words, name), mine in zip(kernel.parameters, names, strict=True):
+            if mine in launch.tensors:
+                self.scope[name] = Memory(mine, 1)
+                kind = [w for w in words if w not in ("*", "restrict", "__restrict__", "__global")]
+                same(kind, ["const"] * (mine not in written) + self._type(mine), f"type of {mine}")
+            else:
+                same(words, self.integer, f"type of {mine}")
+                self.scope[name] = self.env[mine]
+        self._rest(list(kernel.body))
+
+    def _rest(self, body):
+        places = {kind: self.rng.randrange(1, 10**4) for _, kind, _ in self.launch.coordinates}
+        self.env |= {name: places[kind] for name, kind, _ in self.launch.coordinates}
+        self.env[self.launch.tid] = self.launch.flat.evaluate(self.env)
+        while body and (value := self._coordinate(body[0], places)) is not None:
+            same(body[0].words, ("const", *self.integer), f"type of {body[0].name}")
+            self.scope[body.pop(0).name] = value
+        self._shared(body)
+        self.body(self.launch.body, body)
+
+    def _coordinate(self, node, places):
+        """The value of a coordinate's declaration, or of the flat number of a thread; None for what is neither."""
+        match getattr(node, "start", None):
+            case ("field", ("name", "blockIdx" | "threadIdx" as word), axis) if self.cuda:
+                return places.get(f"{word.removesuffix('Idx')}.{axis}")
+            case ("call", "get_group_id" | "get_local_id" as word, (), (("number", axis),)) if not self.cuda:
+                return places.get(f"{'block' if 'group' in word else 'thread'}.{AXES[axis]}")
+        first = self.launch.body[0] if self.launch.body else None
+        flat = isinstance(node, c_text.Declare) and node.start is not None and node.name == self.launch.tid
+        if not flat or isinstance(first, p.Let) and first.name == node.name:
+            return None
+        same(self.term(node.start), self.env[self.launch.tid], node.name)
+        return self.env[self.launch.tid]
+
+    def _type(self, buffer):
+        return self.dialect.types[self.launch.buffers[buffer].dtype].split()
+
+    def _shared(self, body):
+        """The arrays in shared memory: their types, lengths, places and alignment."""
+        vectors = {a.buffer for v in walk(self.launch.body) for a in _vector_accesses(v)}
+        dynamic, end = body and getattr(body[0], "name", "") == "shared", 0
+        if dynamic:
+            same("__align__" in body.pop(0).words, True, "alignment of shared memory")
+        for buffer in (b for b in self.launch.buffers.values() if b.space == "shared"):
+            node = body.pop(0)
+            lengths = [buffer.shape[d].const for d in buffer.order] or [1]
+            lengths[-1] += buffer.pad
+            if dynamic:
+                match node.start:
+                    case ("cast", _, ("name", "shared")):
+                        start = 0
+                    case ("cast", _, ("+", ("name", "shared"), ("number", start))):
+                        pass
+                    case _:
+                        raise Mismatch(f"place of {buffer.name}")
+                same(start % 16 == 0 and start >= end, True, f"place of {buffer.name} behind the one before")
+                end = start + p.bytes_of(buffer)
+                inner = [self.term(n) for n in node.dims] if len(lengths) > 1 else []
+                same([*node.words], self._type(buffer.name) + ["*"] * (len(lengths) == 1), f"type of {buffer.name}")
+                same(inner, lengths[1:], f"lengths of {buffer.name}")
+            else:
+                same([self.term(n) for n in node.dims], lengths, f"lengths of {buffer.name}")
+                space = "__shared__" if self.cuda else "__local"
+                words = [w for w in node.words if w != "__align__"]
+                same(words, [space, *self._type(buffer.name)], f"type of {buffer.name}")
+                same("__align__" in node.words, buffer.name in vectors, f"alignment of {buffer.name}")
+            self.scope[node.name] = Memory(buffer.name, len(lengths))
+        same(end <= self.launch.shared_bytes, True, "bytes of shared memory")
+
+    # -- the body
+
+    def body(self, nodes, texts):
+        """Each node takes the texts that print it from the list."""
+        outer, texts = dict(self.scope), list(texts)
+        mine = [node for node in nodes if self._printed(node)]
+        for node in mine:
+            if not texts:
+                raise Mismatch(f"no text for {type(node).__name__}")
+            self._node(node, texts, alone=len(mine) == 1)
+        same(len(texts), 0, f"texts too many, after {type(mine[-1]).__name__ if mine else 'nothing'}")
+        self.scope = outer
+
+    def _printed(self, node):
+        match node:
+            case p.AsyncGroup():
+                return self.cuda
+            case p.For(body=body):
+                return any(map(self._printed, body))
+            case p.If():
+                return any(map(self._printed, (*node.body, *node.orelse)))
+        return True
+
+    def _node(self, node, texts, alone):
+        match node:
+            case p.For():
+                self._for(node, self._take(texts, c_text.For))
+            case p.If():
+                text = self._take(texts, c_text.If)
+                self._test(node.test, text.test, node.flag)
+                self.body(node.body, text.body)
+                self.body(node.orelse, text.orelse)
+            case p.Flag(name, test):
+                text = self._declared(texts, ("const", "bool"))
+                self._test(test, text.start)
+                self.scope[text.name] = ("flag", name)
+            case p.Let(name, value):
+                text = self._declared(texts, ("const", *self.integer))
+                self.env[name] = value.evaluate(self.env)
+                same(self.term(text.start), self.env[name], name)
+                self.scope[text.name] = self.env[name]
+            case p.Barrier():
+                self._barrier(node, texts)
+            case p.AsyncGroup():
+                same(self._take(texts, c_text.Call).call, ("call", "end_copies", (), ()), "end of a group")
+            case p.Declare():
+                self._declare(node, texts)
+            case p.VectorLoad() | p.VectorDeclare() | p.VectorStore() | p.VectorCopy():
+                self._vector(node, texts)
+            case Stmt():
+                every = alone and len(texts) > 1
+                run = [texts.pop(0) for _ in range(len(texts) if every else 1)]
+                same(self.effects(run), self.wanted(node), f"statement {node.name}")
+            case _:
+                raise TypeError(f"read_back.py does not know {node}")
+
+    def _take(self, texts, kind):
+        if not texts or not isinstance(texts[0], kind):
+            raise Mismatch(f"{kind.__name__} expected, and there is {texts[0] if texts else 'nothing'}")
+        return texts.pop(0)
+
+    def _declared(self, texts, words):
+        text = self._take(texts, c_text.Declare)
+        same(text.words, words, f"type of {text.name}")
+        return text
+
+    def _for(self, node, text):
+        same(tuple(text.kind.split()), self.integer, f"type of {text.name}")
+        extent = node.extent.evaluate(self.env)
+        same(self.term(text.extent), extent, f"extent of {node.name}")
+        outer = dict(self.scope)
+        self.env[node.name] = self.scope[text.name] = self.rng.randrange(1, 10**4)
+        self.body(node.body, text.body)
+        self.scope = outer
+
+    def _test(self, test, text, flag=""):
+        if text[0] == "call" and text[1] == "hidden":
+            (text,) = text[3]
+        if flag and self.term(text) == ("flag", flag):
+            return
+        parts = _conjuncts(text)
+        same(len(parts), len(test), f"conditions in {test}")
+        for part, condition in zip(parts, test, strict=True):
+            value = condition.value.evaluate(self.env)
+            same(self._margin(part), (abs(value) if condition.equal else value, condition.equal), f"test {condition}")
+
+    def _margin(self, text):
+        """(by how much a comparison of integers holds, whether it is an equality)."""
+        if text[0] not in ("<", "<=", ">", ">=", "==") or len(text) != 3:
+            raise Mismatch(f"a test of {text}")
+        left, right = self.term(text[1]), self.term(text[2])
+        if not (isinstance(left, int) and isinstance(right, int)):
+            raise Mismatch(f"a test of data: {text}")
+        margin = right - left if text[0] in ("<", "<=") else left - right
+        return (abs(margin), True) if text[0] == "==" else (margin - (text[0] in ("<", ">")), False)
+
+    def _barrier(self, node, texts):
+        if not self.cuda:
+            fences = {"CLK_LOCAL_MEM_FENCE"} | ({"CLK_GLOBAL_MEM_FENCE"} if node.of_global else set())
+            call = self._take(texts, c_text.Call).call
+            same(call[1], "barrier", "a barrier")
+            same({part[1] for part in _parts(call[3][0], "|")}, fences, "fences")
+            return
+        if node.wait is not None:
+            call = self._take(texts, c_text.Call).call
+            same(call[1:3], ("wait_copies", (str(node.wait),)), "a wait")
+        same(self._take(texts, c_text.Call).call, ("call", "__syncthreads", (), ()), "a barrier")
+
+    def _declare(self, node, texts):
+        buffer, outer = self.launch.buffers[node.buffer], dict(self.scope)
+        while texts and isinstance(texts[0], c_text.Declare) and texts[0].words[0] == "const":
+            part = texts.pop(0)  # of the first value, computed once
+            self.scope[part.name] = self.term(part.start)
+        text = self._declared(texts, tuple(self._type(node.buffer)))
+        same([self.term(n) for n in text.dims], [e.const for e in buffer.shape], f"lengths of {node.buffer}")
+        start = None if text.start is None else self.term(text.start)
+        wanted = None if node.start is None else self.stored(node.start, Access(node.buffer, ()))
+        same(start, wanted, f"first value of {node.buffer}")
+        self.scope = {**outer, text.name: Memory(node.buffer, len(buffer.shape))}
+
+    # -- vectors
+
+    def _vector(self, node, texts):
+        match node:
+            case p.VectorCopy(asynchronous=True) if self.cuda:
+                call = self._take(texts, c_text.Call).call
+                places = [self.place(arg[1]) if arg[0] == "&" else None for arg in call[3]]
+                same((call[1], call[2]), ("copy_async", (str(node.bytes),)), "an asynchronous copy")
+                same(places, [self.placed(node.target), self.placed(node.source)], "places of a copy")
+            case p.VectorCopy(width=1):
+                value = self.plain(node.source)
+                same(self.effects([texts.pop(0)]), [("write", self.placed(node.target), value)], "a copy")
+            case p.VectorCopy():
+                value = (*self.plain(node.source), node.bytes)
+                wanted = [("write", (*self.placed(node.target), node.bytes), value)]
+                same(self.effects([texts.pop(0)]), wanted, "a copy of vectors")
+            case p.VectorStore(name, dtype, width, target):
+                place = (*self.placed(target), DTYPE_BYTES[dtype] * width)
+                same(self.effects([texts.pop(0)]), [("write", place, ("vector", name))], f"store of {name}")
+            case _:
+                self._vector_variable(node, texts)
+
+    def _vector_variable(self, node, texts):
+        text, bytes_ = self._take(texts, c_text.Declare), DTYPE_BYTES[node.dtype] * node.width
+        if text.dims:  # CUDA has no such vector: an array that is moved as one integer
+            same((text.words[0], [self.term(n) for n in text.dims]), ("__align__", [node.width]), f"array {text.name}")
+            same(list(text.words[1:]), self.dialect.types[node.dtype].split(), f"type of {text.name}")
+        else:
+            same(vector_bytes(text.words), bytes_, f"type of {text.name}")
+        self.scope[text.name] = Memory(node.name, -1)
+        if isinstance(node, p.VectorDeclare):
+            same(text.start, None, f"first value of {text.name}")
+            return
+        wanted = (*self.plain(node.source), bytes_)
+        if not text.dims:
+            same(self.term(text.start), wanted, f"load of {text.name}")
+            return
+        same(self.effects([texts.pop(0)]), [("write", ((node.name, ()), bytes_), wanted)], f"load of {text.name}")
+
+
+def _conjuncts(text):
+    return _conjuncts(text[1]) + _conjuncts(text[2]) if text[0] in ("&&", "&") and len(text) == 3 else [text]
+
+
+def _parts(text, sign):
+    return _parts(text[1], sign) + _parts(text[2], sign) if text[0] == sign else [text]
+
+
+def _written(value):
+    match value:
+        case Stmt():
+            return [name for name, _ in writes(value)]
+        case p.VectorStore(target=target) | p.VectorCopy(target=target):
+            return [target.buffer]
+    return []
+
+
+def _vector_accesses(value):
+    match value:
+        case p.VectorCopy():
+            return value.target, value.source
+        case p.VectorLoad(source=access) | p.VectorStore(target=access):
+            return (access,)
+    return ()

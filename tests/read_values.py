@@ -1,0 +1,225 @@
+"""What expressions and statements mean, those of a lowered program and those of a text: numbers, or terms.
+
+A number where all in it are known: sizes, coordinates and loops have values here. Else a term: a tuple of a
+word and what it is applied to, so that two of them are equal if they are the same computation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import c_text
+
+from tilegen.backends.text_expr import CUDA, OPENCL
+from tilegen.ir.nodes import FLOATS, OPERATIONS, Access, Cast, Const, Index, Load, Op
+
+FUNCTIONS = {"fabs": "abs", "fmin": "min", "fmax": "max", "rint": "round", "ffloor_div": "//", "ffloor_mod": "%"}
+FUNCTIONS |= {"floor_div": "//", "floor_mod": "%"}
+
+
+class Mismatch(Exception):
+    """The text is not what the program says."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a name of the text stands for: a buffer, or a vector variable, with so many dimensions."""
+
+    name: str
+    dims: int
+
+
+class Values:
+    """One choice of random values for the names: `env` has them for the program, `scope` for the text."""
+
+    def __init__(self, launch, language, rng):
+        self.launch, self.rng = launch, rng
+        self.dialect = {"cuda": CUDA, "opencl": OPENCL}[language]
+        self.cuda = language == "cuda"
+        self.integer = tuple(self.dialect.types["i64" if launch.wide else "i32"].split())
+        most = 2**40 if launch.wide else 400
+        self.env = {size: rng.randrange(1, most) for size in launch.kernel.sizes}
+        self.scope = {"true": True, "false": False, "INFINITY": inf}
+
+    # -- the program's meaning
+
+    def placed(self, access):
+        """((buffer, place),): one offset in global memory, elsewhere an index for each dimension."""
+        buffer = self.launch.buffers[access.buffer]
+        index = [i.evaluate(self.env) for i in access.index]
+        if buffer.space in ("register", "vector"):
+            return ((access.buffer, tuple(index)),)
+        if buffer.space == "shared":
+            return ((access.buffer, tuple(index[d] for d in buffer.order) or (0,)),)
+        offset = 0
+        for d in buffer.order:
+            offset = offset * buffer.shape[d].evaluate(self.env) + index[d]
+        return ((access.buffer, (offset,)),)
+
+    def plain(self, access):
+        return ("load", *self.placed(access))
+
+    def _loaded(self, access):
+        dtype = self.launch.buffers[access.buffer].dtype
+        plain = self.plain(access)
+        return (self.dialect.widen[dtype], plain) if dtype in self.dialect.widen else plain
+
+    def stored(self, value, target):
+        dtype = self.launch.buffers[target.buffer].dtype
+        if isinstance(value, Load) and self.launch.buffers[value.buffer].dtype == dtype:
+            return self.plain(Access(value.buffer, value.index))
+        if dtype not in self.dialect.narrow:
+            return self._value(value)
+        inner = value.arg if isinstance(value, Cast) and value.dtype == dtype else value
+        return self.dialect.narrow[dtype], self._value(inner)
+
+    def wanted(self, stmt):
+        """The effects of a statement."""
+        place, dtype = self.placed(stmt.target), self.launch.buffers[stmt.target.buffer].dtype
+        if stmt.best:
+            value, best = self._value(stmt.value), self.placed(stmt.best)
+            kind = self.launch.buffers[stmt.best.buffer].dtype
+            kept = (self.dialect.narrow[kind], value) if kind in self.dialect.narrow else value
+            if isinstance(stmt.value, Load) and self.launch.buffers[stmt.value.buffer].space == "register":
+                kept = self.stored(stmt.value, stmt.best)
+            test = (">" if stmt.reduce == "argmax" else "<", value, self._loaded(stmt.best))
+            moved = ("write", place, self.stored(Index(stmt.arg), stmt.target))
+            return [("test", test, [("write", best, kept), moved])]
+        if stmt.reduce is None:
+            return [("write", place, self.stored(stmt.value, stmt.target))]
+        word = {"sum": "+", "prod": "*"}.get(stmt.reduce, stmt.reduce)
+        old = Load(stmt.target.buffer, stmt.target.index, dtype)
+        return [("write", place, self.stored(Op(word, (old, stmt.value), dtype), stmt.target))]
+
+    def _value(self, expr):
+        match expr:
+            case Const(value, dtype):
+                return float(value) if dtype in FLOATS else bool(value) if dtype == "bool" else int(value)
+            case Index(index):
+                return index.evaluate(self.env)
+            case Load(buffer, index):
+                return self._loaded(Access(buffer, index))
+            case Cast(arg, dtype) if dtype in self.dialect.narrow:
+                return self.dialect.widen[dtype], (self.dialect.narrow[dtype], self._value(arg))
+            case Cast(arg, dtype):
+                word, old = self._working(dtype), self._working(arg.dtype)
+                return self._value(arg) if word == old else ("cast", word, self._value(arg))
+            case Op(name, args):
+                value = _operation(name, [self._value(a) for a in args], self._single(name, expr.dtype))
+                return ("cast", self._working(expr.dtype), value) if self._narrow(expr) else value
+            case _:
+                raise TypeError(expr)
+
+    def _working(self, dtype):
+        return "float" if dtype in self.dialect.narrow else self.dialect.types[dtype]
+
+    def _narrow(self, op):
+        return op.dtype in ("i8", "u8") and op.name in ("+", "-", "*", "/")
+
+    def _single(self, name, dtype):
+        """True where CUDA's word for a function has an f at its end."""
+        return self.cuda and dtype in FLOATS and dtype != "f64" and name not in ("neg", "select")
+
+    # -- the text's meaning
+
+    def effects(self, texts):
+        """What statements of the text do: ("write", place, value) and ("test", condition, effects)."""
+        found, outer = [], dict(self.scope)
+        for text in texts:
+            match text:
+                case c_text.Block(body):
+                    found += self.effects(body)
+                case c_text.Declare(words, name, (), start) if words[0] == "const" and start:
+                    self.scope[name] = self.term(start)
+                case c_text.Assign(target, sign, value):
+                    place, value = self.place(target), self.term(value)
+                    if sign != "=":
+                        value = _operation(sign[0], [("load", *place), value])
+                    found += [("write", place, value)]
+                case c_text.If(test, body, ()):
+                    found += [("test", self.term(test), self.effects(body))]
+                case _:
+                    raise Mismatch(f"{text} in a statement")
+        self.scope = outer
+        return found
+
+    def place(self, text):
+        """((buffer, place),), with the number of bytes behind it if a vector stands there."""
+        match text:
+            case ("*", ("cast", words, ("&", inner))):
+                return (*self.place(inner), vector_bytes(words))
+            case ("*", ("cast", words, ("name", name))):
+                return (self._named(name).name, ()), vector_bytes(words)
+            case ("field", ("name", name), lane) if self._named(name).dims == -1:
+                number = int(lane[1:], 16) if lane[0] == "s" else "xyzw".index(lane)
+                return ((self._named(name).name, (number,)),)
+        index = []
+        while text[0] == "at":
+            index, text = [self.term(text[2]), *index], text[1]
+        if text[0] != "name" or self._named(text[1]).dims not in (len(index), -len(index)):
+            raise Mismatch(f"{text} is no element")
+        return ((self._named(text[1]).name, tuple(index)),)
+
+    def _named(self, name):
+        found = self.scope.get(name)
+        if not isinstance(found, Memory):
+            raise Mismatch(f"'{name}' is no memory here")
+        return found
+
+    def term(self, text):
+        """The value of an expression: a number where all in it are known, else a term."""
+        match text:
+            case ("number", value):
+                return value
+            case ("name", name):
+                if name not in self.scope:
+                    raise Mismatch(f"'{name}' is not declared")
+                found = self.scope[name]
+                if isinstance(found, Memory):
+                    return ("vector", found.name) if found.dims == -1 else ("load", *self.place(text))
+                return found
+            case ("*", ("cast", words, ("name", name))) if self._named(name).dims == -1:
+                return ("vector", self._named(name).name)
+            case ("at", *_) | ("field", *_) | ("*", _):
+                return ("load", *self.place(text))
+            case ("cast", words, value):
+                return ("cast", " ".join(words), self.term(value))
+            case ("choice", *args):
+                return ("select", *map(self.term, args))
+            case ("call", word, _, args):
+                single = self.cuda and word[-1] == "f" and (word[:-1] in OPERATIONS or word[:-1] in FUNCTIONS)
+                word = word.removesuffix("f") if single else word
+                return _operation(FUNCTIONS.get(word, word), [self.term(a) for a in args], single)
+            case (sign, *args):
+                word = {"&&": "and", "&": "and", "||": "or", "!": "not"}.get(sign, sign)
+                return _operation("neg" if word == "-" and len(args) == 1 else word, [self.term(a) for a in args])
+        raise Mismatch(f"{text} is no value")
+
+
+def _operation(name, args, single=False):
+    """The number, of integers that are known; else the term. Functions carry an f where the text has one."""
+    if name == "neg" and isinstance(args[0], int | float):
+        return -args[0]
+    if all(type(a) is int for a in args):
+        match name:
+            case "+" | "-" | "*":
+                return {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}[name](*args)
+            case "//" | "%" if args[1]:
+                return args[0] // args[1] if name == "//" else args[0] % args[1]
+            case "/" if args[1]:
+                return abs(args[0]) // abs(args[1]) * (1 if (args[0] < 0) == (args[1] < 0) else -1)
+    word = f"{name}f" if single and name.isalpha() or single and name in ("//", "%") else name
+    return (word, *args)
+
+
+def vector_bytes(words):
+    """Bytes of a vector type, `const float4 *`."""
+    for word in words:
+        if found := c_text.VECTOR_TYPE.match(word):
+            size = {"char": 1, "short": 2, "int": 4, "long": 8, "longlong": 8, "float": 4, "double": 8}
+            return size[found[1].removeprefix("u")] * int(found[2])
+    plain = tuple(w for w in words if w not in ("const", "*"))
+    if plain in (("unsigned", "int"), ("unsigned", "short")):
+        return 4 if plain[1] == "int" else 2
+    raise Mismatch(f"{' '.join(words)} is no vector type")
