@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from places import nodes, put
 
-from tilegen.ir.affine import const, var
+from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Condition, Load, Stmt
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.program import Barrier, Declare, For, If, VectorCopy, VectorLoad, VectorStore
@@ -141,6 +141,33 @@ def vector_misaligned(launch):
         yield replace(launch, alignment={k: v for k, v in launch.alignment.items() if k != name})
 
 
+def stale_buffer(launch):
+    """Another of the copies that a pipeline keeps of a buffer."""
+
+    def change(node):
+        if not isinstance(node, LEAVES):
+            return
+        for access in dict.fromkeys(v for v in walk(node) if isinstance(v, Access | Load)):
+            for d, index in enumerate(access.index):
+                if len(index.terms) == 1 and isinstance(atom := index.terms[0][0], Mod):
+                    other = Affine(((Mod(atom.arg + 1, atom.by), 1),))
+                    new = replace(access, index=(*access.index[:d], other, *access.index[d + 1 :]))
+                    yield (rewrite(node, lambda v, a=access, new=new: new if v == a else v),)
+
+    return _edits(launch, change)
+
+
+def narrowed_offset(launch):
+    """Tests that are true for the same numbers, and whose sides have more than 32 bits long before the sizes do."""
+
+    def change(node):
+        for n, c in enumerate(node.test if isinstance(node, If) else ()):
+            larger = replace(c, value=c.value * 2**12)
+            yield (replace(node, test=(*node.test[:n], larger, *node.test[n + 1 :])),)
+
+    return _edits(launch, change)
+
+
 def wrong_pad(launch):
     """Rows of another length than the vectors were laid out for, or shorter than what is in them."""
     for name, b in launch.buffers.items():
@@ -222,6 +249,8 @@ FAULTS = {
     "wrong global index": wrong_global_index,
     "vector misaligned": vector_misaligned,
     "wrong pad": wrong_pad,
+    "stale buffer": stale_buffer,
+    "narrowed offset": narrowed_offset,
     "missing initialisation": missing_initialisation,
     "doubled reduction": doubled_reduction,
     "store-back missing": store_back_missing,

@@ -2,6 +2,8 @@
 
 All:      python tests/85_mutants/mutants.py
 Some:     python tests/85_mutants/mutants.py --each 2 --jobs 2       at most two of each kind in each schedule
+By text:  python tests/85_mutants/mutants.py --levels text            the printed text, read back
+Running:  python tests/85_mutants/mutants.py --levels ran             the text again, by what compiles and runs it
 Which:    python tests/85_mutants/mutants.py --show                  says what got through, or counted as no fault
 
 A mutant is equivalent, and not counted, if it is proven to be the kernel all the same, and besides, at
@@ -38,7 +40,7 @@ SMALL = {
     "TSM": 4, "TSN": 4, "TSK": 4, "WPTN": 2, "ROWS": 2, "TY": 2, "TX": 4, "WF": 2,
 }  # fmt: skip
 # Warps have lanes in fixed numbers; these are the fewest.
-WARPS = {"warps": {"TM": 32, "TN": 128, "TK": 4}, "pipelined": {"TM": 32, "TN": 128, "TK": 32}}
+TILES = (SMALL, {"TM": 32, "TN": 128, "TK": 4}, {"TM": 32, "TN": 128, "TK": 32}, {})
 
 
 @cache
@@ -57,12 +59,13 @@ def small(name, schedule):
     from tilegen.errors import TilegenError
 
     stock = next(s for s in modules()[name].schedules if s.name == schedule)
-    tiles = WARPS.get(schedule, SMALL)
-    values = tuple((p.name, tiles[p.name]) for p in stock.parameters if p.name in tiles)
-    try:
-        return scheduled(name, schedule, (), values).tree
-    except TilegenError:
-        return scheduled(name, schedule).tree
+    for tiles in TILES:
+        values = tuple((p.name, tiles[p.name]) for p in stock.parameters if p.name in tiles)
+        try:
+            return scheduled(name, schedule, (), values).tree
+        except TilegenError:
+            continue
+    raise AssertionError(f"{name}.{schedule} cannot be applied")
 
 
 def mutants(base, each):
@@ -92,7 +95,9 @@ def of_base(job):
         if level in levels
     ]
     if "text" in levels:
-        found += [(base.name, "text", *result) for result in text_faults.results(base, 1)]
+        found += [(base.name, "text", *result) for result in text_faults.results(base, each)]
+    if "ran" in levels:
+        found += [(base.name, "ran", *result) for result in text_faults.ran(base)]
     return found
 
 
