@@ -17,7 +17,7 @@ STOCK = pytest.mark.parametrize(("name", "schedule"), cases(), ids=".".join)
 def check_on(device, name, schedule, sizes=None):
     tree = scheduled(name, schedule).tree
     tried = check_sizes([tree], {}) if sizes is None else [{s: sizes[s] for s in tree.kernel.sizes}]
-    assert check(program(tree, engine(device)), trials(tree.kernel, tried))
+    assert check(program(tree, engine(device)), trials(tree.kernel, tried, tree.approximate))
 
 
 @pytest.mark.pocl

@@ -35,7 +35,7 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
 
 
 def _kernel(launch: Launch, dialect: Dialect) -> str:
-    writer = Writer(dialect, names_of(launch), launch.buffers, launch.wide)
+    writer = Writer(dialect, names_of(launch), launch.buffers, launch.wide, launch.approximate)
     body = Body(writer, launch)
     lines = [*_header(launch), *_signature(launch, writer), "{"]
     declared = [*_coordinates(launch, writer, body), *_shared(launch, writer, body)]

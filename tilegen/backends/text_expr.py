@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import isinf
 
@@ -30,6 +30,7 @@ class Dialect:
     long: str  # suffix of a 64-bit literal
     widen: Mapping[str, str]  # 16-bit float -> function to float
     narrow: Mapping[str, str]  # and back
+    approximations: Mapping[str, str]  # operation -> the function that approximates it within a known error
 
 
 CUDA = Dialect(
@@ -41,6 +42,11 @@ CUDA = Dialect(
     "f", "LL",
     {"f16": "__half2float", "bf16": "__bfloat162float"},
     {"f16": "__float2half", "bf16": "__float2bfloat16"},
+    {
+        "/": "__fdividef", "sqrt": "approximate_sqrt", "rsqrt": "approximate_rsqrt", "exp": "__expf",
+        "exp2": "approximate_exp2", "log": "__logf", "log2": "__log2f", "sin": "__sinf", "cos": "__cosf",
+        "tanh": "approximate_tanh",
+    },
 )  # fmt: skip
 OPENCL = Dialect(
     "opencl",
@@ -51,6 +57,7 @@ OPENCL = Dialect(
     "", "L",
     {"f16": "load_half", "bf16": "load_bf16"},
     {"f16": "round_half", "bf16": "round_bf16"},
+    {},  # the standard leaves the error of native_sin and its kin to the implementation
 )  # fmt: skip
 
 
@@ -62,6 +69,7 @@ class Writer:
     names: Mapping[str, str]
     buffers: Mapping[str, Buffer]
     wide: bool
+    approximate: Collection[str] = ()
 
     # -- indices
 
@@ -250,6 +258,8 @@ class Writer:
             case Op("select", (test, then, other)):
                 text = f"{self.value(test, 1)} ? {self.value(then, 1)} : {self.value(other, 1)}"
                 return f"({text})" if parent >= 0 else text
+            case Op(_, args) if rough := self._approximation(op):
+                return f"{rough}({', '.join(self.value(a) for a in args)})"
             case Op(name, (left, right)) if name in _BINARY:
                 sign, level = _BINARY[name]
                 text = f"{self.value(left, level)} {sign} {self.value(right, level + 1)}"
@@ -259,6 +269,11 @@ class Writer:
                 return self._parenthesised(text, level, parent)
             case _:
                 return f"{self._word(op)}({', '.join(self.value(a) for a in op.args)})"
+
+    def _approximation(self, op: Op) -> str:
+        """The function that approximates `op`, where a step has allowed that; else nothing."""
+        allowed = op.name in self.approximate and op.dtype in _FLOATS and op.dtype != "f64"
+        return self.dialect.approximations.get(op.name, "") if allowed else ""
 
     def _parenthesised(self, text: str, level: int, parent: int) -> str:
         return f"({text})" if level < parent else text

@@ -20,6 +20,38 @@ template <typename T> __device__ __forceinline__ T floor_mod(T value, T by)
 {
     return value % by + (value % by != 0 && (value % by < 0) != (by < 0) ? by : 0);
 }""",
+    "approximate_sqrt(": """\
+// The hardware's square root, within 2^-23 of itself; a subnormal number is taken as 0.
+__device__ __forceinline__ float approximate_sqrt(float x)
+{
+    float result;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}""",
+    "approximate_rsqrt(": """\
+// The hardware's 1 / sqrt(x), within 2^-22.9 of itself; a subnormal number is taken as 0.
+__device__ __forceinline__ float approximate_rsqrt(float x)
+{
+    float result;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}""",
+    "approximate_exp2(": """\
+// The hardware's power of two, within 2 ulp; a subnormal result is 0.
+__device__ __forceinline__ float approximate_exp2(float x)
+{
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}""",
+    "approximate_tanh(": """\
+// The hardware's tanh, within 2^-11 of itself; from sm_75 on.
+__device__ __forceinline__ float approximate_tanh(float x)
+{
+    float result;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}""",
     "copy_async<": """\
 // Asynchronous copies of 4, 8 or 16 bytes from global to shared memory; before sm_80 they are plain ones.
 template <int bytes> __device__ __forceinline__ void copy_async(void* to, const void* from)

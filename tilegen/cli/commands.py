@@ -159,7 +159,7 @@ def check_command(
 ) -> int:
     """Run scheduled kernels against the reference; every element counts."""
     from tilegen.backends.devices import engine, program
-    from tilegen.lab.check import cases, check
+    from tilegen.lab.check import cases_of, check
     from tilegen.lab.sizes import check_limits, check_sizes
 
     given = numbers(sizes, "--size")
@@ -170,13 +170,14 @@ def check_command(
     found, proofs, wrong = {}, {}, []
     with show.progress() as progress:
         progress("reference", 0, 1)
-        tried = cases(first, check_sizes([each.tree for each in wanted.values()], given, check_limits(runs_on)))
+        trees = [each.tree for each in wanted.values()]
+        tried = cases_of(first, trees, check_sizes(trees, given, check_limits(runs_on)))
         for number, (name, each) in enumerate(wanted.items()):
             progress(name, number, len(wanted))
             try:
                 compiled = program(each.tree, runs_on)
                 proofs[name] = compiled.verdict
-                found[name] = check(compiled, tried)
+                found[name] = check(compiled, tried[each.tree.approximate])
             except WrongResult as error:
                 wrong += [(name, error)]
     if json_file:

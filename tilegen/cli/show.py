@@ -156,6 +156,7 @@ def trials(out: Console, found: Mapping[str, tuple[Trial, ...]], proofs: Mapping
         for trial in passed:
             exact = trial.data == "integers" or trial.error == 0
             error = "none" if exact else f"{trial.error:.2g} of the bound"
+            error += f"; no bound for {trial.unbounded:.2g} of all" if trial.unbounded else ""
             table.add_row(name, proofs[name], trial.data, " ".join(f"{n}={v}" for n, v in trial.sizes.items()), error)
     if found:
         out.print(table)

@@ -31,6 +31,10 @@ class Memory:
     written: Array
 
 
+class Rough(Op):
+    """An operation that the device may take from its hardware's approximation."""
+
+
 class Undefined(Exception):
     """A read of an element that has no value or does not exist. Attributes: tensor, element."""
 
@@ -113,7 +117,8 @@ def evaluate(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array 
         case Cast(arg, dtype):
             return cast(evaluate(arg, part, memory, mask), arg.dtype, dtype)
         case Op(name, args, dtype):
-            return operation(name, [evaluate(a, part, memory, mask) for a in args], dtype)
+            pairs = [evaluate(a, part, memory, mask) for a in args]
+            return operation(name, pairs, dtype, rough=isinstance(value, Rough))
         case _:
             raise TypeError(value)
 

@@ -5,21 +5,22 @@ The tree plays no part here, so that a mistake in how trees are made or changed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from tilegen.interpreter.box import POINTS, Memory, Part, Undefined, empty, evaluate, filled, parts
+from tilegen.interpreter.box import POINTS, Memory, Part, Rough, Undefined, empty, evaluate, filled, parts
 from tilegen.interpreter.dtypes import Array, check_arguments, shape_of
 from tilegen.interpreter.products import sums_of_products
 from tilegen.interpreter.reduce import Accumulator, accumulator
 from tilegen.interpreter.rounding import overflowed
 from tilegen.interpreter.run import InterpreterError
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import FLOATS, Equation, Kernel
+from tilegen.ir.nodes import FLOATS, Equation, Kernel, Op
+from tilegen.ir.walk import rewrite
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,14 @@ class Reference:
     accepts: Callable[[Array], Array] | None = field(default=None, compare=False, repr=False)
 
 
-def reference(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, Reference]:
+def reference(
+    kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Array], approximate: Collection[str] = ()
+) -> dict[str, Reference]:
     """The outputs of `kernel` by name, of their logical shapes; `sizes` and `arrays` as for `run`.
 
     The bound holds for any order of summation in the declared types, with or without fused
-    multiply-adds, and for functions as exact as CUDA and OpenCL promise; see rounding.py. Integer
-    kernels are exact and wrap as their types do.
+    multiply-adds, and for functions as exact as CUDA and OpenCL promise; see rounding.py. The operations in
+    `approximate` may be the hardware's approximations. Integer kernels are exact and wrap as their types do.
 
     Raises ArgumentError for arrays that do not fit, and InterpreterError where the kernel reads an
     element outside a tensor or without a value.
@@ -60,7 +63,7 @@ def reference(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Arr
             memory[tensor.name] = empty(tensor.name, tensor.dtype, shape_of(tensor, sizes))
     judges: dict[str, Callable[[Array], Array]] = {}
     with np.errstate(all="ignore"):
-        for equation in kernel.equations:
+        for equation in _roughened(kernel.equations, approximate):
             try:
                 _compute(equation, sizes, memory)
             except Undefined as bad:
@@ -72,6 +75,13 @@ def reference(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Arr
         for t in kernel.tensors
         if t.role == "output" and (m := memory[t.name])
     }
+
+
+def _roughened(equations: tuple[Equation, ...], approximate: Collection[str]) -> tuple[Equation, ...]:
+    """The equations with the operations that may be approximated marked as such."""
+    return rewrite(
+        equations, lambda v: Rough(v.name, v.args, v.dtype) if isinstance(v, Op) and v.name in approximate else v
+    )
 
 
 def _undefined(equation: Equation, bad: Undefined) -> InterpreterError:

@@ -5,7 +5,8 @@ Stability of Numerical Algorithms, 2nd edition, chapters 2 to 4: a rounded resul
 a sum of n terms in any order within gamma_n = n u / (1 - n u) times the sum of their magnitudes. A fused
 multiply-add rounds once where this counts two, so it is covered.
 
-Scalar functions are within a number of ulps of the exact value. The figures are the larger ones of the CUDA C++
+Scalar functions are within a number of ulps of the exact value; where a step allows an approximation, within its
+documented error (approximate.py) if that is more. The figures in ulps are the larger ones of the CUDA C++
 Programming Guide (maximum ulp error, single precision) and of the OpenCL C specification (relative error as
 ulps, full profile), which for all functions here is OpenCL's. The reference itself is computed in float64; its
 roundings are counted too, by adding float64's unit roundoff to that of the type.
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.interpreter.approximate import approximation_error
 from tilegen.interpreter.dtypes import Array
 from tilegen.ir.nodes import FLOATS
 
@@ -68,8 +70,10 @@ def overflowed(value: Array, error: Array, dtype: str) -> Array:
     return np.where(beyond | np.isnan(error), np.inf, error)
 
 
-def operation(name: str, args: list[Pair], dtype: str) -> Pair:
-    """The operation on pairs; the error of a bool is 1 where either answer is possible."""
+def operation(name: str, args: list[Pair], dtype: str, *, rough: bool = False) -> Pair:
+    """The operation on pairs, by the hardware's approximation if `rough`; the error of a bool is 1 where either
+    answer is possible.
+    """
     values, errors = [a[0] for a in args], [a[1] for a in args]
     match name:
         case "+" | "-":
@@ -78,7 +82,7 @@ def operation(name: str, args: list[Pair], dtype: str) -> Pair:
         case "*":
             return rounded(values[0] * values[1], product_error(*args), dtype)
         case "/":
-            return rounded(*_quotient(*args), dtype, _ULPS["/"])
+            return _computed(name, args, _quotient(*args), dtype, rough)
         case "//" | "%":
             return _integer_quotient(name, *values), _EXACT
         case "fma":
@@ -100,7 +104,20 @@ def operation(name: str, args: list[Pair], dtype: str) -> Pair:
         case "floor" | "ceil" | "round":
             return _monotone(_FUNCTIONS[name], *args[0])
         case _:
-            return rounded(*_function(name, args), dtype, _ULPS[name])
+            return _computed(name, args, _function(name, args), dtype, rough)
+
+
+def _computed(name: str, args: list[Pair], exact: Pair, dtype: str, rough: bool) -> Pair:
+    """What a device may make of a function, given the exact function of the uncertain arguments."""
+    accurate = rounded(*exact, dtype, _ULPS[name])
+    if not rough or dtype == "f64":
+        return accurate
+    value, error = exact
+    error = error + approximation_error(name, args, np.abs(value) + error)
+    if dtype != "f32":
+        value, error = rounded(value, error, dtype)
+    # A device without the approximation has the accurate function.
+    return value, np.maximum(accurate[1], error)
 
 
 def cast(pair: Pair, old: str, new: str) -> Pair:

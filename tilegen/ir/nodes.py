@@ -79,6 +79,13 @@ OPERATIONS = {
 }  # fmt: skip
 
 
+# The functions that hardware approximates within a documented bound: the word of a step -> its key of OPERATIONS.
+APPROXIMATIONS = {
+    "divide": "/", "sqrt": "sqrt", "rsqrt": "rsqrt", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2",
+    "sin": "sin", "cos": "cos", "tanh": "tanh",
+}  # fmt: skip
+
+
 # -- the kernel as written
 
 
@@ -248,13 +255,16 @@ Node = Loop | Stmt
 class Tree:
     """A program: its buffers, and one node for each kernel launch, in order.
 
-    `reassociated` names the reductions whose terms may be combined in any order, because a step said so.
+    `reassociated` names the reductions whose terms may be combined in any order, because a step said so;
+    `approximate` the operations that the text may take from the hardware's approximations, in order of their
+    names. The meaning of the tree stays exact: what it may be off by is wider.
     """
 
     kernel: Kernel
     buffers: tuple[Buffer, ...]
     body: tuple[Node, ...]
     reassociated: tuple[str, ...] = ()
+    approximate: tuple[str, ...] = ()
 
     def buffer(self, name: str) -> Buffer:
         """The buffer called `name`; KeyError if there is none."""

@@ -26,8 +26,9 @@ _UPDATES = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min=", "argmax": "
 
 
 def show(tree: Tree) -> str:
-    """The whole tree: its buffers, an empty line, its loops and statements."""
+    """The whole tree: its buffers, what may be approximate, an empty line, its loops and statements."""
     lines = [show_buffer(b) for b in tree.buffers]
+    lines += [f"approximate {', '.join(tree.approximate)}"] if tree.approximate else []
     for node in tree.body:
         lines += ["", *_node(node, 0)]
     return "\n".join(lines) + "\n"

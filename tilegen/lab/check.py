@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from tilegen import interpreter
 from tilegen.backends.arrays import GUARD_VALUE, NUMPY_NAME, empty, guarded, shape_of
 from tilegen.backends.program import Program
 from tilegen.errors import WrongResult
-from tilegen.ir.nodes import Kernel, Tensor
+from tilegen.ir.nodes import Kernel, Tensor, Tree
 from tilegen.lab import inputs
 
 
@@ -31,19 +31,38 @@ class Case:
 
 @dataclass(frozen=True)
 class Trial:
-    """A case that a kernel has passed; `error` is its largest error as a share of what the bound allows."""
+    """A case that a kernel has passed.
+
+    `error` is its largest error as a share of what the bound allows; `unbounded` the share of elements of which
+    nothing can be said: an approximation is out of its documented range, or a number may be too large for its type.
+    """
 
     sizes: Mapping[str, int]
     data: str
     error: float
+    unbounded: float = 0.0
 
 
-def cases(kernel: Kernel, sizes: Sequence[Mapping[str, int]], seed: int = 0) -> list[Case]:
-    """The cases of a check at each of `sizes`: random numbers, and integers where they stay exact."""
+def cases(
+    kernel: Kernel, sizes: Sequence[Mapping[str, int]], approximate: Collection[str] = (), seed: int = 0
+) -> list[Case]:
+    """The cases of a check at each of `sizes`: random numbers, and integers where they stay exact.
+
+    Args:
+        approximate: the operations whose approximation the bound allows for.
+    """
     found = []
     for each in sizes:
-        found += [c for c in (_exact_case(kernel, each, seed), _random_case(kernel, each, seed)) if c]
+        both = (_exact_case(kernel, each, seed), _random_case(kernel, each, approximate, seed))
+        found += [c for c in both if c]
     return found
+
+
+def cases_of(
+    kernel: Kernel, trees: Iterable[Tree], sizes: Sequence[Mapping[str, int]]
+) -> dict[tuple[str, ...], list[Case]]:
+    """The cases for each set of approximations that one of `trees`, all of them of `kernel`, allows itself."""
+    return {each: cases(kernel, sizes, each) for each in sorted({tree.approximate for tree in trees})}
 
 
 def check(program: Program, tried: Sequence[Case], done: Callable[[], None] = lambda: None) -> tuple[Trial, ...]:
@@ -72,9 +91,9 @@ def _exact_case(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> Case | N
     return None
 
 
-def _random_case(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> Case:
+def _random_case(kernel: Kernel, sizes: Mapping[str, int], approximate: Collection[str], seed: int) -> Case:
     arrays = inputs.random(np, kernel, sizes, seed)
-    return Case(sizes, "random", arrays, interpreter.reference(kernel, sizes, arrays))
+    return Case(sizes, "random", arrays, interpreter.reference(kernel, sizes, arrays, approximate))
 
 
 def _trial(program: Program, case: Case) -> Trial:
@@ -94,7 +113,14 @@ def _trial(program: Program, case: Case) -> Trial:
         if side := zones[tensor.name].touched():
             raise WrongResult(f"{tensor.name} is written to {side} its memory", notes=(_shown(case),))
         error = max(error, _judge(tensor, _host(zones[tensor.name].array), case))
-    return Trial(case.sizes, case.data, error)
+    return Trial(case.sizes, case.data, error, _unbounded([case.expected[t.name] for t in outputs]))
+
+
+def _unbounded(expected: Sequence[interpreter.Reference]) -> float:
+    """The share of the elements that the kernel defines of which nothing can be said."""
+    judged = [r for r in expected if r.accepts is None]
+    known = sum(int(np.sum(r.written)) for r in judged)
+    return sum(int(np.sum(np.isinf(r.bound) & r.written)) for r in judged) / max(1, known)
 
 
 def _host(array: Any) -> np.ndarray[Any, Any]:

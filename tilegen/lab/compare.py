@@ -13,7 +13,7 @@ from tilegen.backends.program import Program
 from tilegen.backends.text import emit
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Tree
-from tilegen.lab.check import Trial, cases, check
+from tilegen.lab.check import Trial, cases_of, check
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, check_limits, check_sizes, power_sizes
 from tilegen.lab.timing import Progress, Time, timed
@@ -109,14 +109,14 @@ def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvr
 def _checked(programs: Mapping[str, Program], engine: Engine, progress: Progress) -> dict[str, Row]:
     kernel = next(iter(programs.values())).kernel
     progress("reference", 0, 1)
-    tried = cases(kernel, check_sizes([p.tree for p in programs.values()], {}, check_limits(engine)))
+    trees = [p.tree for p in programs.values()]
+    tried = cases_of(kernel, trees, check_sizes(trees, {}, check_limits(engine)))
     rows: dict[str, Row] = {}
-    total = len(tried) * len(programs)
     for number, (name, each) in enumerate(programs.items()):
-        progress("check", number * len(tried), total)
+        progress("check", number, len(programs))
         try:
-            rows[name] = Row(name, trials=check(each, tried), proof=each.verdict)
+            rows[name] = Row(name, trials=check(each, tried[each.tree.approximate]), proof=each.verdict)
         except TilegenError as error:
             rows[name] = Row(name, error=error.render(), exit_code=error.exit_code)
-    progress("check", total, total)
+    progress("check", len(programs), len(programs))
     return rows

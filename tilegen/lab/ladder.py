@@ -10,7 +10,7 @@ from tilegen.backends.engine import Engine
 from tilegen.backends.program import Program
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Kernel, Tree
-from tilegen.lab.check import Case, Trial, cases, check
+from tilegen.lab.check import Case, Trial, cases_of, check
 from tilegen.lab.explain import LaunchReport, StepReport, explain, lines
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.roofline import H200, Machine
@@ -150,11 +150,11 @@ def _checked(
         return rungs
     progress("reference", 0, 1)
     sizes = check_sizes([trees[n] for n in programs], {}, check_limits(engine))
-    tried = cases(trees[0].kernel, sizes)
+    tried = cases_of(trees[0].kernel, (each.tree for each in programs.values()), sizes)
     found = list(rungs)
     for number, (n, each) in enumerate(programs.items()):
         progress("check", number, len(programs))
-        found[n] = _tried(rungs[n], each, tried)
+        found[n] = _tried(rungs[n], each, tried[each.tree.approximate])
     return found
 
 

@@ -90,6 +90,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, wide: b
         requires=tuple(needs.requires),
         alignment=needs.alignment,
         wide=wide,
+        approximate=tree.approximate,
     )
 
 

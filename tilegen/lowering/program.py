@@ -155,6 +155,7 @@ class Launch:
         tid: the name that the body has for the flat number of a thread.
         flat: that number in the coordinates.
         wide: offsets and sizes have 64 bits.
+        approximate: the operations that may be taken from the hardware's approximations.
     """
 
     name: str
@@ -174,6 +175,7 @@ class Launch:
     requires: tuple[Condition, ...] = ()
     alignment: Mapping[str, int] = field(default_factory=dict)
     wide: bool = False
+    approximate: tuple[str, ...] = ()
 
     @property
     def threads(self) -> int:
