@@ -187,13 +187,12 @@ class _Thread:
         assert not stmt.guard, "guards have become tests"
         terms, value = self.home.terms, self._value(stmt.value)
         if stmt.best:
-            best, arg = self._read(stmt.best), self._read(stmt.target)
-            self._write(stmt.best, terms.of("best", stmt.reduce, best, value))
-            self._write(stmt.target, terms.of("arg", stmt.reduce, best, value, arg, stmt.arg.evaluate(self.env)))
+            best, arg, index = self._read(stmt.best), self._read(stmt.target), self._value(stmt.arg)
+            new = terms.best(stmt, self.home.reordered, best, value, arg, index)
+            for access, term in zip((stmt.best, stmt.target), new, strict=True):
+                self._write(access, term)
         elif stmt.reduce and stmt.name in self.home.reordered:
-            old = self._read(stmt.target)
-            parts = terms.known[old][1] if terms.known[old][0] == "bag" else (old,)
-            self._write(stmt.target, terms.of("bag", tuple(sorted((*parts, value)))))
+            self._write(stmt.target, terms.bag(self._read(stmt.target), value))
         elif stmt.reduce:
             self._write(stmt.target, terms.of(stmt.reduce, self._read(stmt.target), value))
         else:

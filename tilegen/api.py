@@ -177,7 +177,7 @@ class Scheduled:
         values = ", ".join(f"{name}={value}" for name, value in self.core.parameters.items())
         title = f"kernel {self.kernel.name}, schedule {self.core.name}" + (f" ({values})" if values else "")
         launches = lower(self.tree, vector=vector, wide=wide)
-        demand(prove(self.kernel, launches, self.tree.reassociated), self.kernel.name)
+        demand(prove(self.tree.kernel, launches, self.tree.reassociated), self.kernel.name)
         return emit(launches, language, title)
 
     def compile(self, device: str = "auto") -> Any:

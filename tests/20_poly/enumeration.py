@@ -2,7 +2,8 @@
 
 It shares nothing with the judge: values are symbolic terms, memory is a dictionary, and every pair of
 accesses to one element is looked at. `verdict` gives None or a word for the first thing that is wrong:
-"coverage", "values", "uninitialised", "bounds", "scope", "race", "vector" or "structure".
+"coverage", "values", "uninitialised", "bounds", "scope", "race", "vector", "structure", or "parts" where a
+reduction in parts is not the one that the kernel as written has.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ def verdict(tree, sizes):
         return "structure"
     reordered = set(tree.reassociated)
     terms = Terms()
+    if tree.kernel.origin and _outputs(tree.kernel, sizes) != _outputs(tree.kernel.written, sizes):
+        return "parts"
     try:
         run = _Run(tree, sizes, reordered, terms)
         expected = _Run(tree_of(tree.kernel), sizes, reordered, terms)
@@ -38,6 +41,15 @@ def verdict(tree, sizes):
         ):
             return "values"
     return run.collision() or run.vectors()
+
+
+def _outputs(kernel, sizes):
+    """What the outputs of a kernel are, every reduction as the bag of its terms."""
+    try:
+        run = _Together(tree_of(kernel), sizes, set(), TERMS)
+    except Wrong as wrong:
+        return str(wrong)
+    return {t.name: run.contents(t.name) for t in kernel.tensors if t.role == "output"}
 
 
 def structure(tree):
@@ -79,6 +91,25 @@ class Terms:
             self.known += [term]
         return self.numbers[term]
 
+    def bag(self, old, value):
+        """The terms of `old` and `value`, in no order."""
+        known = self.known[old]
+        return self.of("bag", tuple(sorted((*(known[1] if known[0] == "bag" else (old,)), value))))
+
+    def best(self, stmt, reordered, best, value, arg, index):
+        """The new best value and its index."""
+        if stmt.name in reordered:
+            return self.bag(best, value), self.bag(arg, self.of("at", value, index))
+        return self.of("best", stmt.reduce, best, value), self.of("arg", stmt.reduce, best, value, arg, index)
+
+    def together(self, old, value):
+        """As `bag`, with the terms of a value that is itself such a bag."""
+        known = self.known[value]
+        return self.of("bag", tuple(sorted((*self.known[old][1], *(known[1] if known[0] == "bag" else (value,))))))
+
+
+TERMS = Terms()
+
 
 class _Run:
     def __init__(self, tree, sizes, reordered, terms):
@@ -119,9 +150,10 @@ class _Run:
             self.instances += [(stmt.name, tuple(i.evaluate(env) for i in stmt.instance))]
         if stmt.best:
             best, arg = self._read(stmt.best, env, path), self._read(stmt.target, env, path)
-            self._write(stmt.best, self.terms.of("best", stmt.reduce, best, value), env, path)
-            term = self.terms.of("arg", stmt.reduce, best, value, arg, stmt.arg.evaluate(env))
-            self._write(stmt.target, term, env, path)
+            index = self._value(stmt.arg, env, path)
+            new = self.terms.best(stmt, self.reordered, best, value, arg, index)
+            for access, term in zip((stmt.best, stmt.target), new, strict=True):
+                self._write(access, term, env, path)
         elif stmt.reduce:
             old = self._read(stmt.target, env, path)
             self._write(stmt.target, self._combined(stmt, old, value), env, path)
@@ -133,9 +165,7 @@ class _Run:
     def _combined(self, stmt, old, value):
         if stmt.name not in self.reordered:
             return self.terms.of(stmt.reduce, old, value)
-        known = self.terms.known[old]
-        parts = known[1] if known[0] == "bag" else (old,)
-        return self.terms.of("bag", tuple(sorted((*parts, value))))
+        return self.terms.bag(old, value)
 
     def _value(self, expr, env, path):
         match expr:
@@ -248,3 +278,22 @@ class _Run:
 
 def _coordinate(path, kind):
     return next((step[3] for step in path if step[2] == kind), 0)
+
+
+class _Together(_Run):
+    """A kernel with every reduction as the bag of its terms, those of its parts included."""
+
+    def _stmt(self, stmt, env, path):
+        if stmt.name.endswith(".init"):
+            self._write(stmt.target, self.terms.of("bag", ()), env, path)
+            return
+        if not stmt.reduce:
+            super()._stmt(stmt, env, path)
+            return
+        value = self._value(stmt.value, env, path)
+        accesses = [(stmt.best or stmt.target, value)]
+        if stmt.best:
+            index = self._value(stmt.arg, env, path)
+            accesses += [(stmt.target, index if isinstance(stmt.arg, Load) else self.terms.of("at", value, index))]
+        for access, term in accesses:
+            self._write(access, self.terms.together(self._read(access, env, path), term), env, path)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilegen.backends.text_expr import CUDA, Writer, vector_word
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Index, Load, Op, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Op, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -195,15 +195,26 @@ class Body:
         return [*notes, f"{target} = {w.stored(Op(word, (old, stmt.value), dtype), stmt.target)};"]
 
     def _arg(self, stmt: Stmt, target: str) -> list[str]:
-        """A strictly better value replaces the best one, and its index with it."""
+        """A strictly better value replaces the best one, and its index with it.
+
+        Of the best values of parts the lower index wins where they are equal.
+        """
         w = self._writer
         assert stmt.best is not None
         assert stmt.arg is not None
         sign = ">" if stmt.reduce == "argmax" else "<"
         best = w.element(stmt.best.buffer, stmt.best.index)
         dtype = self._launch.buffers[stmt.best.buffer].dtype
-        update = [f"    {target} = {w.stored(Index(stmt.arg), stmt.target)};", "}"]
         value = w.value(stmt.value)
+        if isinstance(stmt.arg, Load):
+            first = f"const {w.working(stmt.value.dtype)} candidate = {value};"
+            second = f"const {w.working(stmt.arg.dtype)} index = {w.value(stmt.arg)};"
+            old = w.loaded(stmt.best)
+            test = f"candidate {sign} {old} || (candidate == {old} && index < {w.loaded(stmt.target)})"
+            stored = f"{w.dialect.narrow[dtype]}(candidate)" if dtype in ("f16", "bf16") else "candidate"
+            inner = [first, second, f"if ({test}) {{", f"    {best} = {stored};", f"    {target} = index;", "}"]
+            return ["{", *(f"    {line}" for line in inner), "}"]
+        update = [f"    {target} = {w.stored(stmt.arg, stmt.target)};", "}"]
         if isinstance(stmt.value, Load) and self._launch.buffers[stmt.value.buffer].space == "register":
             stored = w.stored(stmt.value, stmt.best)
             return [f"if ({value} {sign} {w.loaded(stmt.best)}) {{", f"    {best} = {stored};", *update]

@@ -18,6 +18,7 @@ from tilegen.proof import Obligation, Proof, combinations, prove
 
 # obligation -> what it says of every size that the kernel admits
 MEANING = {
+    "parts": "each term of a reduction in parts is in one part, once, and all parts are combined",
     "text": "tests, loops, barriers and accesses as printed are an ordinary program again",
     "coverage": "each instance of each statement runs exactly once",
     "order": "no dependence is reversed",
@@ -53,7 +54,7 @@ def prove_command(
         start = perf_counter()
         versions = list(combinations(vector, scalar))
         labels = [_label(version, len(versions)) for version in versions]
-        proofs = [prove(each.kernel, version, each.tree.reassociated) for version in versions]
+        proofs = [prove(each.tree.kernel, version, each.tree.reassociated) for version in versions]
         found[name] = dict(zip(labels, proofs, strict=True))
         times[name] = (perf_counter() - start) * 1e3
     if json_file:

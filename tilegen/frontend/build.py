@@ -45,7 +45,7 @@ def build(decl: s.KernelDecl, values: Mapping[str, int] = {}) -> Kernel:
             raise SourceError(
                 f"'{param.name.text}' has no equation", param.span, notes=(f"write {param.name.text}[...] = ...",)
             )
-    return Kernel(decl.name, sizes, tuple(tensors.values()), tuple(equations), assumptions, decl.span)
+    return Kernel(decl.name, sizes, tuple(tensors.values()), tuple(equations), assumptions, span=decl.span)
 
 
 def _constants(decl: s.KernelDecl, values: Mapping[str, int]) -> dict[str, Affine]:
@@ -207,7 +207,7 @@ def _equation(
         loops.reduced,
         loops.conditions,
         best,
-        equation.span,
+        span=equation.span,
     )
 
 

@@ -109,7 +109,7 @@ def _stmt(w: Writer, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
     target = _place(w, stmt.target, depth, where, "t", "writes")
     n = w.buffers[stmt.target.buffer]
     if stmt.best is not None and stmt.arg is not None:
-        _best(w, stmt, depth, where, value, target)
+        _best(w, stmt, depth, where, value, target, loads)
         return
     if stmt.reduce:
         w.put(depth, f"if not set{n}[{target}]: unset({where}, {stmt.target.buffer!r}, {target})")
@@ -127,16 +127,21 @@ def _copy(w: Writer, stmt: Stmt, load: Load, depth: int, where: str) -> None:
     w.put(depth, f"set{n}[{target}] = {value}_set")
 
 
-def _best(w: Writer, stmt: Stmt, depth: int, where: str, value: str, target: str) -> None:
+def _best(w: Writer, stmt: Stmt, depth: int, where: str, value: str, target: str, loads: dict[Load, str]) -> None:
     assert stmt.best is not None
     assert stmt.arg is not None
     best = _place(w, stmt.best, depth, where, "b", "reads")
     n, m = w.buffers[stmt.target.buffer], w.buffers[stmt.best.buffer]
     w.put(depth, f"if not set{m}[{best}]: unset({where}, {stmt.best.buffer!r}, {best})")
     w.put(depth, f"new = {_stored(w, stmt.best.buffer, value)}")
-    w.put(depth, f"if new {'>' if stmt.reduce == 'argmax' else '<'} data{m}[{best}]:")
+    w.put(depth, f"index = {_stored(w, stmt.target.buffer, _expr(w, stmt.arg, depth, where, loads))}")
+    better = f"new {'>' if stmt.reduce == 'argmax' else '<'} data{m}[{best}]"
+    if isinstance(stmt.arg, Load):
+        w.put(depth, f"if not set{n}[{target}]: unset({where}, {stmt.target.buffer!r}, {target})")
+        better += f" or (new == data{m}[{best}] and index < data{n}[{target}])"
+    w.put(depth, f"if {better}:")
     w.put(depth + 1, f"data{m}[{best}] = new")
-    w.put(depth + 1, f"data{n}[{target}] = {_stored(w, stmt.target.buffer, _affine(w, stmt.arg))}")
+    w.put(depth + 1, f"data{n}[{target}] = index")
     w.put(depth + 1, f"set{n}[{target}] = 1")
 
 

@@ -45,7 +45,7 @@ class Reference:
 def reference(
     kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Array], approximate: Collection[str] = ()
 ) -> dict[str, Reference]:
-    """The outputs of `kernel` by name, of their logical shapes; `sizes` and `arrays` as for `run`.
+    """The outputs of `kernel` as written by name, of their logical shapes; `sizes` and `arrays` as for `run`.
 
     The bound holds for any order of summation in the declared types, with or without fused
     multiply-adds, and for functions as exact as CUDA and OpenCL promise; see rounding.py. The operations in
@@ -54,6 +54,7 @@ def reference(
     Raises ArgumentError for arrays that do not fit, and InterpreterError where the kernel reads an
     element outside a tensor or without a value.
     """
+    kernel = kernel.written
     check_arguments(kernel, sizes, arrays)
     memory: dict[str, Memory] = {}
     for tensor in kernel.tensors:

@@ -130,8 +130,8 @@ class Equation:
 
     `loops` are the ranges of the left side, `reduced` those of the reduction (empty where `reduce` is
     None). `conditions` restrict the points, those of the reduction included. For argmax and argmin the
-    `value` is what is compared, the target receives the one reduced index, and `best` names the
-    intermediate tensor that holds the best value so far (same index as the target).
+    `value` is what is compared, the target receives `arg` (the one reduced index where it is None), and
+    `best` names the intermediate tensor that holds the best value so far (same index as the target).
     """
 
     target: str
@@ -142,7 +142,21 @@ class Equation:
     reduced: tuple[Range, ...] = ()
     conditions: tuple[Condition, ...] = ()
     best: str | None = None
+    arg: Expr | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The reduction of `target` in parts: the tensor `parts` has the result of each, `target` combines these.
+
+    `point` says which term each one is: the instance of the undivided statement, one entry for each of its
+    loops, affine in the loops of the equation of `parts`.
+    """
+
+    target: str
+    parts: str
+    point: tuple[Affine, ...]
 
 
 @dataclass(frozen=True)
@@ -151,6 +165,8 @@ class Kernel:
 
     `sizes` are symbolic integers, at least 1, in the order of their first use; `assumptions` are what
     `where` says of them. `tensors` lists the parameters in order, then the outputs, then intermediates.
+    A step that divides a reduction makes a kernel of its own, with `origin` and what was `split`: it is
+    judged, too, and what is right is still what the kernel as written says.
     """
 
     name: str
@@ -158,7 +174,14 @@ class Kernel:
     tensors: tuple[Tensor, ...]
     equations: tuple[Equation, ...]
     assumptions: tuple[Condition, ...] = ()
+    origin: Kernel | None = None
+    split: Split | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def written(self) -> Kernel:
+        """The kernel as written, which this one has been derived from."""
+        return self.origin.written if self.origin else self
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`; KeyError if there is none."""
@@ -211,7 +234,8 @@ class Stmt:
 
     With `reduce`, the target is updated: target = target (reduce) value. For argmax and argmin,
     `best` is the access to the best value and `arg` the index that goes with `value`; a strictly
-    better value replaces, so the first of equals wins.
+    better value replaces, so the first of equals wins. An `arg` that is loaded goes with the best value of a
+    part: there the lower index of equals wins, in whatever order the parts come.
     """
 
     name: str
@@ -221,7 +245,7 @@ class Stmt:
     guard: tuple[Condition, ...] = ()
     reduce: str | None = None
     best: Access | None = None
-    arg: Affine | None = None
+    arg: Expr | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 
@@ -291,10 +315,11 @@ def tree_of(kernel: Kernel) -> Tree:
     buffers = tuple(
         Buffer(t.name, t.dtype, t.shape, "global", t.order, role=t.role, span=t.span) for t in kernel.tensors
     )
-    return Tree(kernel, buffers, tuple(_nest(kernel, e) for e in kernel.equations))
+    return Tree(kernel, buffers, tuple(nest_of(kernel, e) for e in kernel.equations))
 
 
-def _nest(kernel: Kernel, equation: Equation) -> Node:
+def nest_of(kernel: Kernel, equation: Equation) -> Node:
+    """The loops and statements of one equation."""
     inner: tuple[Node, ...] = _init(kernel, equation) if equation.reduce else ()
     point = tuple(var(r.name) for r in (*equation.loops, *equation.reduced))
     update: Node = Stmt(
@@ -305,7 +330,7 @@ def _nest(kernel: Kernel, equation: Equation) -> Node:
         guard=equation.conditions,
         reduce=equation.reduce,
         best=Access(equation.best, equation.index) if equation.best else None,
-        arg=var(equation.reduced[0].name) if equation.best else None,
+        arg=(equation.arg or Index(var(equation.reduced[0].name))) if equation.best else None,
         span=equation.span,
     )
     inner += (_looped(equation.reduced, (update,), equation.span),)

@@ -68,7 +68,7 @@ def show_stmt(stmt: Stmt) -> str:
     update = _UPDATES[stmt.reduce] if stmt.reduce else "="
     value = show_expr(stmt.value)
     if stmt.arg is not None and stmt.best is not None:
-        value = f"({value} at {stmt.arg}, best in {_access(stmt.best.buffer, stmt.best.index)})"
+        value = f"({value} at {show_expr(stmt.arg)}, best in {_access(stmt.best.buffer, stmt.best.index)})"
     text = f"{_access(stmt.target.buffer, stmt.target.index)} {update} {value}"
     if stmt.guard:
         text += f"  if {' and '.join(show_condition(c) for c in stmt.guard)}"

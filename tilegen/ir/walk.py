@@ -114,7 +114,7 @@ def find_loop(tree: Tree, name: str) -> Loop | None:
 
 def reads(stmt: Stmt) -> Iterator[tuple[str, tuple[Affine, ...]]]:
     """(buffer, index) of every element that `stmt` reads, its own target too if it reduces."""
-    for load in loads(stmt.value):
+    for load in loads(stmt):
         yield load.buffer, load.index
     if stmt.reduce:
         for access in (stmt.best, stmt.target) if stmt.best else (stmt.target,):

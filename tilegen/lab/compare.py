@@ -71,7 +71,7 @@ def compare(
     Raises:
         DeviceError: the device fails. A schedule that is wrong does not raise: its row says so.
     """
-    kernel = next(iter(trees.values())).kernel
+    kernel = next(iter(trees.values())).kernel.written
     sizes = power_sizes(kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
     arch = str(getattr(engine, "arch", nvrtc.DEFAULT_ARCH))
     programs = {name: program(tree, engine) for name, tree in trees.items()}
@@ -107,7 +107,7 @@ def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvr
 
 
 def _checked(programs: Mapping[str, Program], engine: Engine, progress: Progress) -> dict[str, Row]:
-    kernel = next(iter(programs.values())).kernel
+    kernel = next(iter(programs.values())).kernel.written
     progress("reference", 0, 1)
     trees = [p.tree for p in programs.values()]
     tried = cases_of(kernel, trees, check_sizes(trees, {}, check_limits(engine)))

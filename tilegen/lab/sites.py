@@ -181,7 +181,7 @@ class _Found:
                 raise TypeError(node)
 
     def statement(self, stmt: Stmt, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
-        for load in loads(stmt.value):
+        for load in loads(stmt):
             self.access(load, False, loops, tests)
         targets = [stmt.target, *([stmt.best] if stmt.best else [])]
         for target in targets:

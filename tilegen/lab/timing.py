@@ -53,7 +53,7 @@ def timed(programs: Mapping[str, Program], engine: Engine, sizes: Mapping[str, i
     """
     if not programs or isinstance(engine, InterpreterEngine):
         return Timed()
-    kernel = next(iter(programs.values())).kernel
+    kernel = next(iter(programs.values())).kernel.written
     # Runs go round over so many sets of arrays that none is still in the cache when its turn comes again.
     needed = 1 + -(-2 * int(getattr(engine, "l2_bytes", 0)) // moved_bytes(kernel, sizes))
     sets = [_arrays(engine, kernel, sizes, seed) for seed in range(min(_MOST_SETS, needed))]

@@ -6,6 +6,7 @@ from tilegen.poly.ahead import leading, staged
 from tilegen.poly.barriers import Dependence, dependences
 from tilegen.poly.facts import Facts
 from tilegen.poly.judge import judge
+from tilegen.poly.parts import check_parts
 from tilegen.poly.prove import Extra, Obligation, obligations, obliged
 from tilegen.poly.sync import Claim, Made, Slot, Stop
 from tilegen.poly.verdict import Refused, Unproved, Violation
@@ -22,6 +23,7 @@ __all__ = [
     "Stop",
     "Unproved",
     "Violation",
+    "check_parts",
     "dependences",
     "judge",
     "leading",

@@ -9,7 +9,6 @@ from tilegen.poly.verdict import Refused, Words
 
 def check_coverage(program: Program) -> None:
     """Refused where an instance is missing, runs twice, or is none of the kernel's."""
-    memo = program.original.memo
     known = program.original.statements
     for placed in program.leaves:
         name = placed.leaf.stmt.name
@@ -22,15 +21,20 @@ def check_coverage(program: Program) -> None:
         leaves = program.of(name)
         # In which order the loops are, and what is computed there, makes no difference.
         key = ("covered", name, *((p.leaf.where, p.leaf.stmt.instance) for p in leaves))
-        if key in memo:
-            continue
-        for n, one in enumerate(leaves):
-            _no_strangers(program, one.leaf)
-            _once(program, one, one)
-            for two in leaves[n + 1 :]:
-                _once(program, one, two)
-        _nothing_missing(program, name, leaves)
-        memo[key] = True
+        if key not in program.original.memo:
+            check_instances(program, name)
+            program.original.memo[key] = True
+
+
+def check_instances(program: Program, name: str) -> None:
+    """Refused where an instance of the statement `name` is missing, runs twice, or is none of the kernel's."""
+    leaves = program.of(name)
+    for n, one in enumerate(leaves):
+        _no_strangers(program, one.leaf)
+        _once(program, one, one)
+        for two in leaves[n + 1 :]:
+            _once(program, one, two)
+    _nothing_missing(program, name, leaves)
 
 
 def _instance_names(program: Program, name: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilegen.ir.nodes import Load
 from tilegen.ir.walk import loads
 from tilegen.poly.project import Original, Placed, Program, Use, renamed
 from tilegen.poly.system import Form, Row, example, same, solvable
@@ -76,7 +77,7 @@ def check_order(program: Program) -> None:
     free = program.tree.reassociated
     for p in precedences(program.original):
         # Terms of a reduction commute where a step says so; its start and its uses keep their places.
-        if p.source == p.sink == p.element and p.source in free and _commutes(program.original, p):
+        if p.source == p.sink and p.source in free and _commutes(program.original, p):
             continue
         for one in program.of(p.source):
             for two in program.of(p.sink):
@@ -87,9 +88,14 @@ def check_order(program: Program) -> None:
 
 
 def _commutes(original: Original, p: Precedence) -> bool:
-    """The first of equals wins in argmax and argmin; a value that reads its own sum would notice."""
+    """The first of equals wins in argmax and argmin; a value that reads its own sum would notice.
+
+    Where the index comes with the best value of a part, the lower one of equals wins in any order.
+    """
     equation = original.equations[p.source]
-    return not equation.best and all(load.buffer != p.element for load in loads(equation.value))
+    if p.element not in (equation.target, equation.best) or (equation.best and not isinstance(equation.arg, Load)):
+        return False
+    return all(load.buffer != p.element for load in loads(equation.value))
 
 
 def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> None:

@@ -66,7 +66,7 @@ class Leaf:
     def uses(self) -> tuple[Use, ...]:
         """Its accesses: the loads in program order, what a reduction reads, the writes."""
         stmt = self.stmt
-        found = [Use(load.buffer, load.index, False, load.fallback) for load in loads(stmt.value)]
+        found = [Use(load.buffer, load.index, False, load.fallback) for load in loads(stmt)]
         written = (stmt.target, stmt.best) if stmt.best else (stmt.target,)
         if stmt.reduce:
             found += [Use(a.buffer, a.index, False) for a in written]

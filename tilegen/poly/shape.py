@@ -40,7 +40,9 @@ def _check_leaf(program: Program, leaf: Leaf, copies: frozenset[str]) -> None:
     if not alike or not _same(program, leaf, kernel.value, stmt.value, values):
         raise Refused(f"a statement does not compute what '{leaf.stmt.name}' does in the kernel")
     if kernel.arg is not None and stmt.arg is not None:
-        _equal(program, leaf, kernel.arg.substitute(values), stmt.arg, "the index that goes with a best value")
+        what = "the index that goes with a best value"
+        if not _same(program, leaf, kernel.arg, stmt.arg, values, what):
+            raise Refused(f"{what} in '{leaf.stmt.name}' is not the kernel's")
     for use, element in zip(leaf.uses, program.original.elements(leaf), strict=True):
         if use.buffer in copies:
             continue  # the check of values follows it
@@ -51,14 +53,21 @@ def _check_leaf(program: Program, leaf: Leaf, copies: frozenset[str]) -> None:
             _equal(program, leaf, wanted, mine, f"an index of '{use.buffer}'")
 
 
-def _same(program: Program, leaf: Leaf, kernel: Expr, mine: Expr, values: dict[str, Affine]) -> bool:
+def _same(
+    program: Program,
+    leaf: Leaf,
+    kernel: Expr,
+    mine: Expr,
+    values: dict[str, Affine],
+    what: str = "an index used as a value",
+) -> bool:
     """Structurally the same, where any load matches any load and indexes are equal as numbers."""
     if type(kernel) is not type(mine):
         return False
     if isinstance(kernel, Load):
         return kernel.dtype == mine.dtype
     if isinstance(kernel, Index) and isinstance(mine, Index):
-        _equal(program, leaf, kernel.index.substitute(values), mine.index, "an index used as a value")
+        _equal(program, leaf, kernel.index.substitute(values), mine.index, what)
         return kernel.dtype == mine.dtype
     for f in fields(kernel):
         one, two = getattr(kernel, f.name), getattr(mine, f.name)

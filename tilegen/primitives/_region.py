@@ -39,7 +39,7 @@ class Region:
     @property
     def fallback(self) -> Const | None:
         """What reads outside the buffer give, where the reads say so."""
-        found = {load.fallback for u in self.uses for load in loads(u.stmt.value) if load.buffer == self.buffer.name}
+        found = {load.fallback for u in self.uses for load in loads(u.stmt) if load.buffer == self.buffer.name}
         if len(found) > 1:
             raise StepError(f"the reads of '{self.buffer.name}' differ in what they read outside it")
         return found.pop() if found else None
@@ -65,7 +65,7 @@ def region_of(tree: Tree, buffer: Buffer, at: str, using: tuple[str, ...] = ()) 
 def _uses(body: tuple[Node, ...], name: str, using: frozenset[str]) -> list[Use]:
     found: list[Use] = []
     for path, stmt in leaves(body):
-        found += [Use(path, stmt, load.index, False) for load in loads(stmt.value) if load.buffer == name]
+        found += [Use(path, stmt, load.index, False) for load in loads(stmt) if load.buffer == name]
         written = [index for buffer, index in writes(stmt) if buffer == name]
         if stmt.reduce:
             found += [Use(path, stmt, index, False) for index in written]

@@ -56,7 +56,7 @@ def need_fresh(tree: Tree, names: Iterable[str], gone: Iterable[str] = ()) -> No
         if name in tree.kernel.sizes:
             raise StepError(f"'{name}' is a size of the kernel", notes=("choose another name for the loop",))
         if any(name == buffer.name for buffer in tree.buffers):
-            raise StepError(f"'{name}' is a tensor", notes=("choose another name for the loop",))
+            raise StepError(f"'{name}' is a tensor", notes=("choose another name",))
 
 
 def guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:

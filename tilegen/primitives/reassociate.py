@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError, did_you_mean
-from tilegen.ir.nodes import Tree
+from tilegen.ir.nodes import Load, Tree
 from tilegen.primitives import BufferName, primitive
 
 
@@ -32,14 +32,15 @@ class Reassociate:
               y[i] += X[i, k, r]
 
     Floating-point sums then differ in their last bits from the order of the kernel's text, and steps
-    that change the order of the terms are accepted. argmax and argmin keep their order: the first wins.
+    that change the order of the terms are accepted. argmax and argmin keep their order, since the first of equals
+    wins; what combines parts of them, which rfactor made, does not need it.
     """
 
     reduction: BufferName
 
     def apply(self, tree: Tree) -> Tree:
         kernel = tree.kernel
-        known = [e.target for e in kernel.equations if e.reduce and not e.best]
+        known = [e.target for e in kernel.equations if e.reduce and (not e.best or isinstance(e.arg, Load))]
         if self.reduction not in known:
             listed = f"its reductions are {', '.join(known)}" if known else "the kernel has no such reduction"
             notes = did_you_mean(self.reduction, known) or (listed,)

@@ -10,7 +10,7 @@ from itertools import product
 from tilegen.errors import ProofError
 from tilegen.ir.nodes import Condition, Kernel
 from tilegen.lowering.program import Launch
-from tilegen.poly import Facts, Obligation, obligations, obliged
+from tilegen.poly import Facts, Obligation, check_parts, obligations, obliged
 from tilegen.proof.limits import check_integers, check_limits
 from tilegen.proof.raised import Raised, raised
 from tilegen.proof.vectors import check_aligned
@@ -54,21 +54,24 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     It is read back from what is printed: tests, loops, barriers and accesses as they stand there.
 
     Args:
+        kernel: the one that the launches were made from; reductions that it has in parts are proven to be those
+            of the kernel as written.
         reassociated: the reductions whose terms a step has allowed to be combined in any order.
     """
     requires = tuple(dict.fromkeys(c for launch in launches for c in launch.requires))
     known = _given(kernel, requires)
     found: list[Raised] = []
-    first = obliged("text", lambda: found.append(raised(known, launches)))
-    if not found:
-        return Proof((first,))
+    first = [obliged("parts", lambda: check_parts(kernel))] if kernel.origin else []
+    first.append(obliged("text", lambda: found.append(raised(known, launches))))
+    if not found or first[0].violation:
+        return Proof(tuple(first))
     program = found[0]
     facts = Facts(known)
     asked = obligations(program.tree(tuple(reassociated)), program.stops, program.extras, program.copies)
     vectors = obliged("vectors", lambda: sum(check_aligned(each, facts, program.loops) for each in launches))
     integers = obliged("integers", partial(_integers, launches, program, facts))
     limits = obliged("limits", lambda: sum(check_limits(each) for each in launches))
-    return Proof((first, *asked, vectors, integers, limits))
+    return Proof((*first, *asked, vectors, integers, limits))
 
 
 def _integers(launches: tuple[Launch, ...], program: Raised, facts: Facts) -> int:

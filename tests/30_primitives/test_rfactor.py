@@ -1,0 +1,77 @@
+"""Reductions in parts compute what the kernel says, to the index of the first of equals."""
+
+import numpy as np
+import pytest
+
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.interpreter import reference, run
+from tilegen.lowering import lower
+from tilegen.proof import prove
+from tilegen.schedule import apply
+
+STEPS = {
+    "contiguous": "tile({k}, 5) -> kp, ki\n    rfactor({t}, kp) -> part",
+    "strided": "tile({k}, 4) -> ko, kp\n    rfactor({t}, kp) -> part",
+    "in threads": """tile({k}, 4) -> ko, kp
+    rfactor({t}, kp, layout=[i, kp]) -> part
+    fuse({i}, {t}.i) -> i
+    order(i, kp, ko)
+    bind(i, block.x)
+    bind(kp, thread.x)
+    cache_shared(part, at=i)""",
+    "twice": """tile({k}, 4) -> ko, kp
+    tile(ko, 3) -> kb, kc
+    rfactor({t}, kp) -> part
+    rfactor(part, kb) -> piece
+    tile({t}.i, 8) -> b, t
+    bind(b, block.x)
+    bind(t, thread.x)""",
+}
+
+
+def scheduled(reduce, steps):
+    arg = reduce.startswith("arg")
+    text = f"kernel line(X: f32[N, K]) -> y: {'i32' if arg else 'f32'}[N]:\n"
+    text += f"    y[i] = {reduce}[k](X[i, k]) for k <= i + 9\n"
+    text += f"\nschedule s for line():\n    {steps.format(k='k', i='i', t='y')}\n"
+    if arg and "cache_shared" in steps:
+        text += "    cache_shared(part.best, at=i)\n"
+    module = parse(Source("line.tg", text))
+    return apply(build(module.kernels["line"]), module.schedules[0])
+
+
+@pytest.mark.parametrize("how", sorted(STEPS))
+@pytest.mark.parametrize("reduce", ["sum", "prod", "max", "min", "argmax", "argmin"])
+def test_parts_compute_the_reduction(reduce, how):
+    tree = scheduled(reduce, STEPS[how]).tree
+    for n, k in ((1, 1), (3, 17), (4, 40)):
+        x = np.random.default_rng(k).integers(-2, 3, (n, k)).astype(np.float32)
+        sizes, arrays = {"N": n, "K": k}, {"X": x}
+        expected = reference(tree.kernel, sizes, arrays)["y"]
+        assert np.array_equal(run(tree, sizes, arrays)["y"], expected.value)
+    assert prove(tree.kernel, lower(tree)).verdict == "proved"
+
+
+def test_the_first_of_equals_wins_whatever_part_it_is_in():
+    """In strided parts, part 0 meets index 4 and part 1 index 1: the parts come in the wrong order."""
+    tree = scheduled("argmax", STEPS["strided"]).tree
+    x = np.zeros((1, 9), np.float32)
+    x[0, [1, 4]] = 1
+    assert run(tree, {"N": 1, "K": 9}, {"X": x})["y"] == [1]
+
+
+def test_nothing_is_better_than_the_start():
+    """Where no value is better than what a reduction starts with, the index is the start's, as without parts."""
+    tree = scheduled("argmax", STEPS["strided"]).tree
+    x = np.full((1, 9), -np.inf, np.float32)
+    assert run(tree, {"N": 1, "K": 9}, {"X": x})["y"] == [0]
+
+
+def test_what_combines_parts_may_come_in_any_order():
+    steps = STEPS["strided"] + "\n    tile(y.kp, 2) -> a, b\n    reassociate(y)\n    order(b, a)"
+    tree = scheduled("argmin", steps).tree
+    x = np.random.default_rng(0).integers(-1, 2, (5, 23)).astype(np.float32)
+    assert np.array_equal(
+        run(tree, {"N": 5, "K": 23}, {"X": x})["y"], reference(tree.kernel, {"N": 5, "K": 23}, {"X": x})["y"].value
+    )

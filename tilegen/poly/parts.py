@@ -1,0 +1,147 @@
+"""A reduction in parts combines the same terms as the undivided one: each of them, and each once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.nodes import REDUCTIONS, Condition, Equation, Expr, Index, Kernel, Load, Split, Stmt, Tree, nest_of
+from tilegen.ir.walk import rewrite, substitute
+from tilegen.poly.coverage import check_instances
+from tilegen.poly.project import Placed, Program, project, renamed
+from tilegen.poly.system import example, solvable
+from tilegen.poly.verdict import Refused, Words
+
+
+def check_parts(kernel: Kernel) -> None:
+    """Refused where a reduction that `kernel` has in parts is not the one of the kernel it was derived from.
+
+    The equations have to be those of the undivided reduction, at the terms that the split names; which terms
+    these are is asked of isl: every one of the origin's is in one part, at one place.
+    """
+    while kernel.origin is not None and kernel.split is not None:
+        _check_split(kernel, kernel.origin, kernel.split)
+        kernel = kernel.origin
+    if kernel.origin is not None or kernel.split is not None:
+        raise Refused(f"kernel '{kernel.name}' is derived from another, and it is not known how")
+
+
+def _check_split(kernel: Kernel, origin: Kernel, split: Split) -> None:
+    whole = _equation(origin, split.target)
+    part, total = _equation(kernel, split.parts), _equation(kernel, split.target)
+    _check_rest(kernel, origin, whole, part, total)
+    terms = {r.name: value for r, value in zip((*whole.loops, *whole.reduced), split.point, strict=True)}
+    what = f"the parts '{part.target}' of '{whole.target}'"
+    alike = (
+        whole.reduce in REDUCTIONS
+        and part.reduce == total.reduce == whole.reduce
+        and bool(part.reduced)
+        and len(total.reduced) == 1
+        and [r.extent for r in part.loops] == [total.reduced[0].extent, *(r.extent for r in whole.loops)]
+        and [r.extent for r in total.loops] == [r.extent for r in whole.loops]
+        and split.point[: len(whole.loops)] == tuple(var(r.name) for r in part.loops[1:])
+    )
+    if not alike:
+        raise Refused(f"{what} do not reduce what '{whole.target}' reduces")
+    if part.value != substitute(whole.value, terms) or part.arg != _index(whole, terms):
+        raise Refused(f"{what} have other terms than '{whole.target}'")
+    _check_combined(whole, part, total)
+    _check_terms(origin, kernel, split, part)
+
+
+def _equation(kernel: Kernel, target: str) -> Equation:
+    found = [e for e in kernel.equations if e.target == target]
+    if len(found) != 1:
+        raise Refused(f"kernel '{kernel.name}' has no equation of '{target}'")
+    return found[0]
+
+
+def _index(whole: Equation, terms: dict[str, Affine]) -> Expr | None:
+    """What an arg reduction takes as the index of a term, in the loops of the parts."""
+    if whole.best is None:
+        return None
+    return substitute(whole.arg or Index(var(whole.reduced[0].name)), terms)
+
+
+def _check_rest(kernel: Kernel, origin: Kernel, whole: Equation, part: Equation, total: Equation) -> None:
+    """Refused where the kernels differ in anything but the one reduction."""
+    new = {part.target, part.best}
+    equations: tuple[Equation, ...] = ()
+    for equation in kernel.equations:
+        equations += () if equation is part else (whole,) if equation is total else (equation,)
+    tensors = tuple(t for t in kernel.tensors if t.name not in new)
+    undone = replace(kernel, tensors=tensors, equations=equations, origin=origin.origin, split=origin.split)
+    inner = all(t.role == "intermediate" for t in kernel.tensors if t.name in new)
+    before = kernel.equations.index(part) + 1 == kernel.equations.index(total)
+    if undone != origin or not inner or not before:
+        raise Refused(f"kernel '{kernel.name}' has more than '{whole.target}' in parts")
+
+
+def _check_combined(whole: Equation, part: Equation, total: Equation) -> None:
+    """Refused unless `total` combines, for each element, all the parts that there are of it."""
+    (across,) = total.reduced
+    here = {old.name: var(new.name) for old, new in zip(part.loops, (across, *total.loops), strict=True)}
+    left = {old.name: var(new.name) for old, new in zip(whole.loops, total.loops, strict=True)}
+    place = substitute(part.index, here)
+    value, arg = (part.best or part.target), (Load(part.target, place, "") if part.best else None)
+    inner, summed = {r.name for r in part.reduced}, {r.name for r in whole.reduced}
+    exist = {_at(c, here) for c in part.conditions if c.value.names().isdisjoint(inner)}
+    start = {_at(c, left) for c in whole.conditions if c.value.names().isdisjoint(summed)}
+    alike = (
+        place in _places(substitute(whole.index, left), var(across.name))
+        and total.index == substitute(whole.index, left)
+        and _untyped(total.value) == Load(value, place, "")
+        and _untyped(total.arg) == arg
+        and total.best == whole.best
+        and set(total.conditions) == exist
+        and {c for c in exist if across.name not in c.value.names()} == start
+    )
+    if not alike:
+        raise Refused(f"'{whole.target}' does not combine its parts '{part.target}'")
+
+
+def _at(condition: Condition, values: dict[str, Affine]) -> Condition:
+    return Condition(condition.value.substitute(values), condition.equal)
+
+
+def _places(index: tuple[Affine, ...], part: Affine) -> list[tuple[Affine, ...]]:
+    """The index of an element with the number of the part as one more dimension, wherever that is put."""
+    return [(*index[:n], part, *index[n:]) for n in range(len(index) + 1)]
+
+
+def _untyped(value: Expr | None) -> Expr | None:
+    """A load without what its type is: the tensor says that."""
+    return rewrite(value, lambda v: replace(v, dtype="") if isinstance(v, Load) else v) if value else None
+
+
+def _check_terms(origin: Kernel, kernel: Kernel, split: Split, part: Equation) -> None:
+    """Refused unless the terms of the parts are the origin's, one for one; of an arg reduction in its order."""
+
+    def undivided(value: object) -> object:
+        if isinstance(value, Stmt) and value.name == split.parts:
+            return replace(value, name=split.target, instance=split.point)
+        return () if isinstance(value, Stmt) else value
+
+    program = project(Tree(origin, (), (rewrite(nest_of(kernel, part), undivided),)))
+    check_instances(program, split.target)
+    if part.best is not None:
+        _check_first(program, program.leaves[0], len(part.loops))
+
+
+def _check_first(program: Program, placed: Placed, outside: int) -> None:
+    """Refused where a part meets a term of a higher index before one of a lower: the first of equals has to win."""
+    leaf = placed.leaf
+    for depth in range(outside, len(leaf.names)):
+        shared = frozenset(leaf.names[:depth])
+        names, loop = leaf.primed(shared), leaf.names[depth]
+        rows = (*program.original.context, *leaf.domain, *renamed(leaf.domain, names))
+        rows += ((False, ((f"{loop}'", 1), (loop, -1)), -1),)
+        rows += leaf.point[-1].minus(leaf.point[-1].renamed(names)).nonnegative()
+        if solvable(rows):
+            point = example(rows, [*program.kernel.sizes, *leaf.names])
+            assert point is not None
+            words = Words(program.original, point, shared)
+            raise Refused(
+                f"a part of '{leaf.stmt.name}' meets a higher index before a lower one, and the first of equals wins",
+                f"{words.instance(leaf)} comes before {words.instance(leaf, True)}{words.sizes}",
+            )

@@ -1,0 +1,116 @@
+"""The kernel of a reduction in parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.nodes import Condition, Equation, Index, Kernel, Load, Range, Split, Tensor, Tree
+from tilegen.ir.ranges import bounds
+from tilegen.ir.walk import loop_names, substitute
+from tilegen.primitives._terms import Terms
+
+
+def in_parts(tree: Tree, terms: Terms, name: str, order: tuple[int, ...]) -> Kernel:
+    """The kernel with the reduction in parts: an equation for the tensor `name`, and one that combines it.
+
+    The loops of the first are called after `name`; those of the second are those of the nest to come.
+    """
+    kernel, whole = tree.kernel, terms.equation
+    free = _Names(set(), name)
+    across = Range(free.of(terms.across.name), terms.across.extent, _word(terms.across.name))
+    loops = tuple(replace(r, name=free.of(r.index)) for r in whole.loops)
+    rest = tuple(Range(free.of(loop.name), loop.extent, _word(loop.name)) for loop in terms.rest)
+    here = {old: var(r.name) for old, r in zip(_names(terms), (across, *rest), strict=True)}
+    point = (*(var(r.name) for r in loops), *(i.substitute(here) for i in terms.reduced))
+    values = {r.name: p for r, p in zip((*whole.loops, *whole.reduced), point, strict=True)}
+    conditions = _conditions(terms, here, values)
+    part = replace(
+        whole,
+        target=name,
+        index=(var(across.name), *(i.substitute(values) for i in whole.index)),
+        loops=(across, *loops),
+        value=substitute(whole.value, values),
+        reduced=rest,
+        conditions=conditions,
+        best=f"{name}.best" if whole.best else None,
+        arg=substitute(whole.arg or Index(var(whole.reduced[0].name)), values) if whole.best else None,
+    )
+    total = _combining(tree, whole, part)
+    equations: tuple[Equation, ...] = ()
+    for equation in kernel.equations:
+        equations += (part, total) if equation is whole else (equation,)
+    tensors = kernel.tensors
+    for new, old in ((part.target, whole.target), (part.best, whole.best)):
+        if new and old:
+            like = kernel.tensor(old)
+            tensors += (Tensor(new, like.dtype, (across.extent, *like.shape), "intermediate", order, like.span),)
+    split = Split(whole.target, name, point)
+    return replace(kernel, tensors=tensors, equations=equations, origin=kernel, split=split)
+
+
+def _combining(tree: Tree, whole: Equation, part: Equation) -> Equation:
+    """The equation that reduces the parts."""
+    kernel = tree.kernel
+    free = _Names({*loop_names(tree), *kernel.sizes, *(t.name for t in kernel.tensors)}, whole.target)
+    first, *others = part.loops
+    across = replace(first, name=free.of(first.index))
+    loops = tuple(replace(r, name=free.of(r.index)) for r in whole.loops)
+    here = {old.name: var(new.name) for old, new in zip((first, *others), (across, *loops), strict=True)}
+    inner = {r.name for r in part.reduced}
+    exist = tuple(substitute(c, here) for c in part.conditions if c.value.names().isdisjoint(inner))
+    index = substitute(part.index, here)
+    return replace(
+        whole,
+        index=index[1:],
+        loops=loops,
+        value=Load(part.best or part.target, index, whole.value.dtype),
+        reduced=(across,),
+        conditions=exist,
+        arg=Load(part.target, index, kernel.tensor(whole.target).dtype) if part.best else None,
+    )
+
+
+def _conditions(terms: Terms, here: dict[str, Affine], values: dict[str, Affine]) -> tuple[Condition, ...]:
+    """Which terms there are: what the kernel says of them, what tiles say, and the range where that is not plain."""
+    whole = terms.equation
+    found = [substitute(c, values) for c in whole.conditions] + [substitute(c, here) for c in terms.tails]
+    extents = {loop.name: loop.extent.const for loop in (terms.across, *terms.rest) if loop.extent.is_const}
+    for place, r in zip(terms.reduced, whole.reduced, strict=True):
+        for room in (place, r.extent - 1 - place):
+            ends = bounds(room, extents)
+            if (ends is None or ends[0] < 0) and not _counts(place, room, terms):
+                found.append(Condition(room.substitute(here)))
+    return tuple(dict.fromkeys(found))
+
+
+def _counts(place: Affine, room: Affine, terms: Terms) -> bool:
+    """True where the loops say it: a sum of loops is not negative, and a loop of the whole range is in it."""
+    loops = {loop.name: loop.extent for loop in (terms.across, *terms.rest)}
+    if room == place:
+        return place.const >= 0 and all(isinstance(a, str) and a in loops and f > 0 for a, f in place.terms)
+    return len(place.terms) == 1 and str(place) in loops and room == loops[str(place)] - 1 - place
+
+
+def _names(terms: Terms) -> list[str]:
+    return [terms.across.name, *(loop.name for loop in terms.rest)]
+
+
+def _word(name: str) -> str:
+    return name.rsplit(".", 1)[-1]
+
+
+class _Names:
+    """Names `of.word` that nothing else has."""
+
+    def __init__(self, taken: set[str], of: str) -> None:
+        self.taken, self.prefix = taken, of
+
+    def of(self, word: str) -> str:
+        name = base = f"{self.prefix}.{_word(word)}"
+        number = 1
+        while name in self.taken:
+            number += 1
+            name = f"{base}{number}"
+        self.taken.add(name)
+        return name

@@ -1,0 +1,56 @@
+"""The terms of a reduction in the loops of a tree, divided by one of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.errors import StepError
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import Condition, Equation, Loop, Tree
+from tilegen.ir.walk import leaves
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a reduction in the loops of a tree: `across` counts the parts, `rest` runs inside one.
+
+    `left` is the point of the left side, `reduced` that of the reduction; `tails` are the conditions on the
+    loops of the reduction alone, `guard` those that say which parts there are.
+    """
+
+    equation: Equation
+    across: Loop
+    rest: tuple[Loop, ...]
+    left: tuple[Affine, ...]
+    reduced: tuple[Affine, ...]
+    tails: tuple[Condition, ...]
+    guard: tuple[Condition, ...]
+
+
+def terms_of(tree: Tree, equation: Equation, across: Loop) -> Terms:
+    """How the tree runs over the terms of `equation`. StepError where `across` does not divide them in parts."""
+    target, name = equation.target, across.name
+    found = [(path, stmt) for path, stmt in leaves(tree.body) if stmt.name == target and not stmt.is_copy]
+    if len(found) != 1 or found[0][1].target.buffer != target:
+        notes = (f"put rfactor before the step that caches '{target}'",)
+        raise StepError(f"'{target}' is reduced in a copy, and rfactor divides the reduction itself", notes=notes)
+    ((path, stmt),) = found
+    assert stmt.instance is not None
+    count = len(equation.loops)
+    left, reduced = stmt.instance[:count], stmt.instance[count:]
+    inner = {n for i in reduced for n in i.names()}
+    outer = {n for i in left for n in i.names()}
+    if name not in inner or name in outer:
+        kept = [loop.name for loop in path if loop.name in inner - outer]
+        way = f"the loops of the reduction are {', '.join(kept)}"
+        raise StepError(f"loop '{name}' is no loop of the reduction '{target}' alone", notes=(way,) if kept else ())
+    rest = tuple(loop for loop in path if loop.name in inner and loop.name != name)
+    assert outer.isdisjoint(loop.name for loop in rest), "the start of a reduction is outside of its loops alone"
+    if not rest:
+        notes = (f"tile({name}, 32) makes two loops of it, and one of them counts the parts",)
+        raise StepError(f"'{name}' is the whole reduction, and leaves nothing to a part of it", notes=notes)
+    own = {name, *(loop.name for loop in rest)}
+    tails = tuple(c for c in stmt.guard if c.value.names() & own and c.value.names() <= own | set(tree.kernel.sizes))
+    inside = {loop.name for loop in rest}
+    guard = tuple(c for c in stmt.guard if name in c.value.names() and c.value.names().isdisjoint(inside))
+    return Terms(equation, across, rest, left, reduced, tails, guard)
