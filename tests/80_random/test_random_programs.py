@@ -72,7 +72,7 @@ def _pocl():
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", default="1")
     parser.add_argument("--case", type=int, help="this one alone, on PoCL too")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--pocl-share", type=float, default=5, help="percent of the cases that PoCL runs")

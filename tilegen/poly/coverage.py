@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tilegen.poly.digits import all_run
 from tilegen.poly.project import Leaf, Placed, Program, renamed
-from tilegen.poly.system import Row, example, same, solvable, uncovered
+from tilegen.poly.system import Row, Undecided, example, same, solvable, uncovered
 from tilegen.poly.verdict import Refused, Words
 
 
@@ -95,9 +96,14 @@ def _once(program: Program, one: Placed, two: Placed) -> None:
 
 def _nothing_missing(program: Program, name: str, leaves: list[Placed]) -> None:
     original = program.original
-    names = [*original.kernel.sizes, *_instance_names(program, name)]
+    wanted, instance = (*original.context, *_wanted(program, name)), _instance_names(program, name)
     pieces = [(*original.context, *_image(program, p.leaf)) for p in leaves]
-    missing = uncovered((*original.context, *_wanted(program, name)), pieces, names)
+    try:
+        missing = uncovered(wanted, pieces, [*original.kernel.sizes, *instance])
+    except Undecided:
+        if all_run(wanted, instance, [p.leaf for p in leaves]):
+            return
+        raise
     if missing is not None:
         words = original.words(name)
         origin = original.statements[name].leaf

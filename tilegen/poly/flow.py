@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from tilegen.ir.nodes import Buffer, Const, Load
 from tilegen.poly.order import before
 from tilegen.poly.project import Placed, Program, Use, renamed
-from tilegen.poly.system import Form, Row, same
+from tilegen.poly.system import Form, Point, Row, same, uncovered
 from tilegen.poly.verdict import Refused
 
 
@@ -57,6 +57,8 @@ class Storage:
     copies: tuple[Buffer, ...]
     touches: tuple[Touch, ...]
     scopes: dict[str, str | None]
+    memo: dict[object, tuple[Element, ...]] = field(default_factory=dict)
+    depths: dict[object, int] = field(default_factory=dict)
 
     @property
     def written(self) -> bool:
@@ -72,24 +74,23 @@ class Storage:
 
     def below(self, name: str, above: str) -> bool:
         """True if buffer `name` is a copy of `above`, or a copy of such a copy."""
-        known = self.program.buffers
-        while name in known and known[name].role == "copy" and known[name].copy_of is not None:
+        known, met = self.program.buffers, {name}
+        while name in known and known[name].role == "copy":
             name = known[name].copy_of or ""
             if name == above:
                 return True
+            if name in met:
+                return False
+            met.add(name)
         return False
 
     def fills(self, touch: Touch) -> bool:
-        """The write is by a copy from outside into the buffer."""
-        if not (touch.use.writes and touch.is_copy):
-            return False
-        return not self.below(other_side(touch).buffer, touch.use.buffer)
+        """The write is by a copy from what the buffer is a copy of."""
+        return touch.use.writes and touch.is_copy and self.below(touch.use.buffer, other_side(touch).buffer)
 
     def stores(self, touch: Touch) -> bool:
-        """The read is by a copy out of the buffer to where it was filled from."""
-        if touch.use.writes or not touch.is_copy:
-            return False
-        return not self.below(other_side(touch).buffer, touch.use.buffer)
+        """The read is by a copy out of the buffer to what it is a copy of."""
+        return not touch.use.writes and touch.is_copy and self.below(touch.use.buffer, other_side(touch).buffer)
 
 
 def other_side(touch: Touch) -> Use:
@@ -155,7 +156,37 @@ def _linked(program: Program, placed: Placed) -> Iterator[tuple[str, str]]:
 
 
 def elements(storage: Storage, touch: Touch, tag: str = "^") -> tuple[Element, ...]:
-    """The element that the access stands for; several where a copy's source has several writers."""
+    """The element that the access stands for; several where a copy's source has several writers.
+
+    For a copy between two copies it is what those say that write its source last. Any of them may say it, since
+    all accesses to a place have to agree: where contents go to and fro, those that do not ask back. But some way
+    in has to say it of each iteration.
+    """
+    key = (touch, tag, *storage.scopes.values())
+    if key not in storage.memo:
+        storage.memo[key] = _elements(storage, touch, tag)
+    return storage.memo[key]
+
+
+def _elements(storage: Storage, touch: Touch, tag: str) -> tuple[Element, ...]:
+    around: set[Placed] = set()
+    found = _traced(storage, touch, tag, (), around)
+    buffer = touch.placed.leaf.uses[0].buffer
+    if not found:
+        raise Refused(f"'{buffer}' is copied before anything is in it")
+    if around:
+        program, leaf = storage.program, touch.placed.leaf
+        rows = (*program.original.context, *leaf.domain)
+        names = [*program.kernel.sizes, *leaf.names]
+        if uncovered(rows, [rows + e.rows for e in found], names) is not None:
+            raise Refused(f"'{buffer}' is copied in a circle")
+    return found
+
+
+def _traced(
+    storage: Storage, touch: Touch, tag: str, above: tuple[Placed, ...], around: set[Placed]
+) -> tuple[Element, ...]:
+    """What the ways into a copy say that pass no copy twice; the others are noted in `around`."""
     program, leaf = storage.program, touch.placed.leaf
     if not leaf.stmt.is_copy:
         origin = program.original.elements(leaf)[touch.position]
@@ -164,23 +195,26 @@ def elements(storage: Storage, touch: Touch, tag: str = "^") -> tuple[Element, .
         if use.buffer == storage.tensor:
             return (Element((), use.forms, use.fallback),)
     read = leaf.uses[0]
-    if len(tag) > 4:
-        raise Refused(f"'{read.buffer}' is copied in a circle")
+    depth = settled(storage, replace(touch, use=read))
+    above = (*above, touch.placed)
     found: tuple[Element, ...] = ()
     for writer in storage.of(read.buffer):
-        if not writer.use.writes or writer.placed is touch.placed:
+        if not writer.use.writes:
             continue
-        ways = scope_of(storage, read.buffer, writer.placed, touch.placed)
-        if ways is None:
+        if writer.placed in above:
+            around.add(writer.placed)
             continue
-        names = {n: f"{n}{tag}" for n in writer.placed.leaf.primed(ways)}
+        if (
+            writer.placed.shares(touch.placed) < depth
+            or scope_of(storage, read.buffer, writer.placed, touch.placed) is None
+        ):
+            continue
+        names = {n: f"{n}{tag}" for n in writer.placed.leaf.primed(frozenset(leaf.names[:depth]))}
         link = renamed(writer.placed.leaf.domain, names)
         link += same([f.renamed(names) for f in writer.use.forms], read.forms)
-        for e in elements(storage, writer, tag + "^"):
+        for e in _traced(storage, writer, tag + "^", above, around):
             inner = e.renamed(names, tag)
             found += (Element(link + inner.rows, inner.index, inner.fallback),)
-    if not found:
-        raise Refused(f"'{read.buffer}' is copied before anything is in it")
     return found
 
 
@@ -196,12 +230,61 @@ def scope_of(storage: Storage, buffer: str, one: Placed, two: Placed) -> frozens
 
 
 def before_in_scope(
-    storage: Storage, buffer: str, one: Placed, two: Placed
+    storage: Storage, buffer: str, one: Placed, two: Placed, depth: int = 0
 ) -> Iterator[tuple[frozenset[str], tuple[Row, ...]]]:
-    """The ways in which `one` comes before `two` (primed) while the buffer keeps its contents."""
+    """The ways in which `one` comes before `two` (primed) while the buffer keeps its contents.
+
+    With `depth`, those alone in which both are in one iteration of so many loops.
+    """
     scope = scope_of(storage, buffer, one, two)
     if scope is None:
         return
-    ways = [way for way in before(one, two) if len(way[0]) >= len(scope)]
+    ways = [way for way in before(one, two) if len(way[0]) >= max(depth, len(scope))]
     # The plain way, "earlier in the text of the same iteration", answers most questions alone.
     yield from reversed(ways)
+
+
+def settled(storage: Storage, reader: Touch) -> int:
+    """How many loops from the outermost the read shares with the last write before it, at the least.
+
+    So whatever has been written in an earlier iteration of these is gone by then.
+    """
+    buffer = reader.use.buffer
+    key = ("settled", reader.placed, buffer, reader.use.index, storage.scopes.get(buffer))
+    if key not in storage.depths:
+        scope = storage.scopes.get(buffer)
+        home = reader.placed.leaf.names.index(scope) + 1 if scope in reader.placed.leaf.names else 0
+        writers = [t for t in storage.of(buffer) if t.use.writes]
+        deepest = max((w.placed.shares(reader.placed) for w in writers), default=home)
+        certain = (d for d in range(deepest, home, -1) if unwritten(storage, reader, writers, d) is None)
+        storage.depths[key] = next(certain, home)
+    return storage.depths[key]
+
+
+def unwritten(storage: Storage, reader: Touch, writers: list[Touch], depth: int = 0) -> Point | None:
+    """A point at which nothing has written the place that is read, or None.
+
+    With `depth`, in the same iteration of so many loops.
+    """
+    program = storage.program
+    leaf = reader.placed.leaf
+    context = program.original.context
+    names = [*program.kernel.sizes, *leaf.names]
+    wanted = (*context, *leaf.domain)
+    pieces: list[tuple[Row, ...]] = []
+    for writer in sorted(writers, key=lambda w: w.placed.number >= reader.placed.number):
+        for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed, depth):
+            # The reader keeps plain names here: the writer's are primed, so the rows' are exchanged.
+            primes = writer.placed.leaf.primed(shared)
+            piece = (*context, *leaf.domain, *renamed(writer.placed.leaf.domain, primes))
+            piece += same(reader.use.forms, [f.renamed(primes) for f in writer.use.forms])
+            piece += _exchanged(rows)
+            pieces += [piece]
+            if uncovered(wanted, [piece], names) is None:
+                return None
+    return uncovered(wanted, pieces, names)
+
+
+def _exchanged(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Rows of `before` with the prime on the first instance instead of the second."""
+    return tuple((e, tuple((n[:-1] if n.endswith("'") else f"{n}'", f) for n, f in terms), c) for e, terms, c in rows)

@@ -49,16 +49,23 @@ def _check_turns(program: Program, slots: frozenset[tuple[str, int]]) -> None:
 
 
 def _slots(program: Program) -> frozenset[tuple[str, int]]:
-    """(buffer, dimension) where both some write and some read go round."""
-    turning: dict[bool, set[tuple[str, int]]] = {True: set(), False: set()}
+    """(buffer, dimension) where both some write and some read go round with the same loops.
+
+    A place like `lane%4` tells threads apart, and has no turns.
+    """
+    turning: dict[bool, set[tuple[str, int, frozenset[str]]]] = {True: set(), False: set()}
     for placed in program.leaves:
+        kinds = dict(zip(placed.leaf.names, placed.leaf.kinds, strict=True))
         for use in placed.leaf.uses:
             buffer = program.buffers[use.buffer]
             for d, place in enumerate(use.index):
                 turn = _turn(place)
-                if turn is not None and buffer.space != "global" and buffer.shape[d] == Affine((), turn.by):
-                    turning[use.writes].add((use.buffer, d))
-    return frozenset(turning[True] & turning[False])
+                if turn is None or buffer.space == "global" or buffer.shape[d] != Affine((), turn.by):
+                    continue
+                loops = turn.arg.names()
+                if all(kinds.get(name) == "serial" for name in loops):
+                    turning[use.writes].add((use.buffer, d, loops))
+    return frozenset((name, d) for name, d, _ in turning[True] & turning[False])
 
 
 def _turn(place: Affine) -> Mod | None:

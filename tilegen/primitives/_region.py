@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, affine
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import leaves, loads, loops, rewrite, writes
+from tilegen.ir.walk import leaves, loads, loops, rewrite, stmts, writes
 from tilegen.primitives._tree import need_loop
 
 Point = tuple[Affine, ...]
@@ -118,7 +118,23 @@ def with_copies(
         return replace(value, body=(*body[:first], *before, *body[first:last], *after, *body[last:]))
 
     kept = tuple(b for b in tree.buffers if not (region.moves and b.name == old))
-    return replace(tree, buffers=(*kept, copy), body=rewrite(tree.body, change))
+    return reparented(replace(tree, buffers=(*kept, copy), body=rewrite(tree.body, change)), old, copy.name)
+
+
+def reparented(tree: Tree, old: str, new: str) -> Tree:
+    """The tree where copies of `old` that are filled from `new` now, and from nowhere else, are copies of `new`."""
+    met: dict[str, set[str]] = {}
+    for stmt in stmts(tree.body):
+        if stmt.is_copy and isinstance(stmt.value, Load):
+            met.setdefault(stmt.target.buffer, set()).add(stmt.value.buffer)
+            met.setdefault(stmt.value.buffer, set()).add(stmt.target.buffer)
+
+    def change(buffer: Buffer) -> Buffer:
+        others = met.get(buffer.name, set())
+        moved = buffer.copy_of == old and buffer.name != new and new in others and old not in others
+        return replace(buffer, copy_of=new) if moved else buffer
+
+    return replace(tree, buffers=tuple(change(b) for b in tree.buffers))
 
 
 def new_buffer(tree: Tree, region: Region, suffix: str, space: str, shape: Iterable[Affine | int]) -> Buffer:

@@ -9,7 +9,7 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.primitives import BufferName, primitive
 from tilegen.primitives._layout import dimension_words, storage_order
-from tilegen.primitives._region import redirected
+from tilegen.primitives._region import redirected, reparented
 from tilegen.primitives._tree import need_buffer
 
 
@@ -53,7 +53,8 @@ class CacheGlobal:
         order = storage_order(buffer, words, self.layout)
         copy = Buffer(name, buffer.dtype, buffer.shape, "global", order, copy_of=buffer.name)
         body = redirected(tree.body, buffer.name, name, lambda index: index)
-        return replace(tree, buffers=(*tree.buffers, copy), body=(_nest(buffer, name, words), *body))
+        after = replace(tree, buffers=(*tree.buffers, copy), body=(_nest(buffer, name, words), *body))
+        return reparented(after, buffer.name, name)
 
 
 def _nest(buffer: Buffer, name: str, words: list[str]) -> Node:

@@ -66,7 +66,7 @@ class CacheRegister:
         index = region.uses[0].index
         wanted = {name for i in index for name in i.names()}
         wanted |= {loop.name for u in region.uses for loop in u.path if loop.kind in THREAD_KINDS}
-        depends = [loop for loop in region.uses[0].path if loop.name in wanted]
+        depends = list({loop.name: loop for u in region.uses for loop in u.path if loop.name in wanted}.values())
         for use in region.uses:
             missing = {loop.name for loop in depends} - {loop.name for loop in use.path}
             if missing:

@@ -1,0 +1,160 @@
+"""What random cases have found in the judge and the proof, each with its smallest case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from enumeration import verdict
+from random_case import composites, witness_sizes
+
+from tilegen.errors import Source, StepError
+from tilegen.frontend import build, parse
+from tilegen.ir.nodes import Load, Stmt, tree_of
+from tilegen.ir.walk import loops, rewrite
+from tilegen.lowering import lower
+from tilegen.poly import judge
+from tilegen.primitives._call import bind
+from tilegen.proof import prove
+from tilegen.schedule import expand
+
+PRODUCT = """
+kernel product(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+"""
+OUTSIDE = """
+kernel edge(X: i32[M, P], R: i32[2]) -> out: i32[M, P]:
+    out[i, k] = sum[r]((X[i, k + P] else 0) * R[r])
+"""
+ROWS = "kernel rows(X: i32[N, M]) -> out: i32[N]:\n    out[i] = sum[j](X[i, j])\n"
+BEST = "kernel best(X: i32[N], R: i32[2, N]) -> out: i32[N]:\n    out[i] = argmax[r]((X[i - 1] else 0) * R[r, i])\n"
+TURNED = "kernel turned(X: i32[N, M, P]) -> out: i32[M, P, N]:\n    out[j, k, i] = X[i, j, k]\n"
+LEAST = "kernel least(X: i32[M, N, P]) -> out: i32[M, N, P]:\n    out[i, j, l] = argmin[r < 2](X[i, j, l] * r)\n"
+
+
+def after(text, *steps, judged=True):
+    """The tree after the steps; each one before the last has to be legal."""
+    tree = tree_of(build(next(iter(parse(Source("found.tg", text)).kernels.values()))))
+    for number, step in enumerate(steps):
+        module = parse(Source("found.tg", f"schedule s for k():\n    {step}\n"))
+        for call in expand(module.schedules[0].steps[0], composites()):
+            tree = bind(call).apply(tree)
+        assert not judged or number == len(steps) - 1 or judge(tree) is None, step
+    return tree
+
+
+LEGAL = {
+    "accumulators in registers, then in shared memory": (
+        PRODUCT,
+        ["tile(i, 4) -> bi, ti", "tile(j, 4) -> bj, tj", "tile(k, 4) -> ko, ki", "order(bi, bj, ko, ti, tj, ki)"]
+        + ["bind(bi, block.y)", "bind(bj, block.x)", "bind(ti, thread.y)", "bind(tj, thread.x)"]
+        + ["cache_register(C, at=ko)", "cache_shared(C, at=bj)"],
+    ),
+    "lanes that look like turns": (
+        PRODUCT,
+        ["tile(i, 2) -> bi, ti", "tile(j, 2) -> bj, tj", "tile(k, 2) -> ko, ki", "order(bi, bj, ko, ti, tj, ki)"]
+        + ["collapse(ti, tj) -> lane", "bind(lane, thread.x)"]
+        + ["cache_shared(A, at=ko)", "cache_shared(B, at=ko)", "pipeline(ko, 3)"],
+    ),
+    "elements outside of the tensor are all alike": (OUTSIDE, ["cache_register(X, at=k)", "order(..., i)"]),
+    "a shared element in versions for full tiles": (
+        BEST,
+        ["tile(i, 8) -> b, t", "tile(b, 5) -> bo, bi", "tile(r, 2) -> ko, ki"]
+        + ["cache_register(out.best, at=t)", "cache_shared(X, at=ko)"],
+    ),
+    "a shared copy inside a register copy": (
+        ROWS,
+        ["tile(i, 3) -> b, t", "cache_shared(out, at=j)", "cache_register(out, at=t)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_what_is_right_is_proved(name):
+    tree = after(LEGAL[name][0], *LEGAL[name][1])
+    assert judge(tree) is None
+    for vector in (True, False):
+        proof = prove(tree.kernel, lower(tree, vector=vector), tree.reassociated)
+        assert proof.verdict == "proved", [o for o in proof.obligations if not o.proved]
+
+
+def test_many_loops_walked_to_and_fro_are_covered():
+    """What isl cannot subtract is inverted digit by digit."""
+    steps = ["tile(i, 128) -> bi, ti", "tile(j, 256) -> bj, tj", "tile(k, 32) -> ko, ki"]
+    steps += ["warp_tile(ti, 2, 4) -> wi, ci, li, vi", "warp_tile(tj, 4, 8) -> wj, cj, lj, vj"]
+    steps += ["order(bi, bj, ko, wi, wj, li, lj, ki, cj, vj, ci, vi)", "collapse(li, lj) -> lane"]
+    tree = after(PRODUCT, *steps, "serpentine(vj, ci, vi)", judged=False)
+    assert judge(tree) is None
+    short = replace(tree, body=rewrite(tree.body, lambda v: replace(v, extent=v.extent - 1) if _named(v, "ci") else v))
+    assert judge(short) is not None
+
+
+def _named(value, name):
+    return getattr(value, "name", "") == name and hasattr(value, "extent")
+
+
+ILLEGAL = {
+    "read before another iteration writes": (
+        TURNED,
+        ["tile(k, 4) -> b, t", "tile(i, 5) -> bi, ti", "cache_register(X, at=bi, using=[b])", "order(b, bi, j, t, ti)"]
+        + ["coarsen(t, 2) -> u, w"],
+    ),
+    "an accumulator with another loop inside": (LEAST, ["cache_register(out, at=l)", "order(l, ..., j)"]),
+    "a fallback on both sides": (
+        "kernel far(X: i32[M + 1, P], R: i32[2]) -> out: i32[M, P]:\n"
+        "    out[i, k] = sum[r]((X[i + 1, k - 1] else 0) * R[r])\n",
+        ["cache_register(X, at=k)", "order(..., i)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ILLEGAL)
+def test_a_witness_shows_what_is_wrong_at_its_own_sizes(name):
+    tree = after(ILLEGAL[name][0], *ILLEGAL[name][1])
+    violation = judge(tree)
+    assert violation is not None
+    assert verdict(tree, witness_sizes(tree.kernel, violation.witness)) is not None, violation
+
+
+def test_a_result_that_is_left_in_shared_memory():
+    """However the buffers say what they are copies of."""
+    text = "kernel twice(X: i32[N]) -> out: i32[N]:\n    out[i] = 2 * X[i]\n"
+    steps = ["tile(i, 4) -> b, t", "bind(b, block.x)", "bind(t, thread.x)"]
+    tree = after(text, *steps, "cache_register(out, at=t)", "cache_shared(out, at=b)")
+    assert judge(tree) is None
+    assert {b.name: b.copy_of for b in tree.buffers if b.role == "copy"} == {
+        "out.reg": "out.shared",
+        "out.shared": "out",
+    }
+    (outer,) = tree.body
+    lost = replace(tree, body=(replace(outer, body=outer.body[:-1]),))
+    assert isinstance(next(iter(loops(outer.body[-1]))).body[0], Stmt)
+    for parent in ("out", "out.shared", "X"):
+        told = tuple(replace(b, copy_of=parent) if b.name == "out.reg" else b for b in lost.buffers)
+        assert judge(replace(lost, buffers=told)) is not None, parent
+
+
+def test_contents_that_go_round_in_a_circle():
+    """A copy of what nobody has written but another copy of it."""
+    steps = ["tile(i, 4) -> b, t", "cache_register(out, at=t)", "cache_shared(out, at=b)"]
+    tree = after("kernel twice(X: i32[N]) -> out: i32[N]:\n    out[i] = 2 * X[i]\n", *steps)
+
+    def change(value):
+        if isinstance(value, Stmt) and value.name == "out":
+            return Stmt("out.reg", value.target, Load("out.shared", tree.buffer("out.shared").shape, "i32"))
+        return value
+
+    assert judge(replace(tree, body=rewrite(tree.body, change))) is not None
+
+
+def test_registers_at_two_loops_of_one_name():
+    """The loop that the index depends on is inside of one of them, and outside of the other."""
+    steps = ["tile(j, 4) -> bj, tj", "tile(k, 4) -> ko, ki", "order(bj, ko, tj, ki)", "order(ki, i)"]
+    tree = after(PRODUCT, "reassociate(C)", *steps)
+    with pytest.raises(StepError, match="outside loop 'i', another is inside"):
+        after_step(tree, "cache_register(C, at=bj)")
+
+
+def after_step(tree, step):
+    module = parse(Source("found.tg", f"schedule s for k():\n    {step}\n"))
+    return bind(module.schedules[0].steps[0]).apply(tree)
