@@ -37,6 +37,7 @@ class Values:
         self.launch, self.rng = launch, rng
         self.dialect = {"cuda": CUDA, "opencl": OPENCL}[language]
         self.cuda = language == "cuda"
+        self.rough = {name for name in launch.approximate if name in self.dialect.approximations}
         self.integer = tuple(self.dialect.types["i64" if launch.wide else "i32"].split())
         most = 2**40 if launch.wide else 400
         self.env = {size: rng.randrange(1, most) for size in launch.kernel.sizes}
@@ -83,8 +84,12 @@ class Values:
             kept = (self.dialect.narrow[kind], value) if kind in self.dialect.narrow else value
             if isinstance(stmt.value, Load) and self.launch.buffers[stmt.value.buffer].space == "register":
                 kept = self.stored(stmt.value, stmt.best)
-            test = (">" if stmt.reduce == "argmax" else "<", value, self._loaded(stmt.best))
-            moved = ("write", place, self.stored(Index(stmt.arg), stmt.target))
+            index, old = self._value(stmt.arg), self._loaded(stmt.best)
+            test = (">" if stmt.reduce == "argmax" else "<", value, old)
+            if isinstance(stmt.arg, Load):  # of parts, the lower index of equal ones
+                kept = (self.dialect.narrow[kind], value) if kind in self.dialect.narrow else value
+                test = ("or", test, ("and", ("==", value, old), ("<", index, self._loaded(stmt.target))))
+            moved = ("write", place, index)
             return [("test", test, [("write", best, kept), moved])]
         if stmt.reduce is None:
             return [("write", place, self.stored(stmt.value, stmt.target))]
@@ -105,6 +110,8 @@ class Values:
             case Cast(arg, dtype):
                 word, old = self._working(dtype), self._working(arg.dtype)
                 return self._value(arg) if word == old else ("cast", word, self._value(arg))
+            case Op(name, args) if name in self.rough and expr.dtype in FLOATS and expr.dtype != "f64":
+                return (self.dialect.approximations[name], *(self._value(a) for a in args))
             case Op(name, args):
                 value = _operation(name, [self._value(a) for a in args], self._single(name, expr.dtype))
                 return ("cast", self._working(expr.dtype), value) if self._narrow(expr) else value
