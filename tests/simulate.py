@@ -14,12 +14,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
 
-from enumeration import Terms, Wrong, _Run
+from enumeration import Terms, Wrong, _Run, verdict  # noqa: F401
 
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Index, Load, Op, Stmt, tree_of
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
+    Combine,
     Declare,
     Flag,
     For,
@@ -58,9 +59,8 @@ class _Launch:
         self.launch, self.sizes, self.memory = launch, sizes, memory
         self.terms, self.reordered = terms, reordered
         self.inputs = {t.name for t in launch.kernel.tensors if t.role == "input"}
-        self.shapes = {
-            b.name: tuple(e.evaluate(sizes) for e in b.shape) for b in launch.buffers.values() if b.space != "vector"
-        }
+        memory = [b for b in launch.buffers.values() if b.space not in ("vector", "lanes")]
+        self.shapes = {b.name: tuple(e.evaluate(sizes) for e in b.shape) for b in memory}
         self.seen = {}
 
     def run(self):
@@ -68,15 +68,16 @@ class _Launch:
             self._block(block[::-1])
 
     def _block(self, block):
-        shared, epoch = _Shared(), {}
+        shared, epoch, terms = _Shared(), {}, {}
         sizes = [range(n) for n in reversed(self.launch.block)]
-        threads = [_Thread(self, block, t[::-1], shared, epoch) for t in product(*sizes)]
+        threads = [_Thread(self, block, t[::-1], shared, epoch, n, terms) for n, t in enumerate(product(*sizes))]
         running = [t.steps() for t in threads]
         while running:
             stopped = [next(t, None) for t in running]
             if any(s != stopped[0] for s in stopped):
                 raise Wrong("divergence")
-            epoch.clear()
+            if stopped[0] is None or stopped[0][0] == "barrier":
+                epoch.clear()
             if stopped[0] is None:
                 return
 
@@ -90,8 +91,9 @@ class _Shared(dict):
 
 
 class _Thread:
-    def __init__(self, home, block, thread, shared, epoch):
+    def __init__(self, home, block, thread, shared, epoch, number, terms):
         self.home, self.block, self.thread = home, block, thread
+        self.number, self.terms, self.exchanges = number, terms, 0
         self.shared, self.epoch = shared, epoch
         self.registers, self.alive = {}, set()
         self.groups = [[]]  # asynchronous copies: those not yet in a group last
@@ -101,7 +103,7 @@ class _Thread:
         self.env[home.launch.tid] = home.launch.flat.evaluate(self.env)
 
     def steps(self):
-        """Runs to the end; yields at each barrier, which is told by the path of list places to it."""
+        """Runs to the end; yields at each barrier and each exchange, told by the path of list places to it."""
         yield from self._body(self.home.launch.body, ())
 
     def _body(self, body, path):
@@ -109,7 +111,14 @@ class _Thread:
             match node:
                 case Barrier():
                     self._wait(node.wait)
-                    yield (*path, place)
+                    yield "barrier", (*path, place)
+                case Combine():
+                    self.exchanges += 1
+                    self.terms[self.exchanges, self.number] = self._term(node)
+                    yield "lanes", (*path, place)
+                    first = self.number - self.number % node.lanes
+                    lanes = [self.terms[self.exchanges, first + lane] for lane in range(node.lanes)]
+                    self.registers[node.name, ()] = node.reduce, [term for term in lanes if term is not None]
                 case For(name, extent, inner):
                     for value in range(extent.evaluate(self.env)):
                         self.env[name] = value
@@ -154,6 +163,17 @@ class _Thread:
             case _:
                 raise TypeError(node)
 
+    def _term(self, node):
+        """What the lane puts in: nothing where a test fails, "unknown" for what has no value yet."""
+        if not self._holds(node.test):
+            return None
+        try:
+            return self._value(node.value)
+        except Wrong as wrong:
+            if str(wrong) != "uninitialised":
+                raise
+            return "unknown"
+
     def _holds(self, test):
         values = [(c.value.evaluate(self.env), c.equal) for c in test]
         return all(value == 0 if equal else value >= 0 for value, equal in values)
@@ -185,7 +205,20 @@ class _Thread:
 
     def _stmt(self, stmt):
         assert not stmt.guard, "guards have become tests"
-        terms, value = self.home.terms, self._value(stmt.value)
+        lanes = isinstance(stmt.value, Load) and self.home.launch.buffers[stmt.value.buffer].space == "lanes"
+        for value in self._combined(stmt) if lanes else [self._value(stmt.value)]:
+            if value == "unknown":
+                raise Wrong("uninitialised")
+            self._assign(stmt, value)
+
+    def _combined(self, stmt):
+        """The terms of the lanes, one update each: in their order, which sums may change."""
+        reduce, values = self._register(stmt.value.buffer, ())
+        same = reduce == stmt.reduce or "unknown" in values
+        return values if same else [self.home.terms.of(reduce, "lanes", *values)]
+
+    def _assign(self, stmt, value):
+        terms = self.home.terms
         if stmt.best:
             best, arg, index = self._read(stmt.best), self._read(stmt.target), self._value(stmt.arg)
             new = terms.best(stmt, self.home.reordered, best, value, arg, index)

@@ -118,6 +118,8 @@ class _Run:
         self.memory = {}
         self.instances = []
         self.log = {}
+        # (register, register that it is computed from, the kinds of the loops around) and the targets of lanes
+        self.links, self.combined = set(), set()
         self.scoped, self.extents = {}, {}
         for loop in loops(tree.body):
             self.extents[loop.name] = loop.extent.evaluate(sizes)
@@ -144,7 +146,25 @@ class _Run:
         value = condition.value.evaluate(env)
         return value == 0 if condition.equal else value >= 0
 
+    def _lanes(self, stmt, path):
+        """The thread.x loop that `stmt` combines over, as the lanes of a warp."""
+        names = [step[1] for step in path[:-1]]
+        found = next((n for n, step in enumerate(path) if step[2] == "thread.x"), None)
+        if found is None or not stmt.reduce or stmt.best or self.extents[names[found]] not in (2, 4, 8, 16, 32):
+            return None
+        if stmt.reduce in ("sum", "prod") and stmt.name not in self.reordered:
+            return None
+        own = self.buffers[stmt.target.buffer].scope in names[found:]
+        if own or any(names[found] in i.names() for i in stmt.target.index):
+            return None
+        return None if any(x.buffer == stmt.target.buffer for x in loads(stmt.value)) else names[found]
+
     def _stmt(self, stmt, env, path):
+        self.lane = self._lanes(stmt, path)
+        if self.buffers[stmt.target.buffer].space == "register":
+            kinds = frozenset(step[2] for step in path)
+            read = {x.buffer for x in loads(stmt.value) if self.buffers[x.buffer].space == "register"}
+            self.links |= {(stmt.target.buffer, other, kinds, path[0][0]) for other in read}
         value = self._value(stmt.value, env, path)
         if stmt.instance is not None:
             self.instances += [(stmt.name, tuple(i.evaluate(env) for i in stmt.instance))]
@@ -206,6 +226,8 @@ class _Run:
         if not inside:
             raise Wrong("bounds")
         self._note(buffer, place, True, path)
+        if self.lane:
+            self.combined.add((buffer.name, place, path))
         self.memory[(buffer.name, place)] = value
 
     def _note(self, buffer, place, writes, path):
@@ -254,25 +276,53 @@ class _Run:
 
     def collision(self):
         """The kind of the first two accesses that may meet, or None."""
-        for (name, *_), touches in self.log.items():
+        copies = self._copies()
+        if copies is None:
+            return "race"
+        for (name, launch, _, place), touches in self.log.items():
             if not any(writes for _, writes in touches):
                 continue
             seen = list(touches)
+            kinds = BLOCK_KINDS if self.buffers[name].space == "global" else ()
+            if self.buffers[name].space == "register":
+                kinds = [kind for kind in THREAD_KINDS if (name, kind, launch) not in copies]
             for n, (one, first) in enumerate(seen):
                 for two, second in seen[n + 1 :]:
-                    if (first or second) and self._meet(self.buffers[name].space, one, two):
+                    lanes = {(name, place, one), (name, place, two)} <= self.combined
+                    if (first or second) and self._meet(kinds, one, two, lanes):
                         return "race"
         return None
 
-    def _meet(self, space, one, two):
-        kinds = BLOCK_KINDS if space == "global" else THREAD_KINDS if space == "register" else ()
+    def _copies(self):
+        """(register, kind, launch) where each thread along an axis has the register; None where one changes its own."""
+        inside, outside, alone = set(), set(), set()
+        for (name, launch, _, place), touches in self.log.items():
+            if self.buffers[name].space != "register":
+                continue
+            for path, changes in touches:
+                for kind in THREAD_KINDS:
+                    within = any(step[2] == kind for step in path)
+                    (inside if within else outside).add((name, kind, launch))
+                    together = kind == "thread.x" and (name, place, path) in self.combined
+                    if within and changes and not together:
+                        alone.add((name, kind, launch))
+        found = (inside & outside) - alone
+        while more := {link for link in self._sources(found) if link not in found}:
+            found |= more
+        return None if found & alone else found
+
+    def _sources(self, found):
+        for name, source, kinds, launch in self.links:
+            yield from ((source, k, launch) for k in THREAD_KINDS if (name, k, launch) in found and k not in kinds)
+
+    def _meet(self, kinds, one, two, lanes):
         if any(_coordinate(one, kind) != _coordinate(two, kind) for kind in kinds):
             return True
         for a, b in zip(one, two, strict=False):
             if a[:3] != b[:3]:
                 return False
             if a != b:
-                return a[2] in PARALLEL
+                return a[2] in PARALLEL and not (lanes and a[2] == "thread.x")
         return False
 
 

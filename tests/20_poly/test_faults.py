@@ -148,12 +148,6 @@ FAULTS = [
         "C.reg[0, 0, 0, 0] is touched by threads ti=1 and ti=0 (M=2, K=1, N=1)",
     ),
     (
-        "thread outside its loop",
-        lambda: with_loop("wi", lambda v: replace(v, kind="thread.z")),
-        "'B.shared.reg' is in registers, and two threads would use one element of it",
-        None,
-    ),
-    (
         "nested threads",
         lambda: with_loop("ki", lambda v: replace(v, kind="thread.x")),
         "loops 'tj' and 'ki' are both thread.x, and 'ki' is inside 'tj'",

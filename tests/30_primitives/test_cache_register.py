@@ -1,6 +1,8 @@
 """Cases of cache_register that once went wrong."""
 
-from tilegen.errors import Source
+import pytest
+
+from tilegen.errors import Source, StepError
 from tilegen.frontend import build, parse
 from tilegen.ir.walk import stmts
 from tilegen.schedule import apply
@@ -21,3 +23,20 @@ def test_guard_of_the_copy_uses_only_loops_around_it():
     tree = apply(build(module.kernels["lower"]), module.schedules[0]).tree
     (copy,) = [s for s in stmts(tree.body) if s.is_copy]
     assert copy.guard == ()
+
+
+def test_a_loop_around_one_use_and_inside_of_another():
+    """j is outside of i for the start of C, and inside of it for the updates: no one register serves both."""
+    text = """
+kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule s for gemm():
+    tile(i, 4) -> io, ii
+    order(io, j, k, ii)
+    order(k, ii, j)
+    cache_register(C, at=ii)
+"""
+    module = parse(Source("gemm.tg", text))
+    with pytest.raises(StepError, match="outside loop 'j', another is inside"):
+        apply(build(module.kernels["gemm"]), module.schedules[0])

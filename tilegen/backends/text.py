@@ -8,13 +8,14 @@ from math import prod
 from tilegen.backends.text_body import Body
 from tilegen.backends.text_expr import CUDA, OPENCL, Dialect, Writer
 from tilegen.backends.text_helpers import helpers
+from tilegen.backends.text_lanes import local_arrays
 from tilegen.backends.text_names import names_of
 from tilegen.backends.text_wrap import wrapped
 from tilegen.ir.affine import Affine, Div
 from tilegen.ir.nodes import Access, Buffer, Stmt
 from tilegen.ir.walk import walk, writes
 from tilegen.lowering import Launch
-from tilegen.lowering.program import VectorCopy, VectorLoad, VectorStore, shared_layout
+from tilegen.lowering.program import Combine, VectorCopy, VectorLoad, VectorStore, shared_layout
 
 STATIC_SHARED_LIMIT = 48 * 1024
 _AXES = ("x", "y", "z")
@@ -153,8 +154,9 @@ def _hardware(kind: str, dialect: Dialect) -> str:
 
 def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
     shared = [b for b in launch.buffers.values() if b.space == "shared"]
+    exchanged = local_arrays([v for v in walk(launch.body) if isinstance(v, Combine)], writer, launch)
     if not shared:
-        return []
+        return ["", *exchanged] if exchanged else []
     dynamic = launch.shared_bytes > STATIC_SHARED_LIMIT and writer.dialect is CUDA
     lines = [""]
     if dynamic:
@@ -176,7 +178,7 @@ def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
             space = "__shared__" + " __align__(16)" * wants if writer.dialect is CUDA else "__local"
             aligned = " __attribute__((aligned(16)))" if wants and writer.dialect is OPENCL else ""
             lines.append(f"{space} {kind} {name}{''.join(dims)}{aligned};")
-    return lines
+    return lines + exchanged
 
 
 def _vector_accesses(value: object) -> tuple[Access, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tilegen.backends.text_expr import CUDA, Writer, vector_word
+from tilegen.backends.text_lanes import combined
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Op, Stmt
@@ -13,6 +14,7 @@ from tilegen.ir.walk import walk
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
+    Combine,
     Declare,
     Flag,
     For,
@@ -86,6 +88,8 @@ class Body:
                 return [f"const {self._integer} {w.names[name]} = {w.index(value)};"]
             case Barrier():
                 return self._barrier(node)
+            case Combine():
+                return combined(node, w, self._launch)
             case Declare():
                 return self._declare(node)
             case VectorLoad(name, dtype, width, source):

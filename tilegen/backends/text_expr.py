@@ -147,7 +147,7 @@ class Writer:
     def element(self, buffer: str, index: tuple[Affine, ...]) -> str:
         """The element as an lvalue."""
         memory, name = self.buffers[buffer], self.names[buffer]
-        if memory.space == "register":
+        if memory.space in ("register", "lanes"):
             return name + "".join(f"[{self.index(i)}]" for i in index)
         if memory.space == "vector":
             return self.lane(name, memory, index[0].const)

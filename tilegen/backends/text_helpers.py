@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from tilegen.backends.text_expr import CUDA, Dialect
 
+_UPDATES = {
+    "sum": "value + other",
+    "prod": "value * other",
+    "max": "max(value, other)",
+    "min": "min(value, other)",
+}
+_LANES = """\
+// The {reduce} over groups of neighbouring lanes of a warp: each of them gets it.
+template <int lanes, typename T> __device__ __forceinline__ T {reduce}_of_lanes(T value)
+{{
+#pragma unroll
+    for (int step = lanes / 2; step > 0; step /= 2) {{
+        const T other = __shfl_xor_sync(0xffffffff, value, step);
+        value = {update};
+    }}
+    return value;
+}}"""
 _CUDA = {
     "__half": "#include <cuda_fp16.h>",
     "__nv_bfloat16": "#include <cuda_bf16.h>",
     "INFINITY": "#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#endif",
+    **{f"{reduce}_of_lanes<": _LANES.format(reduce=reduce, update=update) for reduce, update in _UPDATES.items()},
     "floor_div(": """\
 // The quotient rounded down, for by > 0.
 template <typename T> __device__ __forceinline__ T floor_div(T value, T by)

@@ -11,6 +11,7 @@ from tilegen.ir.walk import loads, substitute, walk
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
+    Combine,
     Declare,
     Flag,
     For,
@@ -175,6 +176,11 @@ class _Found:
                     for load in loads(start):
                         self.access(load, False, loops, tests)
                     self.work.append(Work(start, None, frozenset(), isinstance(start, Load), loops, tests))
+            case Combine(value=value, reduce=reduce, test=test):
+                telling = tests + tuple(c for c in test if self.tells_threads_apart(c))
+                for load in loads(value):
+                    self.access(load, False, loops, telling)
+                self.work.append(Work(value, reduce, frozenset(), False, loops, telling))
             case Flag() | VectorDeclare() | AsyncGroup() | Let():
                 pass
             case _:

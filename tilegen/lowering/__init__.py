@@ -14,6 +14,7 @@ from tilegen.lowering.distribute import Block, Shares, block_of, distribute, exp
 from tilegen.lowering.flatten import Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
 from tilegen.lowering.guards import guard
 from tilegen.lowering.known import implied_in
+from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.pipeline import Pipe, asynchronous, group_ends, pipelined, waited, with_waits
 from tilegen.lowering.places import named_places
 from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, distributed_tree, shared_layout
@@ -59,10 +60,12 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, wide: b
     ahead = waited(plain, pipes, with_waits(slots, pipes))
     pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)
     groups = frozenset(group_ends(dealt, pipes))
-    body = flatten(dealt, block, where, with_waits(slots, pipes), frozenset(told), groups)
+    lanes = Lanes(replace(tree, body=(dealt,)))
+    body = flatten(dealt, block, where, with_waits(slots, pipes), frozenset(told), groups, lanes)
     body, buffers = _squeezed(tree, body, dealt)
     needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied)
     body = vectorize(body, needs)
+    needs.variables |= lanes.results
     buffers += tuple(needs.variables.values())
     implied = implied_in(tree.kernel, extents, tuple(needs.requires))
     body = guard(body, _inner(block, where), implied, starts(dealt, tree.buffers))

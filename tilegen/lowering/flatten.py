@@ -11,6 +11,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
 from tilegen.ir.walk import loops, rewrite, substitute, walk
 from tilegen.lowering.distribute import Block
+from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Spmd
 
 # (path of child numbers to a list, place in it) -> the barriers that stand before that child
@@ -74,14 +75,15 @@ def flatten(
     where: Coordinates,
     slots: Slots,
     dealt: frozenset[str],
-    groups: frozenset[tuple[tuple[int, ...], int]] = frozenset(),
+    groups: frozenset[tuple[tuple[int, ...], int]],
+    lanes: Lanes,
 ) -> tuple[Spmd, ...]:
     """The program of one thread. Guards of statements have become tests right around them.
 
     `dealt` names the loops over a thread's share of a copy; `groups` are the slots where a group of
-    asynchronous copies ends.
+    asynchronous copies ends; `lanes` knows what those of a warp do together.
     """
-    return _flat((node,), (), frozenset(), _Context(block, where, slots, dealt, groups))
+    return _flat((node,), (), (), _Context(block, where, slots, dealt, groups, lanes))
 
 
 @dataclass(frozen=True)
@@ -91,29 +93,28 @@ class _Context:
     slots: Slots
     dealt: frozenset[str]
     groups: frozenset[tuple[tuple[int, ...], int]]
+    lanes: Lanes
 
 
-def _flat(body: tuple[Node, ...], path: tuple[int, ...], bound: frozenset[str], context: _Context) -> tuple[Spmd, ...]:
-    """`body` inside loops bound to the kinds `bound`; `path` says where it stands in the tree."""
+def _flat(
+    body: tuple[Node, ...], path: tuple[int, ...], around: tuple[Loop, ...], context: _Context
+) -> tuple[Spmd, ...]:
+    """`body` inside the loops `around`; `path` says where it stands in the tree."""
     out: list[Spmd] = []
     for place, node in enumerate(body):
         out += _barrier(context, path, place)
-        inside = (*path, place)
-        match node:
-            case Stmt():
-                out.append(_statement(node, bound, context))
-            case Loop(kind=kind) if kind in BLOCK_KINDS:
-                out += _flat(node.body, inside, bound | {kind}, context)
-            case Loop(kind=kind) if kind in THREAD_KINDS:
-                inner = _flat(node.body, inside, bound | {kind}, context)
-                size = context.block.size[THREAD_KINDS.index(kind)]
-                if node.extent.const < size:
-                    inner = (If((Condition(node.extent - 1 - var(node.name)),), inner),)
-                out += inner
-            case Loop():
-                out += _loop(node, _flat(node.body, inside, bound, context), node.name in context.dealt)
-            case _:
-                raise TypeError(node)
+        if isinstance(node, Stmt):
+            out += _statement(node, around, context)
+            continue
+        inner = _flat(node.body, (*path, place), (*around, node), context)
+        if node.kind in BLOCK_KINDS:
+            out += inner
+        elif node.kind in THREAD_KINDS:
+            size = context.block.size[THREAD_KINDS.index(node.kind)]
+            short = node.extent.const < size
+            out += context.lanes.under(Condition(node.extent - 1 - var(node.name)), inner) if short else inner
+        else:
+            out += _loop(node, inner, node.name in context.dealt)
     return (*out, *_barrier(context, path, len(body)))
 
 
@@ -133,12 +134,20 @@ def _loop(loop: Loop, body: tuple[Spmd, ...], dealt: bool) -> tuple[Spmd, ...]:
     return (For(loop.name, loop.extent, body, loop.kind, loop.step),)
 
 
-def _statement(stmt: Stmt, bound: frozenset[str], context: _Context) -> Spmd:
-    """The statement in a test of its guard; outside the loops of an axis it is the first one's work."""
-    first = tuple(test for kind, test in context.where.leaders.items() if kind not in bound)
+def _statement(stmt: Stmt, around: tuple[Loop, ...], context: _Context) -> tuple[Spmd, ...]:
+    """The statement in a test of its guard; outside the loops of an axis it is the first one's work.
+
+    Registers that every thread has are everybody's work. What lanes combine comes before its update.
+    """
+    lane = context.lanes.loop(around, stmt)
+    exchange, stmt = context.lanes.combined(stmt, lane) if lane else (None, stmt)
+    inside = {loop.kind for loop in around if loop is not lane}
+    copied = {kind for name, kind in context.lanes.copied if name == stmt.target.buffer}
+    first = tuple(test for kind, test in context.where.leaders.items() if kind not in inside | copied)
     guard = first + stmt.guard
     bare = replace(stmt, guard=())
-    return If(guard, (bare,)) if guard else bare
+    done = If(guard, (bare,)) if guard else bare
+    return (exchange, done) if exchange else (done,)
 
 
 # -- dimensions that the text does not need

@@ -12,6 +12,7 @@ from tilegen.ir.walk import walk
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
+    Combine,
     Flag,
     For,
     If,
@@ -52,6 +53,8 @@ def _pruned(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spm
                 out += (If(kept, then),) if kept else then
             case For():
                 out.append(replace(node, body=_pruned(node.body, given, implied)))
+            case Combine():
+                out.append(replace(node, test=_needed(node.test, given, implied)))
             case _:
                 out.append(node)
     return tuple(out)
@@ -101,7 +104,7 @@ def _block_level(
 
 
 def _synchronizes(node: Spmd) -> bool:
-    return any(isinstance(v, Barrier | AsyncGroup) for v in walk(node))
+    return any(isinstance(v, Barrier | AsyncGroup | Combine) for v in walk(node))
 
 
 def _region(body: tuple[Spmd, ...], inner: Mapping[str, int], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:

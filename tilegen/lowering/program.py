@@ -129,9 +129,26 @@ class VectorCopy:
         return self.width * DTYPE_BYTES[self.dtype]
 
 
+@dataclass(frozen=True)
+class Combine:
+    """The values of `lanes` neighbouring threads of a warp, combined: each of these has the result in `name`.
+
+    `lane` numbers the threads along x. One for which a condition of `test` does not hold puts in the neutral
+    element. Every thread of the block comes by.
+    """
+
+    name: str
+    reduce: str
+    lanes: int
+    lane: Affine
+    value: Expr
+    dtype: str
+    test: tuple[Condition, ...] = ()
+
+
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | AsyncGroup | Stmt
+    | AsyncGroup | Combine | Stmt
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
@@ -35,8 +35,10 @@ def dependences(tree: Tree, launch: int) -> tuple[Dependence, ...]:
     """All dependences of launch number `launch` (an index into `tree.body`) that cross threads.
 
     Cooperative loops have been dealt out before: thread loops say which thread runs what. A statement
-    outside the loop of some thread dimension that the launch has runs on thread 0 of it. Every dependence
-    that exists at some admitted size is listed; one that isl cannot decide is listed too, without witness.
+    outside the loop of some thread dimension that the launch has runs on thread 0 of it, or on all of them
+    if it writes a register that each of them has; lanes that combine leave the target to the first of them.
+    Every dependence that exists at some admitted size is listed; one that isl cannot decide is listed too,
+    without witness.
     """
     program = project(tree)
     leaves = [p for p in program.leaves if p.places[0] == launch]
@@ -98,20 +100,43 @@ def crossing(program: Program, first: Placed, second: Placed, a: Use, b: Use, wa
     question = (*original.context, *one.domain, *renamed(two.domain, names), *rows)
     question += same(a.forms, [f.renamed(names) for f in b.forms])
     question += _same_block(one, two, names)
-    threads = [k for k in THREAD_KINDS if k in (*one.kinds, *two.kinds)]
-    for kind in threads:
-        mine, other = _loop(one, kind), _loop(two, kind)
+    who = {kind: (_thread(program, first, a, kind), _thread(program, second, b, kind)) for kind in THREAD_KINDS}
+    for mine, other in who.values():
         for sign in (1, -1):
-            terms: tuple[tuple[str, int], ...] = ((mine, sign),) if mine else ()
-            terms += ((f"{other}'", -sign),) if other else ()
-            apart = (*question, (False, terms, -1))
+            terms: tuple[tuple[str, int], ...] = ((mine.name, sign),) if mine.name else ()
+            terms += ((f"{other.name}'", -sign),) if other.name else ()
+            if not terms:
+                continue
+            apart = (*question, *mine.rows, *renamed(other.rows, {other.name: f"{other.name}'"}), (False, terms, -1))
             if not solvable(apart):
                 continue
             order = [*original.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)]
             found = example(apart, order)
             assert found is not None
-            return _sentence(Words(original, found, shared), one, two, a, b, threads)
+            words = Words(original, found, shared)
+            return _sentence(words, one, two, a, b, {k: w for k, w in who.items() if w[0].name or w[1].name})
     return None
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """Where along an axis an access is made: a name, and the rows that say what it can be; no name is thread 0."""
+
+    name: str
+    rows: tuple[Row, ...] = ()
+
+
+def _thread(program: Program, placed: Placed, use: Use, kind: str) -> _Thread:
+    leaf, launch = placed.leaf, placed.places[0]
+    loop = _loop(leaf, kind)
+    if loop is not None:
+        # The lanes that combine leave the target to the first of them.
+        alone = use.writes or any(use.index == w.index for w in leaf.uses if w.writes and w.buffer == use.buffer)
+        return _Thread("" if alone and program.lanes.get(placed.number) == loop else loop)
+    if (leaf.stmt.target.buffer, kind) not in program.copied[launch]:
+        return _Thread("")
+    threads = program.threads(launch, kind)
+    return _Thread(kind, ((False, ((kind, 1),), 0), (False, ((kind, -1),), threads - 1)))
 
 
 def _same_block(one: Leaf, two: Leaf, names: dict[str, str]) -> tuple[Row, ...]:
@@ -130,19 +155,18 @@ def _loop(leaf: Leaf, kind: str) -> str | None:
     return next((n for n, k in zip(leaf.names, leaf.kinds, strict=True) if k == kind), None)
 
 
-def _sentence(words: Words, one: Leaf, two: Leaf, a: Use, b: Use, threads: list[str]) -> str:
+def _sentence(words: Words, one: Leaf, two: Leaf, a: Use, b: Use, who: Mapping[str, tuple[_Thread, _Thread]]) -> str:
     doing = []
     for leaf, use, second in ((one, a, False), (two, b, True)):
-        who = f"the copy {leaf.stmt.name}" if leaf.stmt.is_copy else words.instance(leaf, second)
+        name = f"the copy {leaf.stmt.name}" if leaf.stmt.is_copy else words.instance(leaf, second)
         verb = "written" if use.writes else "read"
-        doing += [f"{verb} by {who} on thread {_thread(words, leaf, second, threads)}"]
+        doing += [f"{verb} by {name} on thread {_place(words, {k: w[second] for k, w in who.items()}, second)}"]
     return f"{words.element(a)} is {doing[0]}, then {doing[1]}{words.sizes}"
 
 
-def _thread(words: Words, leaf: Leaf, second: bool, threads: list[str]) -> str:
+def _place(words: Words, who: Mapping[str, _Thread], second: bool) -> str:
     parts = []
-    for kind in threads:
-        loop = _loop(leaf, kind)
-        name = f"{loop}'" if second else f"{loop}"
-        parts += [f"{loop}={words.point.get(name, 0)}" if loop else f"{kind}=0"]
+    for kind, thread in who.items():
+        point = words.point.get(f"{thread.name}'" if second else thread.name, 0)
+        parts += [f"{thread.name}={point}" if thread.name else f"{kind}=0"]
     return f"({', '.join(parts)})"

@@ -12,8 +12,9 @@ from functools import cached_property
 from itertools import count
 
 from tilegen.ir.affine import Affine, var
+from tilegen.ir.lanes import Copied, combining, copied
 from tilegen.ir.nodes import Buffer, Condition, Const, Equation, Kernel, Loop, Node, Stmt, Tree, tree_of
-from tilegen.ir.walk import loads
+from tilegen.ir.walk import leaves, loads, loops
 from tilegen.poly.system import Form, Row, form, rows_of
 
 Places = tuple[int, ...]
@@ -124,6 +125,25 @@ class Program:
     def of(self, name: str) -> list[Placed]:
         """The leaves that execute the kernel's statement `name`."""
         return [p for p in self.leaves if not p.leaf.stmt.is_copy and p.leaf.stmt.name == name]
+
+    @cached_property
+    def lanes(self) -> Mapping[int, str]:
+        """By the number of a leaf, the loop whose iterations combine their terms there as lanes of a warp."""
+        found = {}
+        for number, (path, stmt) in enumerate(leaves(self.tree.body)):
+            if stmt.reduce and (loop := combining(self.tree, path, stmt)):
+                found[number] = loop.name
+        return found
+
+    def threads(self, launch: int, kind: str) -> int:
+        """The threads of a block along an axis."""
+        bound = [loop.extent.const for loop in loops(self.tree.body[launch]) if loop.kind == kind]
+        return max(bound, default=1)
+
+    @cached_property
+    def copied(self) -> Mapping[int, Copied]:
+        """For each launch, the registers that every thread along an axis has."""
+        return {number: copied(self.tree, leaves((node,))) for number, node in enumerate(self.tree.body)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilegen.ir.affine import Affine
+from tilegen.ir.lanes import WARP, writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
+from tilegen.ir.walk import leaves
 from tilegen.poly.project import Leaf, Placed, Program, Use, renamed
 from tilegen.poly.system import Row, example, same, solvable
 from tilegen.poly.verdict import Refused, Words
@@ -31,6 +33,7 @@ def check_structure(program: Program) -> None:
         _check_kinds(leaf)
         for use in leaf.uses:
             _check_home(leaf, program.buffers[use.buffer])
+    _check_lanes(program)
 
 
 def _check_kinds(leaf: Leaf) -> None:
@@ -50,6 +53,25 @@ def _check_kinds(leaf: Leaf) -> None:
                     f"block loop '{name}' is inside '{outside}', and block loops are outermost in their launch",
                     None,
                     f"order({name}, {outside}) puts it outside",
+                )
+
+
+def _check_lanes(program: Program) -> None:
+    """Lanes that combine are all the threads along x: their neighbours are other rows, and do the same."""
+    for number, name in program.lanes.items():
+        combining = program.leaves[number]
+        extent = combining.leaf.extents[combining.leaf.names.index(name)]
+        for placed in program.leaves:
+            leaf = placed.leaf
+            if placed.places[0] != combining.places[0] or "thread.x" not in leaf.kinds:
+                continue
+            other = leaf.kinds.index("thread.x")
+            if leaf.extents[other] != extent:
+                raise Refused(
+                    f"the {extent} iterations of '{name}' combine '{combining.leaf.stmt.target.buffer}' as lanes of "
+                    f"a warp, and '{leaf.names[other]}' of the same launch has {leaf.extents[other]} threads along x",
+                    None,
+                    f"bind what is beyond {extent} lanes to thread.y: tile({leaf.names[other]}, {extent}) cuts it",
                 )
 
 
@@ -96,22 +118,41 @@ def check_races(program: Program) -> None:
                     continue
                 if not any(u.writes for p in (one, two) for u in p.leaf.uses if u.buffer == name):
                     continue
-                key = (
-                    "race",
-                    buffer.scope,
-                    buffer.space,
-                    name,
-                    one.leaf.uid,
-                    two.leaf.uid,
-                    one.shares(two),
-                    one is two,
-                )
+                free = _free(program, buffer, one, two)
+                where = (buffer.scope, buffer.space, name)
+                key = ("race", where, one.leaf.uid, two.leaf.uid, one.shares(two), free, one is two)
                 if key not in memo:
-                    _check_pair(program, buffer, one, two)
+                    _check_pair(program, buffer, one, two, free)
                     memo[key] = True
 
 
-def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed) -> None:
+# (the loop whose iterations combine their terms, the thread kinds along which all have a register)
+Free = tuple[str, frozenset[str]]
+
+
+def _free(program: Program, buffer: Buffer, one: Placed, two: Placed) -> Free:
+    """What may meet: lanes that combine, in their target, and threads that each have a copy of a register."""
+    lane = program.lanes.get(one.number, "") if one is two else ""
+    if buffer.space != "register":
+        return lane, frozenset()
+    kinds = frozenset(kind for name, kind in program.copied[one.places[0]] if name == buffer.name)
+    for kind in kinds:
+        _check_copies(program, buffer, one.places[0], kind)
+    return lane, kinds
+
+
+def _check_copies(program: Program, buffer: Buffer, launch: int, kind: str) -> None:
+    """No thread along `kind` changes its copy of the register alone."""
+    for path, stmt in leaves((program.tree.body[launch],)):
+        if writes_alone(program.tree, path, stmt, buffer.name, kind):
+            loop = next(each.name for each in path if each.kind == kind)
+            raise Refused(
+                f"'{buffer.name}' is in registers: a thread of '{loop}' changes its own, and all along "
+                f"{kind[-1]} compute with what it holds"
+            )
+
+
+def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed, free: Free) -> None:
     pairs: dict[object, tuple[Use, Use]] = {}
     for a in one.leaf.uses:
         for b in two.leaf.uses:
@@ -119,7 +160,7 @@ def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed) -> N
                 pairs.setdefault((a.index, b.index), (a, b))
     for a, b in pairs.values():
         mirrored = one is two and a.index == b.index
-        for case in _collisions(buffer, one, two, (1,) if mirrored else (1, -1)):
+        for case in _collisions(buffer, one, two, (1,) if mirrored else (1, -1), free):
             _check_case(program, one.leaf, two.leaf, a, b, case)
 
 
@@ -127,12 +168,12 @@ def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed) -> N
 Case = tuple[frozenset[str], tuple[Row, ...], str, str]
 
 
-def _collisions(buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...]) -> Iterator[Case]:
+def _collisions(buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...], free: Free) -> Iterator[Case]:
     names, kinds = one.leaf.names, one.leaf.kinds
     depth = one.shares(two)
     home = names.index(buffer.scope) if buffer.scope in names else -1
     for d in range(depth):
-        if kinds[d] not in PARALLEL or home >= d:
+        if kinds[d] not in PARALLEL or home >= d or names[d] == free[0]:
             continue
         if buffer.space == "register" and kinds[d] in THREAD_KINDS:
             continue
@@ -140,7 +181,8 @@ def _collisions(buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...]
             rows: tuple[Row, ...] = ((False, ((f"{names[d]}'", sign), (names[d], -sign)), -1),)
             yield frozenset(names[:d]), rows, kinds[d], names[d]
     if buffer.space == "register" and depth > home:
-        yield from _apart(one, two, THREAD_KINDS, frozenset(names[: home + 1]), signs)
+        own = tuple(kind for kind in THREAD_KINDS if kind not in free[1])
+        yield from _apart(one, two, own, frozenset(names[: home + 1]), signs)
     if buffer.space == "global":
         yield from _apart(one, two, BLOCK_KINDS, frozenset(), signs)
 
@@ -185,10 +227,11 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
     buffer = program.buffers[a.buffer]
     if buffer.space == "register" and kind in THREAD_KINDS:
         first, second = _at(one, kind, words, False), _at(two, kind, words, True)
+        own = f"bind '{loop}' before cache_register, so that each thread gets its own"
         raise Refused(
             f"'{buffer.name}' is in registers, and two threads would use one element of it",
             f"{element} is touched by threads {first} and {second}{words.sizes}",
-            f"bind '{loop}' before cache_register, so that each thread gets its own",
+            *(_ways(program, one, loop, kind) or _ways(program, two, loop, kind) or (own,)),
         )
     doing = "write" if a.writes and b.writes else "touch"
     ending = "" if a.writes and b.writes else ", and one of them writes it"
@@ -222,5 +265,22 @@ def _ways(program: Program, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]
         free = [n for n, k in zip(leaf.names, leaf.kinds, strict=True) if n in target and k == "serial"]
         if loop not in target:
             best = f"; '{free[0]}' can be bound" if free else ""
-            return (f"'{loop}' is part of the reduction '{stmt.name}', which is built step by step{best}",)
+            first = f"'{loop}' is part of the reduction '{stmt.name}', which is built step by step{best}"
+            return first, *_lanes_can(program, leaf, loop, kind)
+    return ()
+
+
+def _lanes_can(program: Program, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]:
+    """How the lanes of a warp could do it."""
+    extent = leaf.extents[leaf.names.index(loop)] if loop in leaf.names else None
+    if kind not in THREAD_KINDS or extent is None or not extent.is_const:
+        return ()
+    if kind != "thread.x":
+        return (f"a loop bound to thread.x, the lanes of a warp, can combine '{leaf.stmt.name}' by shuffles",)
+    if extent.const > WARP or WARP % extent.const:
+        return (
+            f"the lanes of a warp could combine it: {WARP} or a half, a quarter ... of that; '{loop}' has {extent}",
+        )
+    if leaf.stmt.name not in program.tree.reassociated:
+        return (f"reassociate({leaf.stmt.name}) allows the lanes of a warp to combine it by shuffles",)
     return ()

@@ -28,6 +28,10 @@ class Bind:
         for b < (N + 255)/256
           for t < 256  thread.x
             C[b*256 + t] = A[b*256 + t] + B[b*256 + t]  if b*256 + t < N
+
+    A loop of 2, 4, 8, 16 or 32 iterations around a reduction whose target does not depend on it can be bound to
+    thread.x where the terms may be combined in any order: its iterations are lanes of a warp, which exchange
+    their terms by shuffles. A target in registers is then there in each lane.
     """
 
     loop: LoopName

@@ -68,7 +68,9 @@ class CacheRegister:
         wanted |= {loop.name for u in region.uses for loop in u.path if loop.kind in THREAD_KINDS}
         depends = list({loop.name: loop for u in region.uses for loop in u.path if loop.name in wanted}.values())
         for use in region.uses:
-            missing = {loop.name for loop in depends} - {loop.name for loop in use.path}
+            here = {loop.name for loop in use.path}
+            missing = {loop.name for loop in depends} - here
+            missing |= {name for i in index for name in i.names() & here} - {loop.name for loop in depends}
             if missing:
                 raise StepError(
                     f"a use of '{region.buffer.name}' is outside loop '{sorted(missing)[0]}', another is inside",

@@ -17,14 +17,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree, tree_of
 from tilegen.ir.walk import leaves, reads, rewrite, walk, writes
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
-from tilegen.lowering.program import AsyncGroup, Barrier, Declare, For, Launch, Spmd
+from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, Launch, Spmd
 from tilegen.poly import Claim, Extra, Made, Refused, Slot, Stop, Unproved
+from tilegen.proof.lanes import Lanes, joined, lanes_of
 from tilegen.proof.plain import Axes, axes, in_axes, plain
 from tilegen.proof.vectors import ASYNCHRONOUS, lanes, rerolled
 from tilegen.proof.versions import merged
@@ -68,7 +70,7 @@ def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
         result.loops |= where.extents
         result.loops |= {v.name: v.extent for v in walk(body) if isinstance(v, For)}
         result.buffers |= {b.name: _kept(b, where) for b in launch.buffers.values() if b.space in ("global", "shared")}
-        _Raise(result, launch, where).run(body)
+        _Raise(result, launch, where, lanes_of(body, launch, where)).run(body)
     return result
 
 
@@ -88,6 +90,7 @@ class _Raise:
     result: Raised
     launch: Launch
     where: Axes
+    lanes: Lanes
     leaf: int = 0
     made: Made = Made()
 
@@ -107,12 +110,14 @@ class _Raise:
         """`body`, the list at `path`: loops with barriers stay outside of the thread loops."""
         names = dict(names)
         out: list[Node] = []
-        segment: list[Node] = []
+        # What is done between two barriers, each node with the axes along which all threads do the same, and
+        # a number for what lanes combine: every lane has put in its term before the next node.
+        segment: list[tuple[tuple[frozenset[str], int], Node]] = []
 
         def close() -> None:
-            if segment:
-                out.extend(self._threads(tuple(segment)))
-                segment.clear()
+            for (axes, _), run in groupby(segment, key=lambda pair: pair[0]):
+                out.extend(self._threads(tuple(node for _, node in run), axes))
+            segment.clear()
 
         for node in body:
             match node:
@@ -125,7 +130,7 @@ class _Raise:
                     )
                 case Declare(name):
                     names[name] = self._declared(name, scope)
-                case For() if any(isinstance(v, Barrier) for v in walk(node)):
+                case For() if self._parted(node):
                     close()
                     before = self._enter(node)
                     inner = self._together(node.body, (*path, len(out)), node.name, names)
@@ -133,14 +138,27 @@ class _Raise:
                     self.made = before
                 case AsyncGroup():
                     self.made = replace(self.made, groups=self.made.groups + 1)
+                case Combine():
+                    pass  # it is read back with the update behind it
                 case _:
-                    segment += self._alone((node,), scope, names)
+                    axes = next(iter(self._axes(node)), frozenset())
+                    combines = len(segment) + 1 if id(node) in self.lanes.updates else 0
+                    segment += [((axes, combines), each) for each in self._alone((node,), scope, names)]
         close()
         return tuple(out)
 
-    def _threads(self, body: tuple[Node, ...]) -> tuple[Node, ...]:
+    def _parted(self, loop: For) -> bool:
+        """True if threads wait for each other in the loop, or do some of it each and some of it together."""
+        return any(isinstance(v, Barrier | Combine) for v in walk(loop)) or len(self._axes(loop)) > 1
+
+    def _axes(self, node: Spmd) -> frozenset[frozenset[str]]:
+        """Along which axes all threads do the same, for each statement in `node`."""
+        return frozenset(self.lanes.axes(v) for v in walk(node) if isinstance(v, Stmt))
+
+    def _threads(self, body: tuple[Node, ...], together: frozenset[str]) -> tuple[Node, ...]:
         for kind, name, extent in reversed(self.where.threads):
-            body = (Loop(name, extent, body, kind),)
+            if name not in together:
+                body = (Loop(name, extent, body, kind),)
         return body
 
     # -- what each thread does by itself
@@ -185,7 +203,7 @@ class _Raise:
         buffer, new = self.launch.buffers[name], name
         while new in self.result.buffers:
             new += "_"
-        threads = [extent for _, _, extent in self.where.threads]
+        threads = [extent for _, axis, extent in self.where.threads if (name, axis) not in self.lanes.alike]
         rank = len(threads)
         order = (*range(rank), *(d + rank for d in buffer.order))
         shape = (*threads, *buffer.shape)
@@ -193,15 +211,21 @@ class _Raise:
         return new
 
     def _statement(self, stmt: Stmt, names: Names) -> Stmt:
-        mine = tuple(var(name) for _, name, _ in self.where.threads)
+        threads, alike = [name for _, name, _ in self.where.threads], self.lanes.alike
 
         def change(value: object) -> object:
             if isinstance(value, Access | Load) and self.launch.buffers[value.buffer].space == "register":
                 if value.buffer not in names:
                     raise Refused(f"'{value.buffer}' is used where it is not declared")
+                mine = tuple(var(name) for name in threads if (value.buffer, name) not in alike)
                 return replace(value, buffer=names[value.buffer], index=(*mine, *value.index))
             return value
 
+        combine = self.lanes.updates.get(id(stmt))
+        if combine is not None:
+            everywhere = all((stmt.target.buffer, axis) in alike for axis in combine.lane.names())
+            implied = implied_in(self.result.kernel, self.result.loops, self.launch.requires)
+            stmt = joined(stmt, combine, everywhere, implied)
         return rewrite(stmt, change)
 
     # -- statements that run without their guard

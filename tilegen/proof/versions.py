@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tilegen.ir.affine import Affine, const
@@ -15,7 +16,7 @@ from tilegen.ir.nodes import Buffer, Condition, Const, Expr, Index, Load, Op, St
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
-from tilegen.lowering.program import AsyncGroup, Barrier, Declare, For, If, Launch, Spmd
+from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd
 from tilegen.lowering.reads import inside
 from tilegen.poly import Refused, Unproved
 
@@ -51,6 +52,9 @@ class _Merge:
                     out += self._test(node, given)
                 case Stmt():
                     out.append(self._with_fallbacks(node, given))
+                case Combine():
+                    value = rewrite(node.value, partial(self._fallback, given=given + node.test))
+                    out.append(replace(node, value=value))
                 case Declare() | Barrier() | AsyncGroup():
                     out.append(node)
                 case _:
@@ -62,6 +66,9 @@ class _Merge:
         if barrier is not None:
             tests = " and ".join(map(str, node.test))
             raise Refused("a barrier stands under a test", f"'{barrier.reason}' if {tests}")
+        if any(isinstance(v, Combine) for v in walk(node)):
+            tests = " and ".join(map(str, node.test))
+            raise Refused("lanes exchange values under a test, which others of their warp may fail", tests)
         if any(isinstance(v, AsyncGroup) for v in walk(node)):
             raise Unproved("asynchronous copies are grouped under a test")
         then = self.body(node.body, given + node.test)

@@ -1,0 +1,197 @@
+"""Reductions by the lanes of a warp: what is emitted, that every net follows it, and that it sees faults in it."""
+
+from dataclasses import replace
+
+import pytest
+from simulate import faults, verdict
+
+from tilegen.backends.text import emit
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.ir.affine import const
+from tilegen.ir.nodes import Condition, Load, Stmt
+from tilegen.ir.walk import rewrite, walk
+from tilegen.lowering import lower
+from tilegen.lowering.program import Barrier, Combine, If
+from tilegen.proof import prove
+from tilegen.schedule import apply
+
+# The maximum stays in a register of each lane.
+SOFTMAX = """
+kernel softmax(X: f32[M, N], N: int = 24) -> Y: f32[M, N]:
+    var mp: f32[M, 4], m: f32[M], sp: f32[M, 4], s: f32[M]
+    mp[i, l] = max[c < N/4](X[i, c*4 + l])
+    m[i] = max[l](mp[i, l])
+    sp[i, l] = sum[c < N/4](exp(X[i, c*4 + l] - m[i]))
+    s[i] = sum[l](sp[i, l])
+    Y[i, j] = exp(X[i, j] - m[i]) / s[i]
+
+schedule lanes for softmax():
+    tile(j, 4) -> c, l
+    fuse(mp.i, m.i, sp.i, s.i, Y.i) -> i
+    rename(mp.l, sp.l, m.l, s.l, l) -> t
+    order(t, c)
+    tile(i, 3) -> b, w
+    reassociate(s)
+    bind(b, block.x)
+    bind(w, thread.y)
+    bind(t, thread.x)
+    cache_register(mp, at=w)
+    cache_register(m, at=w)
+    cache_register(sp, at=w)
+    cache_register(s, at=w)
+"""
+# Two levels: the lanes of each warp, then all warps through shared memory, where every warp does the same.
+# Not each lane has a term.
+TOTAL = """
+kernel total(X: f32[M, N], N: int = 11) -> y: f32[M]:
+    var part: f32[M, 16], warp: f32[M, 4]
+    part[i, t] = sum[c < (N + 15)/16](X[i, c*16 + t] else 0)
+    warp[i, w] = sum[l < 4](part[i, w*4 + l])
+    y[i] = sum[w](warp[i, w])
+
+schedule block for total():
+    fuse(part.i, warp.i, y.i) -> i
+    bind(i, block.x)
+    tile(t, 4) -> pw, pl
+    rename(pl, l, y.w) -> lane
+    rename(pw, warp.w) -> warps
+    reassociate(warp)
+    reassociate(y)
+    bind(warps, thread.y)
+    bind(lane, thread.x)
+    cache_register(part, at=i)
+    cache_shared(warp, at=i)
+    cache_register(y, at=i)
+"""
+# The result goes to memory at once, and the tail of a row is some lanes' alone.
+DIRECT = """
+kernel direct(X: i32[M, N], N: int = 6) -> y: i32[M], best: i32[M]:
+    y[i] = sum[k](X[i, k])
+    best[i] = min[k](X[i, k])
+
+schedule s for direct():
+    fuse(y.i, best.i) -> i
+    rename(y.k, best.k) -> k
+    tile(k, 4) -> c, l
+    bind(i, thread.y)
+    reassociate(y)
+    bind(l, thread.x)
+"""
+TEXTS = {"softmax": SOFTMAX, "total": TOTAL, "direct": DIRECT}
+
+
+def tree_of(text, **values):
+    module = parse(Source("test.tg", text))
+    (schedule,) = module.schedules
+    return apply(build(module.kernels[schedule.kernel], values), schedule).tree
+
+
+def trees():
+    return {
+        "softmax": tree_of(SOFTMAX),
+        "total": tree_of(TOTAL),
+        "total of a long row": tree_of(TOTAL, N=37),
+        "direct": tree_of(DIRECT, M=3),
+        "direct, even": tree_of(DIRECT, M=2, N=8),
+    }
+
+
+TREES = trees()
+CASES = pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
+
+
+def combines(launches):
+    return [node for launch in launches for node in walk(launch.body) if isinstance(node, Combine)]
+
+
+@CASES
+def test_every_net_follows_it(tree):
+    for vector in (True, False):
+        launches = lower(tree, vector=vector)
+        assert combines(launches)
+        assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+        for size in (1, 3, 4):
+            sizes = {"M": size} if tree.kernel.sizes else {}
+            assert faults(launches, tree, sizes) is None
+            assert verdict(tree, sizes) is None
+
+
+def test_no_barrier_where_the_lanes_of_a_warp_are_all():
+    (launch,) = lower(TREES["softmax"])
+    assert not [node for node in walk(launch.body) if isinstance(node, Barrier)]
+    text = emit([launch])
+    assert "const float m_lanes = max_of_lanes<4>(mp_reg);" in text
+    assert "s_reg += s_lanes;" in text
+    assert "__local float m_lanes_of[12];" in emit([launch], "opencl")
+
+
+def test_two_levels_take_one_barrier():
+    (launch,) = lower(TREES["total"])
+    (barrier,) = [node for node in walk(launch.body) if isinstance(node, Barrier)]
+    assert barrier.reason == "warp.shared is complete: written above, read below"
+
+
+def test_lanes_without_a_term_put_in_the_neutral_element():
+    (launch,) = lower(TREES["direct"])
+    text = emit([launch])
+    assert "const int y_lanes = sum_of_lanes<4>(c * 4 + l < 6 ? X[i * 6 + c * 4 + l] : 0);" in text
+    assert "min_of_lanes<4>(c * 4 + l < 6 ? X[i * 6 + c * 4 + l] : 2147483647);" in text
+
+
+# -- faults
+
+
+def edited(tree, change):
+    """The launches with `change` made to each node of their bodies."""
+    return tuple(replace(launch, body=rewrite(launch.body, change)) for launch in lower(tree))
+
+
+def half_of_the_lanes(value):
+    return replace(value, lanes=value.lanes // 2) if isinstance(value, Combine) else value
+
+
+def another_reduction(value):
+    return replace(value, reduce="prod") if isinstance(value, Combine) and value.reduce == "sum" else value
+
+
+def under_a_test(value):
+    if isinstance(value, Combine):
+        return If((Condition(const(0) - value.lane),), (value,))
+    return value
+
+
+def _uses_lanes(value):
+    return isinstance(value, Stmt) and isinstance(value.value, Load) and value.value.buffer.endswith(".lanes")
+
+
+def every_lane(value):
+    """All of them update memory."""
+    if isinstance(value, If) and any(_uses_lanes(s) for s in value.body):
+        return replace(value, test=tuple(c for c in value.test if not c.equal)) if len(value.test) > 1 else value.body
+    return value
+
+
+def no_test_of_the_tail(value):
+    return replace(value, test=()) if isinstance(value, Combine) and value.test else value
+
+
+FAULTS = [
+    ("softmax", half_of_the_lanes, "values"),
+    ("softmax", another_reduction, "values"),
+    ("softmax", under_a_test, "uninitialised"),
+    ("direct", under_a_test, "divergence"),
+    ("direct", every_lane, "race"),
+    ("direct", no_test_of_the_tail, "bounds"),
+]
+
+
+@pytest.mark.parametrize(("name", "fault", "word"), FAULTS, ids=lambda v: getattr(v, "__name__", v))
+def test_faults_are_seen(name, fault, word):
+    tree = TREES[name]
+    launches = edited(tree, fault)
+    assert launches != lower(tree)
+    proof = prove(tree.kernel, launches, tree.reassociated)
+    assert proof.violation is not None, proof.verdict
+    sizes = {"M": 3} if tree.kernel.sizes else {}
+    assert faults(launches, tree, sizes) == word

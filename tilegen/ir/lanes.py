@@ -1,0 +1,94 @@
+"""What the lanes of a warp do together: reductions that they combine, and registers that all of them have.
+
+    for w < 4  thread.y
+      m.reg[w] = -inf                        every lane does it, in a register of its own
+      for l < 32  thread.x
+        m.reg[w] max= part.reg[w, l]         the lanes exchange their terms, and each has the result
+      for l < 32  thread.x
+        Y[w, l] = X[w, l] - m.reg[w]
+
+A thread.x loop around a reduction whose target does not depend on it combines: its iterations are neighbouring
+lanes of one warp. A register that is touched inside and outside of the loops of an axis is there once for each
+thread along it, all with the same contents: what writes it outside is done by all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilegen.ir.nodes import THREAD_KINDS, Loop, Stmt, Tree
+from tilegen.ir.walk import loads, reads, writes
+
+WARP = 32
+Leaf = tuple[tuple[Loop, ...], Stmt]
+# (register buffer, thread kind)
+Copied = frozenset[tuple[str, str]]
+
+
+def combining(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
+    """The loop around `stmt` whose iterations combine their terms as lanes of a warp, if there is one.
+
+    Sums and products need the permission to be reassociated. argmax and argmin are not combined yet.
+    """
+    depth = next((n for n, loop in enumerate(path) if loop.kind == "thread.x"), None)
+    if depth is None or not stmt.reduce or stmt.best or not _fits(path[depth]):
+        return None
+    own = {loop.name for loop in path[depth:]}
+    target = stmt.target
+    if any(path[depth].name in i.names() for i in target.index) or tree.buffer(target.buffer).scope in own:
+        return None
+    if any(load.buffer == target.buffer for load in loads(stmt.value)):
+        return None
+    if stmt.reduce in ("sum", "prod") and stmt.name not in tree.reassociated:
+        return None
+    return path[depth]
+
+
+def _fits(loop: Loop) -> bool:
+    """True for a power of two that divides a warp."""
+    return loop.extent.is_const and loop.extent.const > 1 and WARP % loop.extent.const == 0
+
+
+def copied(tree: Tree, launch: Iterable[Leaf]) -> Copied:
+    """The registers of one launch that every thread along an axis has, all with the same contents.
+
+    What such a register is computed from, outside the loops of the axis, is copied as well.
+    """
+    launch = list(launch)
+    registers = {b.name: b.scope for b in tree.buffers if b.space == "register"}
+    users: dict[str, list[Leaf]] = {}
+    for path, stmt in launch:
+        for name in {n for n, _ in (*reads(stmt), *writes(stmt))} & registers.keys():
+            users.setdefault(name, []).append((path, stmt))
+    found = {(n, kind) for n, all_ in users.items() for kind in THREAD_KINDS if _everywhere(tree, n, all_, kind)}
+    pending = list(found)
+    while pending:
+        name, kind = pending.pop()
+        for path, stmt in users[name]:
+            if inside(path, kind) or all(name != target for target, _ in writes(stmt)):
+                continue
+            more = {(load.buffer, kind) for load in loads(stmt.value) if load.buffer in registers} - found
+            found |= more
+            pending += more
+    return frozenset(found)
+
+
+def inside(path: Iterable[Loop], kind: str) -> bool:
+    """True if one of the loops is bound to `kind`."""
+    return any(loop.kind == kind for loop in path)
+
+
+def writes_alone(tree: Tree, path: tuple[Loop, ...], stmt: Stmt, name: str, kind: str) -> bool:
+    """True if `stmt`, inside a loop of `kind`, writes `name` by one thread along it and no other."""
+    if not inside(path, kind) or all(name != target for target, _ in writes(stmt)):
+        return False
+    lane = combining(tree, path, stmt)
+    return lane is None or lane.kind != kind
+
+
+def _everywhere(tree: Tree, name: str, users: list[Leaf], kind: str) -> bool:
+    """Touched inside and outside of loops of `kind`, and written outside or by all lanes together."""
+    within = [leaf for leaf in users if inside(leaf[0], kind)]
+    if not within or len(within) == len(users):
+        return False
+    return not any(writes_alone(tree, path, stmt, name, kind) for path, stmt in within)

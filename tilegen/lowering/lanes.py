@@ -1,0 +1,103 @@
+"""Reductions that the lanes of a warp combine: what they exchange, and the update of the target with the result.
+
+for l < 32  thread.x               const float m_lanes = max_of_lanes<32>(part);
+  m.reg max= part.reg[l]           m = fmaxf(m, m_lanes);
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tilegen.errors import LimitError
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.lanes import combining, copied
+from tilegen.ir.nodes import Buffer, Condition, Load, Loop, Stmt, Tree
+from tilegen.ir.show import show_condition
+from tilegen.ir.walk import leaves, loads
+from tilegen.lowering.program import Combine, For, If, Spmd
+
+Tests = tuple[Condition, ...]
+
+
+@dataclass
+class Lanes:
+    """What the lanes of warps do together in the one launch of `tree`.
+
+    Attributes:
+        copied: (register, thread kind) where every thread along the axis has it and changes it like the others.
+        results: what lanes exchange comes to, as buffers of one element in the space "lanes".
+    """
+
+    tree: Tree
+    results: dict[str, Buffer] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.copied = copied(self.tree, leaves(self.tree.body))
+
+    def loop(self, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
+        """The loop whose iterations combine their terms in `stmt`."""
+        return combining(self.tree, path, stmt)
+
+    def combined(self, stmt: Stmt, lane: Loop) -> tuple[Combine, Stmt]:
+        """What the lanes of the loop `lane` exchange for `stmt`, and the update, in whose guard no lane is told."""
+        dtype = self.tree.buffer(stmt.target.buffer).dtype
+        name, number = f"{stmt.name}.lanes", 1
+        while name in self.results:
+            number += 1
+            name = f"{stmt.name}.lanes{number}"
+        # 16-bit floats are computed with in 32 bits.
+        dtype = "f32" if dtype in ("f16", "bf16") else dtype
+        self.results[name] = Buffer(name, dtype, (), "lanes", ())
+        assert stmt.reduce
+        exchange = Combine(name, stmt.reduce, lane.extent.const, var(lane.name), stmt.value, dtype)
+        guard = tuple(_somewhere(c, lane) for c in stmt.guard)
+        update = replace(stmt, value=Load(name, (), stmt.value.dtype), guard=tuple(dict.fromkeys(guard)))
+        return self._tested(exchange, stmt.guard), update
+
+    def under(self, test: Condition, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+        """`body` where `test` holds; exchanges stay outside of the test, for all threads of a warp come by."""
+        out: list[Spmd] = []
+        run: list[Spmd] = []
+        for node in body:
+            if not _exchanges(node):
+                run.append(node)
+                continue
+            out += [If((test,), tuple(run))] if run else []
+            run = []
+            match node:
+                case Combine():
+                    out.append(self._tested(node, (test,)))
+                case For():
+                    out.append(replace(node, body=self.under(test, node.body)))
+                case _:
+                    raise TypeError(node)
+        return (*out, If((test,), tuple(run))) if run else tuple(out)
+
+    def _tested(self, node: Combine, tests: Tests) -> Combine:
+        """`node` with the tests that tell its lanes apart; where it reads memory, with all of them.
+
+        A register may be read though the others fail: then nobody uses what the lanes come to.
+        """
+        memory = any(self.tree.buffer(load.buffer).space != "register" for load in loads(node.value))
+        lane = node.lane.names()
+        kept = tuple(c for c in tests if memory or not c.value.names().isdisjoint(lane))
+        return replace(node, test=node.test + kept)
+
+
+def _exchanges(node: Spmd) -> bool:
+    return isinstance(node, Combine) or (isinstance(node, For) and any(_exchanges(each) for each in node.body))
+
+
+def _somewhere(condition: Condition, lane: Loop) -> Condition:
+    """`condition` in the lane where it is easiest to meet."""
+    value = condition.value
+    if lane.name not in value.names():
+        return condition
+    if condition.equal or not value.linear_in(lane.name):
+        raise LimitError(
+            f"which lanes of '{lane.name}' have a term depends on them in a way that is not followed: "
+            f"{show_condition(condition)}",
+            lane.span,
+        )
+    easiest: Affine = const(lane.extent.const - 1 if value.coefficient(lane.name) > 0 else 0)
+    return replace(condition, value=value.substitute({lane.name: easiest}))

@@ -1,0 +1,85 @@
+"""rename(a.j, b.j) -> j"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError
+from tilegen.ir.affine import var
+from tilegen.ir.nodes import Loop, Node, Tree
+from tilegen.ir.walk import rewrite, substitute
+from tilegen.primitives import LoopName, NewName, primitive
+from tilegen.primitives._tree import need_fresh, need_loop, rescoped
+
+
+@primitive
+class Rename:
+    """Give loops of the same extent and kind one name: the steps behind it are taken in all of them at once.
+
+    kernel:
+        kernel centre(X: f32[M, 64]) -> Y: f32[M, 64]:
+            var m: f32[M]
+            m[i] = sum[j](X[i, j] / 64)
+            Y[i, j] = X[i, j] - m[i]
+    before:
+        for i < M
+          m[i] = 0
+          for m.j < 64
+            m[i] += X[i, m.j] / 64.0
+          for Y.j < 64
+            Y[i, Y.j] = X[i, Y.j] - m[i]
+    steps:
+        fuse(m.i, Y.i) -> i
+        rename(m.j, Y.j) -> j
+    after:
+        for i < M
+          m[i] = 0
+          for j < 64
+            m[i] += X[i, j] / 64.0
+          for j < 64
+            Y[i, j] = X[i, j] - m[i]
+
+    A cache sees one index in all of them, so that what one nest has loaded the next one finds in registers.
+    The loops stay apart, one after the other, and none may be inside another.
+    """
+
+    loops: tuple[LoopName, ...]
+    name: NewName
+
+    def apply(self, tree: Tree) -> Tree:
+        found = [need_loop(tree, name) for name in self.loops]
+        if not found:
+            raise StepError("rename takes at least one loop")
+        need_fresh(tree, (self.name,), gone=self.loops)
+        for loop in found[1:]:
+            self._same(found[0], loop)
+        for node in tree.body:
+            self._apart(node, ())
+
+        def change(value: object) -> object:
+            if not isinstance(value, Loop) or value.name not in self.loops:
+                return value
+            return replace(value, name=self.name, body=substitute(value.body, {value.name: var(self.name)}))
+
+        return rescoped(replace(tree, body=rewrite(tree.body, change)), self.loops, self.name)
+
+    def _same(self, first: Loop, other: Loop) -> None:
+        if first.extent != other.extent:
+            raise StepError(
+                f"'{first.name}' has {first.extent} iterations and '{other.name}' has {other.extent}",
+                notes=("loops of one name have the same extent",),
+            )
+        if (first.kind, first.stages) != (other.kind, other.stages):
+            raise StepError(f"'{first.name}' is {first.kind} and '{other.name}' is {other.kind}")
+
+    def _apart(self, node: Node, around: tuple[str, ...]) -> None:
+        if not isinstance(node, Loop):
+            return
+        if node.name in self.loops:
+            if around:
+                raise StepError(
+                    f"loop '{node.name}' is inside '{around[0]}', and two loops of one name cannot be nested"
+                )
+            around = (node.name,)
+        for child in node.body:
+            self._apart(child, around)

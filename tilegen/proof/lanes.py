@@ -1,0 +1,163 @@
+"""What lanes do together, read back: which registers all threads along an axis have alike, and what is combined.
+
+A register of which no write tells the threads of an axis apart, not by an index, not by a test and not by what
+it computes from, holds the same in all of them. What they do is then one thing done, outside of the axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tilegen.ir.affine import Affine, affine, const, var
+from tilegen.ir.lanes import WARP
+from tilegen.ir.nodes import Condition, Load, Stmt
+from tilegen.ir.walk import loads, walk
+from tilegen.lowering.guards import Implied
+from tilegen.lowering.program import Combine, Declare, For, Launch, Spmd
+from tilegen.poly import Refused, Unproved
+from tilegen.proof.plain import Axes
+
+# The updates with what lanes have come to, each with the exchange before it.
+Updates = Mapping[int, Combine]
+Tests = tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """What the lanes of one launch do together.
+
+    Attributes:
+        alike: (register, name of an axis) where all threads along the axis have the same.
+        updates: by the identity of the statement.
+    """
+
+    alike: frozenset[tuple[str, str]]
+    updates: Updates
+
+    def axes(self, stmt: Stmt) -> frozenset[str]:
+        """The axes whose threads all do `stmt`, and the same."""
+        return frozenset(axis for name, axis in self.alike if name == stmt.target.buffer) - self._lane(stmt)
+
+    def _lane(self, stmt: Stmt) -> frozenset[str]:
+        combine = self.updates.get(id(stmt))
+        return combine.lane.names() if combine else frozenset()
+
+
+def lanes_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Lanes:
+    """What is done together in `body`, a launch in the names of `where` with its tests at the statements."""
+    updates = dict(_updates(body, where))
+    registers = {b.name for b in launch.buffers.values() if b.space == "register"}
+    writers: dict[str, list[Stmt]] = {name: [] for name in registers}
+    for stmt in (v for v in walk(body) if isinstance(v, Stmt)):
+        for access in (stmt.target, stmt.best):
+            if access is not None and access.buffer in registers:
+                writers[access.buffer].append(stmt)
+    axes = [name for _, name, _ in where.threads]
+    wanted = [(n, axis) for n, found in writers.items() for axis in axes if any(_once(s, axis, updates) for s in found)]
+    if not wanted:
+        return Lanes(frozenset(), updates)
+
+    def sources(key: tuple[str, str]) -> set[tuple[str, str]]:
+        """What a register is computed from, other than by lanes that combine."""
+        values = [s.value for s in writers[key[0]] if not _told(s, key[1], updates)]
+        values += [updates[id(s)].value for s in writers[key[0]] if id(s) in updates and not _told(s, key[1], updates)]
+        return {(load.buffer, key[1]) for value in values for load in loads(value) if load.buffer in registers}
+
+    alike = {(n, a) for n in registers for a in axes if not any(_told_apart(s, a, updates) for s in writers[n])}
+    while apart := {key for key in alike if not sources(key) <= alike}:
+        alike -= apart
+    found: set[tuple[str, str]] = set()
+    pending = [key for key in wanted if key in alike]
+    while pending:
+        key = pending.pop()
+        if key not in found:
+            found.add(key)
+            pending += sources(key)
+    return Lanes(frozenset(found), updates)
+
+
+def _updates(body: Iterable[Spmd], where: Axes) -> Iterable[tuple[int, Combine]]:
+    """Each exchange has its result used at once, by the statement behind it, and nowhere else."""
+    open_: Combine | None = None
+    for node in body:
+        if open_ is not None and not isinstance(node, Declare):
+            if not isinstance(node, Stmt) or node.value != Load(open_.name, (), node.value.dtype):
+                raise Refused(f"what lanes exchange for '{open_.name}' is not used at once")
+            if node.reduce != open_.reduce:
+                raise Refused(f"'{node.name}' takes the {node.reduce} of what lanes have combined by {open_.reduce}")
+            yield id(node), open_
+            open_ = None
+            continue
+        match node:
+            case Combine():
+                _check(node, where)
+                open_ = node
+            case For():
+                yield from _updates(node.body, where)
+            case Stmt() if any(load.buffer.endswith(".lanes") for load in loads(node.value)):
+                raise Refused(f"'{node.name}' uses what lanes exchange where it may be out of date")
+            case _:
+                pass
+    if open_ is not None:
+        raise Refused(f"what lanes exchange for '{open_.name}' is not used")
+
+
+def _check(node: Combine, where: Axes) -> None:
+    """The lanes are all the threads along x, so many as divide a warp."""
+    lanes = next(((name, extent) for kind, name, extent in where.threads if kind == "thread.x"), None)
+    if lanes is None or node.lane != var(lanes[0]) or lanes[1] != affine(node.lanes):
+        raise Refused(f"the {node.lanes} lanes that exchange for '{node.name}' are not the threads along x")
+    if node.lanes < 2 or WARP % node.lanes:
+        raise Refused(f"{node.lanes} lanes are no part of a warp")
+
+
+def _once(stmt: Stmt, axis: str, updates: Updates) -> bool:
+    """True if all threads along `axis` run `stmt`, and the kernel has it once."""
+    if stmt.instance is None or _told(stmt, axis, updates) or axis in _names(stmt.guard):
+        return False
+    return axis not in _names(stmt.instance) or id(stmt) in updates
+
+
+def _told(stmt: Stmt, axis: str, updates: Updates) -> bool:
+    """True for the axis of lanes that combine: there each thread puts in its own."""
+    combine = updates.get(id(stmt))
+    return combine is not None and axis in combine.lane.names()
+
+
+def _told_apart(stmt: Stmt, axis: str, updates: Updates) -> bool:
+    """True if `stmt` says which thread along `axis` does what, other than by lanes that combine."""
+    if _told(stmt, axis, updates):
+        return axis in _names((stmt.guard, stmt.target.index))
+    parts: list[object] = [stmt.guard, stmt.target.index, stmt.value, stmt.instance or ()]
+    combine = updates.get(id(stmt))
+    parts += [combine.value, combine.test] if combine else []
+    return axis in _names(tuple(parts))
+
+
+def _names(value: object) -> frozenset[str]:
+    return frozenset(name for v in walk(value) if isinstance(v, Affine) for name in v.names())
+
+
+def joined(stmt: Stmt, combine: Combine, alike: bool, implied: Implied) -> Stmt:
+    """The update as what each lane does: its own term, where it has one.
+
+    Args:
+        alike: all lanes make the update, in registers of their own; else the first one has to.
+    """
+    (lane,) = combine.lane.names()
+    first = Condition(var(lane), equal=True)
+    guard = stmt.guard
+    if not alike:
+        if first not in guard:
+            raise Refused(f"'{stmt.name}' is updated with what lanes exchange, and not by the first of them")
+        guard = tuple(c for c in guard if c != first)
+        if not any(_has_term(combine.test, lane, n, guard, implied) for n in (0, combine.lanes - 1)):
+            raise Unproved(f"'{stmt.name}' may be updated where no lane has a term")
+    guard = tuple(dict.fromkeys((*guard, *combine.test)))
+    return replace(stmt, value=combine.value, guard=guard)
+
+
+def _has_term(tests: Tests, lane: str, number: int, given: Tests, implied: Implied) -> bool:
+    there = [replace(c, value=c.value.substitute({lane: const(number)})) for c in tests]
+    return all(implied(c, given) for c in there)
