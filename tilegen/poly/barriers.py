@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
-from tilegen.poly.project import Leaf, Placed, Program, Use, project, renamed
-from tilegen.poly.system import Row, Undecided, example, same, solvable
+from tilegen.poly.plain import Row
+from tilegen.poly.project import Leaf, Placed, Program, Use, common, project, renamed, told_apart
+from tilegen.poly.system import Undecided, example, same, solvable
 from tilegen.poly.verdict import Words
 
 
@@ -106,6 +107,8 @@ def crossing(program: Program, first: Placed, second: Placed, a: Use, b: Use, wa
             terms: tuple[tuple[str, int], ...] = ((mine.name, sign),) if mine.name else ()
             terms += ((f"{other.name}'", -sign),) if other.name else ()
             if not terms:
+                continue
+            if told_apart(one, two, common(a, b), shared, ((False, terms, -1),)):
                 continue
             apart = (*question, *mine.rows, *renamed(other.rows, {other.name: f"{other.name}'"}), (False, terms, -1))
             if not solvable(apart):

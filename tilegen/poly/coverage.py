@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tilegen.poly.digits import all_run
+from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, renamed
-from tilegen.poly.system import Row, Undecided, example, same, solvable, uncovered
+from tilegen.poly.system import Undecided, example, same, solvable, uncovered
 from tilegen.poly.verdict import Refused, Words
 
 
@@ -74,6 +75,8 @@ def _no_strangers(program: Program, leaf: Leaf) -> None:
 def _once(program: Program, one: Placed, two: Placed) -> None:
     """No instance runs in two iterations of the one leaf, and none in both leaves."""
     first, second = one.leaf, two.leaf
+    if one is two and first.determined(first.stmt.instance or (), frozenset()) >= set(first.names):
+        return
     both = (*program.original.context, *first.domain)
     for depth in range(len(first.names) if one is two else 1):
         shared = frozenset(first.names[:depth]) if one is two else frozenset()

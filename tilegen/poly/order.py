@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
+from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Load
 from tilegen.ir.walk import loads
-from tilegen.poly.project import Original, Placed, Program, Use, renamed
-from tilegen.poly.system import Form, Row, example, same, solvable
+from tilegen.poly.plain import Row
+from tilegen.poly.project import Original, Placed, Program, Use, renamed, told_apart
+from tilegen.poly.system import Form, example, same, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
@@ -23,6 +26,13 @@ class Precedence:
     sink: str
     rows: tuple[Row, ...]
     element: str
+
+    @cached_property
+    def same(self) -> frozenset[str]:
+        """The loops of the kernel that both are in the same iteration of."""
+        said = [dict(terms) for equal, terms, constant in self.rows if equal and not constant]
+        names = {name.rstrip("°'") for terms in said for name in terms}
+        return frozenset(n for n in names if {f"{n}°": 1, f"{n}°'": -1} in said or {f"{n}°": -1, f"{n}°'": 1} in said)
 
 
 def before(one: Placed, two: Placed) -> Iterator[tuple[frozenset[str], tuple[Row, ...]]]:
@@ -101,10 +111,13 @@ def _commutes(original: Original, p: Precedence) -> bool:
 def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> None:
     original = program.original
     instances = (one.leaf.where, one.leaf.stmt.instance, two.leaf.where, two.leaf.stmt.instance)
+    index = _common(original, p, one, two)
     for shared, rows in before(two, one):
         # Many steps leave most of the ways as they were.
         key = ("never reversed", id(p), instances, shared, rows)
         if key in original.memo:
+            continue
+        if index is not None and told_apart(two.leaf, one.leaf, index, shared, rows):
             continue
         # `before` primes its second leaf, here the source: the sink keeps plain names.
         names = one.leaf.primed(shared)
@@ -125,6 +138,15 @@ def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> No
             f"{source} must run before {sink}, but runs after it{words.sizes}",
             *_notes(original, p),
         )
+
+
+def _common(original: Original, p: Precedence, one: Placed, two: Placed) -> tuple[Affine, ...] | None:
+    """What both instances have in common: the same sums of the loops around them."""
+    found = []
+    for placed in (one, two):
+        names = original.statements[placed.leaf.stmt.name].leaf.names
+        found += [tuple(i for n, i in zip(names, placed.leaf.stmt.instance or (), strict=True) if n in p.same)]
+    return found[0] if found[0] == found[1] else None
 
 
 def _sentence(p: Precedence) -> str:

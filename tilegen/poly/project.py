@@ -15,6 +15,7 @@ from tilegen.ir.affine import Affine, var
 from tilegen.ir.lanes import Copied, combining, copied
 from tilegen.ir.nodes import Buffer, Condition, Const, Equation, Kernel, Loop, Node, Stmt, Tree, tree_of
 from tilegen.ir.walk import leaves, loads, loops
+from tilegen.poly.determined import determined
 from tilegen.poly.system import Form, Row, form, rows_of
 
 Places = tuple[int, ...]
@@ -77,6 +78,17 @@ class Leaf:
     def point(self) -> tuple[Form, ...]:
         """The instance of the kernel's statement that each iteration runs; empty for a copy."""
         return tuple(form(i) for i in self.stmt.instance or ())
+
+    def determined(self, index: tuple[Affine, ...], shared: frozenset[str]) -> frozenset[str]:
+        """The loops that are the same in any two iterations that share these and have one value of `index`."""
+        key = (index, shared)
+        if key not in self._digits:
+            self._digits[key] = determined(index, dict(zip(self.names, self.extents, strict=True)), shared)
+        return self._digits[key]
+
+    @cached_property
+    def _digits(self) -> dict[object, frozenset[str]]:
+        return {}
 
     def primed(self, shared: frozenset[str]) -> dict[str, str]:
         """New names for a second instance that is in the same iteration of the loops in `shared`."""
@@ -180,6 +192,26 @@ _uids = count()
 _interned: dict[object, tuple[Stmt, Leaf]] = {}
 _domains: dict[object, int] = {}
 _originals: dict[int, tuple[Kernel, Original]] = {}
+
+
+def common(a: Use, b: Use) -> tuple[Affine, ...]:
+    """What the places of two accesses to one element have in common: equal sums of the loops around each."""
+    return tuple(i for i, j in zip(a.index, b.index, strict=True) if i == j)
+
+
+def told_apart(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str], rows: tuple[Row, ...]) -> bool:
+    """True if iterations of the two leaves with one value of `index` are in the same one of the loop that `rows` tell
+    apart: rows of one inequality between a loop and itself, primed."""
+    if len(rows) != 1 or rows[0][0] or rows[0][2] >= 0:
+        return False
+    names = {name.removesuffix("'") for name, _ in rows[0][1]}
+    if len(rows[0][1]) != 2 or len(names) != 1 or sum(factor for _, factor in rows[0][1]) != 0:
+        return False
+    loops = dict(zip(one.names, one.extents, strict=True))
+    others = dict(zip(two.names, two.extents, strict=True))
+    if any(loops.get(n) != others.get(n) for i in index for n in i.names()):
+        return False
+    return names <= one.determined(index, shared)
 
 
 def original_of(kernel: Kernel) -> Original:

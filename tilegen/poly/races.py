@@ -11,8 +11,9 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.lanes import WARP, writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves
-from tilegen.poly.project import Leaf, Placed, Program, Use, renamed
-from tilegen.poly.system import Row, example, same, solvable
+from tilegen.poly.plain import Row
+from tilegen.poly.project import Leaf, Placed, Program, Use, common, renamed, told_apart
+from tilegen.poly.system import example, same, solvable
 from tilegen.poly.verdict import Refused, Words
 
 PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative")
@@ -213,6 +214,8 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
     # A step that binds one loop leaves what was asked of the others as it was.
     key = ("never at once", one.where, two.where, a.index, b.index, shared, rows)
     if key in original.memo:
+        return
+    if told_apart(one, two, common(a, b), shared, rows):
         return
     names = two.primed(shared)
     question = (*original.context, *one.domain, *renamed(two.domain, names), *rows)

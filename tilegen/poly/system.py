@@ -18,15 +18,15 @@ import islpy as isl
 
 from tilegen.ir.affine import Affine, Div, Mod
 from tilegen.ir.nodes import Condition
+from tilegen.poly.plain import Plain
+from tilegen.poly.plain import Row as Row
+from tilegen.poly.plain import Terms as Terms
 
 # isl operations that one question may take: three times what any question of the stock schedules needs.
 BUDGET = 50_000
 # A question with more names than this, and more of them in each row on average, is not asked.
 DENSE_NAMES, DENSE_TERMS = 9, 6
 
-Terms = tuple[tuple[str, int], ...]
-# (is an equality, terms, constant): sum of terms + constant == 0, or >= 0.
-Row = tuple[bool, Terms, int]
 Point = dict[str, int]
 
 
@@ -146,6 +146,9 @@ def asked() -> int:
 def solvable(rows: Iterable[Row]) -> bool:
     """True if some integer point satisfies all rows. Raises Undecided past the budget."""
     next(_asked)
+    rows = tuple(dict.fromkeys(rows))
+    if Plain(rows).impossible:
+        return False
     kept, _ = _simplified(rows)
     return kept is not None and all(_part_solvable(part) for part in _parts(kept))
 

@@ -1,0 +1,61 @@
+"""Which loops the value of an index determines, read off the index as one reads the digits of a number.
+
+In `bi*128 + ti*8 + wi`, with ti < 16 and wi < 8, each loop is a digit: two iterations with the same value are in
+the same iteration of all three. Most questions about two iterations that meet in an element end here, without
+the solver. "Not determined" says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tilegen.ir.affine import Affine, Atom, Div, Mod
+from tilegen.ir.ranges import bounds
+
+
+def determined(index: Iterable[Affine], extents: Mapping[str, Affine], fixed: frozenset[str]) -> frozenset[str]:
+    """The names that are the same in any two iterations with the same value of `index`.
+
+    Args:
+        extents: every loop that can differ, with its extent.
+        fixed: the loops, and whatever else has a name, that are the same anyway.
+    """
+    constant = {name: extent.const for name, extent in extents.items() if extent.is_const}
+    known = {name for i in index for name in i.names() if name in fixed or name not in extents}
+    values, atoms = list(index), set[Atom]()
+    more = True
+    while more:
+        more = False
+        for value in values:
+            for atom in _leading(value, constant, known, atoms):
+                atoms.add(atom)
+                more = True
+                if isinstance(atom, str):
+                    known.add(atom)
+                elif _other(atom) in atoms:
+                    values.append(atom.arg)
+                    break
+    return frozenset(known & extents.keys())
+
+
+def _leading(value: Affine, constant: Mapping[str, int], known: set[str], atoms: set[Atom]) -> list[Atom]:
+    """The digits of `value` that can be read from the highest down, of those that are not known yet."""
+    rest = [(a, f) for a, f in value.terms if a not in atoms and not _names(a) <= known]
+    rest.sort(key=lambda term: abs(term[1]))
+    found: list[Atom] = []
+    while rest:
+        atom, factor = rest.pop()
+        ends = bounds(Affine(tuple(rest)), constant)
+        if ends is None or ends[1] - ends[0] >= abs(factor):
+            break
+        found.append(atom)
+    return found
+
+
+def _names(atom: Atom) -> frozenset[str]:
+    return frozenset((atom,)) if isinstance(atom, str) else atom.arg.names()
+
+
+def _other(atom: Div | Mod) -> Atom:
+    """What gives, together with `atom`, the value of what is divided."""
+    return Mod(atom.arg, atom.by) if isinstance(atom, Div) else Div(atom.arg, atom.by)

@@ -1,0 +1,169 @@
+"""What rows plainly say, without isl: most questions are answered here, with "impossible".
+
+An equality is read as one reads the digits of a number:
+
+    16*ci + 4*(lane/8) + vi  ==  16*ci' + 4*(lane'/8) + vi'     with lane/8 < 4 and vi < 4
+
+says three things, ci == ci', lane/8 == lane'/8 and vi == vi'. An equality that no longer comes apart says what one of
+its names is, and the name is replaced by that. Inequalities are held against the ranges of their names, and one
+with a size against another that bounds the same size from the other side. "Possible" is never concluded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import gcd
+
+Terms = tuple[tuple[str, int], ...]
+# (is an equality, terms, constant): sum of terms + constant == 0, or >= 0.
+Row = tuple[bool, Terms, int]
+Sums = dict[str, int]
+
+# Equalities that are looked at before a question is left to isl.
+STEPS = 100
+
+
+class Plain:
+    """What rows say of their names.
+
+    Attributes:
+        impossible: no integers satisfy the rows.
+    """
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.impossible = False
+        self._low: dict[str, int] = {}
+        self._high: dict[str, int] = {}
+        self._values: dict[str, tuple[Sums, int]] = {}  # names, and the sums that are put in their places
+        equal: list[tuple[Sums, int]] = []
+        least: dict[Terms, int] = {}
+        for is_equal, terms, constant in rows:
+            if is_equal:
+                equal.append((dict(terms), constant))
+            elif len(terms) == 1:
+                self._bound(*terms[0], constant)
+            elif constant < least.get(terms, constant + 1):
+                least[terms] = constant
+        self._solve([*self._remainders(least), *equal])
+        self.impossible = self.impossible or any(low > self._high.get(n, low) for n, low in self._low.items())
+        self.impossible = self.impossible or self._contradicted(least)
+
+    def zero(self, terms: Terms, constant: int) -> bool:
+        """True if the sum is certain to be zero."""
+        sums, constant = self._replaced(dict(terms), constant)
+        return self.impossible or (not sums and constant == 0)
+
+    # -- ranges
+
+    def _bound(self, name: str, factor: int, constant: int) -> None:
+        """factor * name + constant >= 0."""
+        if factor > 0:
+            self._low[name] = max(self._low.get(name, -(constant // factor)), -(constant // factor))
+        else:
+            self._high[name] = min(self._high.get(name, constant // -factor), constant // -factor)
+
+    def _most(self, sums: Sums, constant: int) -> int | None:
+        """The greatest value that the ranges of the names allow; None if there is none."""
+        for name, factor in sums.items():
+            end = (self._high if factor > 0 else self._low).get(name)
+            if end is None:
+                return None
+            constant += factor * end
+        return constant
+
+    # -- equalities
+
+    def _remainders(self, least: dict[Terms, int]) -> Iterator[tuple[Sums, int]]:
+        """For each division an equality that gives its remainder a name."""
+        for number, (terms, constant) in enumerate(least.items()):
+            quotient, factor = terms[-1] if terms else ("", 0)
+            if factor < 0 and "/" in quotient and least.get(_negative(terms)) == -factor - 1 - constant:
+                rest = f"%{number}"
+                self._low[rest], self._high[rest] = 0, -factor - 1
+                yield {**dict(terms), rest: -1}, constant
+
+    def _solve(self, waiting: list[tuple[Sums, int]]) -> None:
+        steps = STEPS
+        while waiting and steps and not self.impossible:
+            sums, constant = self._replaced(*waiting.pop())
+            common = gcd(*sums.values())
+            if not common or constant % common:
+                self.impossible = constant != 0
+            else:
+                waiting += self._said({n: f // common for n, f in sums.items()}, constant // common)
+            steps -= 1
+
+    def _said(self, sums: Sums, constant: int) -> list[tuple[Sums, int]]:
+        """The equalities that `sums + constant == 0` comes apart into; what a name is, if it does not."""
+        for scale in sorted({abs(f) for f in sums.values()}, reverse=True):
+            parts = self._apart(sums, constant, scale)
+            if parts:
+                return parts
+        name = next((n for n, f in sums.items() if f in (1, -1)), None)
+        if name is not None:
+            factor = -sums.pop(name)
+            self._values[name] = ({n: f * factor for n, f in sums.items()}, constant * factor)
+            for other, value in self._values.items():
+                if name in value[0]:
+                    self._values[other] = self._replaced(*value)
+        return []
+
+    def _apart(self, sums: Sums, constant: int, scale: int) -> list[tuple[Sums, int]]:
+        """The multiples of `scale` in the sum, and the rest, if only one multiple can make up for the rest."""
+        rest = {n: f for n, f in sums.items() if f % scale}
+        if not rest:
+            return []
+        high, low = (
+            self._most(rest, constant % scale),
+            self._most({n: -f for n, f in rest.items()}, -(constant % scale)),
+        )
+        if high is None or low is None or high // scale > -(low // scale):
+            return []
+        if high // scale < -(low // scale):
+            return [({}, 1)]
+        only = high // scale * scale
+        multiples = {n: f for n, f in sums.items() if not f % scale}
+        return [(rest, constant % scale - only), (multiples, constant - constant % scale + only)]
+
+    def _replaced(self, sums: Sums, constant: int) -> tuple[Sums, int]:
+        """The sum with what names are in their places."""
+        if self._values.keys().isdisjoint(sums):
+            return sums, constant
+        new: Sums = {}
+        for name, factor in sums.items():
+            value = self._values.get(name)
+            if value is None:
+                new[name] = new.get(name, 0) + factor
+                continue
+            constant += factor * value[1]
+            for n, f in value[0].items():
+                new[n] = new.get(n, 0) + factor * f
+        return {n: f for n, f in new.items() if f}, constant
+
+    # -- inequalities
+
+    def _contradicted(self, least: dict[Terms, int]) -> bool:
+        """True if one of the inequalities, or the sum of two, is negative for certain."""
+        sized: dict[tuple[str, int], list[tuple[Sums, int]]] = {}
+        for terms, constant in least.items():
+            sums, constant = self._replaced(dict(terms), constant)
+            size = next((n for n, f in sums.items() if n not in (self._high if f > 0 else self._low)), None)
+            if size is None:
+                if (self._most(sums, constant) or 0) < 0:
+                    return True
+                continue
+            for other, c in sized.get((size, -sums[size]), ()):
+                both = dict(sums)
+                for n, f in other.items():
+                    both[n] = both.get(n, 0) + f
+                most = self._most({n: f for n, f in both.items() if f}, constant + c)
+                if most is not None and most < 0:
+                    return True
+            for n, f in sums.items():
+                if n not in (self._high if f > 0 else self._low) or f < 0:
+                    sized.setdefault((n, f), []).append((sums, constant))
+        return False
+
+
+def _negative(terms: Terms) -> Terms:
+    return tuple((n, -f) for n, f in terms)
