@@ -20,6 +20,10 @@ STEPS = {
     bind(i, block.x)
     bind(kp, thread.x)
     cache_shared(part, at=i)""",
+    "two loops": """tile({k}, 8) -> ko, kr
+    tile(kr, 2) -> km, kp
+    rfactor({t}, [ko, kp]) -> part
+    order(km, kp)""",
     "twice": """tile({k}, 4) -> ko, kp
     tile(ko, 3) -> kb, kc
     rfactor({t}, kp) -> part

@@ -36,10 +36,10 @@ def _check_split(kernel: Kernel, origin: Kernel, split: Split) -> None:
         whole.reduce in REDUCTIONS
         and part.reduce == total.reduce == whole.reduce
         and bool(part.reduced)
-        and len(total.reduced) == 1
-        and [r.extent for r in part.loops] == [total.reduced[0].extent, *(r.extent for r in whole.loops)]
+        and bool(total.reduced)
+        and [r.extent for r in part.loops] == [r.extent for r in (*total.reduced, *whole.loops)]
         and [r.extent for r in total.loops] == [r.extent for r in whole.loops]
-        and split.point[: len(whole.loops)] == tuple(var(r.name) for r in part.loops[1:])
+        and split.point[: len(whole.loops)] == tuple(var(r.name) for r in part.loops[len(total.reduced) :])
     )
     if not alike:
         raise Refused(f"{what} do not reduce what '{whole.target}' reduces")
@@ -79,8 +79,8 @@ def _check_rest(kernel: Kernel, origin: Kernel, whole: Equation, part: Equation,
 
 def _check_combined(whole: Equation, part: Equation, total: Equation) -> None:
     """Refused unless `total` combines, for each element, all the parts that there are of it."""
-    (across,) = total.reduced
-    here = {old.name: var(new.name) for old, new in zip(part.loops, (across, *total.loops), strict=True)}
+    here = {old.name: var(new.name) for old, new in zip(part.loops, (*total.reduced, *total.loops), strict=True)}
+    across = tuple(var(r.name) for r in total.reduced)
     left = {old.name: var(new.name) for old, new in zip(whole.loops, total.loops, strict=True)}
     place = substitute(part.index, here)
     value, arg = (part.best or part.target), (Load(part.target, place, "") if part.best else None)
@@ -88,13 +88,13 @@ def _check_combined(whole: Equation, part: Equation, total: Equation) -> None:
     exist = {_at(c, here) for c in part.conditions if c.value.names().isdisjoint(inner)}
     start = {_at(c, left) for c in whole.conditions if c.value.names().isdisjoint(summed)}
     alike = (
-        place in _places(substitute(whole.index, left), var(across.name))
+        place == (*across, *substitute(whole.index, left))
         and total.index == substitute(whole.index, left)
         and _untyped(total.value) == Load(value, place, "")
         and _untyped(total.arg) == arg
         and total.best == whole.best
         and set(total.conditions) == exist
-        and {c for c in exist if across.name not in c.value.names()} == start
+        and {c for c in exist if c.value.names().isdisjoint(r.name for r in total.reduced)} == start
     )
     if not alike:
         raise Refused(f"'{whole.target}' does not combine its parts '{part.target}'")
@@ -102,11 +102,6 @@ def _check_combined(whole: Equation, part: Equation, total: Equation) -> None:
 
 def _at(condition: Condition, values: dict[str, Affine]) -> Condition:
     return Condition(condition.value.substitute(values), condition.equal)
-
-
-def _places(index: tuple[Affine, ...], part: Affine) -> list[tuple[Affine, ...]]:
-    """The index of an element with the number of the part as one more dimension, wherever that is put."""
-    return [(*index[:n], part, *index[n:]) for n in range(len(index) + 1)]
 
 
 def _untyped(value: Expr | None) -> Expr | None:
@@ -124,7 +119,7 @@ def _check_terms(origin: Kernel, kernel: Kernel, split: Split, part: Equation) -
 
     program = project(Tree(origin, (), (rewrite(nest_of(kernel, part), undivided),)))
     check_instances(program, split.target)
-    if part.best is not None:
+    if isinstance(part.arg, Index):
         _check_first(program, program.leaves[0], len(part.loops))
 
 

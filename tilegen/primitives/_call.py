@@ -78,7 +78,7 @@ def _fields(cls: type[Any]) -> tuple[list[Field[Any]], list[Field[Any]]]:
 
 def _converted(value: Argument, kind: str, name: str, call: Call) -> Any:
     """`value` as the Python value that a field of type `kind` (its annotation's text) holds."""
-    if kind.startswith("tuple"):
+    if kind.startswith("tuple") or ("tuple" in kind and isinstance(value, Items)):
         if not isinstance(value, Items):
             raise SourceError(f"'{name}' of {call.word} takes a list in brackets", value.span or call.span)
         dots = "Dots" in kind

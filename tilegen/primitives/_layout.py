@@ -13,7 +13,7 @@ def dimension_words(tree: Tree, buffer: Buffer) -> list[str]:
     while root.role == "copy" and root.copy_of and any(b.name == root.copy_of for b in tree.buffers):
         root = tree.buffer(root.copy_of)
     name = root.name if root.role != "copy" else root.copy_of
-    for equation in tree.kernel.equations:
+    for equation in (*tree.kernel.written.equations, *tree.kernel.equations):
         words = {r.name: r.index for r in (*equation.loops, *equation.reduced)}
         accesses = [equation.index] if equation.target == name else []
         accesses += [v.index for v in walk(equation.value) if isinstance(v, Load) and v.buffer == name]

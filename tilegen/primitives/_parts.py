@@ -18,18 +18,18 @@ def in_parts(tree: Tree, terms: Terms, name: str, order: tuple[int, ...]) -> Ker
     """
     kernel, whole = tree.kernel, terms.equation
     free = _Names(set(), name)
-    across = Range(free.of(terms.across.name), terms.across.extent, _word(terms.across.name))
+    across = tuple(Range(free.of(loop.name), loop.extent, _word(loop.name)) for loop in terms.across)
     loops = tuple(replace(r, name=free.of(r.index)) for r in whole.loops)
     rest = tuple(Range(free.of(loop.name), loop.extent, _word(loop.name)) for loop in terms.rest)
-    here = {old: var(r.name) for old, r in zip(_names(terms), (across, *rest), strict=True)}
+    here = {old: var(r.name) for old, r in zip(_names(terms), (*across, *rest), strict=True)}
     point = (*(var(r.name) for r in loops), *(i.substitute(here) for i in terms.reduced))
     values = {r.name: p for r, p in zip((*whole.loops, *whole.reduced), point, strict=True)}
     conditions = _conditions(terms, here, values)
     part = replace(
         whole,
         target=name,
-        index=(var(across.name), *(i.substitute(values) for i in whole.index)),
-        loops=(across, *loops),
+        index=(*(var(r.name) for r in across), *(i.substitute(values) for i in whole.index)),
+        loops=(*across, *loops),
         value=substitute(whole.value, values),
         reduced=rest,
         conditions=conditions,
@@ -44,7 +44,8 @@ def in_parts(tree: Tree, terms: Terms, name: str, order: tuple[int, ...]) -> Ker
     for new, old in ((part.target, whole.target), (part.best, whole.best)):
         if new and old:
             like = kernel.tensor(old)
-            tensors += (Tensor(new, like.dtype, (across.extent, *like.shape), "intermediate", order, like.span),)
+            shape = (*(r.extent for r in across), *like.shape)
+            tensors += (Tensor(new, like.dtype, shape, "intermediate", order, like.span),)
     split = Split(whole.target, name, point)
     return replace(kernel, tensors=tensors, equations=equations, origin=kernel, split=split)
 
@@ -53,19 +54,19 @@ def _combining(tree: Tree, whole: Equation, part: Equation) -> Equation:
     """The equation that reduces the parts."""
     kernel = tree.kernel
     free = _Names({*loop_names(tree), *kernel.sizes, *(t.name for t in kernel.tensors)}, whole.target)
-    first, *others = part.loops
-    across = replace(first, name=free.of(first.index))
+    count = len(part.loops) - len(whole.loops)
+    across = tuple(replace(r, name=free.of(r.index)) for r in part.loops[:count])
     loops = tuple(replace(r, name=free.of(r.index)) for r in whole.loops)
-    here = {old.name: var(new.name) for old, new in zip((first, *others), (across, *loops), strict=True)}
+    here = {old.name: var(new.name) for old, new in zip(part.loops, (*across, *loops), strict=True)}
     inner = {r.name for r in part.reduced}
     exist = tuple(substitute(c, here) for c in part.conditions if c.value.names().isdisjoint(inner))
     index = substitute(part.index, here)
     return replace(
         whole,
-        index=index[1:],
+        index=index[count:],
         loops=loops,
         value=Load(part.best or part.target, index, whole.value.dtype),
-        reduced=(across,),
+        reduced=across,
         conditions=exist,
         arg=Load(part.target, index, kernel.tensor(whole.target).dtype) if part.best else None,
     )
@@ -75,7 +76,7 @@ def _conditions(terms: Terms, here: dict[str, Affine], values: dict[str, Affine]
     """Which terms there are: what the kernel says of them, what tiles say, and the range where that is not plain."""
     whole = terms.equation
     found = [substitute(c, values) for c in whole.conditions] + [substitute(c, here) for c in terms.tails]
-    extents = {loop.name: loop.extent.const for loop in (terms.across, *terms.rest) if loop.extent.is_const}
+    extents = {loop.name: loop.extent.const for loop in (*terms.across, *terms.rest) if loop.extent.is_const}
     for place, r in zip(terms.reduced, whole.reduced, strict=True):
         for room in (place, r.extent - 1 - place):
             ends = bounds(room, extents)
@@ -86,14 +87,14 @@ def _conditions(terms: Terms, here: dict[str, Affine], values: dict[str, Affine]
 
 def _counts(place: Affine, room: Affine, terms: Terms) -> bool:
     """True where the loops say it: a sum of loops is not negative, and a loop of the whole range is in it."""
-    loops = {loop.name: loop.extent for loop in (terms.across, *terms.rest)}
+    loops = {loop.name: loop.extent for loop in (*terms.across, *terms.rest)}
     if room == place:
         return place.const >= 0 and all(isinstance(a, str) and a in loops and f > 0 for a, f in place.terms)
     return len(place.terms) == 1 and str(place) in loops and room == loops[str(place)] - 1 - place
 
 
 def _names(terms: Terms) -> list[str]:
-    return [terms.across.name, *(loop.name for loop in terms.rest)]
+    return [loop.name for loop in (*terms.across, *terms.rest)]
 
 
 def _word(name: str) -> str:

@@ -12,14 +12,14 @@ from tilegen.ir.walk import leaves
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a reduction in the loops of a tree: `across` counts the parts, `rest` runs inside one.
+    """The terms of a reduction in the loops of a tree: `across` count the parts, `rest` run inside one.
 
     `left` is the point of the left side, `reduced` that of the reduction; `tails` are the conditions on the
     loops of the reduction alone, `guard` those that say which parts there are.
     """
 
     equation: Equation
-    across: Loop
+    across: tuple[Loop, ...]
     rest: tuple[Loop, ...]
     left: tuple[Affine, ...]
     reduced: tuple[Affine, ...]
@@ -27,9 +27,9 @@ class Terms:
     guard: tuple[Condition, ...]
 
 
-def terms_of(tree: Tree, equation: Equation, across: Loop) -> Terms:
-    """How the tree runs over the terms of `equation`. StepError where `across` does not divide them in parts."""
-    target, name = equation.target, across.name
+def terms_of(tree: Tree, equation: Equation, across: tuple[Loop, ...]) -> Terms:
+    """How the tree runs over the terms of `equation`. StepError where `across` do not divide them in parts."""
+    target, names = equation.target, [loop.name for loop in across]
     found = [(path, stmt) for path, stmt in leaves(tree.body) if stmt.name == target and not stmt.is_copy]
     if len(found) != 1 or found[0][1].target.buffer != target:
         notes = (f"put rfactor before the step that caches '{target}'",)
@@ -40,17 +40,18 @@ def terms_of(tree: Tree, equation: Equation, across: Loop) -> Terms:
     left, reduced = stmt.instance[:count], stmt.instance[count:]
     inner = {n for i in reduced for n in i.names()}
     outer = {n for i in left for n in i.names()}
-    if name not in inner or name in outer:
+    wrong = [name for name in names if name not in inner or name in outer]
+    if wrong:
         kept = [loop.name for loop in path if loop.name in inner - outer]
         way = f"the loops of the reduction are {', '.join(kept)}"
-        raise StepError(f"loop '{name}' is no loop of the reduction '{target}' alone", notes=(way,) if kept else ())
-    rest = tuple(loop for loop in path if loop.name in inner and loop.name != name)
+        raise StepError(f"loop '{wrong[0]}' is no loop of the reduction '{target}' alone", notes=(way,) if kept else ())
+    rest = tuple(loop for loop in path if loop.name in inner and loop.name not in names)
     assert outer.isdisjoint(loop.name for loop in rest), "the start of a reduction is outside of its loops alone"
     if not rest:
-        notes = (f"tile({name}, 32) makes two loops of it, and one of them counts the parts",)
-        raise StepError(f"'{name}' is the whole reduction, and leaves nothing to a part of it", notes=notes)
-    own = {name, *(loop.name for loop in rest)}
+        notes = (f"tile({names[-1]}, 32) makes two loops of it, and one of them counts the parts",)
+        raise StepError(f"a part has nothing left to reduce: {' and '.join(names)} is the whole reduction", notes=notes)
+    own = {*names, *(loop.name for loop in rest)}
     tails = tuple(c for c in stmt.guard if c.value.names() & own and c.value.names() <= own | set(tree.kernel.sizes))
     inside = {loop.name for loop in rest}
-    guard = tuple(c for c in stmt.guard if name in c.value.names() and c.value.names().isdisjoint(inside))
+    guard = tuple(c for c in stmt.guard if c.value.names() & set(names) and c.value.names().isdisjoint(inside))
     return Terms(equation, across, rest, left, reduced, tails, guard)

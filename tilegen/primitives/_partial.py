@@ -1,0 +1,88 @@
+"""A reduction in a tree made into one result for each part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tilegen.ir.affine import var
+from tilegen.ir.nodes import Access, Loop, Node, Stmt
+from tilegen.ir.walk import stmts
+from tilegen.primitives._terms import Terms
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The reduction of `terms` made into `name`, which has one more dimension for each loop across."""
+
+    terms: Terms
+    name: str
+
+    def nodes(
+        self, body: tuple[Node, ...], start: tuple[Node, ...] = (), missing: frozenset[str] = frozenset()
+    ) -> tuple[Node, ...]:
+        """`body` with a result for each part.
+
+        The start of the parts stands where that of the whole was: in front of what `body` does, inside the
+        loops across. Those of them that are `missing` around it are entered where they follow, else made.
+        """
+        out: list[Node] = []
+        if not missing:
+            out, start = list(start), ()
+        for node in body:
+            if {s.name for s in stmts((node,))} <= self._starts:
+                start, missing = (*start, self._renamed(node)), self._across
+            elif isinstance(node, Loop) and node.name in missing:
+                out.append(replace(node, body=self.nodes(node.body, start, missing - {node.name})))
+                start, missing = (), frozenset()
+            else:
+                out += self._looped(start, missing)
+                out.append(replace(node, body=self.nodes(node.body)) if isinstance(node, Loop) else self._renamed(node))
+                start, missing = (), frozenset()
+        return (*out, *self._looped(start, missing))
+
+    def _looped(self, start: tuple[Node, ...], missing: frozenset[str]) -> Iterable[Node]:
+        for loop in reversed(self.terms.across):
+            if start and loop.name in missing:
+                start = (replace(loop, body=start),)
+        return start
+
+    def _renamed(self, node: Node) -> Node:
+        if isinstance(node, Loop):
+            return replace(node, body=tuple(self._renamed(inner) for inner in node.body))
+        return self._part(node) if node.name in (self._old, *self._starts) else node
+
+    def _part(self, stmt: Stmt) -> Stmt:
+        """The statement for one part."""
+        terms, instance = self.terms, stmt.instance
+        assert instance is not None
+        across = tuple(var(loop.name) for loop in terms.across)
+        point, guard = (*across, *instance), stmt.guard
+        if stmt.reduce:
+            point = (*across, *terms.left, *(var(loop.name) for loop in terms.rest))
+        else:
+            guard += tuple(c for c in terms.guard if c not in guard)
+        return replace(
+            stmt,
+            name=self.name + stmt.name.removeprefix(self._old),
+            target=self._access(stmt.target),
+            best=self._access(stmt.best) if stmt.best else None,
+            instance=point,
+            guard=guard,
+        )
+
+    def _access(self, access: Access) -> Access:
+        place = tuple(var(loop.name) for loop in self.terms.across)
+        return Access(self.name + access.buffer.removeprefix(self._old), (*place, *access.index))
+
+    @property
+    def _old(self) -> str:
+        return self.terms.equation.target
+
+    @property
+    def _starts(self) -> set[str]:
+        return {f"{self._old}.init", f"{self._old}.best.init"}
+
+    @property
+    def _across(self) -> frozenset[str]:
+        return frozenset(loop.name for loop in self.terms.across)
