@@ -8,7 +8,7 @@ from tilegen.ir.walk import find_loop, loop_names
 WORDS = (
     ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
     + ["cache_shared", "cache_register", "cache_register", "pad", "cache_global", "reassociate", "coarsen"]
-    + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline"]
+    + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "rfactor", "rfactor"]
 )  # fmt: skip
 
 
@@ -48,6 +48,10 @@ def random_step(pick, tree, number: int) -> str:
             return f"pad({pick(buffers)}, {pick([1, 2])})"
         case "cache_global":
             return f"cache_global({pick(buffers)}, layout=[{pick(['0', '1, 0', '0, 1', '2, 0, 1'])}])"
+        case "rfactor":
+            across = pick([loop, f"[{', '.join(_some(pick, names, 1, 2))}]"])
+            layout = pick(["", "", f", layout=[{pick(['1, 0', '0, 1', '1, 2, 0', '2, 0, 1'])}]"])
+            return f"rfactor({pick([e.target for e in tree.kernel.equations])}, {across}{layout}) -> {a}"
         case "reassociate":
             return f"reassociate({pick([e.target for e in tree.kernel.equations])})"
         case _:
@@ -151,12 +155,21 @@ class _Launch:
             tree = yield f"tile({loop}, {pick([1, 2, 3, 4])}) -> {p}ko, {p}ki"
             if find_loop(tree, f"{p}ko"):
                 self.stage, self.inner = f"{p}ko", [f"{p}ki"]
+            if self.stage and pick([True, False, False, False]):
+                tree = yield from self._in_parts(tree)
         middle = [self.stage] if self.stage else []
         if rest and pick([True, False]):
             self.blocks = rest[-1:] + self.blocks
         else:
             middle = rest + middle
         tree = yield f"order({', '.join([*self.blocks, *middle, *self.threads, *self.inner])})"
+        return tree
+
+    def _in_parts(self, tree):
+        """The reduction in parts, each of consecutive or of scattered terms; what combines them stays as it is."""
+        tree = yield f"rfactor({self.targets[0]}, {self.pick([self.stage, *self.inner])}) -> {self.prefix}part"
+        if any(b.name == f"{self.prefix}part" for b in tree.buffers):
+            self.targets = [t.replace(self.targets[0], f"{self.prefix}part", 1) for t in self.targets]
         return tree
 
     def _bound(self, tree):
