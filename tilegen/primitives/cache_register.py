@@ -65,12 +65,12 @@ class CacheRegister:
         """Registers indexed by loop variables: every use is the same function of the same loops."""
         index = region.uses[0].index
         wanted = {name for i in index for name in i.names()}
-        wanted |= {loop.name for u in region.uses for loop in u.path if loop.kind in THREAD_KINDS}
+        # What is used outside of a thread loop, too, is there once for each thread by itself.
+        everywhere = [{loop.name for loop in use.path if loop.kind in THREAD_KINDS} for use in region.uses]
+        wanted |= set.intersection(*everywhere)
         depends = list({loop.name: loop for u in region.uses for loop in u.path if loop.name in wanted}.values())
         for use in region.uses:
-            here = {loop.name for loop in use.path}
-            missing = {loop.name for loop in depends} - here
-            missing |= {name for i in index for name in i.names() & here} - {loop.name for loop in depends}
+            missing = {loop.name for loop in depends} - {loop.name for loop in use.path}
             if missing:
                 raise StepError(
                     f"a use of '{region.buffer.name}' is outside loop '{sorted(missing)[0]}', another is inside",
