@@ -27,6 +27,7 @@ kernel edge(X: i32[M, P], R: i32[2]) -> out: i32[M, P]:
     out[i, k] = sum[r]((X[i, k + P] else 0) * R[r])
 """
 ROWS = "kernel rows(X: i32[N, M]) -> out: i32[N]:\n    out[i] = sum[j](X[i, j])\n"
+SHIFTED = "kernel shifted(X: i32[N, M]) -> out: i32[N, M]:\n    out[i, j] = (X[i, j - 1] else 0) * 2\n"
 BEST = "kernel best(X: i32[N], R: i32[2, N]) -> out: i32[N]:\n    out[i] = argmax[r]((X[i - 1] else 0) * R[r, i])\n"
 TURNED = "kernel turned(X: i32[N, M, P]) -> out: i32[M, P, N]:\n    out[j, k, i] = X[i, j, k]\n"
 LEAST = "kernel least(X: i32[M, N, P]) -> out: i32[M, N, P]:\n    out[i, j, l] = argmin[r < 2](X[i, j, l] * r)\n"
@@ -61,6 +62,25 @@ LEGAL = {
         BEST,
         ["tile(i, 8) -> b, t", "tile(b, 5) -> bo, bi", "tile(r, 2) -> ko, ki"]
         + ["cache_register(out.best, at=t)", "cache_shared(X, at=ko)"],
+    ),
+    "an index that is always outside in the first tile of a pipeline": (
+        SHIFTED,
+        ["tile(i, 3) -> b, t", "order(b, j, t)", "bind(b, block.x)", "bind(t, thread.x)"]
+        + ["cache_shared(X, at=j)", "pipeline(j, 2)"],
+    ),
+    "a pipeline in versions for full tiles": (
+        SHIFTED,
+        ["tile(i, 8) -> bo, bi", "tile(bi, 4) -> b, t", "tile(j, 2) -> jo, ji", "order(bo, b, jo, t, ji)"]
+        + ["cache_register(out, at=jo)", "cache_shared(X, at=jo)", "pipeline(jo, 2)"],
+    ),
+    "a serial loop collapsed beside a pipeline": (
+        PRODUCT,
+        ["tile(i, 4) -> bi, ti", "tile(j, 5) -> bj, tj", "order(bi, bj, k, ti, tj)", "collapse(ti, tj) -> c"]
+        + ["cache_shared(C, at=bj)", "cache_shared(A, at=k)", "pipeline(k, 2)"],
+    ),
+    "an intermediate that moves around a copy of it": (
+        BEST,
+        ["cache_register(out.best, at=r, using=[i])", "cache_shared(out.best, at=i)"],
     ),
     "a shared copy inside a register copy": (
         ROWS,

@@ -24,6 +24,8 @@ def implied_in(kernel: Kernel, extents: Mapping[str, Affine], more: Tests = ()) 
         range_ = bounds(condition.value, constant)
         if range_ is not None and (range_ == (0, 0) or (range_[0] >= 0 and not condition.equal)):
             return True
+        if any(g.value.is_const and (g.value.const < 0 or (g.equal and g.value.const)) for g in given):
+            return True  # nothing runs where what is given is never so
         related = tuple(g for g in (*given, *more) if _share(condition, g))
         names = condition.value.names().union(*(g.value.names() for g in related))
         loops = {name: extent for name, extent in extents.items() if name in names}

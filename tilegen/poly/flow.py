@@ -72,17 +72,23 @@ class Storage:
     def of(self, buffer: str) -> list[Touch]:
         return [t for t in self.touches if t.use.buffer == buffer]
 
+    def above(self, name: str) -> list[str]:
+        """What buffer `name` is a copy of, what that is a copy of, and so on."""
+        known, found = self.program.buffers, [name]
+        while found[-1] in known and known[found[-1]].role == "copy":
+            parent = known[found[-1]].copy_of
+            if parent is None or parent in found:
+                break
+            found.append(parent)
+        return found[1:]
+
     def below(self, name: str, above: str) -> bool:
         """True if buffer `name` is a copy of `above`, or a copy of such a copy."""
-        known, met = self.program.buffers, {name}
-        while name in known and known[name].role == "copy":
-            name = known[name].copy_of or ""
-            if name == above:
-                return True
-            if name in met:
-                return False
-            met.add(name)
-        return False
+        return above in self.above(name)
+
+    def root(self, name: str) -> str:
+        """The tensor that the buffer says it holds elements of."""
+        return (self.above(name) or [name])[-1]
 
     def fills(self, touch: Touch) -> bool:
         """The write is by a copy from what the buffer is a copy of."""

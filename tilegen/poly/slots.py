@@ -14,6 +14,7 @@ from typing import Any
 from tilegen.ir.affine import Affine, Mod
 from tilegen.ir.nodes import Access, Load, Tree
 from tilegen.ir.walk import rewrite
+from tilegen.poly.flow import settled, storages
 from tilegen.poly.project import Leaf, Placed, Program, Use, project, renamed
 from tilegen.poly.system import Form, Row, example, same, solvable
 from tilegen.poly.values import check_values
@@ -43,17 +44,25 @@ def _passes(program: Program) -> bool:
 
 def _check_turns(program: Program, slots: frozenset[tuple[str, int]]) -> None:
     program = project(_lives(program, slots))
-    check_values(project(_unrolled(program.tree, slots)))
+    unrolled = project(_unrolled(program.tree, slots))
+    check_values(unrolled)
+    depths = _depths(unrolled)
     for placed, real, turns in _reads(program, slots):
-        _check_read(program, slots, placed, real, turns)
+        _check_read(program, slots, placed, real, turns, depths[placed.number, turns])
+
+
+def _depths(unrolled: Program) -> dict[tuple[int, tuple[Affine, ...]], int]:
+    """For each read, told by its leaf and index: the loops that it shares with the write that it means."""
+    touches = [(storage, t) for storage in storages(unrolled) for t in storage.touches if not t.use.writes]
+    return {(t.placed.number, t.use.index): settled(storage, t) for storage, t in touches}
 
 
 def _slots(program: Program) -> frozenset[tuple[str, int]]:
-    """(buffer, dimension) where both some write and some read go round with the same loops.
+    """(buffer, dimension) where some write and some read go round with the same loops, one ahead of the other.
 
     A place like `lane%4` tells threads apart, and has no turns.
     """
-    turning: dict[bool, set[tuple[str, int, frozenset[str]]]] = {True: set(), False: set()}
+    turning: dict[bool, set[tuple[str, int, Affine]]] = {True: set(), False: set()}
     for placed in program.leaves:
         kinds = dict(zip(placed.leaf.names, placed.leaf.kinds, strict=True))
         for use in placed.leaf.uses:
@@ -62,10 +71,14 @@ def _slots(program: Program) -> frozenset[tuple[str, int]]:
                 turn = _turn(place)
                 if turn is None or buffer.space == "global" or buffer.shape[d] != Affine((), turn.by):
                     continue
-                loops = turn.arg.names()
-                if all(kinds.get(name) == "serial" for name in loops):
-                    turning[use.writes].add((use.buffer, d, loops))
-    return frozenset((name, d) for name, d, _ in turning[True] & turning[False])
+                if all(kinds.get(name) == "serial" for name in turn.arg.names()):
+                    turning[use.writes].add((use.buffer, d, turn.arg))
+    return frozenset(
+        (name, d)
+        for name, d, first in turning[True]
+        for other, e, second in turning[False]
+        if (name, d) == (other, e) and first != second and first.names() == second.names()
+    )
 
 
 def _turn(place: Affine) -> Mod | None:
@@ -143,9 +156,17 @@ class _Instance:
 
 
 def _check_read(
-    program: Program, slots: frozenset[tuple[str, int]], placed: Placed, use: Use, turns: tuple[Affine, ...]
+    program: Program,
+    slots: frozenset[tuple[str, int]],
+    placed: Placed,
+    use: Use,
+    turns: tuple[Affine, ...],
+    depth: int,
 ) -> None:
-    """Nobody writes the slot of this read for another turn after the write that it means."""
+    """Nobody writes the slot of this read for another turn after the write that it means.
+
+    That one is in the same iteration of the first `depth` loops, and so is what would come after it.
+    """
     read = _Instance(placed, use, Use(use.buffer, turns, False), "")
     writes = [
         _Instance(p, u, Use(u.buffer, _in_turn(u.index, u.buffer, slots), True), "'")
@@ -154,9 +175,9 @@ def _check_read(
         if u.writes and u.buffer == use.buffer
     ]
     for other in writes:
-        for rows in _late(program, other, read):
+        for rows in _late(program, other, read, depth):
             for meant in (replace(w, mark="~") for w in writes):
-                for earlier in _then(program, meant, other):
+                for earlier in _then(program, meant, other, depth):
                     question = (*rows, *meant.rows(), *earlier, *same(meant.turn(), read.turn()))
                     if not solvable(question):
                         continue
@@ -170,9 +191,9 @@ def _check_read(
                     )
 
 
-def _late(program: Program, other: _Instance, read: _Instance) -> Iterator[tuple[Row, ...]]:
+def _late(program: Program, other: _Instance, read: _Instance, depth: int) -> Iterator[tuple[Row, ...]]:
     """The ways in which `other` writes the slot of `read`, before it, for another turn."""
-    for order in _then(program, other, read):
+    for order in _then(program, other, read, depth):
         rows = (*program.original.context, *read.rows(), *other.rows(), *order, *same(other.place(), read.place()))
         for a, b in zip(other.turn(), read.turn(), strict=True):
             for apart in (a.minus(b, 1), b.minus(a, 1)):
@@ -180,11 +201,11 @@ def _late(program: Program, other: _Instance, read: _Instance) -> Iterator[tuple
                     yield (*rows, *apart.nonnegative())
 
 
-def _then(program: Program, one: _Instance, two: _Instance) -> Iterator[tuple[Row, ...]]:
-    """The ways in which `one` comes before `two` during one life of the buffer."""
+def _then(program: Program, one: _Instance, two: _Instance, least: int) -> Iterator[tuple[Row, ...]]:
+    """The ways in which `one` comes before `two` during one life of the buffer, in one iteration of `least` loops."""
     scope = program.buffers[one.use.buffer].scope
     names, depth = one.leaf.names, one.placed.shares(two.placed)
-    home = names.index(scope) + 1 if scope in names else 0
+    home = max(names.index(scope) + 1 if scope in names else 0, least)
     if depth < home:
         return
     equal: tuple[Row, ...] = ()

@@ -23,7 +23,10 @@ def check_written(storage: Storage, buffer: Buffer, touches: list[Touch]) -> Non
     _check_one_place(storage, touches, changes)
     _check_exclusive(storage, buffer, touches)
     _check_fills_first(storage, touches, changes)
-    if storage.backed:
+    if storage.root(buffer.name) != storage.tensor:
+        raise Refused(f"'{buffer.name}' holds elements of '{storage.tensor}', and is no copy of it")
+    # What is a copy of something in memory goes back there; else there is nothing but this buffer.
+    if buffer.copy_of in storage.program.buffers:
         _check_stored(storage, buffer, touches, changes)
     else:
         _check_stays(storage, buffer, touches)
