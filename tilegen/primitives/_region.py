@@ -144,4 +144,6 @@ def new_buffer(tree: Tree, region: Region, suffix: str, space: str, shape: Itera
         raise StepError(f"there is a buffer '{name}' already")
     extents = tuple(affine(s) for s in shape)
     dims = tuple(range(len(extents)))
-    return Buffer(name, region.buffer.dtype, extents, space, dims, copy_of=region.buffer.name, scope=region.at)
+    # A copy that moves is gone: what takes its place is a copy of the same.
+    parent = region.buffer.copy_of if region.moves and region.buffer.role == "copy" else region.buffer.name
+    return Buffer(name, region.buffer.dtype, extents, space, dims, copy_of=parent, scope=region.at)
