@@ -53,7 +53,17 @@ OUTSIDE = [
 @pytest.mark.parametrize(("name", "at"), OUTSIDE)
 def test_nothing_is_claimed_outside_the_documented_range(name: str, at: float) -> None:
     assert np.isinf(bounds(text_of(name), [at], name).bound[0])
+
+
+@pytest.mark.parametrize(("name", "at"), [("sin", 3.2), ("cos", 1e4), ("/", 1e38), ("exp", -80.0)])
+def test_the_accurate_function_is_known_there_too(name: str, at: float) -> None:
     assert np.isfinite(bounds(text_of(name), [at]).bound[0])
+
+
+@pytest.mark.parametrize(("value", "allowed"), [("A[i] * 1e30", 1e-10), ("sqrt(A[i])", 1e-20), ("log(A[i])", np.inf)])
+def test_a_subnormal_number_may_count_as_nothing(value: str, allowed: float) -> None:
+    assert bounds(value, [1e-40]).bound[0] >= 0.99 * allowed
+    assert bounds(value, [1e-37]).bound[0] < 1e-4
 
 
 def test_an_argument_that_may_be_outside_is_outside() -> None:

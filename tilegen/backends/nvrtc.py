@@ -48,8 +48,11 @@ def missing() -> str | None:
 
 @cache
 def options() -> tuple[str, ...]:
-    """Compiler options without the architecture; the same for NVRTC and for cupy's RawModule."""
-    return ("--std=c++17", *(f"-I{folder}" for folder in _include_folders()))
+    """Compiler options without the architecture; the same for NVRTC and for cupy's RawModule.
+
+    cupy takes subnormal numbers as 0 whatever it is told, so what is shown of the machine code does so too.
+    """
+    return ("--std=c++17", "-ftz=true", *(f"-I{folder}" for folder in _include_folders()))
 
 
 def compile_text(text: str, arch: str = DEFAULT_ARCH, name: str = "kernel.cu") -> Compiled:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.interpreter.dtypes import Array, from_values, to_values
-from tilegen.interpreter.rounding import Pair, cast, operation
+from tilegen.interpreter.rounding import Pair, cast, operation, tiny
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Index, Load, Op
 
@@ -169,6 +169,7 @@ def empty(name: str, dtype: str, shape: tuple[int, ...]) -> Memory:
 
 
 def filled(name: str, dtype: str, array: Array) -> Memory:
-    """An input, which is exact."""
+    """An input, which is exact, but that a device may take a subnormal number as 0."""
     value = to_values(array, dtype)
-    return Memory(name, dtype, value, np.zeros(value.shape), np.ones(value.shape, bool))
+    flushed = dtype in ("f32", "bf16") and np.abs(value) < tiny(dtype)
+    return Memory(name, dtype, value, np.where(flushed, np.abs(value), 0.0), np.ones(value.shape, bool))

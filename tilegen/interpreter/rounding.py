@@ -52,7 +52,7 @@ def gamma(count: int, dtype: str) -> float:
 
 
 def tiny(dtype: str) -> float:
-    """What an underflow of one operation can cost, gradual or flushed to zero."""
+    """What an underflow of one operation can cost, gradual or flushed to zero: the least normal number."""
     return _TINY[dtype]
 
 
