@@ -13,9 +13,9 @@ import random
 
 import c_text
 from c_text import NotOurs, kernels
-from read_values import Memory, Mismatch, Values, vector_bytes
+from read_values import Memory, Mismatch, Values, combined, vector_bytes
 
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt, init_value
 from tilegen.ir.walk import walk, writes
 from tilegen.lowering import program as p
 
@@ -121,6 +121,11 @@ class _Reading(Values):
                 same("__align__" in node.words, buffer.name in vectors, f"alignment of {buffer.name}")
             self.scope[node.name] = Memory(buffer.name, len(lengths))
         same(end <= self.launch.shared_bytes, True, "bytes of shared memory")
+        for node in (v for v in walk(self.launch.body) if isinstance(v, p.Combine) and not self.cuda):
+            text = self._take(body, c_text.Declare)
+            same(list(text.words), ["__local", *self.dialect.types[node.dtype].split()], f"type of {text.name}")
+            same([self.term(n) for n in text.dims], [self.launch.threads], f"length of {text.name}")
+            self.scope[text.name] = Memory(f"{node.name} of", 1)
 
     # -- the body
 
@@ -167,6 +172,8 @@ class _Reading(Values):
                 self._barrier(node, texts)
             case p.AsyncGroup():
                 same(self._take(texts, c_text.Call).call, ("call", "end_copies", (), ()), "end of a group")
+            case p.Combine():
+                self._combine(node, texts)
             case p.Declare():
                 self._declare(node, texts)
             case p.VectorLoad() | p.VectorDeclare() | p.VectorStore() | p.VectorCopy():
@@ -241,6 +248,48 @@ class _Reading(Values):
         wanted = None if node.start is None else self.stored(node.start, Access(node.buffer, ()))
         same(start, wanted, f"first value of {node.buffer}")
         self.scope = {**outer, text.name: Memory(node.buffer, len(buffer.shape))}
+
+    # -- lanes that combine
+
+    def _combine(self, node, texts):
+        words = self.dialect.types[node.dtype].split()
+        if self.cuda:
+            text = self._declared(texts, ("const", *words))
+            call, word, lanes, args = text.start
+            same(
+                (call, word, lanes), ("call", f"{node.reduce}_of_lanes", (str(node.lanes),)), f"exchange of {node.name}"
+            )
+            self._term_of_lane(node, args[0])
+        else:
+            flat, shared = self.launch.flat.evaluate(self.env), f"{node.name} of"
+            text = self._take(texts, c_text.Assign)
+            same((self.place(text.target), text.sign), (((shared, (flat,)),), "="), f"place of a term of {node.name}")
+            self._term_of_lane(node, text.value)
+            self._barrier(p.Barrier(""), texts)
+            text = self._declared(texts, tuple(words))
+            same(self.term(text.start), self._value(init_value(node.reduce, node.dtype)), f"start of {node.name}")
+            self.scope[text.name] = Memory(node.name, 0)
+            loop = self._take(texts, c_text.For)
+            same((loop.kind, self.term(loop.extent)), ("int", node.lanes), f"lanes of {node.name}")
+            lane = self.scope[loop.name] = self.rng.randrange(1, 10**4)
+            term = (
+                "load",
+                (shared, (flat // node.lanes * node.lanes + lane if self.launch.threads > node.lanes else lane,)),
+            )
+            update = {"sum": "+", "prod": "*"}.get(node.reduce, node.reduce)
+            value = combined(update, [("load", (node.name, ())), term], self._single(update, node.dtype))
+            same(self.effects(loop.body), [("write", ((node.name, ()),), value)], f"exchange of {node.name}")
+            self._barrier(p.Barrier(""), texts)
+        self.scope[text.name] = ("load", (node.name, (0,)))
+
+    def _term_of_lane(self, node, text):
+        """What a lane puts in: its value, or the neutral one where it has none."""
+        if node.test:
+            word, test, text, neutral = text
+            same(word, "choice", f"a test of {node.name}")
+            self._test(node.test, test)
+            same(self.term(neutral), self._value(init_value(node.reduce, node.dtype)), f"neutral term of {node.name}")
+        same(self.term(text), self._value(node.value), f"term of {node.name}")
 
     # -- vectors
 

@@ -113,7 +113,7 @@ class Values:
             case Op(name, args) if name in self.rough and expr.dtype in FLOATS and expr.dtype != "f64":
                 return (self.dialect.approximations[name], *(self._value(a) for a in args))
             case Op(name, args):
-                value = _operation(name, [self._value(a) for a in args], self._single(name, expr.dtype))
+                value = combined(name, [self._value(a) for a in args], self._single(name, expr.dtype))
                 return ("cast", self._working(expr.dtype), value) if self._narrow(expr) else value
             case _:
                 raise TypeError(expr)
@@ -142,7 +142,7 @@ class Values:
                 case c_text.Assign(target, sign, value):
                     place, value = self.place(target), self.term(value)
                     if sign != "=":
-                        value = _operation(sign[0], [("load", *place), value])
+                        value = combined(sign[0], [("load", *place), value])
                     found += [("write", place, value)]
                 case c_text.If(test, body, ()):
                     found += [("test", self.term(test), self.effects(body))]
@@ -197,14 +197,14 @@ class Values:
             case ("call", word, _, args):
                 single = self.cuda and word[-1] == "f" and (word[:-1] in OPERATIONS or word[:-1] in FUNCTIONS)
                 word = word.removesuffix("f") if single else word
-                return _operation(FUNCTIONS.get(word, word), [self.term(a) for a in args], single)
+                return combined(FUNCTIONS.get(word, word), [self.term(a) for a in args], single)
             case (sign, *args):
                 word = {"&&": "and", "&": "and", "||": "or", "!": "not"}.get(sign, sign)
-                return _operation("neg" if word == "-" and len(args) == 1 else word, [self.term(a) for a in args])
+                return combined("neg" if word == "-" and len(args) == 1 else word, [self.term(a) for a in args])
         raise Mismatch(f"{text} is no value")
 
 
-def _operation(name, args, single=False):
+def combined(name, args, single=False):
     """The number, of integers that are known; else the term. Functions carry an f where the text has one."""
     if name == "neg" and isinstance(args[0], int | float):
         return -args[0]

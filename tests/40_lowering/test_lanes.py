@@ -6,7 +6,7 @@ import pytest
 from simulate import faults, verdict
 
 from tilegen.backends.text import emit
-from tilegen.errors import Source
+from tilegen.errors import IllegalStep, Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Condition, Load, Stmt
@@ -195,3 +195,18 @@ def test_faults_are_seen(name, fault, word):
     assert proof.violation is not None, proof.verdict
     sizes = {"M": 3} if tree.kernel.sizes else {}
     assert faults(launches, tree, sizes) == word
+
+
+@pytest.mark.parametrize("permitted", [False, True])
+def test_a_reduction_that_goes_on_inside_the_lanes_needs_permission(permitted):
+    """The lanes exchange a term in each iteration of r: an order that no nest of the two loops has."""
+    kernel = "kernel both(X: f32[M, 4, 3]) -> out: f32[M]:\n    out[i] = max[s, r](X[i, s, r])\n"
+    steps = ["reassociate(out)"] * permitted + ["bind(s, thread.x)"]
+    module = parse(Source("both.tg", kernel + "\nschedule s for both():\n    " + "\n    ".join(steps) + "\n"))
+    if not permitted:
+        with pytest.raises(IllegalStep, match="cannot run at once as thread.x"):
+            apply(build(module.kernels["both"]), module.schedules[0])
+        return
+    tree = apply(build(module.kernels["both"]), module.schedules[0]).tree
+    proof = prove(tree.kernel, lower(tree), tree.reassociated)
+    assert proof.verdict == "proved", proof.violation

@@ -85,3 +85,37 @@ def test_a_changed_text_is_told(old, new):
     text = emit(launches, "cuda")
     assert old in text
     assert difference(text.replace(old, new, 1), launches, "cuda") is not None
+
+
+LANES = """
+kernel rows(X: f32[N, M]) -> out: f32[N]:
+    out[i] = max[j](X[i, j])
+
+schedule s for rows():
+    tile(i, 4) -> b, t
+    tile(j, 8) -> jo, ji
+    order(b, t, jo, ji)
+    bind(b, block.x)
+    bind(t, thread.y)
+    bind(ji, thread.x)
+"""
+EXCHANGES = {
+    "cuda": [
+        ("max_of_lanes<8>(", "max_of_lanes<4>("),
+        ("max_of_lanes<8>", "min_of_lanes<8>"),
+        (" : -INFINITY", " : 0.0f"),
+    ],
+    "opencl": [("lane < 8", "lane < 4"), ("/ 8 * 8", "/ 4 * 8"), ("out_lanes_of[32]", "out_lanes_of[16]")]
+    + [("fmax(", "fmin("), ("barrier(CLK_LOCAL_MEM_FENCE);", ""), (" : -INFINITY", " : 0.0f")],
+}
+
+
+@pytest.mark.parametrize("language", EXCHANGES)
+def test_lanes_that_combine(language):
+    module = parse(Source("rows.tg", LANES))
+    launches = lower(apply(build(module.kernels["rows"]), module.schedules[0]).tree)
+    text = emit(launches, language)
+    assert difference(text, launches, language) is None
+    for old, new in EXCHANGES[language]:
+        assert old in text, text
+        assert difference(text.replace(old, new, 1), launches, language) is not None, (old, new)

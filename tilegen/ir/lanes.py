@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tilegen.ir.affine import const
 from tilegen.ir.nodes import THREAD_KINDS, Loop, Stmt, Tree
 from tilegen.ir.walk import loads, reads, writes
 
@@ -28,7 +29,8 @@ Copied = frozenset[tuple[str, str]]
 def combining(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
     """The loop around `stmt` whose iterations combine their terms as lanes of a warp, if there is one.
 
-    Sums and products need the permission to be reassociated. argmax and argmin are not combined yet.
+    Sums and products need the permission to be reassociated, and so does any reduction that goes on inside.
+    argmax and argmin are not combined yet.
     """
     depth = next((n for n, loop in enumerate(path) if loop.kind == "thread.x"), None)
     if depth is None or not stmt.reduce or stmt.best or not _fits(path[depth]):
@@ -39,9 +41,15 @@ def combining(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
         return None
     if any(load.buffer == target.buffer for load in loads(stmt.value)):
         return None
-    if stmt.reduce in ("sum", "prod") and stmt.name not in tree.reassociated:
+    if stmt.name not in tree.reassociated and (stmt.reduce in ("sum", "prod") or _interleaved(path[depth + 1 :], stmt)):
         return None
     return path[depth]
+
+
+def _interleaved(inner: tuple[Loop, ...], stmt: Stmt) -> bool:
+    """True if loops of the reduction are inside: the lanes exchange a term in each iteration of these."""
+    target = {name for i in stmt.target.index for name in i.names()}
+    return any(loop.name not in target and loop.extent != const(1) for loop in inner)
 
 
 def _fits(loop: Loop) -> bool:
