@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
+from simulate import faults
 from stock import cases, scheduled
 
-from tilegen.errors import LimitError
+from tilegen.errors import LimitError, Source
+from tilegen.frontend import build, parse
 from tilegen.interpreter import run
 from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.show import show
 from tilegen.ir.walk import loops
 from tilegen.lowering import distributed_tree, lower
+from tilegen.schedule import apply
 
 SMALL = {"gemm": (("M", 33), ("K", 19), ("N", 41)), "transpose": (("M", 35), ("N", 37))}
 
@@ -66,6 +69,37 @@ def test_without_vectors_the_lanes_are_dealt_out_too():
     assert vector.requires
     assert not scalar.requires
     assert not scalar.alignment
+
+
+def patch(width):
+    """A copy of 4 planes of 3 rows, by 32 threads."""
+    text = f"""
+kernel copy(X: f32[C, 3, N]) -> Y: f32[C, 3, N]:
+    Y[c, y, x] = X[c, y, x]
+
+schedule s for copy():
+    tile(c, 4) -> co, ci
+    tile(x, {width}) -> bx, tx
+    tile(tx, parts=8) -> lane, vx
+    order(co, bx, ci, lane, y, vx)
+    bind(co, block.y)
+    bind(bx, block.x)
+    bind(ci, thread.y)
+    bind(lane, thread.x)
+    cache_shared(X, at=bx)
+"""
+    module = parse(Source("test.tg", text))
+    tree = apply(build(module.kernels["copy"]), module.schedules[0]).tree
+    assert faults(lower(tree), tree, {"C": 5, "N": 7}) is None
+    return {loop.name: loop.extent.const for loop in nest(lower(tree)[0], "X.shared.")}
+
+
+def test_a_thread_copies_whole_planes_where_few_idle_in_the_last_round():
+    assert patch(96) == {"X.shared.l": 3, "X.shared.c": 4, "X.shared.y": 3}
+    # 15 rounds for all 480 elements, 16 plane by plane, and 24 row by row.
+    assert patch(40) == {"X.shared.l": 4, "X.shared.c": 4}
+    (registers,) = lower(scheduled("gemm", "registers").tree)
+    assert [loop.extent.const for loop in nest(registers, "A.shared")] == [2, 4]
 
 
 def test_limits_of_a_block_are_told():

@@ -116,6 +116,9 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str,
     if not block.loops:
         return _serial(loop)
     nest, body = _chain(loop)
+    mine, nest = _kept(nest, block.threads)
+    for inner in reversed(mine):
+        body = (replace(inner, body=body, kind="unrolled"),)
     total = prod(inner.extent.const for inner in nest)
     rounds = -(-total // block.threads)
     name = _round_name(next((s.name for s in stmts(body)), loop.name), {inner.name for inner in loops(loop)})
@@ -130,6 +133,20 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str,
     for thread in block.loops:
         new = replace(thread, body=(new,))
     return new
+
+
+def _kept(nest: list[Loop], threads: int) -> tuple[list[Loop], list[Loop]]:
+    """The outermost loops of `nest` that each thread runs whole, and the others, which are dealt out.
+
+    A thread then finds its place in the inner loops once for all iterations of the outer ones. That is worth
+    some idle threads in the last round, but not half as many rounds again.
+    """
+    least = -(-prod(loop.extent.const for loop in nest) // threads)
+    for count in range(len(nest) - 1, 0, -1):
+        outer, inner = (prod(loop.extent.const for loop in part) for part in (nest[:count], nest[count:]))
+        if 2 * outer * -(-inner // threads) < 3 * least:
+            return nest[:count], nest[count:]
+    return [], nest
 
 
 def _round_name(buffer: str, taken: set[str]) -> str:
