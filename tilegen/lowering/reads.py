@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -16,32 +16,49 @@ from tilegen.lowering.program import For, If, Spmd
 
 def choose(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], implied: Implied) -> tuple[Spmd, ...]:
     """`body` without fallbacks. What the tests around a read imply is not asked again."""
-    return _choose(body, buffers, implied, ())
+    return _choose(body, _Place(buffers, implied))
 
 
-def _choose(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], implied: Implied, given: Tests) -> tuple[Spmd, ...]:
+@dataclass(frozen=True)
+class _Place:
+    """What is known where a read stands: the tests around it, and the loops, outermost first."""
+
+    buffers: Mapping[str, Buffer]
+    implied: Implied
+    given: Tests = ()
+    loops: tuple[str, ...] = ()
+
+    def changes(self, condition: Condition) -> int:
+        """How deep the innermost loop is that `condition` changes in."""
+        names = condition.value.names()
+        return max((depth for depth, name in enumerate(self.loops, 1) if name in names), default=0)
+
+
+def _choose(body: tuple[Spmd, ...], place: _Place) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:
             case If(test=test, body=then, orelse=orelse):
-                inner = _choose(then, buffers, implied, given + test)
-                out.append(replace(node, body=inner, orelse=_choose(orelse, buffers, implied, given)))
-            case For():
-                out.append(replace(node, body=_choose(node.body, buffers, implied, given)))
+                inner = _choose(then, replace(place, given=place.given + test))
+                out.append(replace(node, body=inner, orelse=_choose(orelse, place)))
+            case For(name=name):
+                out.append(replace(node, body=_choose(node.body, replace(place, loops=(*place.loops, name)))))
             case _ if any(load.fallback for load in loads(node)):
-                out.append(rewrite(node, lambda v: _chosen(v, buffers, implied, given)))
+                out.append(rewrite(node, lambda v: _chosen(v, place)))
             case _:
                 out.append(node)
     return tuple(out)
 
 
-def _chosen(value: Any, buffers: Mapping[str, Buffer], implied: Implied, given: Tests) -> Any:
+def _chosen(value: Any, place: _Place) -> Any:
     if not isinstance(value, Load) or value.fallback is None:
         return value
     element = replace(value, fallback=None)
-    tests = [c for c in inside(buffers[value.buffer], value.index) if not implied(c, given)]
+    tests = [c for c in inside(place.buffers[value.buffer], value.index) if not place.implied(c, place.given)]
     if not tests:
         return element
+    # What an inner loop does not change is tested first, once for all of its iterations.
+    tests.sort(key=place.changes)
     test = reduce(lambda a, b: Op("and", (a, b), "bool"), [_comparison(c) for c in tests])
     return Op("select", (test, element, value.fallback), value.dtype)
 
