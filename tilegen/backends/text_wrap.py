@@ -1,4 +1,5 @@
-"""Long lines are broken where a reader would: behind the assignment, then before the outermost operators."""
+"""Long lines are broken where a reader would: behind the assignment, then after the outermost commas, then
+before the outermost operators."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def wrapped(line: str) -> list[str]:
 
 
 def _pieces(text: str, indent: str) -> list[str]:
-    """`text` packed into lines, broken before operators at the least depth that has one."""
+    """`text` packed into lines, broken behind commas or before operators at the least depth that has one."""
     if len(indent) + len(text) <= LONGEST:
         return [indent + text]
     places = _places(text)
@@ -32,7 +33,7 @@ def _pieces(text: str, indent: str) -> list[str]:
     parts = [text[a:b].rstrip() for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     lines = [parts[0]]
     for part in parts[1:]:
-        if len(indent) + len(lines[-1]) + 1 + len(part) <= LONGEST and rank > 0:
+        if len(indent) + len(lines[-1]) + 1 + len(part) <= LONGEST and rank != _CHOICE:
             lines[-1] += f" {part}"
         else:
             lines.append(f"    {part}")
@@ -45,7 +46,7 @@ def _again(line: str, indent: str, parts: int) -> list[str]:
 
 
 def _places(text: str) -> list[tuple[int, int, int]]:
-    """(position, depth of parentheses, rank) of every binary operator between spaces."""
+    """(position, depth of parentheses, rank) of what follows a comma, and of every binary operator between spaces."""
     found: list[tuple[int, int, int]] = []
     depth = 0
     for place, letter in enumerate(text):
@@ -53,6 +54,8 @@ def _places(text: str) -> list[tuple[int, int, int]]:
             depth += 1
         elif letter in ")]}":
             depth -= 1
+        elif text[max(0, place - 2) : place] == ", ":
+            found.append((place, depth, _COMMA))
         elif place and text[place - 1] == " ":
             rank = next((n for n, word in enumerate(_BREAKS) if text.startswith(word, place)), None)
             if rank is not None:
@@ -61,4 +64,5 @@ def _places(text: str) -> list[tuple[int, int, int]]:
 
 
 # ? and : go together, so do + and -, * and /.
-_RANKS = (0, 0, 1, 2, 2, 3, 3, 4, 4)
+_COMMA, _CHOICE = -1, 0
+_RANKS = (_CHOICE, _CHOICE, 1, 2, 2, 3, 3, 4, 4)
