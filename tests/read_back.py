@@ -297,11 +297,14 @@ class _Reading(Values):
         match node:
             case p.VectorCopy(asynchronous=True) if self.cuda:
                 call = self._take(texts, c_text.Call).call
-                places = [self.place(arg[1]) if arg[0] == "&" else None for arg in call[3]]
-                same((call[1], call[2]), ("copy_async", (str(node.bytes),)), "an asynchronous copy")
+                places = [self.place(arg[1]) if arg[0] == "&" else None for arg in call[3][:2]]
+                word = "copy_async_or_zero" if node.inside else "copy_async"
+                same((call[1], call[2]), (word, (str(node.bytes),)), "an asynchronous copy")
                 same(places, [self.placed(node.target), self.placed(node.source)], "places of a copy")
+                wanted = [self._value(node.inside)] if node.inside else []
+                same([self.term(arg) for arg in call[3][2:]], wanted, "where a copy reads")
             case p.VectorCopy(width=1):
-                value = self.plain(node.source)
+                value = self.stored(node.value(node.source), node.target)
                 same(self.effects([texts.pop(0)]), [("write", self.placed(node.target), value)], "a copy")
             case p.VectorCopy():
                 value = (*self.plain(node.source), node.bytes)

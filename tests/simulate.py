@@ -150,7 +150,7 @@ class _Thread:
                 for lane, element in enumerate(self._lanes(target, width)):
                     self._write(element, self._register(name, (lane,)))
             case VectorCopy(_, width, target, source):
-                values = [self._read(element) for element in self._lanes(source, width)]
+                values = [self._value(node.value(element)) for element in self._lanes(source, width)]
                 for element, value in zip(self._lanes(target, width), values, strict=True):
                     if node.asynchronous:
                         self._send(element, value)

@@ -1,13 +1,18 @@
 """Asynchronous copies are waited for, also where no thread needs another's work."""
 
+from dataclasses import replace
+
 from simulate import faults
 
 from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
-from tilegen.ir.walk import walk
+from tilegen.ir.affine import const
+from tilegen.ir.nodes import Index, Op
+from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
 from tilegen.lowering.program import VectorCopy
+from tilegen.proof import prove
 from tilegen.schedule import apply
 
 TEXT = """
@@ -58,3 +63,55 @@ schedule both for product():
         assert faults(launches, tree, {"M": 5, "K": 9}) is None
         assert "end_copies();" in emit(launches, "cuda")
         emit(launches, "opencl")
+
+
+ZEROS = """
+kernel blur(X: f32[C, N], K: f32[C]) -> out: f32[N]:
+    out[i] = sum[c]((X[c, i - 1] else OTHER) * K[c])
+
+schedule both for blur():
+    tile(i, 4) -> b, t
+    tile(c, 3) -> co, ci
+    order(b, co, t, ci)
+    bind(b, block.x)
+    bind(t, thread.x)
+    cache_shared(X, at=co)
+    cache_shared(K, at=co)
+    pipeline(co, 2)
+"""
+
+
+def blurred(other):
+    module = parse(Source("blur.tg", ZEROS.replace("OTHER", other)))
+    return apply(build(module.kernels["blur"]), module.schedules[0]).tree
+
+
+def copies_with_zeros(launch):
+    return [v for v in walk(launch.body) if isinstance(v, VectorCopy) and v.inside]
+
+
+def test_zeros_outside_a_tensor_come_with_the_asynchronous_copy():
+    tree = blurred("0")
+    launches = lower(tree)
+    assert faults(launches, tree, {"C": 5, "N": 6}) is None
+    assert prove(tree.kernel, launches).verdict == "proved"
+    assert copies_with_zeros(launches[0])
+    assert "copy_async_or_zero<4>(&X_shared" in emit(launches, "cuda")
+    assert "? X[" in emit(launches, "opencl")
+
+
+def test_other_fallbacks_are_written_by_plain_stores():
+    tree = blurred("1")
+    launches = lower(tree)
+    assert faults(launches, tree, {"C": 5, "N": 6}) is None
+    assert not copies_with_zeros(launches[0])
+
+
+def test_a_copy_that_reads_outside_is_refused():
+    tree = blurred("0")
+    (launch,) = lower(tree)
+    copy = copies_with_zeros(launch)[0]
+    always = Op("<", (Index(const(0)), Index(const(1))), "bool")
+    wrong = replace(launch, body=rewrite(launch.body, lambda v: replace(v, inside=always) if v == copy else v))
+    assert prove(tree.kernel, (wrong,)).verdict != "proved"
+    assert faults((wrong,), tree, {"C": 5, "N": 6})

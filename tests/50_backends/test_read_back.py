@@ -47,6 +47,32 @@ def test_stock_schedules(name, schedule, language):
         assert wrong(tree, language, **version) is None
 
 
+ZEROS = """
+kernel blur(X: f32[C, N], K: f32[C]) -> out: f32[N]:
+    out[i] = sum[c]((X[c, i - 1] else 0) * K[c])
+
+schedule s for blur():
+    tile(i, 4) -> b, t
+    tile(c, 3) -> co, ci
+    order(b, co, t, ci)
+    bind(b, block.x)
+    bind(t, thread.x)
+    cache_shared(X, at=co)
+    pipeline(co, 2)
+"""
+
+
+@pytest.mark.parametrize("language", ["cuda", "opencl"])
+def test_copies_with_zeros_outside(language):
+    module = parse(Source("blur.tg", ZEROS))
+    launches = lower(apply(build(module.kernels["blur"]), module.schedules[0]).tree)
+    text = emit(launches, language)
+    assert difference(text, launches, language) is None
+    for one, other in ((" - 1 < N", " - 2 < N"), ("i >= 1", "i >= 2"), ("i < N + 1", "i < N + 2"), ("[2]", "[1]")):
+        if one in text:
+            assert difference(text.replace(one, other), launches, language)
+
+
 @pytest.mark.parametrize("language", ["cuda", "opencl"])
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_without_a_schedule(path, language):

@@ -109,9 +109,12 @@ class Body:
                     text = f"*reinterpret_cast<const {w.vector(dtype, width)}*>({text})"
                 return [f"{self._lanes(target, dtype, width)} = {text};"]
             case VectorCopy(asynchronous=True) if w.dialect is CUDA:
-                return [f"copy_async<{node.bytes}>(&{self._first(node.target)}, &{self._first(node.source)});"]
-            case VectorCopy(dtype, 1, target, source):
-                return self._stmt(Stmt(target.buffer, target, Load(source.buffer, source.index, dtype)))
+                places = f"&{self._first(node.target)}, &{self._first(node.source)}"
+                if node.inside:
+                    return [f"copy_async_or_zero<{node.bytes}>({places}, {w.value(node.inside, -1)});"]
+                return [f"copy_async<{node.bytes}>({places});"]
+            case VectorCopy(_, 1, target):
+                return self._stmt(Stmt(target.buffer, target, node.value(node.source)))
             case AsyncGroup():
                 return ["end_copies();"] if w.dialect is CUDA else []
             case VectorCopy(dtype, width, target, source):

@@ -82,7 +82,22 @@ template <int bytes> __device__ __forceinline__ void copy_async(void* to, const 
         static_cast<int*>(to)[i] = static_cast<const int*>(from)[i];
     }
 #endif
-}
+}""",
+    "copy_async_or_zero<": """\
+// The same where `inside` holds; elsewhere nothing is read, and zeros are written.
+template <int bytes> __device__ __forceinline__ void copy_async_or_zero(void* to, const void* from, bool inside)
+{
+#if __CUDA_ARCH__ >= 800
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(bytes),
+                 "r"(inside ? bytes : 0) : "memory");
+#else
+    for (int i = 0; i < bytes / 4; ++i) {
+        static_cast<int*>(to)[i] = inside ? static_cast<const int*>(from)[i] : 0;
+    }
+#endif
+}""",
+    "end_copies(": """\
 __device__ __forceinline__ void end_copies()
 {
 #if __CUDA_ARCH__ >= 800

@@ -14,9 +14,10 @@ slots of ko + 1 and ko + 2 are written, and three neighbouring numbers differ mo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import copysign
 
 from tilegen.ir.affine import Affine, affine, const, var
-from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import Access, Buffer, Condition, Const, Load, Loop, Node, Op, Stmt, Tree
 from tilegen.ir.walk import loads, loops, rewrite, stmts, substitute
 from tilegen.lowering.program import Barrier, Spmd, VectorCopy
 from tilegen.poly import leading, staged
@@ -170,7 +171,10 @@ def _waits_before(path: Path, place: int, pipe: Pipe, slots: dict[tuple[Path, in
 
 
 def asynchronous(body: tuple[Spmd, ...], pipes: tuple[Pipe, ...], buffers: dict[str, Buffer]) -> tuple[Spmd, ...]:
-    """`body` with every plain copy from global memory into a staged buffer made asynchronous."""
+    """`body` with every plain copy from global memory into a staged buffer made asynchronous.
+
+    So is one with zeros outside the tensor: the copy itself can write them.
+    """
     staged = frozenset(name for pipe in pipes for name in pipe.buffers)
 
     def change(value: object) -> object:
@@ -179,6 +183,12 @@ def asynchronous(body: tuple[Spmd, ...], pipes: tuple[Pipe, ...], buffers: dict[
                 plain = value
             case Stmt(target=target, value=Load(buffer=buffer, index=index, dtype=dtype), reduce=None):
                 plain = VectorCopy(dtype, 1, target, Access(buffer, index), origin=value)
+            case Stmt(
+                target=target,
+                value=Op("select", (test, Load(buffer=buffer, index=index, dtype=dtype), Const(value=other))),
+                reduce=None,
+            ) if other == 0 and copysign(1, other) > 0:
+                plain = VectorCopy(dtype, 1, target, Access(buffer, index), inside=test, origin=value)
             case _:
                 return value
         if plain.target.buffer not in staged or buffers[plain.source.buffer].space != "global":

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Expr, Kernel, Node, Stmt, Tree
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Expr, Kernel, Load, Node, Op, Stmt, Tree
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ class VectorDeclare:
 class VectorCopy:
     """`width` neighbours of `source` into as many of `target`, at once; asynchronously if so marked.
 
+    With `inside`, a test of places, `source` is read only where that holds, and zeros are written elsewhere.
     `origin` is the statement that this does for each value of `lane`.
     """
 
@@ -120,8 +121,14 @@ class VectorCopy:
     target: Access
     source: Access
     asynchronous: bool = False
+    inside: Expr | None = None
     origin: Stmt | None = field(default=None, compare=False, repr=False)
     lane: str = field(default="", compare=False, repr=False)
+
+    def value(self, source: Access) -> Expr:
+        """What the lane that reads `source` writes."""
+        element = Load(source.buffer, source.index, self.dtype)
+        return Op("select", (self.inside, element, Const(0, self.dtype)), self.dtype) if self.inside else element
 
     @property
     def bytes(self) -> int:

@@ -130,7 +130,7 @@ def _copied(node: VectorCopy, known: _Variables) -> Spmd:
     stmt = replace(
         substitute(node.origin, {node.lane: lane}) if node.lane else node.origin,
         target=Access(node.target.buffer, _moved(node.target, lane, known.buffers)),
-        value=Load(node.source.buffer, _moved(node.source, lane, known.buffers), node.dtype),
+        value=node.value(Access(node.source.buffer, _moved(node.source, lane, known.buffers))),
     )
     stmt = replace(stmt, step=ASYNCHRONOUS) if node.asynchronous else stmt
     return For(f"lane{node.width}", const(node.width), (stmt,)) if node.width > 1 else stmt
