@@ -202,6 +202,7 @@ class Buffer:
     shared or register buffer lives: its contents do not survive from one iteration to the next. `pad`
     elements are added to each row of the fastest dimension. `order` is as in `Tensor`.
     A register buffer may have dimensions that run over thread loops; each thread keeps its own slice.
+    `joined` says, of a copy, which dimensions of the original each of its own consists of, where not of one.
     """
 
     name: str
@@ -213,6 +214,7 @@ class Buffer:
     copy_of: str | None = None
     scope: str | None = None
     pad: int = 0
+    joined: tuple[tuple[int, ...], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 

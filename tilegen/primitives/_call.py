@@ -81,8 +81,14 @@ def _converted(value: Argument, kind: str, name: str, call: Call) -> Any:
     if kind.startswith("tuple") or ("tuple" in kind and isinstance(value, Items)):
         if not isinstance(value, Items):
             raise SourceError(f"'{name}' of {call.word} takes a list in brackets", value.span or call.span)
-        dots = "Dots" in kind
-        return tuple(i if isinstance(i, Dots) and dots else _word(i, name, call) for i in value.items)
+        dots, nested = "Dots" in kind, kind.count("tuple") > 1
+
+        def item(i: Argument) -> Any:
+            if isinstance(i, Items) and nested:
+                return tuple(_word(word, name, call) for word in i.items)
+            return i if isinstance(i, Dots) and dots else _word(i, name, call)
+
+        return tuple(item(i) for i in value.items)
     if kind.startswith("int"):
         if not isinstance(value, Number):
             text = f" and '{value.text}' is no parameter of the schedule" if isinstance(value, Word) else ""

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from tilegen.errors import StepError, did_you_mean
+from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Buffer, Load, Tree
 from tilegen.ir.walk import walk
 
 
 def dimension_words(tree: Tree, buffer: Buffer) -> list[str]:
     """A word for each dimension: the index that stands there in the kernel's text, else its number."""
-    root = buffer
+    root, joined = buffer, [buffer.joined]
     while root.role == "copy" and root.copy_of and any(b.name == root.copy_of for b in tree.buffers):
         root = tree.buffer(root.copy_of)
+        joined.append(root.joined)
+    words = _root_words(tree, root)
+    for groups in reversed(joined):
+        words = ["_".join(words[d] for d in group) for group in groups] if groups else words
+    return words
+
+
+def _root_words(tree: Tree, root: Buffer) -> list[str]:
     name = root.name if root.role != "copy" else root.copy_of
     for equation in (*tree.kernel.written.equations, *tree.kernel.equations):
         words = {r.name: r.index for r in (*equation.loops, *equation.reduced)}
@@ -19,22 +28,51 @@ def dimension_words(tree: Tree, buffer: Buffer) -> list[str]:
         accesses += [v.index for v in walk(equation.value) if isinstance(v, Load) and v.buffer == name]
         for index in accesses:
             found = [words.get(str(i), str(d)) for d, i in enumerate(index)]
-            if len(set(found)) == len(found) == len(buffer.shape):
+            if len(set(found)) == len(found) == len(root.shape):
                 return found
-    return [str(d) for d in range(len(buffer.shape))]
+    return [str(d) for d in range(len(root.shape))]
 
 
 def storage_order(buffer: Buffer, words: list[str], layout: tuple[str, ...] | None) -> tuple[int, ...]:
     """`layout` as dimension numbers, slowest first; the buffer's own order where there is no layout."""
     if layout is None:
         return buffer.order
-    numbers = [str(d) for d in range(len(words))]
-    dims: list[int] = []
-    for word in layout:
-        if word not in words and word not in numbers:
-            notes = did_you_mean(word, words) or (f"its dimensions are {', '.join(words)}",)
-            raise StepError(f"'{buffer.name}' has no dimension '{word}'", notes=notes)
-        dims += [words.index(word) if word in words else int(word)]
+    dims = [_dimension(buffer, words, word) for word in layout]
     if sorted(dims) != list(range(len(words))):
         raise StepError(f"layout names each dimension of '{buffer.name}' once: {', '.join(words)}")
     return tuple(dims)
+
+
+def joined_dims(buffer: Buffer, words: list[str], layout: tuple[str | tuple[str, ...], ...]) -> list[tuple[int, ...]]:
+    """The dimensions of `buffer` in groups, as `layout` joins them: [[c, r, s], f]."""
+    groups = [(part,) if isinstance(part, str) else part for part in layout]
+    order = storage_order(buffer, words, tuple(word for group in groups for word in group))
+    found: list[tuple[int, ...]] = []
+    for group in groups:
+        found.append(order[: len(group)])
+        order = order[len(group) :]
+        for dim in found[-1][1:]:
+            if not buffer.shape[dim].is_const:
+                size = buffer.shape[dim]
+                raise StepError(
+                    f"'{words[dim]}' cannot be joined to the dimensions before it, since its size is {size}",
+                    notes=("all but the first of joined dimensions have constant sizes; a size can be fixed",),
+                )
+    return found
+
+
+def joined(values: tuple[Affine, ...], shape: tuple[Affine, ...]) -> Affine:
+    """Where the point `values` is in one dimension that is made of several, of the extents `shape`."""
+    place = values[0]
+    for value, extent in zip(values[1:], shape[1:], strict=True):
+        place = place * extent.const + value
+    return place
+
+
+def _dimension(buffer: Buffer, words: list[str], word: str) -> int:
+    if word in words:
+        return words.index(word)
+    if word not in map(str, range(len(words))):
+        notes = did_you_mean(word, words) or (f"its dimensions are {', '.join(words)}",)
+        raise StepError(f"'{buffer.name}' has no dimension '{word}'", notes=notes)
+    return int(word)

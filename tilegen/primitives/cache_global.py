@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.primitives import BufferName, primitive
-from tilegen.primitives._layout import dimension_words, storage_order
-from tilegen.primitives._region import redirected, reparented
+from tilegen.primitives._layout import dimension_words, joined, joined_dims
+from tilegen.primitives._region import Point, redirected, reparented
 from tilegen.primitives._tree import need_buffer
 
 
@@ -36,11 +38,12 @@ class CacheGlobal:
           for k < K
             y[i] += A.global[i, k] * x[k]
 
-    The loops of the copy are ordinary loops, to be tiled and bound like any others.
+    The loops of the copy are ordinary loops, to be tiled and bound like any others. Dimensions in brackets of
+    their own become one: layout=[[c, r, s], f] stores a matrix, with the rows c*9 + r*3 + s for 3 x 3 filters.
     """
 
     buffer: BufferName
-    layout: tuple[str, ...]
+    layout: tuple[str | tuple[str, ...], ...]
 
     def apply(self, tree: Tree) -> Tree:
         buffer = need_buffer(tree, self.buffer)
@@ -50,17 +53,40 @@ class CacheGlobal:
         if any(b.name == name for b in tree.buffers):
             raise StepError(f"there is a buffer '{name}' already")
         words = dimension_words(tree, buffer)
-        order = storage_order(buffer, words, self.layout)
-        copy = Buffer(name, buffer.dtype, buffer.shape, "global", order, copy_of=buffer.name)
-        body = redirected(tree.body, buffer.name, name, lambda index: index)
-        after = replace(tree, buffers=(*tree.buffers, copy), body=(_nest(buffer, name, words), *body))
+        groups = joined_dims(buffer, words, self.layout)
+        copy = _copy(buffer, name, groups)
+        made = [b.name for b in tree.buffers if b.copy_of == buffer.name]
+        if copy.joined and made:
+            way = f"put cache_global before the step that made '{made[0]}'"
+            raise StepError(f"the dimensions of '{buffer.name}' cannot be joined once it has copies", notes=(way,))
+
+        def place(index: Point) -> Point:
+            return _place(index, buffer, groups) if copy.joined else index
+
+        body = redirected(tree.body, buffer.name, name, place)
+        after = replace(tree, buffers=(*tree.buffers, copy), body=(_nest(buffer, name, words, place), *body))
         return reparented(after, buffer.name, name)
 
 
-def _nest(buffer: Buffer, name: str, words: list[str]) -> Node:
+def _copy(buffer: Buffer, name: str, groups: list[tuple[int, ...]]) -> Buffer:
+    if all(len(group) == 1 for group in groups):
+        order = tuple(dim for group in groups for dim in group)
+        return Buffer(name, buffer.dtype, buffer.shape, "global", order, copy_of=buffer.name)
+    extents = [tuple(buffer.shape[d] for d in group) for group in groups]
+    shape = tuple(first * prod(e.const for e in rest) for first, *rest in extents)
+    order = tuple(range(len(shape)))
+    return Buffer(name, buffer.dtype, shape, "global", order, copy_of=buffer.name, joined=tuple(groups))
+
+
+def _place(index: Point, buffer: Buffer, groups: list[tuple[int, ...]]) -> Point:
+    """The point `index` of the buffer in dimensions that are joined."""
+    return tuple(joined(tuple(index[d] for d in g), tuple(buffer.shape[d] for d in g)) for g in groups)
+
+
+def _nest(buffer: Buffer, name: str, words: list[str], place: Callable[[Point], Point]) -> Node:
     loops = [f"{name}.{word}" for word in words]
-    place = tuple(var(loop) for loop in loops)
-    node: Node = Stmt(name, Access(name, place), Load(buffer.name, place, buffer.dtype))
+    point = tuple(var(loop) for loop in loops)
+    node: Node = Stmt(name, Access(name, place(point)), Load(buffer.name, point, buffer.dtype))
     for loop, extent in reversed(list(zip(loops, buffer.shape, strict=True))):
         node = Loop(loop, extent, (node,))
     return node
