@@ -49,7 +49,8 @@ class _Reading(Values):
     def whole(self, kernel):
         launch = self.launch
         x, y, z = launch.block
-        same(kernel.threads, (launch.threads,) if self.cuda else (x, y, z), "threads")
+        bounds = (launch.threads, launch.resident)[: 1 + (launch.resident > 1)]
+        same(kernel.threads, bounds if self.cuda else (x, y, z), "threads")
         written = {name for v in walk(launch.body) for name in _written(v)}
         names = [*launch.tensors, *launch.sizes]
         same(len(kernel.parameters), len(names), "parameters")

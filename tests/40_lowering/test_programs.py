@@ -1,6 +1,7 @@
 """Programs of one thread: who runs what, guards, vector accesses and what they need."""
 
 import pytest
+from read_back import difference
 from stock import scheduled
 
 from tilegen.backends.text import emit
@@ -107,3 +108,19 @@ def test_large_tiles_take_dynamic_memory():
     assert launch.shared_bytes == 4 * (64 * 132 + 64 * 128)
     assert "extern __shared__ __align__(16) unsigned char shared[];" in text
     assert "float (*B_shared)[128] = reinterpret_cast<float (*)[128]>(shared + 33792);" in text
+
+
+def test_resident_blocks_bound_the_registers():
+    steps = """
+    tile(i, 256) -> b, t
+    bind(b, block.x)
+    bind(t, thread.x)
+    resident(b, 4)
+"""
+    text = f"kernel copy(X: f32[N]) -> Y: f32[N]:\n    Y[i] = X[i]\n\nschedule s for copy():{steps}"
+    module = parse(Source("copy.tg", text))
+    launches = lower(apply(build(module.kernels["copy"]), module.schedules[0]).tree)
+    assert launches[0].resident == 4
+    assert "__launch_bounds__(256, 4)" in emit(launches, "cuda")
+    assert difference(emit(launches, "cuda"), launches, "cuda") is None
+    assert difference(emit(launches, "cuda").replace("256, 4", "256"), launches, "cuda")

@@ -94,10 +94,10 @@ def _signature(launch: Launch, writer: Writer) -> list[str]:
         space = "" if cuda else "__global "
         parameters.append(f"{space}{constness}{writer.storage(name)}{pointer} {writer.names[name]}")
     parameters += [f"{index_type(launch, writer.dialect)} {writer.names[size]}" for size in launch.sizes]
-    threads = prod(launch.block)
+    bounds = f"{prod(launch.block)}, {launch.resident}" if launch.resident > 1 else str(prod(launch.block))
     x, y, z = launch.block
     lead = (
-        f'extern "C" __global__ void __launch_bounds__({threads})'
+        f'extern "C" __global__ void __launch_bounds__({bounds})'
         if cuda
         else f"__kernel __attribute__((reqd_work_group_size({x}, {y}, {z}))) void"
     )

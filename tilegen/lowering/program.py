@@ -13,6 +13,7 @@ from math import prod
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Expr, Kernel, Load, Node, Op, Stmt, Tree
+from tilegen.ir.walk import loops
 
 
 @dataclass(frozen=True)
@@ -205,6 +206,11 @@ class Launch:
     def threads(self) -> int:
         """Threads of a block."""
         return prod(self.block)
+
+    @property
+    def resident(self) -> int:
+        """So many blocks at least are to fit on a multiprocessor at a time."""
+        return max((loop.resident for loop in loops(self.distributed)), default=1)
 
 
 def bytes_of(buffer: Buffer) -> int:
