@@ -1,5 +1,6 @@
 """Guards that were once lost on the way to the text."""
 
+from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.lowering import lower
@@ -31,3 +32,25 @@ def test_start_of_a_register_does_not_free_a_vector_copy_beside_it():
     proof = prove(kernel, lower(apply(kernel, module.schedules[0]).tree))
     demand(proof, kernel.name)
     assert proof.verdict == "proved"
+
+
+NARROW = """
+kernel two(A: f32[N, 64]) -> B: f32[N, 32], C: f32[N, 64]:
+    B[i, j] = 2 * A[i, j]
+    C[i, j] = 3 * A[i, j]
+
+schedule s for two():
+    fuse(B.i, C.i) -> i
+    bind(i, block.x)
+    bind(B.j, thread.x)
+    bind(C.j, thread.x)
+"""
+
+
+def test_a_thread_loop_shorter_than_the_block_is_tested_for():
+    """The name of such a loop runs over all threads of its axis in the text."""
+    module = parse(Source("two.tg", NARROW))
+    kernel = build(module.kernels["two"])
+    launches = lower(apply(kernel, module.schedules[0]).tree)
+    assert "if (B_j < 32) {" in emit(launches, "cuda")
+    assert prove(kernel, launches).verdict == "proved"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
@@ -147,7 +147,9 @@ def _inner(block: Block, where: Coordinates) -> dict[str, int]:
 
 
 def _extents(node: Node, block: Block) -> dict[str, Affine]:
-    return {loop.name: loop.extent for loop in loops(node)} | {block.tid: const(block.threads)}
+    """What each name runs over: a thread loop over all threads of its axis, where it tests for those that it has."""
+    sizes = {kind: const(size) for kind, size in zip(THREAD_KINDS, block.size, strict=True)}
+    return {loop.name: sizes.get(loop.kind, loop.extent) for loop in loops(node)} | {block.tid: const(block.threads)}
 
 
 # -- the parameters
