@@ -225,7 +225,7 @@ class _Thread:
             for access, term in zip((stmt.best, stmt.target), new, strict=True):
                 self._write(access, term)
         elif stmt.reduce and stmt.name in self.home.reordered:
-            self._write(stmt.target, terms.bag(self._read(stmt.target), value))
+            self._write(stmt.target, terms.bag(stmt.reduce, self._read(stmt.target), value))
         elif stmt.reduce:
             self._write(stmt.target, terms.of(stmt.reduce, self._read(stmt.target), value))
         else:

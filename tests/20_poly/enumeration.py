@@ -8,6 +8,8 @@ reduction in parts is not the one that the kernel as written has.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Cast, Const, Index, Load, Loop, Op, tree_of
 from tilegen.ir.walk import leaves, loads, loops, reads, writes
 
@@ -22,13 +24,12 @@ def verdict(tree, sizes):
     """None if the tree computes its kernel at these sizes and no two parallel iterations collide."""
     if structure(tree):
         return "structure"
-    reordered = set(tree.reassociated)
-    terms = Terms()
+    reordered = frozenset(tree.reassociated)
     if tree.kernel.origin and _outputs(tree.kernel, sizes) != _outputs(tree.kernel.written, sizes):
         return "parts"
     try:
+        expected, terms = _as_written(tree.kernel, tuple(sizes.items()), reordered)
         run = _Run(tree, sizes, reordered, terms)
-        expected = _Run(tree_of(tree.kernel), sizes, reordered, terms)
     except Wrong as wrong:
         return str(wrong)
     if sorted(run.instances) != sorted(expected.instances):
@@ -50,6 +51,13 @@ def _outputs(kernel, sizes):
     except Wrong as wrong:
         return str(wrong)
     return {t.name: run.contents(t.name) for t in kernel.tensors if t.role == "output"}
+
+
+@lru_cache(maxsize=32)
+def _as_written(kernel, sizes, reordered):
+    """The run of the kernel's own tree, and the terms that it is told in: the same for many trees in turn."""
+    terms = Terms()
+    return _Run(tree_of(kernel), dict(sizes), reordered, terms), terms
 
 
 def structure(tree):
@@ -91,21 +99,24 @@ class Terms:
             self.known += [term]
         return self.numbers[term]
 
-    def bag(self, old, value):
-        """The terms of `old` and `value`, in no order."""
+    def bag(self, reduce, old, value):
+        """The terms of `old` and `value`, in no order, under the word of their reduction."""
         known = self.known[old]
-        return self.of("bag", tuple(sorted((*(known[1] if known[0] == "bag" else (old,)), value))))
+        parts = known[2] if known[:2] == ("bag", reduce) else (old,)
+        return self.of("bag", reduce, tuple(sorted((*parts, value))))
 
     def best(self, stmt, reordered, best, value, arg, index):
         """The new best value and its index."""
         if stmt.name in reordered:
-            return self.bag(best, value), self.bag(arg, self.of("at", value, index))
+            place = self.of("at", value, index)
+            return self.bag(stmt.reduce, best, value), self.bag(stmt.reduce, arg, place)
         return self.of("best", stmt.reduce, best, value), self.of("arg", stmt.reduce, best, value, arg, index)
 
-    def together(self, old, value):
-        """As `bag`, with the terms of a value that is itself such a bag."""
-        known = self.known[value]
-        return self.of("bag", tuple(sorted((*self.known[old][1], *(known[1] if known[0] == "bag" else (value,))))))
+    def together(self, reduce, old, value):
+        """As `bag`, with the terms of a value that is itself such a bag; an empty one has no word yet."""
+        parts = self.known[value][2] if self.known[value][:2] in (("bag", reduce), ("bag", None)) else (value,)
+        every = tuple(sorted((*self.known[old][2], *parts)))
+        return self.of("bag", reduce if every else None, every)
 
 
 TERMS = Terms()
@@ -120,6 +131,7 @@ class _Run:
         self.log = {}
         # (register, register that it is computed from, the kinds of the loops around) and the targets of lanes
         self.links, self.combined = set(), set()
+        self.lane = None
         self.scoped, self.extents = {}, {}
         for loop in loops(tree.body):
             self.extents[loop.name] = loop.extent.evaluate(sizes)
@@ -185,7 +197,7 @@ class _Run:
     def _combined(self, stmt, old, value):
         if stmt.name not in self.reordered:
             return self.terms.of(stmt.reduce, old, value)
-        return self.terms.bag(old, value)
+        return self.terms.bag(stmt.reduce, old, value)
 
     def _value(self, expr, env, path):
         match expr:
@@ -282,14 +294,14 @@ class _Run:
         for (name, launch, _, place), touches in self.log.items():
             if not any(writes for _, writes in touches):
                 continue
-            seen = list(touches)
             kinds = BLOCK_KINDS if self.buffers[name].space == "global" else ()
             if self.buffers[name].space == "register":
                 kinds = [kind for kind in THREAD_KINDS if (name, kind, launch) not in copies]
-            for n, (one, first) in enumerate(seen):
-                for two, second in seen[n + 1 :]:
+            seen = [(path, writes, [_coordinate(path, kind) for kind in kinds]) for path, writes in touches]
+            for n, (one, first, here) in enumerate(seen):
+                for two, second, there in seen[n + 1 :]:
                     lanes = {(name, place, one), (name, place, two)} <= self.combined
-                    if (first or second) and self._meet(kinds, one, two, lanes):
+                    if (first or second) and (here != there or self._meet(one, two, lanes)):
                         return "race"
         return None
 
@@ -315,9 +327,7 @@ class _Run:
         for name, source, kinds, launch in self.links:
             yield from ((source, k, launch) for k in THREAD_KINDS if (name, k, launch) in found and k not in kinds)
 
-    def _meet(self, kinds, one, two, lanes):
-        if any(_coordinate(one, kind) != _coordinate(two, kind) for kind in kinds):
-            return True
+    def _meet(self, one, two, lanes):
         for a, b in zip(one, two, strict=False):
             if a[:3] != b[:3]:
                 return False
@@ -335,7 +345,7 @@ class _Together(_Run):
 
     def _stmt(self, stmt, env, path):
         if stmt.name.endswith(".init"):
-            self._write(stmt.target, self.terms.of("bag", ()), env, path)
+            self._write(stmt.target, self.terms.of("bag", None, ()), env, path)
             return
         if not stmt.reduce:
             super()._stmt(stmt, env, path)
@@ -346,4 +356,4 @@ class _Together(_Run):
             index = self._value(stmt.arg, env, path)
             accesses += [(stmt.target, index if isinstance(stmt.arg, Load) else self.terms.of("at", value, index))]
         for access, term in accesses:
-            self._write(access, self.terms.together(self._read(access, env, path), term), env, path)
+            self._write(access, self.terms.together(stmt.reduce, self._read(access, env, path), term), env, path)
