@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
 
 from enumeration import structure, verdict
 from random_programs import holds, points, random_kernel, random_sizes
-from random_steps import any_steps, gpu_recipe, random_step
+from random_steps import any_steps, gpu_recipe, random_step, warp_recipe
 from read_back import difference
 from simulate import faults
 
@@ -59,6 +59,7 @@ class Case:
     expected: object
     steps: list = field(default_factory=list)
     counts: Counter = field(default_factory=Counter)
+    words: Counter = field(default_factory=Counter)  # (step's word, what came of it)
     careful: list = field(default_factory=list)  # refusals of what goes wrong at no size that was tried
 
     def fail(self, what, extra=""):
@@ -89,11 +90,12 @@ def draw(pick, number=0):
     """A kernel with its sizes and inputs; and the recipe for its steps, ready to be asked."""
     drawn = random_kernel(pick)
     kernel = build(parse(Source("random.tg", drawn.text)).kernels["random"])
-    tiles = [pick([2, 3, 4, 8]), pick([2, 4, 4, 5])]
+    recipe = pick([gpu_recipe] * 4 + [any_steps] * 2 + [warp_recipe] * 2)
+    warps = recipe is warp_recipe
+    tiles = [pick([8, 8, 16, 4]), pick([8, 16, 16])] if warps else [pick([2, 3, 4, 8]), pick([2, 4, 4, 5])]
     sizes = random_sizes(pick, kernel, tiles)
     arrays = arrays_for(kernel, sizes, number)
     case = Case(drawn.text, start(kernel), sizes, arrays, reference(kernel, sizes, arrays)["out"])
-    recipe = pick([gpu_recipe, gpu_recipe, any_steps])
     return case, recipe(pick, case.scheduled.tree, tiles)
 
 
@@ -129,17 +131,21 @@ def _full(tree):
 def attempt(case, text):
     """Tries one step, and checks what comes of it."""
     module = parse(Source("step.tg", f"schedule s for random():\n    {text}\n"))
-    calls = expand(module.schedules[0].steps[0], composites())
+    word = text.partition("(")[0]
     try:
+        calls = expand(module.schedules[0].steps[0], composites())
         after = case.scheduled.then(calls)
     except (StepError, SourceError):
         case.counts["ill-formed"] += 1
+        case.words[word, "ill-formed"] += 1
         return
     except IllegalStep as refusal:
         case.counts["refused"] += 1
+        case.words[word, "refused"] += 1
         replay(case, text, calls, refusal)
         return
     case.counts["accepted"] += 1
+    case.words[word, "accepted"] += 1
     case.steps += [text]
     case.scheduled = after
     case.same(run(after.tree, case.sizes, case.arrays)["out"], f"after {text}")

@@ -8,7 +8,8 @@ from tilegen.ir.walk import find_loop, loop_names
 WORDS = (
     ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
     + ["cache_shared", "cache_register", "cache_register", "pad", "cache_global", "reassociate", "coarsen"]
-    + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "rfactor", "rfactor"]
+    + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
+    + ["fast_math"]
 )  # fmt: skip
 
 
@@ -43,11 +44,16 @@ def random_step(pick, tree, number: int) -> str:
             return cache_shared(pick, tree, pick(buffers), loop)
         case "cache_register":
             using = pick(["", "", "", f", using=[{pick(names)}]"])
-            return f"cache_register({pick(buffers)}, at={loop}{using})"
+            vector = pick(["", "", ", vector=2", ", vector=4"])
+            return f"cache_register({pick(buffers)}, at={loop}{using}{vector})"
         case "pad":
             return f"pad({pick(buffers)}, {pick([1, 2])})"
         case "cache_global":
             return f"cache_global({pick(buffers)}, layout=[{pick(['0', '1, 0', '0, 1', '2, 0, 1'])}])"
+        case "warp_tile":
+            return f"warp_tile({loop}, {pick([1, 2])}, {pick([1, 2])}) -> {a}, {b}, c{number}, d{number}"
+        case "fast_math":  # kernels on integers have nothing to approximate
+            return f"fast_math({pick(['sin', 'divide'])})"
         case "rfactor":
             across = pick([loop, f"[{', '.join(_some(pick, names, 1, 2))}]"])
             layout = pick(["", "", f", layout=[{pick(['1, 0', '0, 1', '1, 2, 0', '2, 0, 1'])}]"])
@@ -177,7 +183,8 @@ class _Launch:
         for name, kind in zip(reversed(self.blocks), BLOCK_KINDS, strict=False):
             tree = yield f"bind({name}, {kind})"
         for n, name in enumerate(list(self.threads)):
-            how = pick(["", "", "coarsen", "coarsen_blocked", "vector", "collapse"])
+            plain = not self.reduced and n == len(self.threads) - 1
+            how = pick(["", "", "coarsen", "coarsen_blocked", "vector", "collapse", *["vector"] * 4 * plain])
             if how == "vector" and name == self.threads[-1]:
                 tree = yield f"tile({name}, {pick([2, 4])}) -> {p}u{n}, {p}v"
                 if find_loop(tree, f"{p}v"):
@@ -221,3 +228,68 @@ class _Launch:
         if at and pick([True, False, False, False]):
             tree = yield f"pipeline({at}, {pick([2, 2, 3])})"
         return tree
+
+
+def warp_recipe(pick, tree, tiles):
+    """Tiles for blocks, warps, lanes and registers of a product, walked to and fro, in a pipeline or two."""
+    equation, *others = tree.kernel.equations
+    names, reduced = [r.name for r in equation.loops], [r.name for r in equation.reduced]
+    if others or len(names) < 2 or not reduced:
+        tree = yield from gpu_recipe(pick, tree, tiles)
+        return
+    if not equation.best and pick([True, False, False]):
+        tree = yield f"reassociate({equation.target})"
+    deep = []
+    for axis, tile in zip(names[-2:], tiles, strict=True):
+        tree = yield f"tile({axis}, {tile}) -> b{axis}, t{axis}"
+        tree = yield from _warps(pick, tree, axis, tile)
+        deep += [n for n in (f"w{axis}", f"c{axis}", f"l{axis}", f"v{axis}") if find_loop(tree, n)]
+    last, step = reduced[-1], pick([2, 2, 4])
+    tree = yield f"tile({last}, {step}) -> ko, ki"
+    outer = [f"b{n}" for n in names[-2:]]
+    stage = [n for n in (*names[:-2], *reduced[:-1], "ko") if find_loop(tree, n)]
+    warps, lanes = ([n for n in deep if n[0] == letter] for letter in "wl")
+    registers = [n for n in deep if n[0] in "cv"]
+    tree = yield f"order({', '.join([*outer, *stage, *warps, *lanes, 'ki', *registers])})"
+    if len(lanes) == 2 and pick([True, True, True, False]):
+        tree = yield f"collapse({', '.join(lanes)}) -> lane"
+        lanes = ["lane"] if find_loop(tree, "lane") else lanes
+    for name, kind in zip(reversed(outer), BLOCK_KINDS, strict=False):
+        tree = yield f"bind({name}, {kind})"
+    for name, kind in zip((*reversed(lanes), *reversed(warps)), THREAD_KINDS, strict=False):
+        tree = yield f"bind({name}, {kind})"
+    tree = yield from _staged(pick, tree, equation.target, outer[-1])
+    tree = yield "unroll(ki)"
+    if len(registers) > 2 and pick([True, True, False]):
+        tree = yield f"serpentine({', '.join(registers[pick([0, 1]) :])})"
+    if pick([True, True, False]):
+        tree = yield f"pipeline(ko, {pick([2, 3])})"
+    if pick([True, False]):
+        tree = yield f"pipeline(ki, {pick([2, 2, 3])})"
+
+
+def _warps(pick, tree, axis, tile):
+    """A tile over warps, chunks, lanes and neighbours, by the composite step or by parts of it."""
+    if tile >= 8 and pick([True, False, False]):
+        tree = yield f"warp_tile(t{axis}, 1, {tile // 8 or 1}) -> w{axis}, c{axis}, l{axis}, v{axis}"
+        return tree
+    warps = pick([1, 2]) if tile > 4 else 1
+    near = pick([2, 4]) if tile // warps > 8 else 2
+    tree = yield f"tile(t{axis}, parts={warps}) -> w{axis}, c{axis}"
+    tree = yield f"tile(c{axis}, {2 * near}) -> c{axis}, l{axis}"
+    tree = yield f"tile(l{axis}, {near}) -> l{axis}, v{axis}"
+    return tree
+
+
+def _staged(pick, tree, target, block):
+    """Results in registers, operands in shared memory and from there in registers, some of it as vectors."""
+    vector = pick(["", ", vector=2", ", vector=4"])
+    tree = yield f"cache_register({target}, at={block}{vector})"
+    for tensor in [b.name for b in tree.buffers if b.role == "input"]:
+        if pick([True, True, True, False]):
+            tree = yield cache_shared(pick, tree, tensor, "ko")
+        if pick([True, False]):
+            tree = yield f"pad({tensor}.shared, {pick([1, 2, 4])})"
+        if pick([True, True, False]):
+            tree = yield f"cache_register({tensor}.shared, at=ki{pick(['', ', vector=2', ', vector=4'])})"
+    return tree

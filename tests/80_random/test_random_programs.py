@@ -28,14 +28,14 @@ TEST_SEED = 20261121
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_fixed_cases(chunk):
-    counts, failures, careful = chunk_of((TEST_SEED, range(chunk * CASES, (chunk + 1) * CASES), 0.0))
+    counts, failures, careful, _ = chunk_of((TEST_SEED, range(chunk * CASES, (chunk + 1) * CASES), 0.0))
     assert not failures, failures[0]
     assert len(careful) + counts["unproved"] <= CASES // 20, careful
 
 
 @pytest.mark.pocl
 def test_some_cases_on_the_cpu():
-    counts, failures, _ = chunk_of((TEST_SEED + 1, range(40), 1.0))
+    counts, failures, *_ = chunk_of((TEST_SEED + 1, range(40), 1.0))
     assert not failures, failures[0]
     assert counts["on a device"] > 30
 
@@ -49,18 +49,28 @@ def test_drawn_cases(data):
 
 
 def chunk_of(job):
-    """(counts, failures, needless refusals) of the cases `numbers` of one seed; `share` of them run on PoCL."""
+    """(counts, failures, needless refusals, steps) of the cases `numbers` of one seed; PoCL runs `share` of them."""
     chosen, numbers, share = job
-    counts, failures, careful = Counter(), [], []
+    counts, failures, careful, words = Counter(), [], [], Counter()
     for number in numbers:
         rng = random.Random(f"{chosen}/{number}")
         try:
             case = one_case(rng.choice, number, engine=_pocl() if rng.random() < share else None)
             counts += case.counts
+            words += case.words
             careful += [f"case {number} of seed {chosen}\n{text}" for text in case.careful]
         except Exception:  # whatever it is, it is a bug, and the other cases go on
             failures += [f"case {number} of seed {chosen}\n{traceback.format_exc()}"]
-    return counts, failures, careful
+    return counts, failures, careful, words
+
+
+def table(words):
+    """Markdown: how often each step was accepted, refused, or could not be."""
+    lines = ["| step | accepted | refused | ill-formed |", "|---|---|---|---|"]
+    for word in sorted({word for word, _ in words}):
+        found = (words[word, what] for what in ("accepted", "refused", "ill-formed"))
+        lines += [f"| {word} | {' | '.join(map(str, found))} |"]
+    return "\n".join(lines)
 
 
 def _pocl():
@@ -84,15 +94,17 @@ def main() -> int:
     else:
         starts = range(0, chosen.cases, 50)
         jobs = [(chosen.seed, range(a, min(a + 50, chosen.cases)), share) for a in starts]
-    total, failed = Counter(), 0
+    total, words, failed = Counter(), Counter(), 0
     with get_context("spawn").Pool(chosen.jobs) as pool:
-        for n, (counts, failures, careful) in enumerate(pool.imap_unordered(chunk_of, jobs)):
+        for n, (counts, failures, careful, drawn) in enumerate(pool.imap_unordered(chunk_of, jobs)):
             total += counts
+            words += drawn
             failed += len(failures)
             for text in (*failures, *(careful if chosen.show else ())):
                 print(text, flush=True)
             if n % 20 == 19:
                 print(dict(sorted(total.items())), f"failed: {failed}", flush=True)
+    print(table(words))
     print(", ".join(f"{what} {count}" for what, count in sorted(total.items())) + f", failed {failed}")
     return 1 if failed else 0
 
