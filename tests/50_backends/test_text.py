@@ -13,7 +13,8 @@ from tilegen.schedule import apply, start
 
 GOLDEN = [
     ("vector_add", "plain"), ("chain", "fused_vector"), ("chain", "fast"), ("conv1d", "shared"),
-    ("transpose", "padded"), ("gemm", "tiled"), ("gemm", "registers"), ("matching", "fused"),
+    ("transpose", "padded"), ("permute", "tiled"), ("nbody", "coarsened"), ("gemm", "tiled"),
+    ("gemm", "registers"), ("matching", "fused"),
 ]  # fmt: skip
 KINDS = """
 kernel halves(A: f16[M, K], B: f16[K, N]) -> C: f32[M, N]:

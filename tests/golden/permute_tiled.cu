@@ -1,0 +1,56 @@
+// permute: grid (ceil(D/64), B, A), block (64, 4), 16640 bytes of shared memory
+extern "C" __global__ void __launch_bounds__(256)
+permute(const float* __restrict__ X, float* __restrict__ Y, int A, int B, int C, int D)
+{
+    const int a = blockIdx.z;    // bind(a, block.z)
+    const int b = blockIdx.y;    // bind(b, block.y)
+    const int bd = blockIdx.x;   // tile(d, TD) -> bd, td; bind(bd, block.x)
+    const int td = threadIdx.y;  // bind(td, thread.y)
+    const int tc = threadIdx.x;  // tile(c, TC) -> bc, tc; bind(tc, thread.x)
+
+    // cache_shared(X, at=bc)
+    __shared__ float X_shared[64][65];
+
+    for (int bc = 0; bc < (C + 63) / 64; ++bc) {
+        if (bd * 64 + tc < D) {
+            if (bc * 64 + 63 < C) {
+                #pragma unroll
+                for (int l = 0; l < 16; ++l) {
+                    X_shared[l * 4 + td][tc] = X[((a * B + b) * C + bc * 64 + l * 4 + td) * D + bd * 64 + tc];
+                }
+            } else {
+                #pragma unroll
+                for (int l = 0; l < 16; ++l) {
+                    if (bc * 64 + l * 4 + td < C) {
+                        X_shared[l * 4 + td][tc] =
+                            X[((a * B + b) * C + bc * 64 + l * 4 + td) * D + bd * 64 + tc];
+                    }
+                }
+            }
+        }
+
+        __syncthreads();  // X.shared is complete: written above, read below
+
+        if (bc * 64 + tc < C) {
+            if (bd * 64 + 63 < D) {
+                // tile(td, ROWS) -> wd, td
+                // unroll(wd)
+                #pragma unroll
+                for (int wd = 0; wd < 16; ++wd) {
+                    Y[(((bd * 64 + wd * 4 + td) * B + b) * A + a) * C + bc * 64 + tc] =
+                        X_shared[tc][wd * 4 + td];
+                }
+            } else {
+                #pragma unroll
+                for (int wd = 0; wd < 16; ++wd) {
+                    if (bd * 64 + wd * 4 + td < D) {
+                        Y[(((bd * 64 + wd * 4 + td) * B + b) * A + a) * C + bc * 64 + tc] =
+                            X_shared[tc][wd * 4 + td];
+                    }
+                }
+            }
+        }
+
+        __syncthreads();  // before the next bc overwrites X.shared
+    }
+}
