@@ -57,6 +57,39 @@ def _image(program: Program, leaf: Leaf) -> tuple[Row, ...]:
     return rows
 
 
+def _plain(rows: tuple[Row, ...], leaf: Leaf) -> tuple[Row, ...]:
+    """The same instances in loops that are easier to project away: with 3 - i as i, and digits for a loop that is
+    divided, as lane in lane/8 and lane%8."""
+    extents = {n: e.const for n, e in zip(leaf.names, leaf.extents, strict=True) if e.is_const}
+    values: dict[str, tuple[tuple[tuple[str, int], ...], int]] = {}
+    more: tuple[Row, ...] = ()
+    for name, extent in extents.items():
+        factors = [factor for place in leaf.point for n, factor in place.terms if n == name]
+        divided = {(n, -f) for _, terms, _ in rows if (name, 1) in terms and len(terms) == 2
+                   for n, f in terms if n == f"({name})/{-f}"}  # fmt: skip
+        if len(divided) == 1:
+            ((quotient, by),) = divided
+            if extent % by == 0:
+                rest = f"({name})%{by}"
+                values[name] = ((quotient, by), (rest, 1)), 0
+                for digit, count in ((quotient, extent // by), (rest, by)):
+                    more += ((False, ((digit, 1),), 0), (False, ((digit, -1),), count - 1))
+        elif factors and max(factors) < 0:
+            values[name] = ((name, -1),), extent - 1
+    return tuple(_replaced(row, values) for row in rows) + more if values else rows
+
+
+def _replaced(row: Row, values: dict[str, tuple[tuple[tuple[str, int], ...], int]]) -> Row:
+    equal, terms, constant = row
+    sums: dict[str, int] = {}
+    for name, factor in terms:
+        inner, start = values.get(name, (((name, 1),), 0))
+        constant += factor * start
+        for n, f in inner:
+            sums[n] = sums.get(n, 0) + factor * f
+    return equal, tuple((n, f) for n, f in sums.items() if f), constant
+
+
 def _no_strangers(program: Program, leaf: Leaf) -> None:
     """Every iteration of `leaf` is an instance of the kernel."""
     original, name = program.original, leaf.stmt.name
@@ -100,7 +133,7 @@ def _once(program: Program, one: Placed, two: Placed) -> None:
 def _nothing_missing(program: Program, name: str, leaves: list[Placed]) -> None:
     original = program.original
     wanted, instance = (*original.context, *_wanted(program, name)), _instance_names(program, name)
-    pieces = [(*original.context, *_image(program, p.leaf)) for p in leaves]
+    pieces = [(*original.context, *_plain(_image(program, p.leaf), p.leaf)) for p in leaves]
     try:
         missing = uncovered(wanted, pieces, [*original.kernel.sizes, *instance])
     except Undecided:
