@@ -138,11 +138,11 @@ def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[St
 
 def _marked(after: Tree, before: Tree, call: Call) -> Tree:
     """`after` with the step's text on every loop and statement that it made or bound, and on buffers."""
-    kinds = {loop.name: (loop.kind, loop.stages) for loop in loops(before.body)}
+    kinds = {loop.name: (loop.kind, loop.stages, loop.across) for loop in loops(before.body)}
     old = {b.name for b in before.buffers}
 
     def mark(value: Any) -> Any:
-        if isinstance(value, Loop) and kinds.get(value.name) != (value.kind, value.stages):
+        if isinstance(value, Loop) and kinds.get(value.name) != (value.kind, value.stages, value.across):
             known = value.step.split("; ") if value.name in kinds and value.step else []
             text = "; ".join(dict.fromkeys([*known, call.text]))
             return replace(value, step=text, span=call.span or value.span)

@@ -261,9 +261,10 @@ class Loop:
     """for name in 0 .. extent-1. The extent is affine in the sizes alone.
 
     With `stages` above 1, the copies to shared memory at the start of the body are made that many less
-    one iterations ahead when the tree is lowered; the loop means the same. Of a block loop, so many blocks at
-    least are to be `resident` on a multiprocessor at a time. `step` is the text of the schedule step that made
-    the loop, `span` its place.
+    one iterations ahead when the tree is lowered; the loop means the same. With `across`, the name of a
+    loop around it, those for its first iterations are made in its last ones, an iteration of that loop
+    before. Of a block loop, so many blocks at least are to be `resident` on a multiprocessor at a time.
+    `step` is the text of the schedule step that made the loop, `span` its place.
     """
 
     name: str
@@ -271,6 +272,7 @@ class Loop:
     body: tuple[Node, ...]
     kind: str = "serial"
     stages: int = 1
+    across: str = ""
     resident: int = 1
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)

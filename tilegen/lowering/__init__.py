@@ -15,13 +15,14 @@ from tilegen.lowering.flatten import Coordinates, coordinates, drop_dims, flatte
 from tilegen.lowering.guards import guard
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.lanes import Lanes
-from tilegen.lowering.pipeline import Pipe, asynchronous, group_ends, pipelined, waited, with_waits
+from tilegen.lowering.pipeline import Pipe, pipelined
 from tilegen.lowering.places import named_places
 from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, distributed_tree, shared_layout
 from tilegen.lowering.reads import choose
 from tilegen.lowering.registers import declared, lives, unrolled
 from tilegen.lowering.starts import starts
 from tilegen.lowering.vectors import Needs, vectorize
+from tilegen.lowering.waits import asynchronous, group_ends, waited, with_waits
 
 __all__ = ["Launch", "distributed_tree", "lower"]
 
@@ -57,11 +58,11 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, wide: b
     extents = _extents(dealt, block)
     implied = implied_in(tree.kernel, extents)
     slots = barriers(plain, conflicts(replace(tree, body=(plain,))), implied) if block.threads > 1 else {}
-    ahead = waited(plain, pipes, with_waits(slots, pipes))
+    ahead = waited(plain, pipes, with_waits(plain, slots, pipes))
     pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)
     groups = frozenset(group_ends(dealt, pipes))
     lanes = Lanes(replace(tree, body=(dealt,)))
-    body = flatten(dealt, block, where, with_waits(slots, pipes), frozenset(told), groups, lanes)
+    body = flatten(dealt, block, where, with_waits(plain, slots, pipes), frozenset(told), groups, lanes)
     body, buffers = _squeezed(tree, body, dealt)
     needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied)
     body = vectorize(body, needs)

@@ -57,12 +57,13 @@ def _plan_body(
         first, last = conflict.before[depth], conflict.after[depth]
         slot = _on_the_way(body, path, conflict, range(first + 1, last + 1), plan)
         plan.add(slot or (path, last), conflict)
-    # Carried by the loop of this body: any barrier on the way round, else one at the end.
-    for conflict in (c for c in here if c.carried):
+    # Carried by the loop of this body: any barrier on the way round, else one right behind the first access; the
+    # last accesses first, so that few slots serve all, and and behind them all those to whom any barrier will do.
+    for conflict in sorted((c for c in here if c.carried), key=lambda c: (path in c.apart, -c.before[depth])):
         first, last = conflict.before[depth], conflict.after[depth]
         way = [*range(first + 1, len(body) + 1), *range(last + 1)]
         slot = _on_the_way(body, path, conflict, way, plan)
-        plan.add(slot or (path, len(body)), conflict)
+        plan.add(slot or (path, first + 1), conflict)
 
 
 def _on_the_way(
@@ -74,6 +75,10 @@ def _on_the_way(
         return found
     depth = len(path)
     first, last = conflict.before[depth], conflict.after[depth]
+    for loop in conflict.apart:
+        # A whole iteration: any slot of the body, and whatever is certain in it.
+        if found := _within(_body_at(body, path, loop), loop, plan):
+            return found
     for slot in slots:
         # Children passed whole: those before a slot whose own slot is on the way too.
         if (
@@ -90,10 +95,24 @@ def _certain(node: Node, path: Path, plan: _Plan) -> tuple[Path, int] | None:
     """A barrier that everybody who passes `node` meets."""
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS or not _runs(node, plan):
         return None
-    if found := plan.chosen(path, range(len(node.body) + 1)):
+    return _within(node.body, path, plan)
+
+
+def _within(body: tuple[Node, ...], path: Path, plan: _Plan) -> tuple[Path, int] | None:
+    """A barrier that every iteration meets of the loop at `path`, which has this body."""
+    if found := plan.chosen(path, range(len(body) + 1)):
         return found
-    inner = (_certain(child, (*path, place), plan) for place, child in enumerate(node.body))
+    inner = (_certain(child, (*path, place), plan) for place, child in enumerate(body))
     return next((found for found in inner if found), None)
+
+
+def _body_at(body: tuple[Node, ...], path: Path, inner: Path) -> tuple[Node, ...]:
+    """The body of the loop at `inner`, which is inside `body`, or has it; `path` is where `body` is."""
+    for place in inner[len(path) :]:
+        node = body[place]
+        assert isinstance(node, Loop)
+        body = node.body
+    return body
 
 
 def _after(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tuple[Path, int] | None:
@@ -129,9 +148,11 @@ def _completed(guarded: list[Conflict]) -> tuple[str, ...]:
 
 
 def _reason(node: Node, key: tuple[Path, int], guarded: list[Conflict]) -> str:
-    forward = sorted((c for c in guarded if not c.carried), key=lambda c: c.before)
+    # What has a whole iteration in between needs no barrier of its own, and the comment does not speak of it.
+    near = [c for c in guarded if key[0] not in c.apart] or guarded
+    forward = sorted((c for c in near if not c.carried), key=lambda c: c.before)
     if not forward:
-        return _carried(node, guarded)
+        return _carried(node, near)
     complete = list(dict.fromkeys(c.buffer for c in forward if c.kind == "RAW"))
     if complete:
         return f"{_list(complete)} {_are(complete)} complete: written above, read below"

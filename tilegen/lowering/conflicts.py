@@ -21,6 +21,7 @@ class Conflict:
         before, after: the positions of the two statements in the launch, one number for each body.
         depth: how many loops lie around the body in which the two meet: the one at `before[:depth]`.
         carried: True if the loop with that body has gone on to a later iteration in between.
+        apart: paths of loops of which a whole iteration lies in between, whenever the two meet.
     """
 
     kind: str
@@ -30,6 +31,7 @@ class Conflict:
     after: Path
     depth: int
     carried: bool
+    apart: frozenset[Path] = frozenset()
 
 
 def conflicts(tree: Tree) -> tuple[Conflict, ...]:
@@ -37,7 +39,7 @@ def conflicts(tree: Tree) -> tuple[Conflict, ...]:
     places = list(_places(tree.body, (), ()))
     found: list[Conflict] = []
     for d in dependences(tree, 0):
-        (around, before), (_, after) = places[d.source], places[d.sink]
+        (around, before), (beyond, after) = places[d.source], places[d.sink]
         shared = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(around))
         depth = min(shared, len(around))
         if d.carried_by is not None:
@@ -46,7 +48,9 @@ def conflicts(tree: Tree) -> tuple[Conflict, ...]:
         if inside:
             raise _no_place(around[depth - 1] if depth else None, inside[0], d)
         space = tree.buffer(d.buffer).space
-        found.append(Conflict(d.kind, d.buffer, space == "global", before, after, depth, d.carried_by is not None))
+        apart = frozenset(after[: n + 1] for n, loop in enumerate(beyond) if loop.name in d.apart)
+        carried = d.carried_by is not None
+        found.append(Conflict(d.kind, d.buffer, space == "global", before, after, depth, carried, apart))
     return tuple(found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.poly.ahead import leading, staged
+from tilegen.poly.ahead import leading, nest_of, staged
 from tilegen.poly.barriers import Dependence, dependences
 from tilegen.poly.facts import Facts
 from tilegen.poly.judge import judge
@@ -27,6 +27,7 @@ __all__ = [
     "dependences",
     "judge",
     "leading",
+    "nest_of",
     "obligations",
     "obliged",
     "staged",

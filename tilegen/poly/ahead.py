@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import Load, Loop, Tree
-from tilegen.ir.walk import loops, reads, stmts, writes
+from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.walk import find_loop, loops, reads, stmts, writes
 from tilegen.poly.project import Program
 from tilegen.poly.verdict import Refused
 
@@ -48,6 +48,51 @@ def _check_loop(tree: Tree, loop: Loop) -> None:
                     None,
                     "pipeline a loop that only reads what it copies",
                 )
+    if loop.across:
+        _check_across(tree, loop, ahead)
+
+
+def _check_across(tree: Tree, loop: Loop, ahead: list[Stmt]) -> None:
+    """The copies for the first iterations can be made an iteration of the loop `across` earlier."""
+    outer = find_loop(tree, loop.across)
+    if outer is None or outer.kind not in ("serial", "unrolled") or nest_of(outer, loop.name) is None:
+        raise Refused(
+            f"'{loop.name}' is not right inside '{loop.across}', thread loops apart, and cannot run across it",
+            None,
+            f"order the loops so that '{loop.across}' holds '{loop.name}' with nothing but thread loops between",
+        )
+    if not loop.extent.is_const or loop.extent.const % loop.stages:
+        raise Refused(
+            f"'{loop.name}' has {loop.extent} iterations, which is no multiple of {loop.stages} stages, "
+            f"so that each iteration of '{outer.name}' would need other registers",
+        )
+    kept = staged(tree, outer) if outer.stages > 1 else frozenset()
+    written = {name for s in stmts(outer.body) for name, _ in writes(s)} - kept
+    for stmt in ahead:
+        if tree.buffer(stmt.target.buffer).space != "register":
+            raise Refused(
+                f"'{stmt.target.buffer}' is in shared memory, and only registers are filled across '{outer.name}'",
+                None,
+                f"pipeline '{outer.name}' for what is in shared memory",
+            )
+        for name, _ in reads(stmt):
+            if name in written:
+                raise Refused(
+                    f"'{name}' is written in '{outer.name}', and a copy into '{stmt.target.buffer}' would come early",
+                    None,
+                    f"pipeline({outer.name}, 3), before this step, fills '{name}' ahead of its use",
+                )
+
+
+def nest_of(outer: Loop, name: str) -> Loop | None:
+    """The child of `outer` that is the loop called `name`, or is thread loops around nothing but it."""
+    for child in outer.body:
+        node: Node = child
+        while isinstance(node, Loop) and node.name != name and node.kind in THREAD_KINDS and len(node.body) == 1:
+            node = node.body[0]
+        if isinstance(child, Loop) and isinstance(node, Loop) and node.name == name:
+            return child
+    return None
 
 
 def staged(tree: Tree, loop: Loop) -> frozenset[str]:

@@ -21,6 +21,8 @@ class Dependence:
         source, sink: leaves of the launch, counted in the order of `ir.walk.leaves`.
         carried_by: the loop of which the sink runs in a later iteration, or None: all common loops that
             are not thread loops are in the same iteration, and the source comes first in the text.
+        apart: loops of which a whole iteration is certain to pass in between: the one that carries it, if the
+            sink never runs in the very next iteration, or loops of the sink that it is never in the first of.
         witness: the element and the two threads, at concrete sizes.
     """
 
@@ -30,6 +32,7 @@ class Dependence:
     sink: int
     carried_by: str | None
     witness: str = ""
+    apart: frozenset[str] = frozenset()
 
 
 def dependences(tree: Tree, launch: int) -> tuple[Dependence, ...]:
@@ -56,8 +59,27 @@ def dependences(tree: Tree, launch: int) -> tuple[Dependence, ...]:
                     except Undecided:
                         witness = ""
                     if witness is not None:
-                        found[key] = Dependence(*key, witness)
+                        found[key] = Dependence(*key, witness, _apart(program, one, two, a, b, way))
     return tuple(found.values())
+
+
+def _apart(program: Program, one: Placed, two: Placed, a: Use, b: Use, way: Way) -> frozenset[str]:
+    return frozenset(
+        loop for loop, row in soonest(one, two, way[0]) if crossing(program, one, two, a, b, way, (row,)) is None
+    )
+
+
+def soonest(one: Placed, two: Placed, carried_by: str | None) -> Iterator[tuple[str, Row]]:
+    """Loops that may have a whole iteration between `one` and the later `two`, and a row that says they have not."""
+    if carried_by is not None:
+        yield carried_by, (True, ((f"{carried_by}'", 1), (carried_by, -1)), -1)
+        return
+    depth = one.shares(two)
+    for name, kind in zip(two.leaf.names[depth:], two.leaf.kinds[depth:], strict=True):
+        if kind in THREAD_KINDS:
+            return
+        if kind not in BLOCK_KINDS:
+            yield name, (True, ((f"{name}'", 1),), 0)
 
 
 def _kind(a: Use, b: Use) -> str:
@@ -92,13 +114,15 @@ def ways(one: Placed, two: Placed) -> Iterator[Way]:
         yield name, frozenset(steps[:n]), ((False, ((f"{name}'", 1), (name, -1)), -1),)
 
 
-def crossing(program: Program, first: Placed, second: Placed, a: Use, b: Use, way: Way) -> str | None:
-    """The witness that two threads of one block meet in this way, or None if they never do."""
+def crossing(
+    program: Program, first: Placed, second: Placed, a: Use, b: Use, way: Way, only: tuple[Row, ...] = ()
+) -> str | None:
+    """The witness that two threads of one block meet in this way, where `only` holds; None if they never do."""
     original = program.original
     one, two = first.leaf, second.leaf
     _, shared, rows = way
     names = two.primed(shared)
-    question = (*original.context, *one.domain, *renamed(two.domain, names), *rows)
+    question = (*original.context, *one.domain, *renamed(two.domain, names), *rows, *only)
     question += same(a.forms, [f.renamed(names) for f in b.forms])
     question += _same_block(one, two, names)
     who = {kind: (_thread(program, first, a, kind), _thread(program, second, b, kind)) for kind in THREAD_KINDS}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.ir.nodes import Buffer, Const, Load
 from tilegen.poly.order import before
-from tilegen.poly.project import Placed, Program, Use, renamed
+from tilegen.poly.project import Placed, Program, Use, exchanged, renamed
 from tilegen.poly.system import Form, Point, Row, same, uncovered
 from tilegen.poly.verdict import Refused
 
@@ -284,13 +284,8 @@ def unwritten(storage: Storage, reader: Touch, writers: list[Touch], depth: int 
             primes = writer.placed.leaf.primed(shared)
             piece = (*context, *leaf.domain, *renamed(writer.placed.leaf.domain, primes))
             piece += same(reader.use.forms, [f.renamed(primes) for f in writer.use.forms])
-            piece += _exchanged(rows)
+            piece += exchanged(rows)
             pieces += [piece]
             if uncovered(wanted, [piece], names) is None:
                 return None
     return uncovered(wanted, pieces, names)
-
-
-def _exchanged(rows: tuple[Row, ...]) -> tuple[Row, ...]:
-    """Rows of `before` with the prime on the first instance instead of the second."""
-    return tuple((e, tuple((n[:-1] if n.endswith("'") else f"{n}'", f) for n, f in terms), c) for e, terms, c in rows)

@@ -48,6 +48,24 @@ def before(one: Placed, two: Placed) -> Iterator[tuple[frozenset[str], tuple[Row
         yield frozenset(names[:depth]), ()
 
 
+def earlier(one: Placed, mark: str, two: Placed, other: str, home: int) -> Iterator[tuple[Row, ...]]:
+    """The ways in which `one` comes before `two` in one iteration of the first `home` loops, which both are in.
+
+    The names of each carry a mark of their own, those of the loops that they share too.
+    """
+    depth = one.shares(two)
+    if depth < home:
+        return
+    equal: tuple[Row, ...] = ()
+    for d, name in enumerate(one.leaf.names[:depth]):
+        first, second = f"{name}{mark}", f"{name}{other}"
+        if d >= home:
+            yield (*equal, (False, ((second, 1), (first, -1)), -1))
+        equal += ((True, ((second, 1), (first, -1)), 0),)
+    if one.places < two.places:
+        yield equal
+
+
 def precedences(original: Original) -> tuple[Precedence, ...]:
     """What has to keep its order; computed once for each kernel."""
     if "precedences" not in original.memo:

@@ -106,6 +106,11 @@ def renamed(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
     return tuple((e, tuple((names.get(n, n), f) for n, f in terms), c) for e, terms, c in rows)
 
 
+def exchanged(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The rows with the prime on the first of two instances instead of the second."""
+    return tuple((e, tuple((n[:-1] if n.endswith("'") else f"{n}'", f) for n, f in terms), c) for e, terms, c in rows)
+
+
 @dataclass(frozen=True, eq=False)
 class Placed:
     """A leaf at its place in a tree: the position in each body on the way to it."""

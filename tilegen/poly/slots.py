@@ -15,6 +15,7 @@ from tilegen.ir.affine import Affine, Mod
 from tilegen.ir.nodes import Access, Load, Tree
 from tilegen.ir.walk import rewrite
 from tilegen.poly.flow import settled, storages
+from tilegen.poly.order import earlier
 from tilegen.poly.project import Leaf, Placed, Program, Use, project, renamed
 from tilegen.poly.system import Form, Row, example, same, solvable
 from tilegen.poly.values import check_values
@@ -58,9 +59,10 @@ def _depths(unrolled: Program) -> dict[tuple[int, tuple[Affine, ...]], int]:
 
 
 def _slots(program: Program) -> frozenset[tuple[str, int]]:
-    """(buffer, dimension) where some write and some read go round with the same loops, one ahead of the other.
+    """(shared buffer, dimension) where some write and some read go round with the same loops, one ahead of the other.
 
-    A place like `lane%4` tells threads apart, and has no turns.
+    A place like `lane%4` tells threads apart, and has no turns. Registers that go round are followed from write
+    to write, as `latest` does.
     """
     turning: dict[bool, set[tuple[str, int, Affine]]] = {True: set(), False: set()}
     for placed in program.leaves:
@@ -69,7 +71,7 @@ def _slots(program: Program) -> frozenset[tuple[str, int]]:
             buffer = program.buffers[use.buffer]
             for d, place in enumerate(use.index):
                 turn = _turn(place)
-                if turn is None or buffer.space == "global" or buffer.shape[d] != Affine((), turn.by):
+                if turn is None or buffer.space != "shared" or buffer.shape[d] != Affine((), turn.by):
                     continue
                 if all(kinds.get(name) == "serial" for name in turn.arg.names()):
                     turning[use.writes].add((use.buffer, d, turn.arg))
@@ -177,8 +179,8 @@ def _check_read(
     for other in writes:
         for rows in _late(program, other, read, depth):
             for meant in (replace(w, mark="~") for w in writes):
-                for earlier in _then(program, meant, other, depth):
-                    question = (*rows, *meant.rows(), *earlier, *same(meant.turn(), read.turn()))
+                for order in _then(program, meant, other, depth):
+                    question = (*rows, *meant.rows(), *order, *same(meant.turn(), read.turn()))
                     if not solvable(question):
                         continue
                     point = example(question, [*program.kernel.sizes, *read.leaf.names])
@@ -203,16 +205,6 @@ def _late(program: Program, other: _Instance, read: _Instance, depth: int) -> It
 
 def _then(program: Program, one: _Instance, two: _Instance, least: int) -> Iterator[tuple[Row, ...]]:
     """The ways in which `one` comes before `two` during one life of the buffer, in one iteration of `least` loops."""
-    scope = program.buffers[one.use.buffer].scope
-    names, depth = one.leaf.names, one.placed.shares(two.placed)
+    scope, names = program.buffers[one.use.buffer].scope, one.leaf.names
     home = max(names.index(scope) + 1 if scope in names else 0, least)
-    if depth < home:
-        return
-    equal: tuple[Row, ...] = ()
-    for d, name in enumerate(names[:depth]):
-        first, second = f"{name}{one.mark}", f"{name}{two.mark}"
-        if d >= home:
-            yield (*equal, (False, ((second, 1), (first, -1)), -1))
-        equal += ((True, ((second, 1), (first, -1)), 0),)
-    if one.placed.places < two.placed.places:
-        yield equal
+    yield from earlier(one.placed, one.mark, two.placed, two.mark, home)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
-from tilegen.poly.barriers import Way, conflicting, crossing, ways
+from tilegen.poly.barriers import Way, conflicting, crossing, soonest, ways
 from tilegen.poly.project import Placed, Program, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
@@ -51,9 +51,16 @@ class Stop:
 
 def check_synchronised(program: Program, stops: Mapping[Slot, Stop]) -> None:
     """Refused where two threads of a block touch an element, one writes it, and no barrier is certain between."""
+    walls = _Walls(program, stops)
     for one, two, a, b, way, between in _meetings(program, stops):
         if not between:
-            witness = crossing(program, one, two, a, b, way)
+            on_chip = program.buffers[a.buffer].space != "global"
+            only = tuple(
+                row
+                for loop, row in soonest(one, two, way[0])
+                if any(on_chip or stops[slot].of_global for slot in walls.round(two, loop))
+            )
+            witness = crossing(program, one, two, a, b, way, only)
             if witness is not None:
                 raise Refused("no barrier stands between two accesses to an element by different threads", witness)
 
@@ -134,6 +141,12 @@ class _Walls:
             return found | self._passed(path, range(first + 1, last + 1), range(first + 1, last))
         found |= self._passed(path, range(first + 1, len(body) + 1), range(first + 1, len(body)))
         return found | self._passed(path, range(last + 1), range(last))
+
+    def round(self, placed: Placed, name: str) -> frozenset[Slot]:
+        """The barriers that every whole iteration meets of the loop called `name` around a leaf."""
+        path = placed.places[: placed.leaf.names.index(name) + 1]
+        size = len(self._body(path))
+        return self._passed(path, range(size + 1), range(size))
 
     def _behind(self, places: Path, depth: int) -> frozenset[Slot]:
         """Barriers behind the leaf at `places`, in the bodies from `depth` on: to the end of their iteration."""

@@ -25,6 +25,7 @@ from tilegen.poly.flow import (
     storages,
     unwritten,
 )
+from tilegen.poly.latest import latest
 from tilegen.poly.pairs import distinct, named, pair, point_words
 from tilegen.poly.project import Program
 from tilegen.poly.system import Form, Row, form, same
@@ -58,11 +59,13 @@ def _check_within(storage: Storage, buffer: Buffer) -> None:
     for scope in _scopes(storage, buffer):
         storage.scopes[buffer.name] = scope
         try:
-            return _check_buffer(storage, buffer)
+            _check_buffer(storage, buffer)
+            return
         except Refused as refused:
             refusals += [refused]
     storage.scopes[buffer.name] = buffer.scope
-    raise refusals[0]
+    if storage.written or buffer.space != "register" or not latest(storage, buffer):
+        raise refusals[0]
 
 
 def _scopes(storage: Storage, buffer: Buffer) -> list[str | None]:

@@ -1,4 +1,4 @@
-"""pipeline(ko, 3)"""
+"""pipeline(ko, 3), pipeline(ki, 2, across=ko)"""
 
 from __future__ import annotations
 
@@ -32,10 +32,14 @@ class Pipeline:
     `stages` times. Copies from global to shared memory are asynchronous where they can be (cp.async, from
     sm_80 on), and the waits follow from the distance between a copy and its use; copies to registers come
     early enough to hide their latency.
+
+    `across` is for registers: pipeline(ki, 2, across=ko) does not begin anew in each iteration of ko. The
+    last iteration of ki copies for the first one of the next ko.
     """
 
     loop: LoopName
     stages: int
+    across: LoopName | None = None
 
     def apply(self, tree: Tree) -> Tree:
         loop = need_loop(tree, self.loop)
@@ -45,4 +49,7 @@ class Pipeline:
         if not any(b.scope == self.loop for b in tree.buffers):
             way = f"cache_shared(..., at={self.loop}) makes a copy to run ahead"
             raise StepError(f"nothing is copied in each iteration of '{self.loop}'", notes=(way,))
-        return change_loops(tree, self.loop, lambda old: replace(old, stages=self.stages))
+        if self.across is not None:
+            need_loop(tree, self.across)
+        across = self.across or ""
+        return change_loops(tree, self.loop, lambda old: replace(old, stages=self.stages, across=across))

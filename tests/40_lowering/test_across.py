@@ -1,0 +1,113 @@
+"""Registers that run ahead across the iterations of the loop around: what is emitted, simulated and proved."""
+
+from dataclasses import replace
+
+import pytest
+from simulate import faults
+
+from tilegen.backends.text import emit
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import Access, Load
+from tilegen.ir.walk import rewrite, walk
+from tilegen.lowering import lower
+from tilegen.lowering.program import Barrier
+from tilegen.proof import prove
+from tilegen.schedule import apply
+
+TEXT = """
+kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule small for gemm(TK=4, STAGES=3, R=2):
+    tile(i, 8) -> bi, ti
+    tile(j, 8) -> bj, tj
+    tile(k, TK) -> ko, ki
+    tile(ti, 2) -> ti, wi
+    tile(tj, 2) -> tj, wj
+    order(bi, bj, ko, ti, tj, ki, wi, wj)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(ti, thread.y)
+    bind(tj, thread.x)
+    cache_register(C, at=bj)
+    cache_shared(A, at=ko, layout=[k, i])
+    cache_shared(B, at=ko)
+    cache_register(A.shared, at=ki)
+    cache_register(B.shared, at=ki)
+    unroll(ki)
+"""
+
+
+def scheduled(steps, **values):
+    module = parse(Source("small.tg", TEXT + "".join(f"    {step}\n" for step in steps)))
+    return apply(build(module.kernels["gemm"]), module.schedules[0], values).tree
+
+
+ACROSS = ("pipeline(ko, STAGES)", "pipeline(ki, R, across=ko)")
+
+
+@pytest.mark.parametrize(("stages", "registers"), [(2, 2), (3, 2), (4, 2), (3, 4)])
+def test_it_computes_the_kernel_at_all_kinds_of_sizes(stages, registers):
+    tree = scheduled(ACROSS, STAGES=stages, R=registers)
+    for vector in (True, False):
+        launches = lower(tree, vector=vector)
+        assert prove(tree.kernel, launches).verdict == "proved"
+        for m, n, k in ((8, 8, 4), (9, 7, 13), (3, 17, 8), (8, 16, 1)):
+            assert faults(launches, tree, {"M": m, "N": n, "K": k}) is None
+
+
+def test_one_barrier_an_iteration_stands_before_the_last_registers_are_filled():
+    launches = lower(scheduled(ACROSS))
+    barriers = [v for v in walk(launches[0].body) if isinstance(v, Barrier)]
+    assert [(b.wait, b.reason) for b in barriers] == [
+        (1, "A.shared and B.shared are complete: written above, read below"),
+        (1, "before the next ko overwrites A.shared and B.shared"),
+    ]
+    text = emit(launches, "cuda")
+    between = text[text.index("before the next ko") : text.rindex("C_reg")]
+    assert "A_shared[(ko + 1) % 3][0]" in between
+
+
+def test_a_wait_that_leaves_too_much_on_its_way_is_refused():
+    tree = scheduled(ACROSS)
+    launches = lower(tree)
+    for number in range(2):
+        count = iter(range(9))
+
+        def late(value, number=number, count=count):
+            if isinstance(value, Barrier) and next(count) == number:
+                return replace(value, wait=value.wait + 1)
+            return value
+
+        wrong = tuple(replace(launch, body=rewrite(launch.body, late)) for launch in launches)
+        assert prove(tree.kernel, wrong).verdict == "refused: waits"
+
+
+def flipped(value):
+    """The registers of the other turn, where the turn is a number in the text."""
+    if isinstance(value, Access | Load) and value.buffer == "A.shared.reg" and value.index[0].is_const:
+        return replace(value, index=(1 - value.index[0], *value.index[1:]))
+    return value
+
+
+def stale(value):
+    """The tile of this iteration instead of the next one's."""
+    if isinstance(value, Load) and value.buffer == "A.shared" and "ko" in value.index[0].names():
+        return replace(value, index=(var("ko") % 3, *value.index[1:]))
+    return value
+
+
+def same_turn(value):
+    """Every turn in the registers of the first."""
+    if isinstance(value, Access | Load) and value.buffer == "A.shared.reg":
+        return replace(value, index=(const(0), *value.index[1:]))
+    return value
+
+
+@pytest.mark.parametrize("fault", [flipped, stale, same_turn])
+def test_registers_of_another_turn_are_refused(fault):
+    tree = scheduled(ACROSS)
+    wrong = tuple(replace(launch, body=rewrite(launch.body, fault)) for launch in lower(tree))
+    assert prove(tree.kernel, wrong).verdict.startswith("refused: ")

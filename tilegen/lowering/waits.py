@@ -1,0 +1,148 @@
+"""Asynchronous copies, in the program of one thread: which copies they are, where groups of them end, the waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import copysign
+
+from tilegen.ir.affine import Mod, var
+from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Op, Stmt
+from tilegen.ir.walk import loads, rewrite, stmts
+from tilegen.lowering.conflicts import Path
+from tilegen.lowering.pipeline import Pipe
+from tilegen.lowering.program import Barrier, Spmd, VectorCopy
+
+_BYTES = (4, 8, 16)
+# The place before a child of the body at a path.
+Slot = tuple[Path, int]
+
+
+def group_ends(node: Node, pipes: tuple[Pipe, ...], path: Path = (0,)) -> set[Slot]:
+    """The slots behind the last copy of each iteration of a pipelined loop.
+
+    `path` is that of `node`; a launch is the only child of its tree.
+    """
+    if not isinstance(node, Loop):
+        return set()
+    ends = {end for n, child in enumerate(node.body) for end in group_ends(child, pipes, (*path, n))}
+    for pipe in pipes:
+        if node.name in (pipe.loop, f"{pipe.loop}.fill"):
+            # Copies to registers, which are not asynchronous, may stand among them.
+            filling = [n for n, c in enumerate(node.body) if any(s.target.buffer in pipe.buffers for s in stmts(c))]
+            ends.add((path, filling[-1] + 1 if filling else 0))
+    return ends
+
+
+def with_waits(node: Node, slots: dict[Slot, Barrier], pipes: tuple[Pipe, ...]) -> dict[Slot, Barrier]:
+    """The barriers of the launch `node`, those that make a staged buffer complete with a wait for its copies."""
+    mine = {key: [p for p in pipes if p.buffers & set(b.completes)] for key, b in slots.items()}
+    waits = frozenset(key for key, completed in mine.items() if completed)
+    pending = {key: min(_pending(node, key, waits, pipe) for pipe in mine[key]) for key in waits}
+    return {key: replace(b, wait=pending[key]) if key in waits else b for key, b in slots.items()}
+
+
+def _pending(node: Node, key: Slot, waits: frozenset[Slot], pipe: Pipe) -> int:
+    """How many groups of copies may be on their way behind the barrier at `key`.
+
+    At the start of iteration i of the loop, i + stages - 1 groups have been made; those to be waited for are
+    the first i + 1, for its own tile, and one more for the next tile.
+    """
+    path, slot = key
+    loop = _at(node, path)
+    if loop is None or loop.name != pipe.loop:
+        return pipe.pending
+    (end,) = (place for p, place in group_ends(node, (pipe,)) if p == path)
+    stops = [s for p, s in waits if p == path]
+    ahead = pipe.pending + (slot >= end)
+    most = ahead
+    for place, child in enumerate(loop.body):
+        for tile in _tiles(child, pipe):
+            # Its last wait stands before it in its iteration, or it is the last one of the iteration before.
+            last = max((s for s in stops if s <= place), default=None)
+            if last == slot:
+                most = min(most, ahead - tile)
+            elif last is None and slot == max(stops):
+                most = min(most, ahead - tile - 1)
+    return max(0, most)
+
+
+def _tiles(node: Node, pipe: Pipe) -> set[int]:
+    """Which tiles are read in an iteration of a pipelined loop: 0 is its own, 1 that of the next."""
+    turns = [atom.arg for load in loads(node) if load.buffer in pipe.buffers
+             for atom, _ in load.index[0].terms if isinstance(atom, Mod)]  # fmt: skip
+    return {(turn - var(pipe.loop)).const for turn in turns}
+
+
+def _at(node: Node, path: Path) -> Loop | None:
+    """The loop with the body at `path`, which begins with the place of `node`."""
+    for place in path[1:]:
+        if not isinstance(node, Loop):
+            return None
+        node = node.body[place]
+    return node if isinstance(node, Loop) else None
+
+
+def waited(node: Node, pipes: tuple[Pipe, ...], slots: dict[Slot, Barrier]) -> tuple[Pipe, ...]:
+    """The pipes with those of their buffers whose asynchronous copies would be waited for before each use.
+
+    A thread that reads nothing but what it has copied itself needs no barrier, so there is none to wait at,
+    and its copies are plain ones.
+    """
+    waits = frozenset(key for key, b in slots.items() if b.wait is not None)
+    return tuple(replace(p, buffers=p.buffers - _unwaited(node, p, waits, (0,))) for p in pipes)
+
+
+def _unwaited(node: Node, pipe: Pipe, waits: frozenset[Slot], path: Path) -> frozenset[str]:
+    """The buffers that are read before any wait for their copies, in the body around the loop of `pipe`."""
+    if not isinstance(node, Loop):
+        return frozenset()
+    found: frozenset[str] = frozenset()
+    names = [child.name if isinstance(child, Loop) else "" for child in node.body]
+    for place, child in enumerate(node.body):
+        found |= _unwaited(child, pipe, waits, (*path, place))
+        if f"{pipe.loop}.fill" not in names[:place]:
+            continue
+        filled = names.index(f"{pipe.loop}.fill")
+        first = any(p == path and filled < slot <= place for p, slot in waits)
+        if isinstance(child, Loop) and child.name == pipe.loop:
+            # A wait in the same iteration; or in the one before and, for the first, ahead of the loop.
+            mine = [slot for p, slot in waits if p == (*path, place)]
+            early = [c for n, c in enumerate(child.body) if not (mine and first) and not any(s <= n for s in mine)]
+            found |= _read(tuple(early), pipe)
+        elif not first:
+            found |= _read((child,), pipe)
+    return found
+
+
+def _read(body: tuple[Node, ...], pipe: Pipe) -> frozenset[str]:
+    return frozenset(load.buffer for load in loads(body)) & pipe.buffers
+
+
+def asynchronous(body: tuple[Spmd, ...], pipes: tuple[Pipe, ...], buffers: dict[str, Buffer]) -> tuple[Spmd, ...]:
+    """`body` with every plain copy from global memory into a staged buffer made asynchronous.
+
+    So is one with zeros outside the tensor: the copy itself can write them.
+    """
+    staged = frozenset(name for pipe in pipes for name in pipe.buffers)
+
+    def change(value: object) -> object:
+        match value:
+            case VectorCopy():
+                plain = value
+            case Stmt(target=target, value=Load(buffer=buffer, index=index, dtype=dtype), reduce=None):
+                plain = VectorCopy(dtype, 1, target, Access(buffer, index), origin=value)
+            case Stmt(
+                target=target,
+                value=Op("select", (test, Load(buffer=buffer, index=index, dtype=dtype), Const(value=other))),
+                reduce=None,
+            ) if other == 0 and copysign(1, other) > 0:
+                plain = VectorCopy(dtype, 1, target, Access(buffer, index), inside=test, origin=value)
+            case _:
+                return value
+        if plain.target.buffer not in staged or buffers[plain.source.buffer].space != "global":
+            return value
+        if plain.bytes not in _BYTES or buffers[plain.target.buffer].dtype != plain.dtype:
+            return value
+        return replace(plain, asynchronous=True)
+
+    return rewrite(body, change) if staged else body

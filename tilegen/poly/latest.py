@@ -1,0 +1,171 @@
+"""Copies that are filled again and again: the last write before each read is the one that the read means.
+
+`check_values` asks that each place of a copy stands for one element as long as the copy lives. Where registers
+are filled across iterations, a place is filled anew for every turn. Then two things are enough: before each
+read something has put the element there that it wants, and nothing has put another one there in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilegen.ir.nodes import Buffer
+from tilegen.poly.flow import Element, Storage, Touch, before_in_scope, elements, scope_of
+from tilegen.poly.order import earlier
+from tilegen.poly.project import exchanged, renamed
+from tilegen.poly.system import Form, Row, same, solvable, uncovered
+
+
+def latest(storage: Storage, buffer: Buffer) -> bool:
+    """True if every read of `buffer`, a copy of what the kernel does not write, finds the element that it wants."""
+    touches = storage.of(buffer.name)
+    readers = {(t.placed, t.use.index): t for t in touches if not t.use.writes}
+    held: _Writes = []
+    for writer in (t for t in touches if t.use.writes):
+        element = _held(storage, writer)
+        if element is None:
+            return False
+        held.append((writer, element))
+    if any(r.is_copy or r.use.fallback for r in readers.values()):
+        return False
+    return all(_finds(storage, buffer, reader, held) for reader in readers.values())
+
+
+# A copy, and the element that it writes, in the names of its loops alone.
+_Writes = list[tuple[Touch, Element]]
+
+
+def _finds(storage: Storage, buffer: Buffer, reader: Touch, held: _Writes) -> bool:
+    (wanted,) = elements(storage, reader)
+    if wanted.fallback or not _put(storage, buffer, reader, wanted, held):
+        return False
+    others = _others(storage, buffer, reader, wanted, held)
+    return not any(_behind(storage, buffer, reader, wanted, held, *other) for other in others)
+
+
+def _put(storage: Storage, buffer: Buffer, reader: Touch, wanted: Element, held: _Writes) -> bool:
+    """True if the element that is wanted is written to the place before each read."""
+    leaf, context = reader.placed.leaf, storage.program.original.context
+    pieces: list[tuple[Row, ...]] = []
+    for writer, element in held:
+        for shared, rows in before_in_scope(storage, buffer.name, writer.placed, reader.placed):
+            names = writer.placed.leaf.primed(shared)
+            there = element.renamed(names)
+            piece = (*context, *leaf.domain, *renamed(writer.placed.leaf.domain, names), *exchanged(rows))
+            piece += same(reader.use.forms, [f.renamed(names) for f in writer.use.forms])
+            pieces += [(*piece, *there.rows, *same(wanted.index, there.index))]
+    return uncovered((*context, *leaf.domain), pieces, [*storage.program.kernel.sizes, *leaf.names]) is None
+
+
+def _others(
+    storage: Storage, buffer: Buffer, reader: Touch, wanted: Element, held: _Writes
+) -> Iterator[tuple[Touch, tuple[Row, ...]]]:
+    """The ways in which a writer, its names primed, puts another element to the place before it is read."""
+    context = storage.program.original.context
+    for writer, element in held:
+        names = _marked(writer, "'")
+        there = element.renamed(names)
+        both = (*context, *reader.placed.leaf.domain, *renamed(writer.placed.leaf.domain, names), *there.rows)
+        both += same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
+        for order in earlier(writer.placed, "'", reader.placed, "", _home(buffer, reader)):
+            for a, b in zip(there.index, wanted.index, strict=True):
+                for apart in (a.minus(b, 1), b.minus(a, 1)):
+                    rows = (*both, *order, *apart.nonnegative())
+                    if solvable(rows):
+                        yield writer, rows
+
+
+def _behind(
+    storage: Storage,
+    buffer: Buffer,
+    reader: Touch,
+    wanted: Element,
+    held: _Writes,
+    other: Touch,
+    rows: tuple[Row, ...],
+) -> bool:
+    """True if `other` can do so behind a write of the element that is wanted."""
+    for writer, element in held:
+        names = _marked(writer, "~")
+        there = element.renamed(names, "~")
+        mine = renamed(writer.placed.leaf.domain, names) + there.rows + same(there.index, wanted.index)
+        mine += same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
+        for order in earlier(writer.placed, "~", other.placed, "'", _home(buffer, reader)):
+            if solvable((*rows, *mine, *order)):
+                return True
+    return False
+
+
+def _marked(touch: Touch, mark: str) -> dict[str, str]:
+    return {n: f"{n}{mark}" for n in touch.placed.leaf.primed(frozenset())}
+
+
+def _home(buffer: Buffer, touch: Touch) -> int:
+    """How many loops lie around the iteration that the buffer lives in, that one included."""
+    return touch.placed.leaf.names.index(buffer.scope) + 1 if buffer.scope else 0
+
+
+# -- what a write puts there
+
+
+# For each dimension of a tensor: the factor of each dimension of the copy, terms of shared loops, a constant.
+_Function = tuple[tuple[tuple[int, ...], tuple[tuple[str, int], ...], int], ...]
+
+
+def _held(storage: Storage, writer: Touch) -> Element | None:
+    """The element that a copy writes, if all who fill what it reads agree on one function of the place."""
+    read = writer.placed.leaf.uses[0]
+    if read.buffer == storage.tensor:
+        return None if read.fallback else Element((), read.forms)
+    sources = [t for t in storage.of(read.buffer) if t.use.writes]
+    for source in sources:
+        function = _by_place(storage, source, writer)
+        if function is not None and all(_says(storage, s, function) for s in sources):
+            return Element((), tuple(_sum(places, rest, start, read.forms) for places, rest, start in function))
+    return None
+
+
+def _says(storage: Storage, source: Touch, function: _Function) -> bool:
+    """True if what `source` writes is this function of the place."""
+    held = elements(storage, source)
+    if len(held) != 1 or held[0].rows or held[0].fallback is not None:
+        return False
+    sums = (_sum(places, rest, start, source.use.forms) for places, rest, start in function)
+    return all(not (d := one.minus(two)).terms and not d.const for one, two in zip(held[0].index, sums, strict=True))
+
+
+def _by_place(storage: Storage, source: Touch, reader: Touch) -> _Function | None:
+    """The element that `source` writes, in terms of the place it writes it to and loops that `reader` shares."""
+    shared = scope_of(storage, source.use.buffer, source.placed, reader.placed)
+    held = elements(storage, source)
+    if shared is None or len(held) != 1 or held[0].rows or held[0].fallback is not None:
+        return None
+    places = [dict(f.terms) for f in source.use.forms]
+    function: _Function = ()
+    for form in held[0].index:
+        rest, start, factors = dict(form.terms), form.const, []
+        for place, target in zip(places, source.use.forms, strict=True):
+            own = [n for n in place if n not in shared and all(n not in p for p in places if p is not place)]
+            factor, left = divmod(rest.get(own[0], 0), place[own[0]]) if own else (0, 0)
+            if left:
+                return None
+            factors.append(factor)
+            start -= factor * target.const
+            for n, f in place.items():
+                rest[n] = rest.get(n, 0) - factor * f
+        rest = {n: f for n, f in rest.items() if f}
+        if not shared.issuperset(rest):
+            return None
+        function += ((tuple(factors), tuple(sorted(rest.items())), start),)
+    return function
+
+
+def _sum(factors: tuple[int, ...], rest: tuple[tuple[str, int], ...], start: int, places: tuple[Form, ...]) -> Form:
+    terms, rows = dict(rest), tuple[Row, ...]()
+    for factor, place in zip(factors, places, strict=True):
+        if factor:
+            start += factor * place.const
+            rows += place.rows
+            for n, f in place.terms:
+                terms[n] = terms.get(n, 0) + factor * f
+    return Form(tuple((n, f) for n, f in terms.items() if f), start, rows)
