@@ -13,7 +13,7 @@ import random
 
 import c_text
 from c_text import NotOurs, kernels
-from read_values import Memory, Mismatch, Values, combined, vector_bytes
+from read_values import Memory, Mismatch, Values, vector_bytes
 
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt, init_value
 from tilegen.ir.walk import walk, writes
@@ -123,10 +123,9 @@ class _Reading(Values):
             self.scope[node.name] = Memory(buffer.name, len(lengths))
         same(end <= self.launch.shared_bytes, True, "bytes of shared memory")
         for node in (v for v in walk(self.launch.body) if isinstance(v, p.Combine) and not self.cuda):
-            text = self._take(body, c_text.Declare)
+            text = body.pop(0)
             same(list(text.words), ["__local", *self.dialect.types[node.dtype].split()], f"type of {text.name}")
-            same([self.term(n) for n in text.dims], [self.launch.threads], f"length of {text.name}")
-            self.scope[text.name] = Memory(f"{node.name} of", 1)
+            same([self.term(n) for n in text.dims], [self.launch.threads], f"lengths of {text.name}")
 
     # -- the body
 
@@ -250,47 +249,26 @@ class _Reading(Values):
         same(start, wanted, f"first value of {node.buffer}")
         self.scope = {**outer, text.name: Memory(node.buffer, len(buffer.shape))}
 
-    # -- lanes that combine
-
     def _combine(self, node, texts):
-        words = self.dialect.types[node.dtype].split()
+        """What lanes exchange: a call of a helper, in OpenCL with the place that it goes through."""
+        kind = self.dialect.types[node.dtype]
+        text = self._declared(texts, ("const", *kind.split()))
+        word = f"{node.reduce}_of_lanes" if self.cuda else f"{node.reduce}_of_{kind}_lanes"
+        same(text.start[:2], ("call", word), f"what lanes exchange for {node.name}")
+        *place, term = text.start[3]
         if self.cuda:
-            text = self._declared(texts, ("const", *words))
-            call, word, lanes, args = text.start
-            same(
-                (call, word, lanes), ("call", f"{node.reduce}_of_lanes", (str(node.lanes),)), f"exchange of {node.name}"
-            )
-            self._term_of_lane(node, args[0])
+            same(text.start[2], (str(node.lanes),), f"lanes of {node.name}")
         else:
-            flat, shared = self.launch.flat.evaluate(self.env), f"{node.name} of"
-            text = self._take(texts, c_text.Assign)
-            same((self.place(text.target), text.sign), (((shared, (flat,)),), "="), f"place of a term of {node.name}")
-            self._term_of_lane(node, text.value)
-            self._barrier(p.Barrier(""), texts)
-            text = self._declared(texts, tuple(words))
-            same(self.term(text.start), self._value(init_value(node.reduce, node.dtype)), f"start of {node.name}")
-            self.scope[text.name] = Memory(node.name, 0)
-            loop = self._take(texts, c_text.For)
-            same((loop.kind, self.term(loop.extent)), ("int", node.lanes), f"lanes of {node.name}")
-            lane = self.scope[loop.name] = self.rng.randrange(1, 10**4)
-            term = (
-                "load",
-                (shared, (flat // node.lanes * node.lanes + lane if self.launch.threads > node.lanes else lane,)),
-            )
-            update = {"sum": "+", "prod": "*"}.get(node.reduce, node.reduce)
-            value = combined(update, [("load", (node.name, ())), term], self._single(update, node.dtype))
-            same(self.effects(loop.body), [("write", ((node.name, ()),), value)], f"exchange of {node.name}")
-            self._barrier(p.Barrier(""), texts)
-        self.scope[text.name] = ("load", (node.name, (0,)))
-
-    def _term_of_lane(self, node, text):
-        """What a lane puts in: its value, or the neutral one where it has none."""
+            flat = self.launch.flat.evaluate(self.env)
+            same(place[0], ("name", f"{text.name}_of"), f"memory of {node.name}")
+            same([self.term(each) for each in place[1:]], [flat, node.lanes], f"lanes of {node.name}")
         if node.test:
-            word, test, text, neutral = text
-            same(word, "choice", f"a test of {node.name}")
-            self._test(node.test, test)
-            same(self.term(neutral), self._value(init_value(node.reduce, node.dtype)), f"neutral term of {node.name}")
-        same(self.term(text), self._value(node.value), f"term of {node.name}")
+            same(term[0], "choice", f"terms of {node.name}")
+            self._test(node.test, term[1])
+            same(self.term(term[3]), self._value(init_value(node.reduce, node.dtype)), f"terms of {node.name}")
+            term = term[2]
+        same(self.term(term), self._value(node.value), f"terms of {node.name}")
+        self.scope[text.name] = Memory(node.name, 0)
 
     # -- vectors
 

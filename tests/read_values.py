@@ -49,7 +49,7 @@ class Values:
         """((buffer, place),): one offset in global memory, elsewhere an index for each dimension."""
         buffer = self.launch.buffers[access.buffer]
         index = [i.evaluate(self.env) for i in access.index]
-        if buffer.space in ("register", "vector"):
+        if buffer.space in ("register", "vector", "lanes"):
             return ((access.buffer, tuple(index)),)
         if buffer.space == "shared":
             return ((access.buffer, tuple(index[d] for d in buffer.order) or (0,)),)

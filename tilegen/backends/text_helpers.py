@@ -118,7 +118,34 @@ __device__ __forceinline__ double ffloor_div(double value, double by) { return f
 __device__ __forceinline__ float ffloor_modf(float value, float by) { return value - by * floorf(value / by); }
 __device__ __forceinline__ double ffloor_mod(double value, double by) { return value - by * floor(value / by); }""",
 }
+# type -> its words for the larger and the smaller of two.
+_TYPES = {kind: ("fmax", "fmin") for kind in ("float", "double")}
+_TYPES |= {kind: ("max", "min") for kind in ("int", "long", "char", "uchar")}
+_LOCAL = """\
+// The {reduce} over groups of neighbouring threads: each of them gets it.
+inline {kind} {reduce}_of_{kind}_lanes(__local {kind} *terms, int thread, int lanes, {kind} value)
+{{
+    terms[thread] = value;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int first = thread / lanes * lanes;
+    value = terms[first];
+    for (int lane = 1; lane < lanes; ++lane) {{
+        const {kind} other = terms[first + lane];
+        value = {update};
+    }}
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return value;
+}}"""
+
+
+def _local(kind: str, reduce: str) -> str:
+    words = dict(zip(("max", "min"), _TYPES[kind], strict=True))
+    update = _UPDATES[reduce].replace(reduce, words.get(reduce, reduce))
+    return _LOCAL.format(kind=kind, reduce=reduce, update=update)
+
+
 _OPENCL = {
+    **{f"{reduce}_of_{kind}_lanes(": _local(kind, reduce) for reduce in _UPDATES for kind in _TYPES},
     "double": "#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
     "floor_div(": """\
 // The quotient rounded down, for by > 0.

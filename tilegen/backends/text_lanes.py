@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from tilegen.backends.text_expr import CUDA, Writer
-from tilegen.ir.nodes import Op, init_value
+from tilegen.ir.nodes import init_value
 from tilegen.lowering.program import Combine, Launch
 
 
 def combined(node: Combine, writer: Writer, launch: Launch) -> list[str]:
-    """The lines that give `node.name` its value."""
-    name, kind = writer.names[node.name], writer.dialect.types[node.dtype]
-    value = _term(node, writer)
+    """The line that gives `node.name` its value."""
+    name, kind, term = writer.names[node.name], writer.dialect.types[node.dtype], _term(node, writer)
     if writer.dialect is CUDA:
-        return [f"const {kind} {name} = {node.reduce}_of_lanes<{node.lanes}>({value});"]
-    mine = writer.index(launch.flat, 6)
-    first = f"{mine} / {node.lanes} * {node.lanes}" if launch.threads > node.lanes else "0"
-    neutral = writer.value(init_value(node.reduce, node.dtype))
-    update = Op({"sum": "+", "prod": "*"}.get(node.reduce, node.reduce), (_named("SO_FAR"), _named("TERM")), node.dtype)
-    step = writer.value(update, -1).replace("SO_FAR", name).replace("TERM", f"{name}_of[{first} + lane]")
-    return [
-        f"{name}_of[{writer.index(launch.flat)}] = {value};",
-        "barrier(CLK_LOCAL_MEM_FENCE);",
-        f"{kind} {name} = {neutral};",
-        f"for (int lane = 0; lane < {node.lanes}; ++lane) {{",
-        f"    {name} = {step};",
-        "}",
-        "barrier(CLK_LOCAL_MEM_FENCE);",
-    ]
+        return [f"const {kind} {name} = {node.reduce}_of_lanes<{node.lanes}>({term});"]
+    place = f"{name}_of, {writer.index(launch.flat)}, {node.lanes}"
+    return [f"const {kind} {name} = {node.reduce}_of_{kind}_lanes({place}, {term});"]
 
 
 def local_arrays(combines: list[Combine], writer: Writer, launch: Launch) -> list[str]:
@@ -42,7 +29,3 @@ def _term(node: Combine, writer: Writer) -> str:
         return writer.value(node.value, -1)
     neutral = writer.value(init_value(node.reduce, node.dtype), 1)
     return f"{writer.test(node.test)} ? {writer.value(node.value, 1)} : {neutral}"
-
-
-def _named(text: str) -> Op:
-    return Op(text, (), "f32")
