@@ -131,8 +131,13 @@ EXCHANGES = {
         ("max_of_lanes<8>", "min_of_lanes<8>"),
         (" : -INFINITY", " : 0.0f"),
     ],
-    "opencl": [("lane < 8", "lane < 4"), ("/ 8 * 8", "/ 4 * 8"), ("out_lanes_of[32]", "out_lanes_of[16]")]
-    + [("fmax(", "fmin("), ("barrier(CLK_LOCAL_MEM_FENCE);", ""), (" : -INFINITY", " : 0.0f")],
+    "opencl": [
+        (", 8, ", ", 4, "),
+        ("_of, t * 8", "_of, t * 4"),
+        ("out_lanes_of[32]", "out_lanes_of[16]"),
+        ("= max_of_float_lanes", "= min_of_float_lanes"),
+        (" : -INFINITY", " : 0.0f"),
+    ],
 }
 
 
