@@ -132,10 +132,10 @@ EXCHANGES = {
         (" : -INFINITY", " : 0.0f"),
     ],
     "opencl": [
-        (", 8, ", ", 4, "),
+        ("ji, 8,", "ji, 4,"),
         ("_of, t * 8", "_of, t * 4"),
         ("out_lanes_of[32]", "out_lanes_of[16]"),
-        ("= max_of_float_lanes", "= min_of_float_lanes"),
+        ("max_of_float_lanes(out", "min_of_float_lanes(out"),
         (" : -INFINITY", " : 0.0f"),
     ],
 }
