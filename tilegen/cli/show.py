@@ -80,6 +80,8 @@ def comparison(out: Console, result: Comparison) -> None:
     out.print(_table(result))
     if result.rival == "cuBLAS":
         out.print("cuBLAS: cupy.matmul of the same arrays, TF32 off")
+    if result.rival == "cuDNN":
+        out.print("cuDNN: torch's convolution of the same arrays, its fastest algorithm, TF32 off")
     if result.rival == "copy":
         out.print("copy: a kernel that reads half of the bytes and writes half of them, 16 at a time")
     if not result.on_gpu:

@@ -1,4 +1,5 @@
-"""What a kernel is measured against on a GPU: cuBLAS for a matrix product, a copy for one that only moves."""
+"""What a kernel is measured against on a GPU: cuBLAS for a matrix product, cuDNN for a convolution, a copy for one
+that only moves."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 from tilegen.backends.engine import Engine
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Cast, Equation, Expr, Kernel, Load, Op
+from tilegen.lab.convolution import as_convolution, cudnn, cudnn_difference
 from tilegen.lab.metric import computes, moved_bytes
 
 _COPY = """\
@@ -41,16 +43,23 @@ def rival(
     product = as_product(kernel)
     if product is not None:
         return "cuBLAS", _matmul(engine.xp, product, arrays)
+    convolution = as_convolution(kernel)
+    library = cudnn(convolution, arrays) if convolution else None
+    if library is not None:
+        return "cuDNN", library
     if not computes(kernel, sizes):
         return "copy", _copy(engine.xp, moved_bytes(kernel, sizes))
     return None
 
 
 def difference(kernel: Kernel, engine: Engine, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> float | None:
-    """How far a matrix product's result is from cuBLAS's, at most, as a share of what rounding can explain.
+    """How far a product's or a convolution's result is from the library's, as a share of what rounding can explain.
 
     Both are within gamma_K (|A| |B|) of the exact product. None for other kernels, and without a GPU.
     """
+    convolution = as_convolution(kernel) if engine.on_gpu else None
+    if convolution is not None:
+        return cudnn_difference(convolution, arrays)
     product = as_product(kernel) if engine.on_gpu else None
     if product is None:
         return None

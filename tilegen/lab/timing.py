@@ -88,7 +88,9 @@ def _agree(kernel: Kernel, engine: Engine, sizes: Mapping[str, int], arrays: Map
     share = difference(kernel, engine, sizes, arrays)
     if share is not None and not share <= 1:
         shown = ", ".join(f"{n} = {v}" for n, v in sizes.items())
-        raise WrongResult(f"the result at {shown} is {share:.3g} times as far from cuBLAS's as rounding can explain")
+        raise WrongResult(
+            f"the result at {shown} is {share:.3g} times as far from the library's as rounding can explain"
+        )
 
 
 def _rounds(calls: Mapping[str, Sequence[Callable[[], None]]], engine: Engine, progress: Progress) -> dict[str, Time]:
