@@ -206,6 +206,16 @@ def test_check_json(tmp_path) -> None:
 
 
 @pytest.mark.pocl
+def test_compare_with_sizes_in_the_kernel(tmp_path, capsys) -> None:
+    target = tmp_path / "times.json"
+    words = ["compare", "gemm", "--schedule", "naive", "--fix", "K=16", "--size", "M=32", "N=32", "--device", "cpu"]
+    assert run([*words, "--json", str(target)]) == 0
+    assert json.loads(target.read_text())["sizes"] == {"K": 16, "M": 32, "N": 32}
+    assert run(["check", "gemm", "--schedule", "naive", "--fix", "K=16", "--device", "cpu"]) == 0
+    assert run(["check", "gemm", "--schedule", "naive", "--fix", "K=16", "--size", "K=8", "--device", "cpu"]) == 2
+    assert "has no size 'K'" in capsys.readouterr().err
+
+
 def test_compare_lists_every_schedule_and_says_where_it_ran(tmp_path, capsys) -> None:
     target = tmp_path / "times.json"
     words = ["compare", "transpose", "--size", "M=64", "N=96", "--device", "cpu", "--json", str(target)]

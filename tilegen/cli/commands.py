@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import click
@@ -25,6 +25,7 @@ _SETTINGS = click.option(
     "--set", "settings", multiple=True, metavar="TM=64 ...", help="Schedule parameters and kernel attributes."
 )
 _JSON = click.option("--json", "json_file", metavar="F", help="The result as JSON into F; - for standard output.")
+_FIX = click.option("--fix", multiple=True, metavar="K=64 ...", help="Sizes to compile into the kernels.")
 DEVICE = click.option("--device", default="auto", show_default=True, metavar="auto|cuda|cpu", help="Where kernels run.")
 
 
@@ -147,6 +148,7 @@ def _launch(launch: Launch) -> dict[str, Any]:
 @tilegen.command("check")
 @shared_arguments
 @click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to check at.")
+@_FIX
 @DEVICE
 def check_command(
     file: str,
@@ -155,6 +157,7 @@ def check_command(
     settings: tuple[str, ...],
     json_file: str | None,
     sizes: tuple[str, ...],
+    fix: tuple[str, ...],
     device: str,
 ) -> int:
     """Run scheduled kernels against the reference; every element counts."""
@@ -162,8 +165,8 @@ def check_command(
     from tilegen.lab.check import cases_of, check
     from tilegen.lab.sizes import check_limits, check_sizes
 
-    given = numbers(sizes, "--size")
-    wanted = chosen.schedules(api.load(file), kernel, listed(schedule), numbers(settings, "--set"), {})
+    given, fixed = numbers(sizes, "--size"), numbers(fix, "--fix")
+    wanted = chosen.schedules(api.load(file), kernel, listed(schedule), numbers(settings, "--set"), fixed)
     first = next(iter(wanted.values())).kernel
     runs_on = engine(device)
     chosen.known_sizes(first, given)
@@ -194,6 +197,7 @@ def check_command(
 @tilegen.command("compare")
 @shared_arguments
 @click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to time at.")
+@_FIX
 @DEVICE
 def compare_command(
     file: str,
@@ -202,17 +206,19 @@ def compare_command(
     settings: tuple[str, ...],
     json_file: str | None,
     sizes: tuple[str, ...],
+    fix: tuple[str, ...],
     device: str,
 ) -> int:
     """Check several schedules of one kernel, then time them side by side."""
     from tilegen.backends.devices import engine
     from tilegen.lab.compare import compare
 
-    given = numbers(sizes, "--size")
-    wanted = chosen.schedules(api.load(file), kernel, listed(schedule), numbers(settings, "--set"), {})
+    given, fixed = numbers(sizes, "--size"), numbers(fix, "--fix")
+    wanted = chosen.schedules(api.load(file), kernel, listed(schedule), numbers(settings, "--set"), fixed)
     chosen.known_sizes(next(iter(wanted.values())).kernel, given)
     with show.progress() as progress:
         result = compare({name: each.tree for name, each in wanted.items()}, engine(device), given, progress)
+    result = replace(result, sizes={**fixed, **result.sizes})
     if json_file:
         show.write_json(asdict(result), json_file)
     if json_file != "-":
