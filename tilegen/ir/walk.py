@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import Field, fields, is_dataclass, replace
+from re import findall
 from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
@@ -14,6 +15,9 @@ T = TypeVar("T")
 # Fields that describe where a value came from; no traversal looks into them.
 _PROVENANCE = ("span", "step", "kernel", "origin")
 
+
+# Words in the annotations of fields that hold no dataclass value.
+_SCALAR = {"str", "int", "float", "bool", "None", "tuple"}
 
 # Type -> its fields that a traversal looks into, None for what is no dataclass.
 _known: dict[type, tuple[str, ...] | None] = {}
@@ -26,20 +30,29 @@ def _inside(value: object) -> tuple[str, ...] | None:
         return _known[kind]
     _known[kind] = None
     if is_dataclass(value):
-        names = tuple(field.name for field in fields(value) if field.name not in _PROVENANCE)
+        names = tuple(f.name for f in fields(value) if f.name not in _PROVENANCE and not _is_scalar(f))
         _known[kind] = () if kind is Affine else names
     return _known[kind]
 
 
-def walk(value: Any) -> Iterator[Any]:
-    """`value` and every dataclass value inside it, parents first, in program order."""
-    if isinstance(value, tuple):
-        for item in value:
-            yield from walk(item)
-    elif (names := _inside(value)) is not None:
-        yield value
-        for name in names:
-            yield from walk(getattr(value, name))
+def _is_scalar(field: Field[Any]) -> bool:
+    return isinstance(field.type, str) and set(findall(r"\w+", field.type)) <= _SCALAR
+
+
+def walk(value: Any, short_of: tuple[type, ...] = ()) -> Iterator[Any]:
+    """`value` and every dataclass value inside it, parents first, in program order.
+
+    What is inside of values of the kinds `short_of` is left out.
+    """
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, tuple):
+            waiting += value[::-1]
+        elif (names := _inside(value)) is not None:
+            yield value
+            if names and not isinstance(value, short_of):
+                waiting += [getattr(value, name) for name in reversed(names)]
 
 
 def rewrite(value: T, change: Callable[[Any], Any]) -> T:
@@ -80,12 +93,12 @@ def substitute(value: T, values: Mapping[str, Affine]) -> T:
 
 def loops(value: Any) -> Iterator[Loop]:
     """Every loop, outermost first, in program order."""
-    return (v for v in walk(value) if isinstance(v, Loop))
+    return (v for v in walk(value, (Stmt,)) if isinstance(v, Loop))
 
 
 def stmts(value: Any) -> Iterator[Stmt]:
     """Every statement, in program order."""
-    return (v for v in walk(value) if isinstance(v, Stmt))
+    return (v for v in walk(value, (Stmt,)) if isinstance(v, Stmt))
 
 
 def loads(value: Any) -> Iterator[Load]:

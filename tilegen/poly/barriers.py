@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Leaf, Placed, Program, Use, common, project, renamed, told_apart
+from tilegen.poly.project import Leaf, Original, Placed, Program, Use, common, project, renamed, told_apart
 from tilegen.poly.system import Undecided, example, same, solvable
 from tilegen.poly.verdict import Words
 
@@ -23,7 +24,7 @@ class Dependence:
             are not thread loops are in the same iteration, and the source comes first in the text.
         apart: loops of which a whole iteration is certain to pass in between: the one that carries it, if the
             sink never runs in the very next iteration, or loops of the sink that it is never in the first of.
-        witness: the element and the two threads, at concrete sizes.
+        tell: says the element and the two threads, at concrete sizes; few are asked.
     """
 
     kind: str
@@ -31,8 +32,12 @@ class Dependence:
     source: int
     sink: int
     carried_by: str | None
-    witness: str = ""
+    tell: Callable[[], str] = field(default=str, compare=False, repr=False)
     apart: frozenset[str] = frozenset()
+
+    @property
+    def witness(self) -> str:
+        return self.tell()
 
 
 def dependences(tree: Tree, launch: int) -> tuple[Dependence, ...]:
@@ -55,11 +60,11 @@ def dependences(tree: Tree, launch: int) -> tuple[Dependence, ...]:
                     if key in found:
                         continue
                     try:
-                        witness = crossing(program, one, two, a, b, way)
+                        tell = crossing(program, one, two, a, b, way)
                     except Undecided:
-                        witness = ""
-                    if witness is not None:
-                        found[key] = Dependence(*key, witness, _apart(program, one, two, a, b, way))
+                        tell = str
+                    if tell is not None:
+                        found[key] = Dependence(*key, tell, _apart(program, one, two, a, b, way))
     return tuple(found.values())
 
 
@@ -116,8 +121,8 @@ def ways(one: Placed, two: Placed) -> Iterator[Way]:
 
 def crossing(
     program: Program, first: Placed, second: Placed, a: Use, b: Use, way: Way, only: tuple[Row, ...] = ()
-) -> str | None:
-    """The witness that two threads of one block meet in this way, where `only` holds; None if they never do."""
+) -> Callable[[], str] | None:
+    """What tells how two threads of one block meet in this way, where `only` holds; None if they never do."""
     original = program.original
     one, two = first.leaf, second.leaf
     _, shared, rows = way
@@ -137,12 +142,24 @@ def crossing(
             apart = (*question, *mine.rows, *renamed(other.rows, {other.name: f"{other.name}'"}), (False, terms, -1))
             if not solvable(apart):
                 continue
-            order = [*original.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)]
-            found = example(apart, order)
-            assert found is not None
-            words = Words(original, found, shared)
-            return _sentence(words, one, two, a, b, {k: w for k, w in who.items() if w[0].name or w[1].name})
+            return partial(_told, original, apart, shared, (one, a), (two, b), who)
     return None
+
+
+def _told(
+    original: Original,
+    question: tuple[Row, ...],
+    shared: frozenset[str],
+    first: tuple[Leaf, Use],
+    second: tuple[Leaf, Use],
+    who: Mapping[str, tuple[_Thread, _Thread]],
+) -> str:
+    (one, a), (two, b) = first, second
+    names = two.primed(shared)
+    found = example(question, [*original.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)])
+    assert found is not None
+    words = Words(original, found, shared)
+    return _sentence(words, one, two, a, b, {k: w for k, w in who.items() if w[0].name or w[1].name})
 
 
 @dataclass(frozen=True)

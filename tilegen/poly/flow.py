@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tilegen.ir.nodes import Buffer, Const, Load
 from tilegen.poly.order import before
 from tilegen.poly.project import Placed, Program, Use, exchanged, renamed
-from tilegen.poly.system import Form, Point, Row, same, uncovered
+from tilegen.poly.system import Form, Point, Row, covered, same, uncovered
 from tilegen.poly.verdict import Refused
 
 
@@ -184,7 +184,7 @@ def _elements(storage: Storage, touch: Touch, tag: str) -> tuple[Element, ...]:
         program, leaf = storage.program, touch.placed.leaf
         rows = (*program.original.context, *leaf.domain)
         names = [*program.kernel.sizes, *leaf.names]
-        if uncovered(rows, [rows + e.rows for e in found], names) is not None:
+        if not covered(rows, [rows + e.rows for e in found], names):
             raise Refused(f"'{buffer}' is copied in a circle")
     return found
 
@@ -262,30 +262,32 @@ def settled(storage: Storage, reader: Touch) -> int:
         home = reader.placed.leaf.names.index(scope) + 1 if scope in reader.placed.leaf.names else 0
         writers = [t for t in storage.of(buffer) if t.use.writes]
         deepest = max((w.placed.shares(reader.placed) for w in writers), default=home)
-        certain = (d for d in range(deepest, home, -1) if unwritten(storage, reader, writers, d) is None)
+        certain = (d for d in range(deepest, home, -1) if covered(*_written(storage, reader, writers, d)))
         storage.depths[key] = next(certain, home)
     return storage.depths[key]
 
 
-def unwritten(storage: Storage, reader: Touch, writers: list[Touch], depth: int = 0) -> Point | None:
-    """A point at which nothing has written the place that is read, or None.
+def unwritten(storage: Storage, reader: Touch, writers: list[Touch]) -> Point | None:
+    """A point at which nothing has written the place that is read, or None."""
+    return uncovered(*_written(storage, reader, writers))
+
+
+def _written(
+    storage: Storage, reader: Touch, writers: list[Touch], depth: int = 0
+) -> tuple[tuple[Row, ...], Iterator[tuple[Row, ...]], list[str]]:
+    """What is read, the parts of it that each of the writers has written before, and the names of both.
 
     With `depth`, in the same iteration of so many loops.
     """
-    program = storage.program
-    leaf = reader.placed.leaf
-    context = program.original.context
-    names = [*program.kernel.sizes, *leaf.names]
+    leaf, context = reader.placed.leaf, storage.program.original.context
     wanted = (*context, *leaf.domain)
-    pieces: list[tuple[Row, ...]] = []
-    for writer in sorted(writers, key=lambda w: w.placed.number >= reader.placed.number):
-        for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed, depth):
-            # The reader keeps plain names here: the writer's are primed, so the rows' are exchanged.
-            primes = writer.placed.leaf.primed(shared)
-            piece = (*context, *leaf.domain, *renamed(writer.placed.leaf.domain, primes))
-            piece += same(reader.use.forms, [f.renamed(primes) for f in writer.use.forms])
-            piece += exchanged(rows)
-            pieces += [piece]
-            if uncovered(wanted, [piece], names) is None:
-                return None
-    return uncovered(wanted, pieces, names)
+
+    def pieces() -> Iterator[tuple[Row, ...]]:
+        for writer in sorted(writers, key=lambda w: w.placed.number >= reader.placed.number):
+            for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed, depth):
+                # The reader keeps plain names here: the writer's are primed, so the rows' are exchanged.
+                primes = writer.placed.leaf.primed(shared)
+                place = same(reader.use.forms, [f.renamed(primes) for f in writer.use.forms])
+                yield (*wanted, *renamed(writer.placed.leaf.domain, primes), *place, *exchanged(rows))
+
+    return wanted, pieces(), [*storage.program.kernel.sizes, *leaf.names]

@@ -35,6 +35,8 @@ class Plain:
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
         self._values: dict[str, tuple[Sums, int]] = {}  # names, and the sums that are put in their places
+        # By a name without end and its factor, the inequalities that bound it.
+        self._sized: dict[tuple[str, int], list[tuple[Sums, int]]] = {}
         equal: list[tuple[Sums, int]] = []
         least: dict[Terms, int] = {}
         for is_equal, terms, constant in rows:
@@ -44,7 +46,7 @@ class Plain:
                 self._bound(*terms[0], constant)
             elif constant < least.get(terms, constant + 1):
                 least[terms] = constant
-        self._solve([*self._remainders(least), *equal])
+        self._solve([*equal, *self._remainders(least)])
         self.impossible = self.impossible or any(low > self._high.get(n, low) for n, low in self._low.items())
         self.impossible = self.impossible or self._contradicted(least)
 
@@ -53,14 +55,28 @@ class Plain:
         sums, constant = self._replaced(dict(terms), constant)
         return self.impossible or (not sums and constant == 0)
 
+    def certain(self, rows: Iterable[Row]) -> bool:
+        """True if each of these rows is certain to hold, too."""
+        for equal, terms, constant in rows:
+            sums, constant = self._replaced(dict(terms), constant)
+            if equal and (sums or constant):
+                return self.impossible
+            if not equal and not self._negative(_opposite(sums), -constant - 1):
+                return self.impossible
+        return True
+
     # -- ranges
 
     def _bound(self, name: str, factor: int, constant: int) -> None:
         """factor * name + constant >= 0."""
         if factor > 0:
-            self._low[name] = max(self._low.get(name, -(constant // factor)), -(constant // factor))
+            low = -(constant // factor)
+            if low > self._low.get(name, low - 1):
+                self._low[name] = low
         else:
-            self._high[name] = min(self._high.get(name, constant // -factor), constant // -factor)
+            high = constant // -factor
+            if high < self._high.get(name, high + 1):
+                self._high[name] = high
 
     def _most(self, sums: Sums, constant: int) -> int | None:
         """The greatest value that the ranges of the names allow; None if there is none."""
@@ -80,6 +96,12 @@ class Plain:
             if factor < 0 and "/" in quotient and least.get(_negative(terms)) == -factor - 1 - constant:
                 rest = f"%{number}"
                 self._low[rest], self._high[rest] = 0, -factor - 1
+                divided = dict(terms[:-1])
+                high, low = self._most(divided, constant), self._most(_opposite(divided), -constant)
+                if high is not None:
+                    self._bound(quotient, -1, high // -factor)
+                if low is not None:
+                    self._bound(quotient, 1, -(-low // -factor))
                 yield {**dict(terms), rest: -1}, constant
 
     def _solve(self, waiting: list[tuple[Sums, int]]) -> None:
@@ -89,6 +111,8 @@ class Plain:
             common = gcd(*sums.values())
             if not common or constant % common:
                 self.impossible = constant != 0
+            elif common == 1:
+                waiting += self._said(sums, constant)
             else:
                 waiting += self._said({n: f // common for n, f in sums.items()}, constant // common)
             steps -= 1
@@ -99,8 +123,10 @@ class Plain:
             parts = self._apart(sums, constant, scale)
             if parts:
                 return parts
-        name = next((n for n, f in sums.items() if f in (1, -1)), None)
-        if name is not None:
+        units = [n for n, f in sums.items() if f in (1, -1)]
+        if units:
+            # The ranges of the names that stay are what is known in the end.
+            name = next((n for n in units if n not in self._low), units[0])
             factor = -sums.pop(name)
             self._values[name] = ({n: f * factor for n, f in sums.items()}, constant * factor)
             for other, value in self._values.items():
@@ -113,17 +139,15 @@ class Plain:
         rest = {n: f for n, f in sums.items() if f % scale}
         if not rest:
             return []
-        high, low = (
-            self._most(rest, constant % scale),
-            self._most({n: -f for n, f in rest.items()}, -(constant % scale)),
-        )
+        left = constant % scale
+        high, low = self._most(rest, left), self._most(_opposite(rest), -left)
         if high is None or low is None or high // scale > -(low // scale):
             return []
         if high // scale < -(low // scale):
             return [({}, 1)]
         only = high // scale * scale
         multiples = {n: f for n, f in sums.items() if not f % scale}
-        return [(rest, constant % scale - only), (multiples, constant - constant % scale + only)]
+        return [(rest, left - only), (multiples, constant - left + only)]
 
     def _replaced(self, sums: Sums, constant: int) -> tuple[Sums, int]:
         """The sum with what names are in their places."""
@@ -144,25 +168,34 @@ class Plain:
 
     def _contradicted(self, least: dict[Terms, int]) -> bool:
         """True if one of the inequalities, or the sum of two, is negative for certain."""
-        sized: dict[tuple[str, int], list[tuple[Sums, int]]] = {}
-        for terms, constant in least.items():
+        # What a question adds to what is always so comes last.
+        for terms, constant in reversed(least.items()):
             sums, constant = self._replaced(dict(terms), constant)
-            size = next((n for n, f in sums.items() if n not in (self._high if f > 0 else self._low)), None)
-            if size is None:
-                if (self._most(sums, constant) or 0) < 0:
-                    return True
-                continue
-            for other, c in sized.get((size, -sums[size]), ()):
-                both = dict(sums)
-                for n, f in other.items():
-                    both[n] = both.get(n, 0) + f
-                most = self._most({n: f for n, f in both.items() if f}, constant + c)
-                if most is not None and most < 0:
-                    return True
-            for n, f in sums.items():
-                if n not in (self._high if f > 0 else self._low) or f < 0:
-                    sized.setdefault((n, f), []).append((sums, constant))
+            if self._negative(sums, constant):
+                return True
+            for name, factor in sums.items():
+                if name not in self._low or name not in self._high:
+                    self._sized.setdefault((name, factor), []).append((sums, constant))
         return False
+
+    def _negative(self, sums: Sums, constant: int) -> bool:
+        """True if the sum is negative for certain, by the ranges or by what bounds a size from the other side."""
+        size = next((n for n, f in sums.items() if n not in (self._high if f > 0 else self._low)), None)
+        if size is None:
+            most = self._most(sums, constant)
+            return most is not None and most < 0
+        for other, c in self._sized.get((size, -sums[size]), ()):
+            both = dict(sums)
+            for n, f in other.items():
+                both[n] = both.get(n, 0) + f
+            most = self._most({n: f for n, f in both.items() if f}, constant + c)
+            if most is not None and most < 0:
+                return True
+        return False
+
+
+def _opposite(sums: Sums) -> Sums:
+    return {n: -f for n, f in sums.items()}
 
 
 def _negative(terms: Terms) -> Terms:

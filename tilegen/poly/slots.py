@@ -197,7 +197,9 @@ def _late(program: Program, other: _Instance, read: _Instance, depth: int) -> It
     """The ways in which `other` writes the slot of `read`, before it, for another turn."""
     for order in _then(program, other, read, depth):
         rows = (*program.original.context, *read.rows(), *other.rows(), *order, *same(other.place(), read.place()))
-        for a, b in zip(other.turn(), read.turn(), strict=True):
+        for d, (a, b) in enumerate(zip(other.turn(), read.turn(), strict=True)):
+            if other.turns.index[d] == other.use.index[d] and read.turns.index[d] == read.use.index[d]:
+                continue  # a dimension without turns, in which the places are the same
             for apart in (a.minus(b, 1), b.minus(a, 1)):
                 if solvable((*rows, *apart.nonnegative())):
                     yield (*rows, *apart.nonnegative())

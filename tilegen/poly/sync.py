@@ -60,9 +60,9 @@ def check_synchronised(program: Program, stops: Mapping[Slot, Stop]) -> None:
                 for loop, row in soonest(one, two, way[0])
                 if any(on_chip or stops[slot].of_global for slot in walls.round(two, loop))
             )
-            witness = crossing(program, one, two, a, b, way, only)
-            if witness is not None:
-                raise Refused("no barrier stands between two accesses to an element by different threads", witness)
+            tell = crossing(program, one, two, a, b, way, only)
+            if tell is not None:
+                raise Refused("no barrier stands between two accesses to an element by different threads", tell())
 
 
 def check_minimal(program: Program, stops: Mapping[Slot, Stop]) -> None:

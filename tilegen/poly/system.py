@@ -287,42 +287,57 @@ def _matrix(rows: list[Row], first: list[str] = []) -> tuple[str, dict[str, int]
 
 
 def uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> Point | None:
-    """A point over `names` that `wanted` holds and no piece does, or None if the pieces cover it.
+    """The least point over `names` that `wanted` holds and no piece does, or None if the pieces cover it.
 
     Names beyond those given are existential, in `wanted` and in each piece of its own.
     """
+    texts = _until_covered(wanted, pieces, names)
+    if texts is None:
+        return None
+    try:
+        point = _least(_left(texts, len(names)))
+        return {name: point.get_coordinate_val(isl.dim_type.set, n).to_python() for n, name in enumerate(names)}
+    except isl.Error as error:
+        raise Undecided(str(error)) from None
+
+
+def covered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> bool:
+    """True if the pieces cover `wanted`, as for `uncovered`."""
+    return _until_covered(wanted, pieces, names) is None
+
+
+def _until_covered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> tuple[str, ...] | None:
+    """None as soon as nothing is left of `wanted` without the pieces; else all that had to be looked at."""
     next(_asked)
-    texts = [_projectable(wanted, names), *(_projectable(p, names) for p in pieces)]
-    key = "\n\n".join(texts)
-    if key not in _covers:
-        if len(_covers) > 50_000:
-            _covers.clear()
-        _covers[key] = _subtracted(texts, len(names))
-    found = _covers[key]
-    return None if found is None else dict(zip(names, found, strict=True))
+    texts: tuple[str, ...] = (_projectable(wanted, names),)
+    try:
+        for piece in pieces:
+            rows = tuple(dict.fromkeys(piece))
+            if not Plain(rows).impossible:
+                texts += (_matrix(list(rows), names)[0],)
+                if _nothing_left(texts, len(names)):
+                    return None
+        return None if _nothing_left(texts, len(names)) else texts
+    except isl.Error as error:
+        raise Undecided(str(error)) from None
 
 
-_covers: dict[str, list[int] | None] = {}
+@lru_cache(maxsize=20_000)
+def _nothing_left(texts: tuple[str, ...], width: int) -> bool:
+    return bool(_left(texts, width).is_empty())
+
+
+@lru_cache(maxsize=2_000)
+def _left(texts: tuple[str, ...], width: int) -> isl.Set:
+    """The first set without the others, each projected to its first `width` columns."""
+    rest = _left(texts[:-1], width) if len(texts) > 1 else None
+    _context.reset_operations()
+    last = _projected(texts[-1], width)
+    return last if rest is None else rest.subtract(last)
 
 
 def _projectable(rows: Iterable[Row], names: list[str]) -> str:
     return _matrix(list(dict.fromkeys(rows)), names)[0]
-
-
-def _subtracted(texts: list[str], width: int) -> list[int] | None:
-    """The least point of the first set that no other holds, each projected to its first `width` columns."""
-    _context.reset_operations()
-    try:
-        sets = [_projected(text, width) for text in texts]
-        rest = sets[0]
-        for piece in sets[1:]:
-            rest = rest.subtract(piece)
-        if rest.is_empty():
-            return None
-        point = _least(rest)
-        return [point.get_coordinate_val(isl.dim_type.set, n).to_python() for n in range(width)]
-    except isl.Error as error:
-        raise Undecided(str(error)) from None
 
 
 def _least(points: isl.Set) -> Any:
