@@ -98,8 +98,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--small", action="store_true", help="the stock schedules with small tiles alone")
     chosen = parser.parse_args()
-    jobs = [*stock_jobs(small=True), *([] if chosen.small else stock_jobs(small=False))]
-    jobs += random_jobs(chosen.seed, chosen.cases)
+    jobs = [*random_jobs(chosen.seed, chosen.cases), *stock_jobs(small=True)]
+    jobs += [] if chosen.small else stock_jobs(small=False)  # the longest at the end
     clean, failed = 0, 0
     with ThreadPool(chosen.jobs) as pool:
         for outcomes in pool.imap_unordered(run_all, [jobs[n : n + 4] for n in range(0, len(jobs), 4)]):
