@@ -5,6 +5,7 @@ import pytest
 from stock import cases, scheduled
 
 from tilegen.backends.text import STATIC_SHARED_LIMIT, emit
+from tilegen.backends.text_wrap import wrapped
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import bf16_to_float32, float_to_bf16, reference
@@ -174,3 +175,9 @@ def test_scheduled_kernels_run(name, steps, unit):
     """At odd sizes without vectors, and at multiples of 16 with them."""
     scheduled_kernel = cut(kernels()[name], steps)
     run_on_pocl(scheduled_kernel, {size: (3 + 2 * n) * unit for n, size in enumerate(scheduled_kernel.kernel.sizes)})
+
+
+def test_a_comment_behind_code_is_not_broken():
+    """What would stand on a line of its own would be code."""
+    line = "    barrier(CLK_LOCAL_MEM_FENCE);  // " + ", ".join(f"X{n}.shared" for n in range(12)) + " are complete"
+    assert wrapped(line) == [line]

@@ -11,8 +11,8 @@ _BREAKS = ("? ", ": ", "|| ", "&& ", "& ", "+ ", "- ", "* ", "/ ")
 
 def wrapped(line: str) -> list[str]:
     """`line`, or several where it is longer than LONGEST."""
-    if len(line) <= LONGEST or line.lstrip().startswith(("//", "#", "for ")):
-        return [line]
+    if len(line) <= LONGEST or line.lstrip().startswith(("#", "for ")) or "//" in line:
+        return [line]  # what stands behind // ends with its line
     indent = line[: len(line) - len(line.lstrip())]
     assignment = re.match(r"(.*? [+*]?=) (.*)", line)
     if assignment:
