@@ -123,9 +123,10 @@ class _Reading(Values):
             self.scope[node.name] = Memory(buffer.name, len(lengths))
         same(end <= self.launch.shared_bytes, True, "bytes of shared memory")
         for node in (v for v in walk(self.launch.body) if isinstance(v, p.Combine) and not self.cuda):
-            text = body.pop(0)
-            same(list(text.words), ["__local", *self.dialect.types[node.dtype].split()], f"type of {text.name}")
-            same([self.term(n) for n in text.dims], [self.launch.threads], f"lengths of {text.name}")
+            for dtype in (node.dtype, node.arg_dtype) if node.arg else (node.dtype,):
+                text = body.pop(0)
+                same(list(text.words), ["__local", *self.dialect.types[dtype].split()], f"type of {text.name}")
+                same([self.term(n) for n in text.dims], [self.launch.threads], f"lengths of {text.name}")
 
     # -- the body
 
@@ -251,6 +252,9 @@ class _Reading(Values):
 
     def _combine(self, node, texts):
         """What lanes exchange: a call of a helper, in OpenCL with the place that it goes through."""
+        if node.arg is not None:
+            self._combine_pair(node, texts)
+            return
         kind = self.dialect.types[node.dtype]
         text = self._declared(texts, ("const", *kind.split()))
         word = f"{node.reduce}_of_lanes" if self.cuda else f"{node.reduce}_of_{kind}_lanes"
@@ -262,13 +266,42 @@ class _Reading(Values):
             flat = self.launch.flat.evaluate(self.env)
             same(place[0], ("name", f"{text.name}_of"), f"memory of {node.name}")
             same([self.term(each) for each in place[1:]], [flat, node.lanes], f"lanes of {node.name}")
-        if node.test:
-            same(term[0], "choice", f"terms of {node.name}")
-            self._test(node.test, term[1])
-            same(self.term(term[3]), self._value(init_value(node.reduce, node.dtype)), f"terms of {node.name}")
-            term = term[2]
-        same(self.term(term), self._value(node.value), f"terms of {node.name}")
+        self._term_of_lane(node, term, node.value, init_value(node.reduce, node.dtype))
         self.scope[text.name] = Memory(node.name, 0)
+
+    def _combine_pair(self, node, texts):
+        """A value and its index, which the call of the helper changes."""
+        found = []
+        last = init_value("min", node.arg_dtype)
+        for name, dtype, value, neutral in (
+            (node.name, node.dtype, node.value, init_value(node.reduce, node.dtype)),
+            (node.arg_name, node.arg_dtype, node.arg, last),
+        ):
+            text = self._declared(texts, tuple(self.dialect.types[dtype].split()))
+            self._term_of_lane(node, text.start, value, neutral)
+            self.scope[text.name] = Memory(name, 0)
+            found.append(text.name)
+        call = self._take(texts, c_text.Call).call
+        names = [("name", name) for name in found]
+        if self.cuda:
+            same(call, ("call", f"{node.reduce}_of_lanes", (str(node.lanes),), tuple(names)), f"lanes of {node.name}")
+            return
+        kinds = "_".join(self.dialect.types[dtype] for dtype in (node.dtype, node.arg_dtype))
+        same(call[1], f"{node.reduce}_of_{kinds}_lanes", f"what lanes exchange for {node.name}")
+        first, second, *numbers, value, index = call[3]
+        same([first, second], [("name", f"{name}_of") for name in found], f"memory of {node.name}")
+        flat = self.launch.flat.evaluate(self.env)
+        same([self.term(each) for each in numbers], [flat, node.lanes], f"lanes of {node.name}")
+        same([value, index], [("&", name) for name in names], f"results of {node.name}")
+
+    def _term_of_lane(self, node, text, value, neutral):
+        """What a lane puts in: its value, or the neutral one where it has none."""
+        if node.test:
+            same(text[0], "choice", f"terms of {node.name}")
+            self._test(node.test, text[1])
+            same(self.term(text[3]), self._value(neutral), f"terms of {node.name}")
+            text = text[2]
+        same(self.term(text), self._value(value), f"terms of {node.name}")
 
     # -- vectors
 

@@ -168,11 +168,11 @@ class _Thread:
         if not self._holds(node.test):
             return None
         try:
-            return self._value(node.value)
+            return self._value(node.value), node.arg and self._value(node.arg)
         except Wrong as wrong:
             if str(wrong) != "uninitialised":
                 raise
-            return "unknown"
+            return "unknown", None
 
     def _holds(self, test):
         values = [(c.value.evaluate(self.env), c.equal) for c in test]
@@ -206,21 +206,22 @@ class _Thread:
     def _stmt(self, stmt):
         assert not stmt.guard, "guards have become tests"
         lanes = isinstance(stmt.value, Load) and self.home.launch.buffers[stmt.value.buffer].space == "lanes"
-        for value in self._combined(stmt) if lanes else [self._value(stmt.value)]:
+        for value, index in self._combined(stmt) if lanes else [(self._value(stmt.value), None)]:
             if value == "unknown":
                 raise Wrong("uninitialised")
-            self._assign(stmt, value)
+            self._assign(stmt, value, index)
 
     def _combined(self, stmt):
         """The terms of the lanes, one update each: in their order, which sums may change."""
-        reduce, values = self._register(stmt.value.buffer, ())
-        same = reduce == stmt.reduce or "unknown" in values
-        return values if same else [self.home.terms.of(reduce, "lanes", *values)]
+        reduce, pairs = self._register(stmt.value.buffer, ())
+        same = reduce == stmt.reduce or ("unknown", None) in pairs
+        return pairs if same else [(self.home.terms.of(reduce, "lanes", *(value for value, _ in pairs)), None)]
 
-    def _assign(self, stmt, value):
+    def _assign(self, stmt, value, index):
         terms = self.home.terms
         if stmt.best:
-            best, arg, index = self._read(stmt.best), self._read(stmt.target), self._value(stmt.arg)
+            best, arg = self._read(stmt.best), self._read(stmt.target)
+            index = self._value(stmt.arg) if index is None else index
             new = terms.best(stmt, self.home.reordered, best, value, arg, index)
             for access, term in zip((stmt.best, stmt.target), new, strict=True):
                 self._write(access, term)

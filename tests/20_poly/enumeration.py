@@ -162,14 +162,19 @@ class _Run:
         """The thread.x loop that `stmt` combines over, as the lanes of a warp."""
         names = [step[1] for step in path[:-1]]
         found = next((n for n, step in enumerate(path) if step[2] == "thread.x"), None)
-        if found is None or not stmt.reduce or stmt.best or self.extents[names[found]] not in (2, 4, 8, 16, 32):
+        if found is None or not stmt.reduce or self.extents[names[found]] not in (2, 4, 8, 16, 32):
+            return None
+        if stmt.best and not isinstance(stmt.arg, Load):
             return None
         if stmt.reduce in ("sum", "prod") and stmt.name not in self.reordered:
             return None
-        own = self.buffers[stmt.target.buffer].scope in names[found:]
-        if own or any(names[found] in i.names() for i in stmt.target.index):
-            return None
-        return None if any(x.buffer == stmt.target.buffer for x in loads(stmt.value)) else names[found]
+        for target in (stmt.target, stmt.best) if stmt.best else (stmt.target,):
+            own = self.buffers[target.buffer].scope in names[found:]
+            if own or any(names[found] in i.names() for i in target.index):
+                return None
+            if any(x.buffer == target.buffer for x in loads(stmt)):
+                return None
+        return names[found]
 
     def _stmt(self, stmt, env, path):
         self.lane = self._lanes(stmt, path)

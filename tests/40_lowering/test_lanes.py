@@ -78,7 +78,24 @@ schedule s for direct():
     reassociate(y)
     bind(l, thread.x)
 """
-TEXTS = {"softmax": SOFTMAX, "total": TOTAL, "direct": DIRECT}
+# Values and indices, in parts that only the first lane needs together.
+BEST = """
+kernel best(X: i32[M, N], N: int = 10) -> at: i32[M]:
+    at[i] = argmin[j](X[i, j])
+
+schedule s for best():
+    tile(j, 4) -> c, l
+    rfactor(at, l) -> part
+    order(l, c)
+    fuse(i, at.i) -> i
+    rename(l, at.l) -> l
+    bind(i, block.x)
+    bind(l, thread.x)
+    cache_register(part.best, at=i)
+    cache_register(part, at=i)
+    cache_register(at.best, at=i)
+    cache_register(at, at=i)
+"""
 
 
 def tree_of(text, **values):
@@ -92,6 +109,7 @@ def trees():
         "softmax": tree_of(SOFTMAX),
         "total": tree_of(TOTAL),
         "total of a long row": tree_of(TOTAL, N=37),
+        "best": tree_of(BEST),
         "direct": tree_of(DIRECT, M=3),
         "direct, even": tree_of(DIRECT, M=2, N=8),
     }

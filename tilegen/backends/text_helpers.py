@@ -21,11 +21,27 @@ template <int lanes, typename T> __device__ __forceinline__ T {reduce}_of_lanes(
     }}
     return value;
 }}"""
+_PAIRS = """\
+// The {reduce} over groups of neighbouring lanes of a warp, the lower index of equal ones: each lane gets both.
+template <int lanes, typename T, typename I> __device__ __forceinline__ void {reduce}_of_lanes(T& value, I& index)
+{{
+#pragma unroll
+    for (int step = lanes / 2; step > 0; step /= 2) {{
+        const T other = __shfl_xor_sync(0xffffffff, value, step);
+        const I place = __shfl_xor_sync(0xffffffff, index, step);
+        if (other {sign} value || (other == value && place < index)) {{
+            value = other;
+            index = place;
+        }}
+    }}
+}}"""
+_SIGNS = {"argmax": ">", "argmin": "<"}
 _CUDA = {
     "__half": "#include <cuda_fp16.h>",
     "__nv_bfloat16": "#include <cuda_bf16.h>",
     "INFINITY": "#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#endif",
     **{f"{reduce}_of_lanes<": _LANES.format(reduce=reduce, update=update) for reduce, update in _UPDATES.items()},
+    **{f"{reduce}_of_lanes<": _PAIRS.format(reduce=reduce, sign=sign) for reduce, sign in _SIGNS.items()},
     "floor_div(": """\
 // The quotient rounded down, for by > 0.
 template <typename T> __device__ __forceinline__ T floor_div(T value, T by)
@@ -138,6 +154,24 @@ inline {kind} {reduce}_of_{kind}_lanes(__local {kind} *terms, int thread, int la
 }}"""
 
 
+_LOCAL_PAIRS = """\
+// The {reduce} over groups of neighbouring threads, the lower index of equal ones: each thread gets both.
+inline void {reduce}_of_{kind}_{place}_lanes(__local {kind} *terms, __local {place} *places, int thread, int lanes,
+                                {kind} *value, {place} *index)
+{{
+    terms[thread] = *value;
+    places[thread] = *index;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int lane = thread / lanes * lanes; lane < (thread / lanes + 1) * lanes; ++lane) {{
+        if (terms[lane] {sign} *value || (terms[lane] == *value && places[lane] < *index)) {{
+            *value = terms[lane];
+            *index = places[lane];
+        }}
+    }}
+    barrier(CLK_LOCAL_MEM_FENCE);
+}}"""
+
+
 def _local(kind: str, reduce: str) -> str:
     words = dict(zip(("max", "min"), _TYPES[kind], strict=True))
     update = _UPDATES[reduce].replace(reduce, words.get(reduce, reduce))
@@ -146,6 +180,12 @@ def _local(kind: str, reduce: str) -> str:
 
 _OPENCL = {
     **{f"{reduce}_of_{kind}_lanes(": _local(kind, reduce) for reduce in _UPDATES for kind in _TYPES},
+    **{
+        f"{reduce}_of_{kind}_{place}_lanes(": _LOCAL_PAIRS.format(reduce=reduce, kind=kind, place=place, sign=sign)
+        for reduce, sign in _SIGNS.items()
+        for kind in _TYPES
+        for place in ("int", "long", "char", "uchar")
+    },
     "double": "#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
     "floor_div(": """\
 // The quotient rounded down, for by > 0.

@@ -3,29 +3,51 @@
 from __future__ import annotations
 
 from tilegen.backends.text_expr import CUDA, Writer
-from tilegen.ir.nodes import init_value
+from tilegen.ir.nodes import Const, Expr, init_value
 from tilegen.lowering.program import Combine, Launch
 
 
 def combined(node: Combine, writer: Writer, launch: Launch) -> list[str]:
     """The line that gives `node.name` its value."""
-    name, kind, term = writer.names[node.name], writer.dialect.types[node.dtype], _term(node, writer)
+    name, kind = writer.names[node.name], writer.dialect.types[node.dtype]
+    if node.arg is not None:
+        return _pair(node, writer, launch)
+    term = _term(node, writer, node.value, init_value(node.reduce, node.dtype))
     if writer.dialect is CUDA:
         return [f"const {kind} {name} = {node.reduce}_of_lanes<{node.lanes}>({term});"]
     place = f"{name}_of, {writer.index(launch.flat)}, {node.lanes}"
     return [f"const {kind} {name} = {node.reduce}_of_{kind}_lanes({place}, {term});"]
 
 
+def _pair(node: Combine, writer: Writer, launch: Launch) -> list[str]:
+    """The lines for a value and the index that goes with it."""
+    assert node.arg is not None
+    value, index = writer.names[node.name], writer.names[node.arg_name]
+    kinds = [writer.dialect.types[dtype] for dtype in (node.dtype, node.arg_dtype)]
+    # Where values are equal the lower index wins.
+    last = init_value("min", node.arg_dtype)
+    lines = [
+        f"{kinds[0]} {value} = {_term(node, writer, node.value, init_value(node.reduce, node.dtype))};",
+        f"{kinds[1]} {index} = {_term(node, writer, node.arg, last)};",
+    ]
+    if writer.dialect is CUDA:
+        return [*lines, f"{node.reduce}_of_lanes<{node.lanes}>({value}, {index});"]
+    place = f"{value}_of, {index}_of, {writer.index(launch.flat)}, {node.lanes}"
+    return [*lines, f"{node.reduce}_of_{kinds[0]}_{kinds[1]}_lanes({place}, &{value}, &{index});"]
+
+
 def local_arrays(combines: list[Combine], writer: Writer, launch: Launch) -> list[str]:
     """The local memory that the exchanges take in OpenCL, one element a thread each."""
     if writer.dialect is CUDA:
         return []
-    return [f"__local {writer.dialect.types[c.dtype]} {writer.names[c.name]}_of[{launch.threads}];" for c in combines]
+    pairs = [pair for c in combines for pair in ((c.dtype, c.name), (c.arg_dtype, c.arg_name)) if pair[0]]
+    return [
+        f"__local {writer.dialect.types[dtype]} {writer.names[name]}_of[{launch.threads}];" for dtype, name in pairs
+    ]
 
 
-def _term(node: Combine, writer: Writer) -> str:
+def _term(node: Combine, writer: Writer, value: Expr, neutral: Const) -> str:
     """What a lane puts in."""
     if not node.test:
-        return writer.value(node.value, -1)
-    neutral = writer.value(init_value(node.reduce, node.dtype), 1)
-    return f"{writer.test(node.test)} ? {writer.value(node.value, 1)} : {neutral}"
+        return writer.value(value, -1)
+    return f"{writer.test(node.test)} ? {writer.value(value, 1)} : {writer.value(neutral, 1)}"

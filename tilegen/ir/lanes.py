@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilegen.ir.affine import const
-from tilegen.ir.nodes import THREAD_KINDS, Loop, Stmt, Tree
+from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Stmt, Tree
 from tilegen.ir.walk import loads, reads, writes
 
 WARP = 32
@@ -30,16 +30,18 @@ def combining(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
     """The loop around `stmt` whose iterations combine their terms as lanes of a warp, if there is one.
 
     Sums and products need the permission to be reassociated, and so does any reduction that goes on inside.
-    argmax and argmin are not combined yet.
+    Of argmax and argmin the best of parts can be combined: the lower index of equals wins, in whatever order.
     """
     depth = next((n for n, loop in enumerate(path) if loop.kind == "thread.x"), None)
-    if depth is None or not stmt.reduce or stmt.best or not _fits(path[depth]):
+    if depth is None or not stmt.reduce or not _fits(path[depth]):
         return None
     own = {loop.name for loop in path[depth:]}
-    target = stmt.target
-    if any(path[depth].name in i.names() for i in target.index) or tree.buffer(target.buffer).scope in own:
-        return None
-    if any(load.buffer == target.buffer for load in loads(stmt.value)):
+    for target in (stmt.target, stmt.best) if stmt.best else (stmt.target,):
+        if any(path[depth].name in i.names() for i in target.index) or tree.buffer(target.buffer).scope in own:
+            return None
+        if any(load.buffer == target.buffer for load in loads(stmt)):
+            return None
+    if stmt.best and not isinstance(stmt.arg, Load):
         return None
     if stmt.name not in tree.reassociated and (stmt.reduce in ("sum", "prod") or _interleaved(path[depth + 1 :], stmt)):
         return None
@@ -75,7 +77,7 @@ def copied(tree: Tree, launch: Iterable[Leaf]) -> Copied:
         for path, stmt in users[name]:
             if inside(path, kind) or all(name != target for target, _ in writes(stmt)):
                 continue
-            more = {(load.buffer, kind) for load in loads(stmt.value) if load.buffer in registers} - found
+            more = {(load.buffer, kind) for load in loads(stmt) if load.buffer in registers} - found
             found |= more
             pending += more
     return frozenset(found)
@@ -95,8 +97,12 @@ def writes_alone(tree: Tree, path: tuple[Loop, ...], stmt: Stmt, name: str, kind
 
 
 def _everywhere(tree: Tree, name: str, users: list[Leaf], kind: str) -> bool:
-    """Touched inside and outside of loops of `kind`, and written outside or by all lanes together."""
+    """Touched inside and outside of loops of `kind`, and written outside or by all lanes together.
+
+    What lanes combine for the first of them alone is not used by the others.
+    """
     within = [leaf for leaf in users if inside(leaf[0], kind)]
-    if not within or len(within) == len(users):
+    used = [leaf for leaf in within if all(name != target for target, _ in writes(leaf[1]))]
+    if not used or len(within) == len(users):
         return False
     return not any(writes_alone(tree, path, stmt, name, kind) for path, stmt in within)

@@ -178,7 +178,7 @@ class _Found:
                     self.work.append(Work(start, None, frozenset(), isinstance(start, Load), loops, tests))
             case Combine(value=value, reduce=reduce, test=test):
                 telling = tests + tuple(c for c in test if self.tells_threads_apart(c))
-                for load in loads(value):
+                for load in loads(node):
                     self.access(load, False, loops, telling)
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling))
             case Flag() | VectorDeclare() | AsyncGroup() | Let():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.lanes import combining, copied
-from tilegen.ir.nodes import Buffer, Condition, Load, Loop, Stmt, Tree
+from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Stmt, Tree
 from tilegen.ir.show import show_condition
 from tilegen.ir.walk import leaves, loads
 from tilegen.lowering.program import Combine, For, If, Spmd
@@ -40,19 +40,28 @@ class Lanes:
 
     def combined(self, stmt: Stmt, lane: Loop) -> tuple[Combine, Stmt]:
         """What the lanes of the loop `lane` exchange for `stmt`, and the update, in whose guard no lane is told."""
-        dtype = self.tree.buffer(stmt.target.buffer).dtype
-        name, number = f"{stmt.name}.lanes", 1
+        assert stmt.reduce
+        result = self._result(stmt.best or stmt.target)
+        exchange = Combine(result.name, stmt.reduce, lane.extent.const, var(lane.name), stmt.value, result.dtype)
+        guard = tuple(dict.fromkeys(_somewhere(c, lane) for c in stmt.guard))
+        update = replace(stmt, value=Load(result.name, (), stmt.value.dtype), guard=guard)
+        if stmt.arg is not None:
+            index = self._result(stmt.target)
+            exchange = replace(exchange, arg=stmt.arg, arg_name=index.name, arg_dtype=index.dtype)
+            update = replace(update, arg=Load(index.name, (), stmt.arg.dtype))
+        return self._tested(exchange, stmt.guard), update
+
+    def _result(self, target: Access) -> Buffer:
+        """A name for what goes to `target`."""
+        dtype = self.tree.buffer(target.buffer).dtype
+        stem = target.buffer.removesuffix(".reg").removesuffix(".shared")
+        name, number = f"{stem}.lanes", 1
         while name in self.results:
             number += 1
-            name = f"{stmt.name}.lanes{number}"
+            name = f"{stem}.lanes{number}"
         # 16-bit floats are computed with in 32 bits.
-        dtype = "f32" if dtype in ("f16", "bf16") else dtype
-        self.results[name] = Buffer(name, dtype, (), "lanes", ())
-        assert stmt.reduce
-        exchange = Combine(name, stmt.reduce, lane.extent.const, var(lane.name), stmt.value, dtype)
-        guard = tuple(_somewhere(c, lane) for c in stmt.guard)
-        update = replace(stmt, value=Load(name, (), stmt.value.dtype), guard=tuple(dict.fromkeys(guard)))
-        return self._tested(exchange, stmt.guard), update
+        self.results[name] = Buffer(name, "f32" if dtype in ("f16", "bf16") else dtype, (), "lanes", ())
+        return self.results[name]
 
     def under(self, test: Condition, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
         """`body` where `test` holds; exchanges stay outside of the test, for all threads of a warp come by."""
@@ -78,7 +87,7 @@ class Lanes:
 
         A register may be read though the others fail: then nobody uses what the lanes come to.
         """
-        memory = any(self.tree.buffer(load.buffer).space != "register" for load in loads(node.value))
+        memory = any(self.tree.buffer(load.buffer).space != "register" for load in loads(node))
         lane = node.lane.names()
         kept = tuple(c for c in tests if memory or not c.value.names().isdisjoint(lane))
         return replace(node, test=node.test + kept)

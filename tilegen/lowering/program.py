@@ -142,7 +142,8 @@ class Combine:
     """The values of `lanes` neighbouring threads of a warp, combined: each of these has the result in `name`.
 
     `lane` numbers the threads along x. One for which a condition of `test` does not hold puts in the neutral
-    element. Every thread of the block comes by.
+    element. Every thread of the block comes by. For argmax and argmin, `arg` is what goes with the value, and
+    `arg_name` the name of what goes with the result: the lower one of equals.
     """
 
     name: str
@@ -152,6 +153,9 @@ class Combine:
     value: Expr
     dtype: str
     test: tuple[Condition, ...] = ()
+    arg: Expr | None = None
+    arg_name: str = ""
+    arg_dtype: str = ""
 
 
 Spmd = (

@@ -6,11 +6,12 @@ Also the shape that a launch needs for this: blocks outside, threads inside, buf
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.lanes import WARP, writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
-from tilegen.ir.walk import leaves
+from tilegen.ir.walk import leaves, writes
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, common, renamed, told_apart
 from tilegen.poly.system import example, same, solvable
@@ -127,24 +128,41 @@ def check_races(program: Program) -> None:
                     memo[key] = True
 
 
-# (the loop whose iterations combine their terms, the thread kinds along which all have a register)
-Free = tuple[str, frozenset[str]]
+@dataclass(frozen=True)
+class Free:
+    """What may meet: the iterations of the loop `lane`, which combine, and threads along `kinds` with a copy each.
+
+    `lanes` are the leaves in which lanes combine for the buffer.
+    """
+
+    lane: str
+    kinds: frozenset[str] = frozenset()
+    lanes: tuple[int, ...] = ()
 
 
 def _free(program: Program, buffer: Buffer, one: Placed, two: Placed) -> Free:
-    """What may meet: lanes that combine, in their target, and threads that each have a copy of a register."""
     lane = program.lanes.get(one.number, "") if one is two else ""
     if buffer.space != "register":
-        return lane, frozenset()
+        return Free(lane)
     kinds = frozenset(kind for name, kind in program.copied[one.places[0]] if name == buffer.name)
     for kind in kinds:
         _check_copies(program, buffer, one.places[0], kind)
-    return lane, kinds
+    lanes = [p.number for p in (one, two) if p.number in program.lanes and _changes(p, buffer)]
+    return Free(lane, kinds, tuple(lanes))
+
+
+def _changes(placed: Placed, buffer: Buffer) -> bool:
+    return any(use.writes and use.buffer == buffer.name for use in placed.leaf.uses)
 
 
 def _check_copies(program: Program, buffer: Buffer, launch: int, kind: str) -> None:
     """No thread along `kind` changes its copy of the register alone."""
+    copied = {name for name, k in program.copied[launch] if k == kind}
     for path, stmt in leaves((program.tree.body[launch],)):
+        both = {name for name, _ in writes(stmt)}
+        if buffer.name in both and not both <= copied:
+            other = sorted(both - copied)[0]
+            raise Refused(f"'{buffer.name}' is in a register of each thread along {kind[-1]}, and '{other}' is not")
         if writes_alone(program.tree, path, stmt, buffer.name, kind):
             loop = next(each.name for each in path if each.kind == kind)
             raise Refused(
@@ -174,7 +192,7 @@ def _collisions(buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...]
     depth = one.shares(two)
     home = names.index(buffer.scope) if buffer.scope in names else -1
     for d in range(depth):
-        if kinds[d] not in PARALLEL or home >= d or names[d] == free[0]:
+        if kinds[d] not in PARALLEL or home >= d or names[d] == free.lane:
             continue
         if buffer.space == "register" and kinds[d] in THREAD_KINDS:
             continue
@@ -182,19 +200,26 @@ def _collisions(buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...]
             rows: tuple[Row, ...] = ((False, ((f"{names[d]}'", sign), (names[d], -sign)), -1),)
             yield frozenset(names[:d]), rows, kinds[d], names[d]
     if buffer.space == "register" and depth > home:
-        own = tuple(kind for kind in THREAD_KINDS if kind not in free[1])
-        yield from _apart(one, two, own, frozenset(names[: home + 1]), signs)
+        own = tuple(kind for kind in THREAD_KINDS if kind not in free.kinds)
+        yield from _apart(one, two, own, frozenset(names[: home + 1]), signs, free.lanes)
     if buffer.space == "global":
         yield from _apart(one, two, BLOCK_KINDS, frozenset(), signs)
 
 
 def _apart(
-    one: Placed, two: Placed, wanted: tuple[str, ...], shared: frozenset[str], signs: tuple[int, ...]
+    one: Placed,
+    two: Placed,
+    wanted: tuple[str, ...],
+    shared: frozenset[str],
+    signs: tuple[int, ...],
+    lanes: tuple[int, ...] = (),
 ) -> Iterator[Case]:
-    """Different coordinates of one of the `wanted` kinds; a leaf outside such loops is at coordinate 0."""
+    """Different coordinates of one of the `wanted` kinds; a leaf outside such loops is at coordinate 0.
+
+    So is the first of the lanes that combine, in the leaves of the numbers `lanes`: it updates the target.
+    """
     for kind in wanted:
-        first = next((n for n, k in zip(one.leaf.names, one.leaf.kinds, strict=True) if k == kind), None)
-        second = next((n for n, k in zip(two.leaf.names, two.leaf.kinds, strict=True) if k == kind), None)
+        first, second = (_along(placed, kind, lanes) for placed in (one, two))
         common = one.leaf.names[: one.shares(two)]
         if kind in BLOCK_KINDS and first is not None and first == second and first in common:
             continue  # a common loop: asked for already
@@ -206,6 +231,12 @@ def _apart(
             terms += ((f"{second}'", -sign),) if second else ()
             if terms:
                 yield shared, ((False, terms, -1),), kind, first or second or ""
+
+
+def _along(placed: Placed, kind: str, lanes: tuple[int, ...]) -> str | None:
+    if kind == "thread.x" and placed.number in lanes:
+        return None
+    return next((n for n, k in zip(placed.leaf.names, placed.leaf.kinds, strict=True) if k == kind), None)
 
 
 def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Case) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tilegen.ir.affine import Affine, affine, const, var
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import Condition, Load, Stmt
-from tilegen.ir.walk import loads, walk
+from tilegen.ir.walk import loads, substitute, walk
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.program import Combine, Declare, For, Launch, Spmd
 from tilegen.poly import Refused, Unproved
@@ -46,7 +46,8 @@ class Lanes:
 
 def lanes_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Lanes:
     """What is done together in `body`, a launch in the names of `where` with its tests at the statements."""
-    updates = dict(_updates(body, where))
+    results = frozenset(b.name for b in launch.buffers.values() if b.space == "lanes")
+    updates = dict(_updates(body, where, results))
     registers = {b.name for b in launch.buffers.values() if b.space == "register"}
     writers: dict[str, list[Stmt]] = {name: [] for name in registers}
     for stmt in (v for v in walk(body) if isinstance(v, Stmt)):
@@ -60,9 +61,9 @@ def lanes_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Lanes:
 
     def sources(key: tuple[str, str]) -> set[tuple[str, str]]:
         """What a register is computed from, other than by lanes that combine."""
-        values = [s.value for s in writers[key[0]] if not _told(s, key[1], updates)]
-        values += [updates[id(s)].value for s in writers[key[0]] if id(s) in updates and not _told(s, key[1], updates)]
-        return {(load.buffer, key[1]) for value in values for load in loads(value) if load.buffer in registers}
+        own = [s for s in writers[key[0]] if not _told(s, key[1], updates)]
+        read = [load for s in own for load in (*loads(s), *loads(updates.get(id(s))))]
+        return {(load.buffer, key[1]) for load in read if load.buffer in registers}
 
     alike = {(n, a) for n in registers for a in axes if not any(_told_apart(s, a, updates) for s in writers[n])}
     while apart := {key for key in alike if not sources(key) <= alike}:
@@ -77,13 +78,15 @@ def lanes_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Lanes:
     return Lanes(frozenset(found), updates)
 
 
-def _updates(body: Iterable[Spmd], where: Axes) -> Iterable[tuple[int, Combine]]:
+def _updates(body: Iterable[Spmd], where: Axes, results: frozenset[str]) -> Iterable[tuple[int, Combine]]:
     """Each exchange has its result used at once, by the statement behind it, and nowhere else."""
     open_: Combine | None = None
     for node in body:
         if open_ is not None and not isinstance(node, Declare):
             if not isinstance(node, Stmt) or node.value != Load(open_.name, (), node.value.dtype):
                 raise Refused(f"what lanes exchange for '{open_.name}' is not used at once")
+            if node.arg != (Load(open_.arg_name, (), node.arg.dtype) if open_.arg and node.arg else None):
+                raise Refused(f"'{node.name}' takes another index than lanes exchange")
             if node.reduce != open_.reduce:
                 raise Refused(f"'{node.name}' takes the {node.reduce} of what lanes have combined by {open_.reduce}")
             yield id(node), open_
@@ -94,8 +97,8 @@ def _updates(body: Iterable[Spmd], where: Axes) -> Iterable[tuple[int, Combine]]
                 _check(node, where)
                 open_ = node
             case For():
-                yield from _updates(node.body, where)
-            case Stmt() if any(load.buffer.endswith(".lanes") for load in loads(node.value)):
+                yield from _updates(node.body, where, results)
+            case Stmt() if any(load.buffer in results for load in loads(node)):
                 raise Refused(f"'{node.name}' uses what lanes exchange where it may be out of date")
             case _:
                 pass
@@ -129,10 +132,9 @@ def _told_apart(stmt: Stmt, axis: str, updates: Updates) -> bool:
     """True if `stmt` says which thread along `axis` does what, other than by lanes that combine."""
     if _told(stmt, axis, updates):
         return axis in _names((stmt.guard, stmt.target.index))
-    parts: list[object] = [stmt.guard, stmt.target.index, stmt.value, stmt.instance or ()]
     combine = updates.get(id(stmt))
-    parts += [combine.value, combine.test] if combine else []
-    return axis in _names(tuple(parts))
+    terms = (combine.value, combine.arg, combine.test) if combine else ()
+    return axis in _names((stmt.guard, stmt.target.index, stmt.value, stmt.arg, stmt.instance, terms))
 
 
 def _names(value: object) -> frozenset[str]:
@@ -152,10 +154,13 @@ def joined(stmt: Stmt, combine: Combine, alike: bool, implied: Implied) -> Stmt:
         if first not in guard:
             raise Refused(f"'{stmt.name}' is updated with what lanes exchange, and not by the first of them")
         guard = tuple(c for c in guard if c != first)
+        # In registers, they are those of the first lane.
+        target, best = substitute((stmt.target, stmt.best), {lane: const(0)})
+        stmt = replace(stmt, target=target, best=best)
         if not any(_has_term(combine.test, lane, n, guard, implied) for n in (0, combine.lanes - 1)):
             raise Unproved(f"'{stmt.name}' may be updated where no lane has a term")
     guard = tuple(dict.fromkeys((*guard, *combine.test)))
-    return replace(stmt, value=combine.value, guard=guard)
+    return replace(stmt, value=combine.value, arg=combine.arg, guard=guard)
 
 
 def _has_term(tests: Tests, lane: str, number: int, given: Tests, implied: Implied) -> bool:

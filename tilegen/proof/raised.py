@@ -93,6 +93,8 @@ class _Raise:
     lanes: Lanes
     leaf: int = 0
     made: Made = Made()
+    # Which thread updates what lanes have combined, by the identity of the update.
+    firsts: dict[int, Tests] = field(default_factory=dict)
 
     def run(self, body: tuple[Spmd, ...]) -> None:
         number = len(self.result.body)
@@ -225,7 +227,10 @@ class _Raise:
         if combine is not None:
             everywhere = all((stmt.target.buffer, axis) in alike for axis in combine.lane.names())
             implied = implied_in(self.result.kernel, self.result.loops, self.launch.requires)
-            stmt = joined(stmt, combine, everywhere, implied)
+            stmt, combine = rewrite((stmt, combine), change)
+            new = joined(stmt, combine, everywhere, implied)
+            self.firsts[id(new)] = tuple(c for c in stmt.guard if c not in new.guard)
+            return new
         return rewrite(stmt, change)
 
     # -- statements that run without their guard
@@ -242,8 +247,8 @@ class _Raise:
             """What all others who use its register test, and it could."""
             others = [s for s, used in users if s is not stmt and stmt.target.buffer in used]
             known = loops[id(stmt)] | sizes
-            first = others[0].guard if others else ()
-            return tuple(c for c in first if c.value.names() <= known and all(c in s.guard for s in others))
+            guards = [s.guard + self.firsts.get(id(s), ()) for s in others]
+            return tuple(c for c in (guards or [()])[0] if c.value.names() <= known and all(c in g for g in guards))
 
         def change(value: object) -> object:
             nonlocal number

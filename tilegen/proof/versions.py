@@ -53,8 +53,8 @@ class _Merge:
                 case Stmt():
                     out.append(self._with_fallbacks(node, given))
                 case Combine():
-                    value = rewrite(node.value, partial(self._fallback, given=given + node.test))
-                    out.append(replace(node, value=value))
+                    read = partial(self._fallback, given=given + node.test)
+                    out.append(replace(node, value=rewrite(node.value, read), arg=rewrite(node.arg, read)))
                 case Declare() | Barrier() | AsyncGroup():
                     out.append(node)
                 case _:
