@@ -120,6 +120,10 @@ ILLEGAL = {
         + ["coarsen(t, 2) -> u, w"],
     ),
     "an accumulator with another loop inside": (LEAST, ["cache_register(out, at=l)", "order(l, ..., j)"]),
+    "holes of a copy, read back at two elements": (
+        "kernel twice(X: i32[N]) -> out: i32[N]:\n    out[i] = 2 * X[i]\n",
+        ["tile(i, 4) -> b, t", "coarsen(t, 2) -> u, w", "cache_register(out, at=b)", "cache_shared(out, at=u)"],
+    ),
     "a fallback on both sides": (
         "kernel far(X: i32[M + 1, P], R: i32[2]) -> out: i32[M, P]:\n"
         "    out[i, k] = sum[r]((X[i + 1, k - 1] else 0) * R[r])\n",

@@ -104,8 +104,12 @@ def _check_exclusive(storage: Storage, buffer: Buffer, touches: list[Touch]) -> 
                 for second in elements(storage, other, "~"):
                     target = second.renamed(names)
                     question = rows + first.rows + target.rows + same(first.index, target.index)
-                    if solvable(question) and not _out_of_the_way(storage, touches, other):
-                        words = point_words(storage, question, mine, other, shared)
+                    if not solvable(question):
+                        continue
+                    way = _in_the_way(storage, touches, other)
+                    if way is not None:
+                        wrong = question + way
+                        words = point_words(storage, wrong if solvable(wrong) else question, mine, other, shared)
                         raise Refused(
                             f"an element of '{storage.tensor}' is used in '{buffer.name}' and in "
                             f"'{other.use.buffer}' during one iteration of '{buffer.scope}', and one of them writes it",
@@ -115,22 +119,35 @@ def _check_exclusive(storage: Storage, buffer: Buffer, touches: list[Touch]) -> 
                         )
 
 
-def _out_of_the_way(storage: Storage, touches: list[Touch], other: Touch) -> bool:
-    """True if `other` uses elements only before all uses of them in the buffer, or only after all."""
+def _in_the_way(storage: Storage, touches: list[Touch], other: Touch) -> tuple[Row, ...] | None:
+    """Sizes at which `other` uses elements both before and after uses of them in the buffer; None if there are none.
+
+    As rows over the sizes and over names that nothing else has.
+    """
     mine = distinct(touches)
-    return not any(_meets(storage, m, other, m) for m in mine) or not any(_meets(storage, other, m, m) for m in mine)
+    before = next((rows for m in mine if (rows := _meeting(storage, m, other, m))), None)
+    after = before and next((rows for m in mine if (rows := _meeting(storage, other, m, m))), None)
+    if before is None or after is None:
+        return None
+    sizes = storage.program.kernel.sizes
+    found: tuple[Row, ...] = ()
+    for rows, mark in ((before, "<"), (after, ">")):
+        names = {n for _, terms, _ in rows for n, _ in terms} - set(sizes)
+        found += renamed(rows, {n: f"{n}{mark}" for n in names})
+    return found
 
 
-def _meets(storage: Storage, one: Touch, two: Touch, mine: Touch) -> bool:
-    """True if `one` uses an element before `two` does, in one iteration of the loop that the buffer lives in."""
+def _meeting(storage: Storage, one: Touch, two: Touch, mine: Touch) -> tuple[Row, ...] | None:
+    """Where `one` uses an element before `two` does, in one iteration of the loop that the buffer lives in."""
     for shared, order in before_in_scope(storage, mine.use.buffer, one.placed, two.placed):
         rows, names, _ = pair(storage, one, two, shared)
         for first in elements(storage, one, "^"):
             for second in elements(storage, two, "~"):
                 target = second.renamed(names)
-                if solvable(rows + order + first.rows + target.rows + same(first.index, target.index)):
-                    return True
-    return False
+                question = rows + order + first.rows + target.rows + same(first.index, target.index)
+                if solvable(question):
+                    return question
+    return None
 
 
 def _check_fills_first(storage: Storage, touches: list[Touch], changes: list[Touch]) -> None:
