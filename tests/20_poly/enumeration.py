@@ -34,6 +34,8 @@ def verdict(tree, sizes):
         return str(wrong)
     if sorted(run.instances) != sorted(expected.instances):
         return "coverage"
+    if run.made != expected.made:  # of those, too, that no output depends on
+        return "values"
     for tensor in tree.kernel.tensors:
         if (
             tensor.role != "input"
@@ -127,7 +129,7 @@ class _Run:
         self.sizes, self.reordered, self.terms = sizes, reordered, terms
         self.buffers = {b.name: b for b in tree.buffers}
         self.memory = {}
-        self.instances = []
+        self.instances, self.made = [], {}
         self.log = {}
         # (register, register that it is computed from, the kinds of the loops around) and the targets of lanes
         self.links, self.combined = set(), set()
@@ -168,6 +170,9 @@ class _Run:
             return None
         if stmt.reduce in ("sum", "prod") and stmt.name not in self.reordered:
             return None
+        inside = {n for n in names[found + 1 :] if n and self.extents[n] != 1}
+        if stmt.name not in self.reordered and inside - {n for i in stmt.target.index for n in i.names()}:
+            return None
         for target in (stmt.target, stmt.best) if stmt.best else (stmt.target,):
             own = self.buffers[target.buffer].scope in names[found:]
             if own or any(names[found] in i.names() for i in target.index):
@@ -183,19 +188,25 @@ class _Run:
             read = {x.buffer for x in loads(stmt.value) if self.buffers[x.buffer].space == "register"}
             self.links |= {(stmt.target.buffer, other, kinds, path[0][0]) for other in read}
         value = self._value(stmt.value, env, path)
-        if stmt.instance is not None:
-            self.instances += [(stmt.name, tuple(i.evaluate(env) for i in stmt.instance))]
+        made = value
         if stmt.best:
             best, arg = self._read(stmt.best, env, path), self._read(stmt.target, env, path)
             index = self._value(stmt.arg, env, path)
             new = self.terms.best(stmt, self.reordered, best, value, arg, index)
             for access, term in zip((stmt.best, stmt.target), new, strict=True):
                 self._write(access, term, env, path)
+            made = value if stmt.name in self.reordered else new
         elif stmt.reduce:
             old = self._read(stmt.target, env, path)
-            self._write(stmt.target, self._combined(stmt, old, value), env, path)
+            new = self._combined(stmt, old, value)
+            self._write(stmt.target, new, env, path)
+            made = value if stmt.name in self.reordered else new
         else:
             self._write(stmt.target, value, env, path)
+        if stmt.instance is not None:
+            instance = stmt.name, tuple(i.evaluate(env) for i in stmt.instance)
+            self.instances += [instance]
+            self.made[instance] = made
         if any(step[2] == "vector" for step in path):
             self._note_lanes(stmt, env, path)
 
