@@ -9,7 +9,7 @@ WORDS = (
     ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
     + ["cache_shared", "cache_register", "cache_register", "pad", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
-    + ["fast_math"]
+    + ["fast_math", "resident"]
 )  # fmt: skip
 
 
@@ -52,6 +52,8 @@ def random_step(pick, tree, number: int) -> str:
             return f"cache_global({pick(buffers)}, layout=[{pick(['0', '1, 0', '0, 1', '2, 0, 1'])}])"
         case "warp_tile":
             return f"warp_tile({loop}, {pick([1, 2])}, {pick([1, 2])}) -> {a}, {b}, c{number}, d{number}"
+        case "resident":
+            return f"resident({loop}, {pick([2, 4, 99])})"
         case "fast_math":  # kernels on integers have nothing to approximate
             return f"fast_math({pick(['sin', 'divide'])})"
         case "rfactor":
@@ -293,3 +295,32 @@ def _staged(pick, tree, target, block):
         if pick([True, True, False]):
             tree = yield f"cache_register({tensor}.shared, at=ki{pick(['', ', vector=2', ', vector=4'])})"
     return tree
+
+
+def lanes_recipe(pick, tree, tiles):
+    """A reduction by the lanes of a warp: some of its terms in each, combined at once or in each round."""
+    equation, *others = tree.kernel.equations
+    names, reduced = [r.name for r in equation.loops], [r.name for r in equation.reduced]
+    if others or not reduced:
+        tree = yield from gpu_recipe(pick, tree, tiles)
+        return
+    if not equation.best and pick([True] * 5 + [False]):
+        tree = yield f"reassociate({equation.target})"
+    tree = yield f"tile({names[-1]}, {pick(tiles)}) -> b, w"
+    term = pick(reduced)
+    cut = pick([f"tile({term}, {pick([2, 4, 8])}) -> ko, lane", f"tile({term}, parts={pick([2, 4])}) -> lane, ko"])
+    tree = yield cut
+    around = [n for n in (*names[:-1], "b", "w") if find_loop(tree, n)]
+    inner = [n for n in ("lane", *reduced, "ko") if find_loop(tree, n)]
+    inner = pick([inner, inner[::-1]])
+    tree = yield f"order({', '.join([*around, *inner])})"
+    for name, kind in (("b", "block.x"), ("w", pick(["thread.y", "thread.y", "thread.z"]))):
+        if pick([True, True, False]):
+            tree = yield f"bind({name}, {kind})"
+    if pick([True, True, True, False]):
+        tree = yield f"bind(lane, {pick(['thread.x'] * 6 + ['thread.y'])})"
+    if pick([True, True, True, False]):
+        tree = yield f"{pick(['cache_register'] * 4 + ['cache_shared'])}({equation.target}, at={pick(around)})"
+    for tensor in [b.name for b in tree.buffers if b.role == "input"]:
+        if pick([True, False, False]):
+            tree = yield cache_shared(pick, tree, tensor, pick(around))
