@@ -9,7 +9,7 @@ WORDS = (
     ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
     + ["cache_shared", "cache_register", "cache_register", "pad", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
-    + ["fast_math", "resident"]
+    + ["fast_math", "resident", "rename"]
 )  # fmt: skip
 
 
@@ -38,6 +38,8 @@ def random_step(pick, tree, number: int) -> str:
             return f"fuse({', '.join(_some(pick, names, 2, 2))}) -> {a}"
         case "collapse" | "serpentine":
             return f"{word}({', '.join(_some(pick, names, 2, 2))})" + (f" -> {a}" if word == "collapse" else "")
+        case "rename":
+            return f"rename({', '.join(_some(pick, names, 1, 2))}) -> {a}"
         case "pipeline":
             return f"pipeline({loop}, {pick([2, 3])})"
         case "cache_shared":
@@ -50,20 +52,27 @@ def random_step(pick, tree, number: int) -> str:
             return f"pad({pick(buffers)}, {pick([1, 2])})"
         case "cache_global":
             return f"cache_global({pick(buffers)}, layout=[{pick(['0', '1, 0', '0, 1', '2, 0, 1'])}])"
+        case "warp_tile" | "resident" | "fast_math" | "rfactor":
+            return _for_gpus(pick, tree, word, loop, number)
+        case "reassociate":
+            return f"reassociate({pick([e.target for e in tree.kernel.equations])})"
+        case _:
+            return f"{word}({loop})"
+
+
+def _for_gpus(pick, tree, word, loop, number):
+    match word:
         case "warp_tile":
-            return f"warp_tile({loop}, {pick([1, 2])}, {pick([1, 2])}) -> {a}, {b}, c{number}, d{number}"
+            return f"warp_tile({loop}, {pick([1, 2])}, {pick([1, 2])}) -> a{number}, b{number}, c{number}, d{number}"
         case "resident":
             return f"resident({loop}, {pick([2, 4, 99])})"
         case "fast_math":  # kernels on integers have nothing to approximate
             return f"fast_math({pick(['sin', 'divide'])})"
         case "rfactor":
-            across = pick([loop, f"[{', '.join(_some(pick, names, 1, 2))}]"])
+            across = pick([loop, f"[{', '.join(_some(pick, loop_names(tree), 1, 2))}]"])
             layout = pick(["", "", f", layout=[{pick(['1, 0', '0, 1', '1, 2, 0', '2, 0, 1'])}]"])
-            return f"rfactor({pick([e.target for e in tree.kernel.equations])}, {across}{layout}) -> {a}"
-        case "reassociate":
-            return f"reassociate({pick([e.target for e in tree.kernel.equations])})"
-        case _:
-            return f"{word}({loop})"
+            return f"rfactor({pick([e.target for e in tree.kernel.equations])}, {across}{layout}) -> a{number}"
+    raise AssertionError(word)
 
 
 def cache_shared(pick, tree, name: str, at: str) -> str:
@@ -267,7 +276,7 @@ def warp_recipe(pick, tree, tiles):
     if pick([True, True, False]):
         tree = yield f"pipeline(ko, {pick([2, 3])})"
     if pick([True, False]):
-        tree = yield f"pipeline(ki, {pick([2, 2, 3])})"
+        tree = yield f"pipeline(ki, {pick([2, 2, 3])}{pick(['', ', across=ko'])})"
 
 
 def _warps(pick, tree, axis, tile):

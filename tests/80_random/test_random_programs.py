@@ -21,6 +21,9 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from random_case import one_case
+from random_steps import WORDS
+
+from tilegen.primitives import registry
 
 CHUNKS, CASES = 20, 100  # of the fixed cases that every test run does
 TEST_SEED = 20261121
@@ -31,6 +34,10 @@ def test_fixed_cases(chunk):
     counts, failures, careful, _ = chunk_of((TEST_SEED, range(chunk * CASES, (chunk + 1) * CASES), 0.0))
     assert not failures, failures[0]
     assert len(careful) + counts["unproved"] <= CASES // 20, careful
+
+
+def test_every_step_is_drawn():
+    assert registry().keys() <= set(WORDS)
 
 
 @pytest.mark.pocl

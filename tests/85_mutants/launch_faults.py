@@ -9,7 +9,7 @@ from places import nodes, put
 from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Condition, Load, Stmt
 from tilegen.ir.walk import rewrite, walk
-from tilegen.lowering.program import Barrier, Declare, For, If, VectorCopy, VectorLoad, VectorStore
+from tilegen.lowering.program import Barrier, Combine, Declare, For, If, VectorCopy, VectorLoad, VectorStore
 
 
 def _edits(launch, change):
@@ -168,6 +168,22 @@ def narrowed_offset(launch):
     return _edits(launch, change)
 
 
+def wrong_exchange(launch):
+    """Fewer lanes, more of them, another reduction, a lane's value where it has none; zeros where there is a value."""
+
+    def change(node):
+        if isinstance(node, Combine):
+            yield (replace(node, lanes=node.lanes // 2),)
+            yield (replace(node, lanes=node.lanes * 2),)
+            yield (replace(node, reduce="min" if node.reduce != "min" else "max"),)
+            if node.test:
+                yield (replace(node, test=()),)
+        if isinstance(node, VectorCopy) and node.inside is not None:
+            yield (replace(node, inside=None),)
+
+    return _edits(launch, change)
+
+
 def wrong_pad(launch):
     """Rows of another length than the vectors were laid out for, or shorter than what is in them."""
     for name, b in launch.buffers.items():
@@ -251,6 +267,7 @@ FAULTS = {
     "wrong pad": wrong_pad,
     "stale buffer": stale_buffer,
     "narrowed offset": narrowed_offset,
+    "wrong exchange of lanes": wrong_exchange,
     "missing initialisation": missing_initialisation,
     "doubled reduction": doubled_reduction,
     "store-back missing": store_back_missing,

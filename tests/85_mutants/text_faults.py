@@ -70,6 +70,11 @@ FAULTS = {
         (r"for \(long(?: long)? ", "for (int "),
         (r"const long(?: long)? ", "const int "),
     ],
+    "wrong exchange of lanes": [
+        (r"_of_lanes<(\d+)>", r"_of_lanes<2\1>"),
+        (r"_lanes_of, (.*?), (\d+), ", r"_lanes_of, \1, 2 * \2, "),
+        (r"\b(sum|max)(?=_of_(?:\w+_)?lanes)", "min"),
+    ],
     "undeclared name": [(r"\b(threadIdx|get_local_id)\b", "laneIdx")],
 }
 
