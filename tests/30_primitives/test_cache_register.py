@@ -1,10 +1,13 @@
 """Cases of cache_register that once went wrong."""
 
 import pytest
+from simulate import faults
 
 from tilegen.errors import Source, StepError
 from tilegen.frontend import build, parse
 from tilegen.ir.walk import stmts
+from tilegen.lowering import lower
+from tilegen.proof import prove
 from tilegen.schedule import apply
 
 TEXT = """
@@ -39,3 +42,30 @@ schedule s for gemm():
     module = parse(Source("gemm.tg", text))
     with pytest.raises(StepError, match="outside loop 'j', another is inside"):
         apply(build(module.kernels["gemm"]), module.schedules[0])
+
+
+WINDOWS = """
+kernel conv(X: f32[W], K: f32[3]) -> out: f32[W]:
+    out[x] = sum[s]((X[x + s - 1] else 0) * K[s])
+
+schedule s for conv():
+    tile(x, 128) -> b, t
+    tile(t, 4) -> t, v
+    order(b, t, s, v)
+    bind(b, block.x)
+    bind(t, thread.x)
+    cache_register(out, at=t)
+    cache_shared(X, at=b)
+    cache_register(X.shared, at=t)
+    cache_register(K, at=t)
+"""
+
+
+def test_windows_that_overlap_share_their_registers():
+    module = parse(Source("conv.tg", WINDOWS))
+    tree = apply(build(module.kernels["conv"]), module.schedules[0]).tree
+    assert [e.const for e in tree.buffer("X.shared.reg").shape] == [6]
+    assert [e.const for e in tree.buffer("K.reg").shape] == [3]
+    launches = lower(tree)
+    assert prove(tree.kernel, launches).verdict == "proved"
+    assert faults(launches, tree, {"W": 131}) is None

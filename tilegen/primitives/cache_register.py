@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import const, var
@@ -42,7 +43,8 @@ class CacheRegister:
             y[b*256 + t] = y.reg[]  if b*256 + t < M
 
     The registers are indexed by the loops inside `at` that the uses depend on, thread loops included:
-    each thread has its own. Uses at several places of the buffer (a stencil) share a small box instead.
+    each thread has its own. Uses at several places of the buffer (a stencil) share a small box instead, and so do
+    iterations that meet in elements (the windows of a convolution).
     With `using`, only the uses whose index depends on one of these loops are meant; with `vector`, the
     innermost of the copying loops moves that many elements at once.
     """
@@ -57,7 +59,7 @@ class CacheRegister:
         if buffer.space == "register":
             raise StepError(f"'{buffer.name}' is in registers already")
         region = region_of(tree, buffer, self.at, self.using)
-        if len({u.index for u in region.uses}) == 1:
+        if len({u.index for u in region.uses}) == 1 and not _overlaps(region):
             return self._by_loops(tree, region)
         return self._by_box(tree, region)
 
@@ -102,6 +104,17 @@ class CacheRegister:
         headers = [Loop(n, const(e), (), "unrolled") for n, e in zip(names, box.extent, strict=True) if e > 1]
         nests = [nest(headers, stmt, copy, self.vector) for stmt in (load, store)]
         return with_copies(tree, region, copy, box.inside, *nests)
+
+
+def _overlaps(region: Region) -> bool:
+    """True where one thread's iterations inside the loop meet in elements, so that a box of them is smaller."""
+    names = {name for i in region.uses[0].index for name in i.names()}
+    loops = [loop for loop in region.uses[0].path if loop.name in names]
+    several = sum(len(i.names() & {loop.name for loop in loops}) > 1 for i in region.uses[0].index)
+    bound = any(loop.kind in THREAD_KINDS for u in region.uses for loop in u.path)
+    if not several or bound or not all(loop.extent.is_const for loop in loops):
+        return False
+    return prod(box_of(region).extent) < prod(loop.extent.const for loop in loops)
 
 
 def _guard(region: Region, nest: set[str]) -> tuple[Condition, ...]:
