@@ -50,7 +50,7 @@ def nth(kind, number, change):
     return changed
 
 
-@pytest.mark.parametrize(("name", "schedule"), cases(), ids=".".join)
+@pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
 def test_every_stock_schedule_is_proved_in_every_version(name, schedule):
     tree = scheduled(name, schedule).tree
     vector, scalar = lower(tree), lower(tree, vector=False)

@@ -21,7 +21,7 @@ def inputs(kernel, sizes, seed=0):
 
 
 @pytest.mark.parametrize("sizes", [ODD, EVEN], ids=["odd", "even"])
-@pytest.mark.parametrize(("name", "schedule"), cases(), ids=".".join)
+@pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
 def test_final_tree_computes_the_kernel(name, schedule, sizes):
     result = scheduled(name, schedule)
     kernel = result.kernel

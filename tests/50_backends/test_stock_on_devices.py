@@ -11,7 +11,7 @@ from tilegen.lab.check import check
 from tilegen.lab.sizes import check_sizes
 from tilegen.lowering import lower
 
-STOCK = pytest.mark.parametrize(("name", "schedule"), cases(), ids=".".join)
+STOCK = pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
 
 
 def check_on(device, name, schedule, sizes=None):
