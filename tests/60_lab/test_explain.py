@@ -95,6 +95,14 @@ def test_the_prediction_names_what_limits():
     assert report("transpose", "tiled", {"M": 16384, "N": 16384}).prediction.limit == "shared and L1"
 
 
+@pytest.mark.nvrtc
+def test_what_the_compiler_computes_once_counts_once():
+    # 13 instructions a pair, beside loads and jumps; the text has the distances twice.
+    (launch,) = explain_tree(scheduled("nbody", "coarsened").tree, {"N": 262144})
+    pairs = 262144**2 / 32 / (132 * 4 * 1.98e6)  # ms of one instruction a pair
+    assert 13 * pairs < launch.prediction.milliseconds < 15 * pairs
+
+
 def test_every_line_of_a_schedule_has_its_row():
     found = scheduled("gemm", "registers")
     rows = [stage.step.text for stage in lines(found.stages) if stage.step]

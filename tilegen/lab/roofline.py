@@ -83,7 +83,11 @@ def predict(
     requests = sum(t.requests for t in moved)
     slots = (work.fused + work.plain + work.special) * lanes / WARP + requests
     if hot and hot.what != "kernel" and hot.mix.get("multiply-add") and work.fused:
-        slots = max(slots, work.fused * lanes / WARP * hot.count / hot.mix["multiply-add"])
+        # What several statements have in common the compiler computes once: its instructions count, not the text's.
+        rounds = work.fused * lanes / WARP / hot.mix["multiply-add"]
+        made = rounds * WARP * (hot.mix["multiply-add"] + hot.mix.get("arithmetic", 0)) - work.special * lanes
+        slots = rounds * hot.count
+        computing = min(computing, made * _SLOWER.get(work.dtype, 1.0))
     turns = sum(t.turns + t.lines for t in moved)
     seconds = {
         "multiply-adds": computing * 2 / (machine.multiply_adds * 1e12) / busy,
