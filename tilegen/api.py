@@ -161,11 +161,12 @@ class Scheduled:
 
         return method
 
-    def source(self, language: str = "cuda", *, vector: bool = True, wide: bool = False) -> str:
+    def source(self, language: str = "cuda", *, vector: bool = True, whole: bool = False, wide: bool = False) -> str:
         """The kernel's text in "cuda" or "opencl", stand-alone, with its launch dimensions.
 
         Args:
             vector: False gives the version without vector accesses, which no alignment is needed for.
+            whole: True gives the version for sizes that the tiles divide, which has no tests for partial ones.
             wide: True gives the version with 64-bit offsets, for tensors of 2**31 elements and more.
         """
         from tilegen.backends.text import emit
@@ -176,7 +177,7 @@ class Scheduled:
             raise UsageError(f"there is no language '{language}'", notes=("cuda and opencl are known",))
         values = ", ".join(f"{name}={value}" for name, value in self.core.parameters.items())
         title = f"kernel {self.kernel.name}, schedule {self.core.name}" + (f" ({values})" if values else "")
-        launches = lower(self.tree, vector=vector, wide=wide)
+        launches = lower(self.tree, vector=vector, whole=whole, wide=wide)
         demand(prove(self.tree.kernel, launches, self.tree.reassociated), self.kernel.name)
         return emit(launches, language, title)
 

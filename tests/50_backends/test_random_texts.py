@@ -86,7 +86,9 @@ def run_text(tree, engine, arrays, sizes, vector, wide):
 
     program = module.Program(tree, engine)
     if not vector:
-        program.launches = lambda *, vector=True, wide=False: lower(tree, vector=False, wide=wide)
+        program.launches = lambda *, vector=True, whole=False, wide=False: lower(
+            tree, vector=False, whole=whole, wide=wide
+        )
     names = {size: value for size, value in sizes.items() if size in tree.kernel.sizes}
     limit, module.WIDE_FROM = module.WIDE_FROM, 0 if wide else module.WIDE_FROM
     try:

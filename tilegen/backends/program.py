@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tilegen.backends.arrays import check_layout, check_sizes, empty, infer_sizes, scratch, shape_of
@@ -18,20 +19,28 @@ GRID_LIMIT = (2**31 - 1, 65535, 65535)
 WIDE_FROM = NARROW
 
 
+@dataclass(frozen=True)
+class _Version:
+    vector: bool = True
+    whole: bool = False
+    wide: bool = False
+
+
 class Program:
     """A scheduled kernel on one device; call it with arrays.
 
     A vector access needs an alignment that not every size has, so there are up to two versions of each
-    launch, and two more for arrays of 2**31 elements; each is compiled at its first use, and proven before.
+    launch, one more for sizes that all tiles divide, and as many again for arrays of 2**31 elements; each is
+    compiled at its first use, and proven before.
     """
 
     def __init__(self, tree: Tree, engine: Engine) -> None:
         self.tree = tree
         self.kernel = tree.kernel
         self.engine = engine
-        self._lowered: dict[tuple[bool, bool], tuple[Launch, ...]] = {}
-        self._entries: dict[tuple[bool, bool], Mapping[str, Any]] = {}
-        self._proofs: dict[bool, tuple[Proof, ...]] = {}
+        self._lowered: dict[_Version, tuple[Launch, ...]] = {}
+        self._entries: dict[_Version, Mapping[str, Any]] = {}
+        self._proofs: dict[tuple[bool, bool], tuple[Proof, ...]] = {}
 
     # -- calling
 
@@ -76,11 +85,12 @@ class Program:
             if buffer.space == "global" and buffer.name not in memory:
                 memory[buffer.name] = scratch(self.engine.xp, buffer, sizes)
         wide = any(array.size >= WIDE_FROM for array in memory.values())
+        whole = all(self._fits(launch, sizes, memory) for launch in self.launches(whole=True, wide=wide))
         calls = []
-        for position, launch in enumerate(self.launches(wide=wide)):
-            vector = self._fits(launch, sizes, memory)
-            chosen = launch if vector else self.launches(vector=False, wide=wide)[position]
-            entry = self._entry(chosen.name, vector, wide)
+        for position, launch in enumerate(self.launches(whole=whole, wide=wide)):
+            version = _Version(self._fits(launch, sizes, memory), whole, wide)
+            chosen = launch if version.vector else self.launches(vector=False, wide=wide)[position]
+            entry = self._entry(chosen.name, version)
             calls.append(self.engine.enqueue(entry, self._run(chosen, sizes, memory, wide)))
 
         def run() -> None:
@@ -89,26 +99,35 @@ class Program:
 
         return run
 
-    def launches(self, *, vector: bool = True, wide: bool = False) -> tuple[Launch, ...]:
+    def launches(self, *, vector: bool = True, whole: bool = False, wide: bool = False) -> tuple[Launch, ...]:
         """The lowered launches of one version."""
-        if (vector, wide) not in self._lowered:
-            self._lowered[vector, wide] = lower(self.tree, vector=vector, wide=wide)
-        return self._lowered[vector, wide]
+        version = _Version(vector, whole, wide)
+        if version not in self._lowered:
+            self._lowered[version] = lower(self.tree, vector=vector, whole=whole, wide=wide)
+        return self._lowered[version]
 
     def launches_at(self, sizes: Mapping[str, int]) -> tuple[Launch, ...]:
-        """The launches that run at `sizes` if the arrays are aligned: vector versions where the sizes allow."""
+        """The launches that run at `sizes` if the arrays are aligned: whole tiles or vectors where that goes."""
+        whole = self.launches(whole=True)
+        if all(_holds(c, sizes) for launch in whole for c in launch.requires):
+            return whole
         scalar = self.launches(vector=False)
         return tuple(
             launch if all(_holds(c, sizes) for c in launch.requires) else scalar[position]
             for position, launch in enumerate(self.launches())
         )
 
-    def proofs(self, *, wide: bool = False) -> tuple[Proof, ...]:
-        """What was asked of every combination of launches that a call can run; asked once."""
-        if wide not in self._proofs:
+    def proofs(self, *, whole: bool = False, wide: bool = False) -> tuple[Proof, ...]:
+        """What was asked of every combination of launches that a call can run; asked once.
+
+        Args:
+            whole: of the version for whole tiles, which is one combination.
+        """
+        if (whole, wide) not in self._proofs:
             versions = combinations(self.launches(wide=wide), self.launches(vector=False, wide=wide))
-            self._proofs[wide] = tuple(prove(self.kernel, v, self.tree.reassociated) for v in versions)
-        return self._proofs[wide]
+            asked = (self.launches(whole=True, wide=wide),) if whole else tuple(versions)
+            self._proofs[whole, wide] = tuple(prove(self.kernel, v, self.tree.reassociated) for v in asked)
+        return self._proofs[whole, wide]
 
     @property
     def verdict(self) -> str:
@@ -165,13 +184,13 @@ class Program:
         aligned = all(self.engine.pointer(memory[name]) % by == 0 for name, by in launch.alignment.items())
         return aligned and all(_holds(condition, sizes) for condition in launch.requires)
 
-    def _entry(self, name: str, vector: bool, wide: bool) -> Any:
-        if (vector, wide) not in self._entries:
-            for proof in self.proofs(wide=wide):
+    def _entry(self, name: str, version: _Version) -> Any:
+        if version not in self._entries:
+            for proof in self.proofs(whole=version.whole, wide=version.wide):
                 demand(proof, self.kernel.name)
-            launches = self.launches(vector=vector, wide=wide)
-            self._entries[vector, wide] = self.engine.build(emit(launches, self.engine.language), launches)
-        return self._entries[vector, wide][name]
+            launches = self.launches(vector=version.vector, whole=version.whole, wide=version.wide)
+            self._entries[version] = self.engine.build(emit(launches, self.engine.language), launches)
+        return self._entries[version][name]
 
     def _run(self, launch: Launch, sizes: Mapping[str, int], memory: Mapping[str, Any], wide: bool) -> Run:
         x, y, z = (extent.evaluate(sizes) for extent in launch.grid)

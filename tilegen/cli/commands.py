@@ -105,6 +105,7 @@ def _stages(name: str, scheduled: api.Scheduled) -> dict[str, Any]:
 @click.option("--target", type=click.Choice(["cuda", "opencl"]), default="cuda", show_default=True)
 @click.option("-o", "output", metavar="F", help="The file to write; standard output if left out.")
 @click.option("--scalar", is_flag=True, help="The version without vector accesses, for any size and alignment.")
+@click.option("--whole", is_flag=True, help="The version for sizes that the tiles divide.")
 @click.option("--wide", is_flag=True, help="The version with 64-bit offsets.")
 def emit_command(
     file: str,
@@ -116,15 +117,16 @@ def emit_command(
     target: str,
     output: str | None,
     scalar: bool,
+    whole: bool,
     wide: bool,
 ) -> int:
     """Write the text of a scheduled kernel, stand-alone."""
     fixed, values = numbers(sizes, "--size"), numbers(settings, "--set")
     scheduled = chosen.one(chosen.schedules(api.load(file), kernel, listed(schedule), values, fixed), "emit")
-    text = scheduled.source(target, vector=not scalar, wide=wide)
+    text = scheduled.source(target, vector=not scalar, whole=whole, wide=wide)
     if json_file:
         named = {"kernel": scheduled.kernel.name, "schedule": scheduled.core.name, "target": target}
-        launches = [_launch(launch) for launch in lower(scheduled.tree, vector=not scalar, wide=wide)]
+        launches = [_launch(launch) for launch in lower(scheduled.tree, vector=not scalar, whole=whole, wide=wide)]
         show.write_json({**named, "launches": launches, "source": text}, json_file)
     if output or not json_file:
         show.write(text, output)

@@ -52,8 +52,12 @@ def prove_command(
     for name, each in wanted.items():
         vector, scalar = lower(each.tree), lower(each.tree, vector=False)
         start = perf_counter()
+        whole = lower(each.tree, whole=True)
         versions = list(combinations(vector, scalar))
         labels = [_label(version, len(versions)) for version in versions]
+        if [launch.requires for launch in whole] != [launch.requires for launch in vector]:
+            versions.append(whole)
+            labels.append("whole tiles")
         proofs = [prove(each.tree.kernel, version, each.tree.reassociated) for version in versions]
         found[name] = dict(zip(labels, proofs, strict=True))
         times[name] = (perf_counter() - start) * 1e3

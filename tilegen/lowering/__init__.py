@@ -23,17 +23,19 @@ from tilegen.lowering.registers import declared, lives, unrolled
 from tilegen.lowering.starts import starts
 from tilegen.lowering.vectors import Needs, vectorize
 from tilegen.lowering.waits import asynchronous, group_ends, waited, with_waits
+from tilegen.lowering.whole import whole_tiles
 
 __all__ = ["Launch", "distributed_tree", "lower"]
 
 SHARED_LIMIT = 227 * 1024
 
 
-def lower(tree: Tree, *, vector: bool = True, wide: bool = False) -> tuple[Launch, ...]:
+def lower(tree: Tree, *, vector: bool = True, whole: bool = False, wide: bool = False) -> tuple[Launch, ...]:
     """The launches of `tree`, one for each of its top-level nodes, in order.
 
     Args:
         vector: False makes vector loops serial: right for all sizes, and slower.
+        whole: for sizes that the tiles divide, so that no tile needs a test.
         wide: offsets and sizes have 64 bits, for tensors of 2**31 elements and more.
 
     Raises:
@@ -43,10 +45,10 @@ def lower(tree: Tree, *, vector: bool = True, wide: bool = False) -> tuple[Launc
         tree = replace(tree, body=tuple(scalar(node) for node in tree.body))
     tree, pipes = pipelined(tree)
     names = _launch_names(tree)
-    return tuple(_launch(tree, pipes, number, names[number], wide) for number in range(len(tree.body)))
+    return tuple(_launch(tree, pipes, number, names[number], whole, wide) for number in range(len(tree.body)))
 
 
-def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, wide: bool) -> Launch:
+def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, whole: bool, wide: bool) -> Launch:
     node = tree.body[number]
     taken = frozenset(tree.kernel.sizes) | {loop.name for loop in loops(node)} | {b.name for b in tree.buffers}
     block = block_of(node, taken)
@@ -54,9 +56,9 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, wide: b
     dealt = distribute(node, block, told)
     plain = explicit(dealt, block)
     where = coordinates(dealt)
-
     extents = _extents(dealt, block)
-    implied = implied_in(tree.kernel, extents)
+    requires = whole_tiles(node, tree.kernel) if whole else ()
+    implied = implied_in(tree.kernel, extents, requires)
     slots = barriers(plain, conflicts(replace(tree, body=(plain,))), implied) if block.threads > 1 else {}
     ahead = waited(plain, pipes, with_waits(plain, slots, pipes))
     pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)
@@ -64,7 +66,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, wide: b
     lanes = Lanes(replace(tree, body=(dealt,)))
     body = flatten(dealt, block, where, with_waits(plain, slots, pipes), frozenset(told), groups, lanes)
     body, buffers = _squeezed(tree, body, dealt)
-    needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied)
+    needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied, list(requires))
     body = vectorize(body, needs)
     needs.variables |= lanes.results
     buffers += tuple(needs.variables.values())

@@ -61,13 +61,20 @@ def _pruned(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spm
 
 
 def _needed(test: Tests, given: Tests, implied: Implied) -> Tests:
-    """The conditions of `test` that neither `given` nor the others imply; of two, the one without division stays."""
+    """The conditions of `test` that neither `given` nor the others imply.
+
+    Of two that imply each other the one without division stays, and then the one that speaks of less.
+    """
     kept = tuple(dict.fromkeys(c for c in test if c not in given))
-    for condition in sorted(kept, key=lambda c: all(isinstance(atom, str) for atom, _ in c.value.terms)):
+    for condition in sorted(kept, key=_dispensable):
         others = tuple(c for c in kept if c != condition)
         if implied(condition, given + others):
             kept = others
     return kept
+
+
+def _dispensable(condition: Condition) -> tuple[bool, int]:
+    return all(isinstance(atom, str) for atom, _ in condition.value.terms), -len(condition.value.names())
 
 
 def _pushed(body: tuple[Spmd, ...], tests: Tests = ()) -> tuple[Spmd, ...]:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilegen.ir.affine import Affine, affine, const, var
+from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops, rewrite, stmts, substitute
 from tilegen.poly import leading, nest_of, staged
@@ -71,7 +71,7 @@ def _ahead(loop: Loop, mine: frozenset[str]) -> tuple[Node, ...]:
     copies, rest = _parts(loop, mine)
     fill = f"{loop.name}.fill"
     ahead = loop.stages - 1
-    inside = Condition(loop.extent - 1 - var(fill))
+    inside = _begins(loop.extent - 1 - var(fill))
     first = _guarded(_at(copies, loop, var(fill), mine, var(fill)), inside)
     later = _next(loop, copies, mine)
     used = tuple(_in_slot(node, mine, var(loop.name) % loop.stages) for node in rest)
@@ -94,7 +94,7 @@ def _across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...]:
         loop, extent=loop.extent - ahead, body=(*_next(loop, copies, mine), *_at(rest, loop, var(name), mine))
     )
     coming = substitute(_at(copies, loop, var(last), mine, var(last)), {outer.name: var(outer.name) + 1})
-    coming = _guarded(coming, Condition(outer.extent - 2 - var(outer.name)))
+    coming = _guarded(coming, _begins(outer.extent - 2 - var(outer.name)))
     ending = _at(rest, loop, loop.extent - ahead + var(last), mine)
 
     def nested(inner: Loop) -> Node:
@@ -118,7 +118,7 @@ def _parts(loop: Loop, mine: frozenset[str]) -> tuple[tuple[Node, ...], tuple[No
 def _next(loop: Loop, copies: tuple[Node, ...], mine: frozenset[str]) -> tuple[Node, ...]:
     """The copies that an iteration makes ahead, where there is an iteration that needs them."""
     at = var(loop.name) + (loop.stages - 1)
-    return _guarded(_at(copies, loop, at, mine), Condition(loop.extent - 1 - at))
+    return _guarded(_at(copies, loop, at, mine), _begins(loop.extent - 1 - at))
 
 
 def _at(
@@ -134,6 +134,15 @@ def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
         return replace(value, guard=(condition, *value.guard)) if isinstance(value, Stmt) else value
 
     return rewrite(body, guarded)
+
+
+def _begins(left: Affine) -> Condition:
+    """left >= 0, without a division by the tile: where (K + 15)/16 - 1 - ko is left, K - 16*ko - 1 is."""
+    divisions = [atom for atom, factor in left.terms if isinstance(atom, Div) and factor == 1]
+    if len(divisions) != 1:
+        return Condition(left)
+    (tiles,) = divisions
+    return Condition(tiles.arg + (left - Affine(((tiles, 1),))) * tiles.by)
 
 
 def _in_slot(node: Node, mine: frozenset[str], slot: Affine) -> Node:
