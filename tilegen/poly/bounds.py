@@ -36,7 +36,10 @@ def _check_use(program: Program, leaf: Leaf, use: Use) -> None:
         ends = bounds(place, extents)
         if ends is not None and ends[0] >= 0 and extent.is_const and ends[1] < extent.const:
             continue
-        for outside in (Condition(-1 - place), Condition(place - extent)):
+        for inside in (Condition(place), Condition(extent - 1 - place)):
+            if program.original.plain(leaf).certain(rows_of(inside)):
+                continue
+            outside = Condition(-1 - inside.value)
             question = (*program.original.context, *leaf.domain, *rows_of(outside))
             if solvable(question):
                 found = example(question, [*program.original.kernel.sizes, *leaf.names])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.ir.nodes import Buffer, Const, Load
 from tilegen.poly.order import before
+from tilegen.poly.plain import Plain
 from tilegen.poly.project import Placed, Program, Use, exchanged, renamed
 from tilegen.poly.system import Form, Point, Row, covered, same, uncovered
 from tilegen.poly.verdict import Refused
@@ -262,32 +263,40 @@ def settled(storage: Storage, reader: Touch) -> int:
         home = reader.placed.leaf.names.index(scope) + 1 if scope in reader.placed.leaf.names else 0
         writers = [t for t in storage.of(buffer) if t.use.writes]
         deepest = max((w.placed.shares(reader.placed) for w in writers), default=home)
-        certain = (d for d in range(deepest, home, -1) if covered(*_written(storage, reader, writers, d)))
-        storage.depths[key] = next(certain, home)
+        storage.depths[key] = _settled(storage, reader, writers, range(deepest, home, -1))
     return storage.depths[key]
+
+
+def _settled(storage: Storage, reader: Touch, writers: list[Touch], depths: range) -> int:
+    """The first of the depths in which everything that is read is written; where the range ends, if none."""
+    wanted, names = _read(storage, reader)
+    pieces = [(d, p) for d, p in _written(storage, reader, writers) if d > depths.stop and not Plain(p).impossible]
+    for depth in depths:
+        # Where no piece is added, no more is covered than one loop further inside.
+        new = depth == depths.start or any(d == depth for d, _ in pieces)
+        if new and covered(wanted, [p for d, p in pieces if d >= depth], names):
+            return depth
+    return depths.stop
 
 
 def unwritten(storage: Storage, reader: Touch, writers: list[Touch]) -> Point | None:
     """A point at which nothing has written the place that is read, or None."""
-    return uncovered(*_written(storage, reader, writers))
+    wanted, names = _read(storage, reader)
+    return uncovered(wanted, (piece for _, piece in _written(storage, reader, writers)), names)
 
 
-def _written(
-    storage: Storage, reader: Touch, writers: list[Touch], depth: int = 0
-) -> tuple[tuple[Row, ...], Iterator[tuple[Row, ...]], list[str]]:
-    """What is read, the parts of it that each of the writers has written before, and the names of both.
+def _read(storage: Storage, reader: Touch) -> tuple[tuple[Row, ...], list[str]]:
+    """Where the read is made, and the names for it."""
+    leaf, program = reader.placed.leaf, storage.program
+    return (*program.original.context, *leaf.domain), [*program.kernel.sizes, *leaf.names]
 
-    With `depth`, in the same iteration of so many loops.
-    """
-    leaf, context = reader.placed.leaf, storage.program.original.context
-    wanted = (*context, *leaf.domain)
 
-    def pieces() -> Iterator[tuple[Row, ...]]:
-        for writer in sorted(writers, key=lambda w: w.placed.number >= reader.placed.number):
-            for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed, depth):
-                # The reader keeps plain names here: the writer's are primed, so the rows' are exchanged.
-                primes = writer.placed.leaf.primed(shared)
-                place = same(reader.use.forms, [f.renamed(primes) for f in writer.use.forms])
-                yield (*wanted, *renamed(writer.placed.leaf.domain, primes), *place, *exchanged(rows))
-
-    return wanted, pieces(), [*storage.program.kernel.sizes, *leaf.names]
+def _written(storage: Storage, reader: Touch, writers: list[Touch]) -> Iterator[tuple[int, tuple[Row, ...]]]:
+    """The parts of it that each of the writers has written before, with the loops that both share."""
+    wanted, _ = _read(storage, reader)
+    for writer in sorted(writers, key=lambda w: w.placed.number >= reader.placed.number):
+        for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed):
+            # The reader keeps plain names here: the writer's are primed, so the rows' are exchanged.
+            primes = writer.placed.leaf.primed(shared)
+            place = same(reader.use.forms, [f.renamed(primes) for f in writer.use.forms])
+            yield len(shared), (*wanted, *renamed(writer.placed.leaf.domain, primes), *place, *exchanged(rows))

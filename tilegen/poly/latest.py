@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from tilegen.ir.nodes import Buffer
 from tilegen.poly.flow import Element, Storage, Touch, before_in_scope, elements, scope_of
 from tilegen.poly.order import earlier
+from tilegen.poly.plain import Plain
 from tilegen.poly.project import exchanged, renamed
-from tilegen.poly.system import Form, Row, same, solvable, uncovered
+from tilegen.poly.system import Form, Row, covered, same, solvable
 
 
 def latest(storage: Storage, buffer: Buffer) -> bool:
@@ -54,7 +55,7 @@ def _put(storage: Storage, buffer: Buffer, reader: Touch, wanted: Element, held:
             piece = (*context, *leaf.domain, *renamed(writer.placed.leaf.domain, names), *exchanged(rows))
             piece += same(reader.use.forms, [f.renamed(names) for f in writer.use.forms])
             pieces += [(*piece, *there.rows, *same(wanted.index, there.index))]
-    return uncovered((*context, *leaf.domain), pieces, [*storage.program.kernel.sizes, *leaf.names]) is None
+    return covered((*context, *leaf.domain), pieces, [*storage.program.kernel.sizes, *leaf.names])
 
 
 def _others(
@@ -68,7 +69,11 @@ def _others(
         both = (*context, *reader.placed.leaf.domain, *renamed(writer.placed.leaf.domain, names), *there.rows)
         both += same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
         for order in earlier(writer.placed, "'", reader.placed, "", _home(buffer, reader)):
+            plain = Plain((*both, *order, *(row for form in (*there.index, *wanted.index) for row in form.rows)))
             for a, b in zip(there.index, wanted.index, strict=True):
+                difference = a.minus(b)
+                if plain.zero(difference.terms, difference.const):
+                    continue
                 for apart in (a.minus(b, 1), b.minus(a, 1)):
                     rows = (*both, *order, *apart.nonnegative())
                     if solvable(rows):
@@ -90,6 +95,8 @@ def _behind(
         there = element.renamed(names, "~")
         mine = renamed(writer.placed.leaf.domain, names) + there.rows + same(there.index, wanted.index)
         mine += same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
+        if Plain((*rows, *mine)).impossible:
+            continue
         for order in earlier(writer.placed, "~", other.placed, "'", _home(buffer, reader)):
             if solvable((*rows, *mine, *order)):
                 return True

@@ -47,7 +47,6 @@ class Plain:
             elif constant < least.get(terms, constant + 1):
                 least[terms] = constant
         self._solve([*equal, *self._remainders(least)])
-        self.impossible = self.impossible or any(low > self._high.get(n, low) for n, low in self._low.items())
         self.impossible = self.impossible or self._contradicted(least)
 
     def zero(self, terms: Terms, constant: int) -> bool:
@@ -73,10 +72,12 @@ class Plain:
             low = -(constant // factor)
             if low > self._low.get(name, low - 1):
                 self._low[name] = low
+                self.impossible = self.impossible or low > self._high.get(name, low)
         else:
             high = constant // -factor
             if high < self._high.get(name, high + 1):
                 self._high[name] = high
+                self.impossible = self.impossible or high < self._low.get(name, high)
 
     def _most(self, sums: Sums, constant: int) -> int | None:
         """The greatest value that the ranges of the names allow; None if there is none."""
@@ -119,7 +120,7 @@ class Plain:
 
     def _said(self, sums: Sums, constant: int) -> list[tuple[Sums, int]]:
         """The equalities that `sums + constant == 0` comes apart into; what a name is, if it does not."""
-        for scale in sorted({abs(f) for f in sums.values()}, reverse=True):
+        for scale in sorted({abs(f) for f in sums.values()} - {1}, reverse=True):
             parts = self._apart(sums, constant, scale)
             if parts:
                 return parts
@@ -129,9 +130,9 @@ class Plain:
             name = next((n for n in units if n not in self._low), units[0])
             factor = -sums.pop(name)
             self._values[name] = ({n: f * factor for n, f in sums.items()}, constant * factor)
-            for other, value in self._values.items():
-                if name in value[0]:
-                    self._values[other] = self._replaced(*value)
+            for other, (inner, c) in self._values.items():
+                if name in inner:
+                    self._values[other] = self._replaced(inner, c)
         return []
 
     def _apart(self, sums: Sums, constant: int, scale: int) -> list[tuple[Sums, int]]:

@@ -16,6 +16,7 @@ from tilegen.ir.lanes import Copied, combining, copied
 from tilegen.ir.nodes import Buffer, Condition, Const, Equation, Kernel, Loop, Node, Stmt, Tree, tree_of
 from tilegen.ir.walk import leaves, loads, loops
 from tilegen.poly.determined import determined
+from tilegen.poly.plain import Plain
 from tilegen.poly.system import Form, Row, form, rows_of
 
 Places = tuple[int, ...]
@@ -178,6 +179,15 @@ class Original:
         equation = self.equations[name]
         reduced = () if name.endswith(".init") else equation.reduced
         return tuple(r.index for r in (*equation.loops, *reduced))
+
+    def plain(self, leaf: Leaf) -> Plain:
+        """What is plain of an iteration in which the leaf runs its statement."""
+        key = ("plain", leaf.where)
+        if key not in self.memo:
+            self.memo[key] = Plain(self.context + leaf.domain)
+        found = self.memo[key]
+        assert isinstance(found, Plain)
+        return found
 
     def elements(self, leaf: Leaf) -> tuple[Use, ...]:
         """The accesses that the kernel's statement makes at the instance which `leaf` runs."""

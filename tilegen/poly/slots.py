@@ -47,14 +47,14 @@ def _check_turns(program: Program, slots: frozenset[tuple[str, int]]) -> None:
     program = project(_lives(program, slots))
     unrolled = project(_unrolled(program.tree, slots))
     check_values(unrolled)
-    depths = _depths(unrolled)
+    depths = _depths(unrolled, frozenset(name for name, _ in slots))
     for placed, real, turns in _reads(program, slots):
         _check_read(program, slots, placed, real, turns, depths[placed.number, turns])
 
 
-def _depths(unrolled: Program) -> dict[tuple[int, tuple[Affine, ...]], int]:
-    """For each read, told by its leaf and index: the loops that it shares with the write that it means."""
-    touches = [(storage, t) for storage in storages(unrolled) for t in storage.touches if not t.use.writes]
+def _depths(unrolled: Program, names: frozenset[str]) -> dict[tuple[int, tuple[Affine, ...]], int]:
+    """For each read of these, told by its leaf and index: the loops that it shares with the write that it means."""
+    touches = [(s, t) for s in storages(unrolled) for t in s.touches if not t.use.writes and t.use.buffer in names]
     return {(t.placed.number, t.use.index): settled(storage, t) for storage, t in touches}
 
 

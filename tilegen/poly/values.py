@@ -55,6 +55,10 @@ def _key(storage: Storage) -> object:
 
 def _check_within(storage: Storage, buffer: Buffer) -> None:
     """The rules, during iterations of the loop that the buffer lives in, or of one further inside."""
+    refilled = not storage.written and buffer.space == "register"
+    nests = {t.placed.leaf.names for t in storage.of(buffer.name) if t.use.writes}
+    if refilled and len(nests) > 1 and latest(storage, buffer):
+        return
     refusals: list[Refused] = []
     for scope in _scopes(storage, buffer):
         storage.scopes[buffer.name] = scope
@@ -64,7 +68,7 @@ def _check_within(storage: Storage, buffer: Buffer) -> None:
         except Refused as refused:
             refusals += [refused]
     storage.scopes[buffer.name] = buffer.scope
-    if storage.written or buffer.space != "register" or not latest(storage, buffer):
+    if not refilled or len(nests) > 1 or not latest(storage, buffer):
         raise refusals[0]
 
 
