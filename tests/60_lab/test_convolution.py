@@ -21,6 +21,10 @@ def test_dilation_and_the_order_of_factors():
     assert as_convolution(load("conv").kernel("conv1d", dilation=2).ir).dilation == (2,)
 
 
+def test_filters_of_one_pixel():
+    assert as_convolution(load("conv1x1").kernel().ir) == Convolution("X", "K", "Y", (1,), (0,), (1,))
+
+
 @pytest.mark.parametrize(
     ("file", "name"),
     [("conv", "conv2d_nhwc"), ("conv", "conv2d_grouped"), ("conv", "conv2d_depthwise"), ("gemm", "gemm")],

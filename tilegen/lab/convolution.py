@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from tilegen.ir.affine import Affine
+from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Equation, Kernel, Load, Op, Tensor
 
 
@@ -53,13 +53,15 @@ def _plain(tensor: Tensor) -> bool:
 
 def _convolution(equation: Equation, image: Load, filters: Load) -> Convolution | None:
     y, f, x = equation.index, filters.index, image.index
-    if not 3 <= len(y) == len(f) == len(x) <= 5 or filters.fallback:
+    if not 3 <= len(y) == len(x) <= 5 or len(f) not in (2, len(x)) or filters.fallback:
         return None
     names = [str(i) for i in (*y, *f[1:])]
     loops = [r.name for r in (*equation.loops, *equation.reduced)]
     if sorted(names) != sorted(loops) or (f[0], x[0], x[1]) != (y[1], y[0], f[1]):
         return None
-    places = [_place(*each) for each in zip(x[2:], y[2:], f[2:], strict=True)]
+    # Filters of one pixel may do without its dimensions.
+    shifts = f[2:] or (const(0),) * len(x[2:])
+    places = [_place(*each) for each in zip(x[2:], y[2:], shifts, strict=True)]
     padding = tuple(-place.const for place in x[2:])
     if not all(places) or min(padding) < 0:
         return None
@@ -72,7 +74,7 @@ def _convolution(equation: Equation, image: Load, filters: Load) -> Convolution 
 
 def _place(x: Affine, y: Affine, r: Affine) -> tuple[int, int] | None:
     """(stride, dilation) where `x` is y * stride + r * dilation and a constant."""
-    stride, dilation = x.coefficient(str(y)), x.coefficient(str(r))
+    stride, dilation = x.coefficient(str(y)), x.coefficient(str(r)) if r.terms else 1
     rest = x - y * stride - r * dilation
     return (stride, dilation) if rest.is_const and stride > 0 and dilation > 0 else None
 
@@ -91,6 +93,7 @@ def cudnn(found: Convolution, arrays: Mapping[str, Any]) -> Callable[[], Any] | 
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     x, f = (torch.as_tensor(arrays[name], device="cuda") for name in (found.x, found.f))
+    f = f.reshape(*f.shape, *(1,) * (x.ndim - f.ndim))
     word = {1: "conv1d", 2: "conv2d", 3: "conv3d"}[len(found.stride)]
     apply = getattr(torch.nn.functional, word)
     kept = {"stride": found.stride, "padding": found.padding, "dilation": found.dilation}
