@@ -208,7 +208,7 @@ def test_check_json(tmp_path) -> None:
 @pytest.mark.pocl
 def test_compare_with_sizes_in_the_kernel(tmp_path, capsys) -> None:
     target = tmp_path / "times.json"
-    words = ["compare", "gemm", "--schedule", "naive", "--fix", "K=16", "--size", "M=32", "N=32", "--device", "cpu"]
+    words = ["compare", "gemm", "--schedule", "naive", "--fix", "K=16", "M=32", "--size", "N=32", "--device", "cpu"]
     assert run([*words, "--json", str(target)]) == 0
     assert json.loads(target.read_text())["sizes"] == {"K": 16, "M": 32, "N": 32}
     assert run(["check", "gemm", "--schedule", "naive", "--fix", "K=16", "--device", "cpu"]) == 0

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tilegen.errors import UsageError
 
-_SEVERAL = ("--size", "--set")
+_SEVERAL = ("--size", "--set", "--fix")
 _PAIR = re.compile(r"[A-Za-z_]\w*=.*")
 
 
