@@ -13,7 +13,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.lanes import combining, copied
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Stmt, Tree
 from tilegen.ir.show import show_condition
-from tilegen.ir.walk import leaves, loads
+from tilegen.ir.walk import leaves
 from tilegen.lowering.program import Combine, For, If, Spmd
 
 Tests = tuple[Condition, ...]
@@ -83,14 +83,12 @@ class Lanes:
         return (*out, If((test,), tuple(run))) if run else tuple(out)
 
     def _tested(self, node: Combine, tests: Tests) -> Combine:
-        """`node` with the tests that tell its lanes apart; where it reads memory, with all of them.
+        """`node` under more tests.
 
-        A register may be read though the others fail: then nobody uses what the lanes come to.
+        Also those that are the same for all of its lanes: where they fail nobody uses what the lanes come to,
+        but what they would put in may be a register that has no value.
         """
-        memory = any(self.tree.buffer(load.buffer).space != "register" for load in loads(node))
-        lane = node.lane.names()
-        kept = tuple(c for c in tests if memory or not c.value.names().isdisjoint(lane))
-        return replace(node, test=node.test + kept)
+        return replace(node, test=node.test + tests)
 
 
 def _exchanges(node: Spmd) -> bool:
