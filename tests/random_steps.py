@@ -328,6 +328,7 @@ def lanes_recipe(pick, tree, tiles):
             tree = yield f"bind({name}, {kind})"
     if pick([True, True, True, False]):
         tree = yield f"bind(lane, {pick(['thread.x'] * 6 + ['thread.y'])})"
+    around = [n for n in around if find_loop(tree, n)] or loop_names(tree)[:1]
     if pick([True, True, True, False]):
         tree = yield f"{pick(['cache_register'] * 4 + ['cache_shared'])}({equation.target}, at={pick(around)})"
     for tensor in [b.name for b in tree.buffers if b.role == "input"]:

@@ -29,6 +29,7 @@ from tilegen.lowering import lower
 
 TEST_SEED, TEST_CASES = 90, 30
 needs_oclgrind = pytest.mark.skipif(opencl.missing(opencl.SIMULATOR) is not None, reason="Oclgrind is not installed")
+SHOWN = 12  # lines of a report: the others tell of other threads
 BARRIER = r"^ *barrier\(.*\n"
 
 
@@ -105,7 +106,7 @@ def main() -> int:
         for outcomes in pool.imap_unordered(run_all, [jobs[n : n + 4] for n in range(0, len(jobs), 4)]):
             for line in bad(outcomes):
                 failed += 1
-                print(line, flush=True)
+                print("\n".join(line.splitlines()[:SHOWN]), flush=True)
             clean += len(outcomes) - len(bad(outcomes))
             print(f"{clean + failed} of {len(jobs)}, up to {outcomes[-1].label}", file=sys.stderr, flush=True)
     controls = run_all(control_jobs())
