@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import Condition, Equation, Loop, Tree
-from tilegen.ir.walk import leaves
+from tilegen.ir.nodes import Condition, Equation, Loop, Stmt, Tree
+from tilegen.ir.walk import leaves, writes
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,10 @@ def terms_of(tree: Tree, equation: Equation, across: tuple[Loop, ...]) -> Terms:
     """How the tree runs over the terms of `equation`. StepError where `across` do not divide them in parts."""
     target, names = equation.target, [loop.name for loop in across]
     found = [(path, stmt) for path, stmt in leaves(tree.body) if stmt.name == target and not stmt.is_copy]
-    if len(found) != 1 or found[0][1].target.buffer != target:
-        notes = (f"put rfactor before the step that caches '{target}'",)
-        raise StepError(f"'{target}' is reduced in a copy, and rfactor divides the reduction itself", notes=notes)
+    copied = next((k for k in (target, equation.best) if k and not _reduced_in(found, k)), None)
+    if copied is not None:
+        notes = (f"put rfactor before the step that caches '{copied}'",)
+        raise StepError(f"'{copied}' is reduced in a copy, and rfactor divides the reduction itself", notes=notes)
     ((path, stmt),) = found
     assert stmt.instance is not None
     count = len(equation.loops)
@@ -55,3 +56,8 @@ def terms_of(tree: Tree, equation: Equation, across: tuple[Loop, ...]) -> Terms:
     inside = {loop.name for loop in rest}
     guard = tuple(c for c in stmt.guard if c.value.names() & set(names) and c.value.names().isdisjoint(inside))
     return Terms(equation, across, rest, left, reduced, tails, guard)
+
+
+def _reduced_in(found: list[tuple[tuple[Loop, ...], Stmt]], buffer: str) -> bool:
+    """True if the one reduction found updates `buffer` itself."""
+    return len(found) == 1 and buffer in {name for name, _ in writes(found[0][1])}
