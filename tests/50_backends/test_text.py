@@ -15,7 +15,7 @@ from tilegen.schedule import apply, start
 GOLDEN = [
     ("vector_add", "plain"), ("chain", "fused_vector"), ("chain", "fast"), ("conv1d", "shared"),
     ("transpose", "padded"), ("permute", "tiled"), ("nbody", "coarsened"), ("gemm", "tiled"),
-    ("gemm", "registers"), ("matching", "fused"),
+    ("gemm", "registers"), ("matching", "fused"), ("softmax", "blocks"), ("row_argmax", "warps"),
 ]  # fmt: skip
 KINDS = """
 kernel halves(A: f16[M, K], B: f16[K, N]) -> C: f32[M, N]:
@@ -66,8 +66,9 @@ def test_cuda_text_is_as_reviewed(name, schedule, golden):
     golden(emit(lower(scheduled(name, schedule).tree), "cuda"), f"{name}_{schedule}.cu")
 
 
-def test_opencl_text_is_as_reviewed(golden):
-    golden(emit(lower(scheduled("gemm", "registers").tree), "opencl"), "gemm_registers.cl")
+@pytest.mark.parametrize(("name", "schedule"), [("gemm", "registers"), ("row_argmax", "warps")])
+def test_opencl_text_is_as_reviewed(name, schedule, golden):
+    golden(emit(lower(scheduled(name, schedule).tree), "opencl"), f"{name}_{schedule}.cl")
 
 
 @pytest.mark.parametrize(("name", "schedule"), cases())

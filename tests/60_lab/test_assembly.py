@@ -90,3 +90,9 @@ def test_machine_code_of_a_stock_kernel():
     hot = sass.hot(sass.sass(text)["gemm"])
     assert hot.mix["multiply-add"] == 64 * 8
     assert "spill" not in hot.mix
+
+
+@pytest.mark.nvrtc
+def test_shuffles_are_counted():
+    text = emit(lower(scheduled("row_sum", "warps").tree), "cuda")
+    assert sum(i.kind == "shuffle" for i in sass.ptx(text)["row_sum"].instructions) == 5

@@ -29,7 +29,8 @@ _SASS_KINDS = (
     ("spill", r"LDL|STL"),
     ("barrier", r"BAR|DEPBAR|LDGDEPBAR|SYNCS|WARPSYNC|WARPGROUP"),
     ("control", r"BRA|BSSY|BSYNC|EXIT|CALL|RET|NOP|BREAK|JMP|YIELD"),
-    ("move", r"MOV|UMOV|CS2R|S2R|S2UR|HFMA2|LDC|ULDC|R2UR|PRMT|SHFL"),
+    ("move", r"MOV|UMOV|CS2R|S2R|S2UR|HFMA2|LDC|ULDC|R2UR|PRMT"),
+    ("shuffle", r"SHFL|REDUX"),
     ("integer", r"\w"),
 )
 _PTX_KINDS = (
@@ -42,7 +43,8 @@ _PTX_KINDS = (
     ("spill", r"(?:ld|st)\.local"),
     ("barrier", r"bar|membar|fence|mbarrier"),
     ("control", r"bra|ret|exit|call"),
-    ("move", r"mov|ld\.param|shfl|prmt|cvta"),
+    ("move", r"mov|ld\.param|prmt|cvta"),
+    ("shuffle", r"shfl|redux"),
     ("integer", r"\w"),
 )
 KINDS = tuple(kind for kind, _ in _SASS_KINDS)

@@ -1,0 +1,85 @@
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+
+// The argmax over groups of neighbouring lanes of a warp, the lower index of equal ones: each lane gets both.
+template <int lanes, typename T, typename I> __device__ __forceinline__ void argmax_of_lanes(T& value, I& index)
+{
+#pragma unroll
+    for (int step = lanes / 2; step > 0; step /= 2) {
+        const T other = __shfl_xor_sync(0xffffffff, value, step);
+        const I place = __shfl_xor_sync(0xffffffff, index, step);
+        if (other > value || (other == value && place < index)) {
+            value = other;
+            index = place;
+        }
+    }
+}
+
+// row_argmax: grid (ceil(M/8)), block (32, 8)
+// needs X aligned to 16 bytes
+extern "C" __global__ void __launch_bounds__(256)
+row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)
+{
+    const int b = blockIdx.x;   // tile(i, R) -> b, w; bind(b, block.x)
+    const int w = threadIdx.y;  // bind(w, thread.y)
+    const int l = threadIdx.x;  // tile(r, 4) -> l, v; bind(l, thread.x)
+
+    // cache_register(at.best, at=w)
+    float at_best_reg;
+
+    // cache_register(at, at=w)
+    int at_reg;
+
+    // cache_register(part.best, at=w)
+    float part_best_reg;
+
+    // cache_register(part, at=w)
+    int part_reg;
+    if (b * 8 + w < M) {
+        part_reg = 0;
+        part_best_reg = -INFINITY;
+
+        // cache_register(X, at=l, vector=4)
+        float X_reg[8][4];
+        // tile(j, 128) -> c, r
+        #pragma unroll
+        for (int c = 0; c < 8; ++c) {
+            const float4 X_vec = *reinterpret_cast<const float4*>(&X[(b * 8 + w) * 1024 + c * 128 + l * 4]);
+            X_reg[c][0] = X_vec.x;
+            X_reg[c][1] = X_vec.y;
+            X_reg[c][2] = X_vec.z;
+            X_reg[c][3] = X_vec.w;
+        }
+
+        #pragma unroll
+        for (int c = 0; c < 8; ++c) {
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                if (X_reg[c][v] > part_best_reg) {
+                    part_best_reg = X_reg[c][v];
+                    part_reg = c * 128 + l * 4 + v;
+                }
+            }
+        }
+
+        at_reg = 0;
+        at_best_reg = -INFINITY;
+    }
+
+    float at_best_lanes = part_best_reg;
+    int at_lanes = part_reg;
+    argmax_of_lanes<32>(at_best_lanes, at_lanes);
+
+    if (l == 0 && b * 8 + w < M) {
+        {
+            const float candidate = at_best_lanes;
+            const int index = at_lanes;
+            if (candidate > at_best_reg || (candidate == at_best_reg && index < at_reg)) {
+                at_best_reg = candidate;
+                at_reg = index;
+            }
+        }
+        at[b * 8 + w] = at_reg;
+    }
+}

@@ -1,0 +1,121 @@
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+
+// The sum over groups of neighbouring lanes of a warp: each of them gets it.
+template <int lanes, typename T> __device__ __forceinline__ T sum_of_lanes(T value)
+{
+#pragma unroll
+    for (int step = lanes / 2; step > 0; step /= 2) {
+        const T other = __shfl_xor_sync(0xffffffff, value, step);
+        value = value + other;
+    }
+    return value;
+}
+
+// The max over groups of neighbouring lanes of a warp: each of them gets it.
+template <int lanes, typename T> __device__ __forceinline__ T max_of_lanes(T value)
+{
+#pragma unroll
+    for (int step = lanes / 2; step > 0; step /= 2) {
+        const T other = __shfl_xor_sync(0xffffffff, value, step);
+        value = max(value, other);
+    }
+    return value;
+}
+
+// softmax: grid (M), block (32, 8), 64 bytes of shared memory
+// needs X aligned to 16 bytes, Y aligned to 16 bytes
+extern "C" __global__ void __launch_bounds__(256)
+softmax(const float* __restrict__ X, float* __restrict__ Y)
+{
+    const int i = blockIdx.x;   // fuse(m.i, m.i2, m.i3, e.i, s.i, s.i2, s.i3, Y.i) -> i; bind(i, block.x)
+    const int w = threadIdx.y;  // tile(r, 128) -> w, r; bind(w, thread.y)
+    const int l = threadIdx.x;  // tile(r, 4) -> l, v; bind(l, thread.x)
+
+    // kept_by_warps(m, mw, mp, i)
+    __shared__ float mw_shared[8];
+    // kept_by_warps(s, sw, sp, i)
+    __shared__ float sw_shared[8];
+
+    const float4 X_vec = *reinterpret_cast<const float4*>(&X[i * 1024 + w * 128 + l * 4]);
+
+    // cache_register(X, at=i, vector=4)
+    float X_reg[4];
+    X_reg[0] = X_vec.x;
+    X_reg[1] = X_vec.y;
+    X_reg[2] = X_vec.z;
+    X_reg[3] = X_vec.w;
+    float mp_reg = -INFINITY;
+
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        mp_reg = fmaxf(mp_reg, X_reg[v]);
+    }
+
+    if (l == 0) {
+        mw_shared[w] = -INFINITY;
+    }
+
+    const float mw_lanes = max_of_lanes<32>(mp_reg);
+
+    if (l == 0) {
+        mw_shared[w] = fmaxf(mw_shared[w], mw_lanes);
+    }
+
+    float m_reg = -INFINITY;
+
+    __syncthreads();  // mw.shared is complete: written above, read below
+
+    // rfactor(m, m.w) -> mw
+    for (int w2 = 0; w2 < 8; ++w2) {
+        m_reg = fmaxf(m_reg, mw_shared[w2]);
+    }
+
+    // cache_register(e, at=i)
+    float e_reg[4];
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        e_reg[v] = expf(X_reg[v] - m_reg);
+    }
+
+    float sp_reg = 0.0f;
+
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        sp_reg += e_reg[v];
+    }
+
+    if (l == 0) {
+        sw_shared[w] = 0.0f;
+    }
+
+    const float sw_lanes = sum_of_lanes<32>(sp_reg);
+
+    if (l == 0) {
+        sw_shared[w] += sw_lanes;
+    }
+
+    float s_reg = 0.0f;
+
+    __syncthreads();  // sw.shared is complete: written above, read below
+
+    // rfactor(s, s.w) -> sw
+    for (int w2 = 0; w2 < 8; ++w2) {
+        s_reg += sw_shared[w2];
+    }
+
+    // cache_register(Y, at=c, vector=4)
+    float Y_reg[4];
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        Y_reg[v] = e_reg[v] / s_reg;
+    }
+
+    float4 Y_vec;
+    Y_vec.x = Y_reg[0];
+    Y_vec.y = Y_reg[1];
+    Y_vec.z = Y_reg[2];
+    Y_vec.w = Y_reg[3];
+    *reinterpret_cast<float4*>(&Y[i * 1024 + w * 128 + l * 4]) = Y_vec;
+}
