@@ -82,6 +82,8 @@ def structure(tree):
             if buffer.scope not in names:
                 return f"{name} outside its scope"
             home = names.index(buffer.scope)
+            if buffer.space == "register" and "cooperative" in kinds[home + 1 :]:
+                return f"{name} is dealt out to threads"
             if buffer.space == "shared" and any(k in BLOCK_KINDS for k in kinds[home + 1 :]):
                 return f"{name} for several blocks"
             if buffer.space == "shared" and any(k in THREAD_KINDS for k in kinds[: home + 1]):

@@ -28,6 +28,12 @@ kernel edge(X: i32[M, P], R: i32[2]) -> out: i32[M, P]:
 """
 ROWS = "kernel rows(X: i32[N, M]) -> out: i32[N]:\n    out[i] = sum[j](X[i, j])\n"
 SHIFTED = "kernel shifted(X: i32[N, M]) -> out: i32[N, M]:\n    out[i, j] = (X[i, j - 1] else 0) * 2\n"
+TWO = """
+kernel two(X: i32[N, M], Y: i32[M]) -> out: i32[N, M]:
+    var t: i32[N]
+    t[i] = max[j](X[i, j])
+    out[i, j] = X[i, j] * t[i] + Y[j]
+"""
 BEST = "kernel best(X: i32[N], R: i32[2, N]) -> out: i32[N]:\n    out[i] = argmax[r]((X[i - 1] else 0) * R[r, i])\n"
 TURNED = "kernel turned(X: i32[N, M, P]) -> out: i32[M, P, N]:\n    out[j, k, i] = X[i, j, k]\n"
 LEAST = "kernel least(X: i32[M, N, P]) -> out: i32[M, N, P]:\n    out[i, j, l] = argmin[r < 2](X[i, j, l] * r)\n"
@@ -81,6 +87,17 @@ LEGAL = {
     "an intermediate that moves around a copy of it": (
         BEST,
         ["cache_register(out.best, at=r, using=[i])", "cache_shared(out.best, at=i)"],
+    ),
+    "registers of a pipeline that are written and read by turns": (
+        TWO,
+        ["fuse(t.i, out.i) -> f", "tile(f, 5) -> b, t0", "tile(out.j, 4) -> jo, ji", "order(b, jo, t0, ji)"]
+        + ["bind(b, block.x)", "bind(t0, thread.x)", "cache_shared(Y, at=jo)", "cache_register(Y.shared, at=ji)"]
+        + ["pipeline(ji, 2)"],
+    ),
+    "a register filled twice in one iteration": (
+        PRODUCT,
+        ["tile(i, 4) -> b, t0", "tile(j, 4) -> bj, tj", "order(b, bj, k, t0, tj)", "cache_shared(A, at=k)"]
+        + ["cache_register(A.shared, at=t0)", "serpentine(t0, tj)"],
     ),
     "a shared copy inside a register copy": (
         ROWS,
@@ -182,3 +199,27 @@ def test_registers_at_two_loops_of_one_name():
 def after_step(tree, step):
     module = parse(Source("found.tg", f"schedule s for k():\n    {step}\n"))
     return bind(module.schedules[0].steps[0]).apply(tree)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ["cache_shared(X, at=b)", "cache_register(X.shared, at=b)"],
+        ["cache_shared(out, at=b)", "cache_register(out, at=b)"],
+    ],
+)
+def test_registers_that_all_threads_would_fill_together(steps):
+    """Each thread has registers of its own, and what fills them here deals the elements out."""
+    text = "kernel twice(X: i32[N]) -> out: i32[N]:\n    out[i] = 2 * X[i]\n"
+    tree = after(text, "tile(i, 4) -> b, t", "bind(b, block.x)", "bind(t, thread.x)", *steps)
+    assert "deals it out to all threads" in judge(tree).sentence
+
+
+def test_a_register_that_lives_in_a_collapsed_loop():
+    """It lives in the new loop, which is one iteration of the inner one, and so it may not keep anything."""
+    text = "kernel both(X: i32[N, 4]) -> out: i32[N, 4]:\n    var t: i32[N, 4]\n"
+    text += "    t[i, j] = X[i, j] + 1\n    out[i, j] = t[i, j] * 2\n"
+    steps = ["fuse(t.i, out.i) -> i", "fuse(t.j, out.j) -> j", "tile(i, 2) -> b, t0", "cache_register(t, at=t0)"]
+    tree = after(text, *steps, "collapse(t0, j) -> c")
+    assert judge(tree) is None
+    assert tree.buffer("t.reg").scope == "c"

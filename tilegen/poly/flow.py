@@ -59,7 +59,7 @@ class Storage:
     touches: tuple[Touch, ...]
     scopes: dict[str, str | None]
     memo: dict[object, tuple[Element, ...]] = field(default_factory=dict)
-    depths: dict[object, int] = field(default_factory=dict)
+    depths: dict[object, Since] = field(default_factory=dict)
 
     @property
     def written(self) -> bool:
@@ -202,7 +202,7 @@ def _traced(
         if use.buffer == storage.tensor:
             return (Element((), use.forms, use.fallback),)
     read = leaf.uses[0]
-    depth = settled(storage, replace(touch, use=read))
+    since = settled(storage, replace(touch, use=read))
     above = (*above, touch.placed)
     found: tuple[Element, ...] = ()
     for writer in storage.of(read.buffer):
@@ -211,12 +211,10 @@ def _traced(
         if writer.placed in above:
             around.add(writer.placed)
             continue
-        if (
-            writer.placed.shares(touch.placed) < depth
-            or scope_of(storage, read.buffer, writer.placed, touch.placed) is None
-        ):
+        one, two = writer.placed, touch.placed
+        if since.gone(one, two) or scope_of(storage, read.buffer, one, two) is None:
             continue
-        names = {n: f"{n}{tag}" for n in writer.placed.leaf.primed(frozenset(leaf.names[:depth]))}
+        names = {n: f"{n}{tag}" for n in one.leaf.primed(frozenset(leaf.names[: since.depth]))}
         link = renamed(writer.placed.leaf.domain, names)
         link += same([f.renamed(names) for f in writer.use.forms], read.forms)
         for e in _traced(storage, writer, tag + "^", above, around):
@@ -251,11 +249,22 @@ def before_in_scope(
     yield from reversed(ways)
 
 
-def settled(storage: Storage, reader: Touch) -> int:
-    """How many loops from the outermost the read shares with the last write before it, at the least.
+@dataclass(frozen=True)
+class Since:
+    """From where on the last write before a read certainly is: the iteration of the first `depth` loops that the
+    read is in, and there the child number `child` of their body."""
 
-    So whatever has been written in an earlier iteration of these is gone by then.
-    """
+    depth: int
+    child: int = 0
+
+    def gone(self, writer: Placed, reader: Placed) -> bool:
+        """True if whatever `writer` has written before the read is overwritten by then."""
+        shared = writer.shares(reader)
+        return shared < self.depth or (shared == self.depth and writer.places[shared] < self.child)
+
+
+def settled(storage: Storage, reader: Touch) -> Since:
+    """Since when whatever the read can find there has been written."""
     buffer = reader.use.buffer
     key = ("settled", reader.placed, buffer, reader.use.index, storage.scopes.get(buffer))
     if key not in storage.depths:
@@ -263,7 +272,8 @@ def settled(storage: Storage, reader: Touch) -> int:
         home = reader.placed.leaf.names.index(scope) + 1 if scope in reader.placed.leaf.names else 0
         writers = [t for t in storage.of(buffer) if t.use.writes]
         deepest = max((w.placed.shares(reader.placed) for w in writers), default=home)
-        storage.depths[key] = _settled(storage, reader, writers, range(deepest, home, -1))
+        depth = _settled(storage, reader, writers, range(deepest, home, -1))
+        storage.depths[key] = Since(depth, _child(storage, reader, writers, depth))
     return storage.depths[key]
 
 
@@ -277,6 +287,18 @@ def _settled(storage: Storage, reader: Touch, writers: list[Touch], depths: rang
         if new and covered(wanted, [p for d, p in pieces if d >= depth], names):
             return depth
     return depths.stop
+
+
+def _child(storage: Storage, reader: Touch, writers: list[Touch], depth: int) -> int:
+    """The last child of the body that, with those behind it, is certain to write what the read finds."""
+    inside = [w for w in writers if w.placed.shares(reader.placed) >= depth]
+    children = {w.placed.places[depth] for w in inside if w.placed.places < reader.placed.places}
+    wanted, names = _read(storage, reader)
+    for child in sorted(children, reverse=True)[:-1]:
+        late = [w for w in inside if w.placed.places[depth] >= child]
+        if covered(wanted, [p for d, p in _written(storage, reader, late) if d >= depth], names):
+            return child
+    return 0
 
 
 def unwritten(storage: Storage, reader: Touch, writers: list[Touch]) -> Point | None:

@@ -84,6 +84,13 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
             raise Refused(f"'{buffer.name}' is used outside loop '{buffer.scope}', in which it lives")
         return
     depth = leaf.names.index(buffer.scope)
+    if buffer.space == "register" and "cooperative" in leaf.kinds[depth + 1 :]:
+        loop = leaf.names[leaf.kinds.index("cooperative", depth + 1)]
+        raise Refused(
+            f"'{buffer.name}' is in registers, and loop '{loop}' deals it out to all threads of the block",
+            None,
+            "cache it at a loop inside those of the threads, so that each of them fills its own",
+        )
     if buffer.space != "shared":
         return
     for name, kind in zip(leaf.names[depth + 1 :], leaf.kinds[depth + 1 :], strict=True):

@@ -23,24 +23,16 @@ from tilegen.poly.verdict import Refused, Words
 
 
 def check_values_in_turn(program: Program) -> None:
-    """`check_values`, for buffers with slots too. Refused where neither holds, for the slots if there are any."""
-    slots = _slots(program)
-    if not slots:
-        return check_values(program)
-    try:
-        _check_turns(program, slots)
-    except Refused:
-        # Without a thought for turns, as where the slots that are there never come round.
-        if not _passes(program):
-            raise
-
-
-def _passes(program: Program) -> bool:
-    try:
-        check_values(program)
-    except Refused:
-        return False
-    return True
+    """`check_values`, for buffers with slots too. Refused where no reading of these holds, as the first one is."""
+    refusals: list[Refused] = []
+    # Registers that go round are followed from write to write, as `latest` does; where that does not help, by
+    # turns. The slots that are there may also never come round.
+    for slots in dict.fromkeys((_slots(program, "shared"), _slots(program, "shared", "register"), frozenset())):
+        try:
+            return _check_turns(program, slots) if slots else check_values(program)
+        except Refused as refused:
+            refusals += [refused]
+    raise refusals[0]
 
 
 def _check_turns(program: Program, slots: frozenset[tuple[str, int]]) -> None:
@@ -55,14 +47,13 @@ def _check_turns(program: Program, slots: frozenset[tuple[str, int]]) -> None:
 def _depths(unrolled: Program, names: frozenset[str]) -> dict[tuple[int, tuple[Affine, ...]], int]:
     """For each read of these, told by its leaf and index: the loops that it shares with the write that it means."""
     touches = [(s, t) for s in storages(unrolled) for t in s.touches if not t.use.writes and t.use.buffer in names]
-    return {(t.placed.number, t.use.index): settled(storage, t) for storage, t in touches}
+    return {(t.placed.number, t.use.index): settled(storage, t).depth for storage, t in touches}
 
 
-def _slots(program: Program) -> frozenset[tuple[str, int]]:
-    """(shared buffer, dimension) where some write and some read go round with the same loops, one ahead of the other.
+def _slots(program: Program, *spaces: str) -> frozenset[tuple[str, int]]:
+    """(buffer, dimension) where some write and some read go round with the same loops, one ahead of the other.
 
-    A place like `lane%4` tells threads apart, and has no turns. Registers that go round are followed from write
-    to write, as `latest` does.
+    A place like `lane%4` tells threads apart, and has no turns.
     """
     turning: dict[bool, set[tuple[str, int, Affine]]] = {True: set(), False: set()}
     for placed in program.leaves:
@@ -71,7 +62,7 @@ def _slots(program: Program) -> frozenset[tuple[str, int]]:
             buffer = program.buffers[use.buffer]
             for d, place in enumerate(use.index):
                 turn = _turn(place)
-                if turn is None or buffer.space != "shared" or buffer.shape[d] != Affine((), turn.by):
+                if turn is None or buffer.space not in spaces or buffer.shape[d] != Affine((), turn.by):
                     continue
                 if all(kinds.get(name) == "serial" for name in turn.arg.names()):
                     turning[use.writes].add((use.buffer, d, turn.arg))

@@ -103,8 +103,10 @@ def _check_agreement(storage: Storage, reader: Touch, writers: list[Touch]) -> N
         if shared is None or _astray(storage, writer, reader, shared, ()) is None:
             continue
         # What is written after the read does no harm, and what is overwritten before it does none.
-        depth = settled(storage, reader)
-        for shared, order in before_in_scope(storage, buffer, writer.placed, reader.placed, depth):
+        since = settled(storage, reader)
+        if since.gone(writer.placed, reader.placed):
+            continue
+        for shared, order in before_in_scope(storage, buffer, writer.placed, reader.placed, since.depth):
             found = _astray(storage, writer, reader, shared, order)
             if found is None:
                 continue

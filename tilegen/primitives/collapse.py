@@ -65,7 +65,7 @@ class Collapse:
         merged = replace(tree, body=rewrite(tree.body, merge))
         if any(loop.name == self.inner for loop in loops(merged.body)):
             raise StepError(f"'{self.inner}' is not inside '{self.outer}' everywhere", notes=(self._way(),))
-        return rescoped(merged, (self.inner,), self.name)
+        return rescoped(merged, (self.outer, self.inner), self.name)
 
     def _way(self) -> str:
         return f"order(..., {self.outer}, {self.inner}) nests them, innermost"
