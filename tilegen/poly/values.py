@@ -41,7 +41,13 @@ def check_values(program: Program) -> None:
         if key in memo:
             continue
         for buffer in storage.copies:
-            _check_within(storage, buffer)
+            try:
+                _check_within(storage, buffer)
+            except Refused:
+                # That another copy is read before it is written is the plainer fault.
+                for other in (b for b in storage.copies if b is not buffer):
+                    _check_readers_present(storage, other)
+                raise
         memo[key] = True
 
 
@@ -70,6 +76,12 @@ def _check_within(storage: Storage, buffer: Buffer) -> None:
     storage.scopes[buffer.name] = buffer.scope
     if not refilled or len(nests) > 1 or not latest(storage, buffer):
         raise refusals[0]
+
+
+def _check_readers_present(storage: Storage, buffer: Buffer) -> None:
+    touches = storage.of(buffer.name)
+    for reader in distinct(t for t in touches if not t.use.writes):
+        _check_present(storage, reader, [t for t in touches if t.use.writes])
 
 
 def _scopes(storage: Storage, buffer: Buffer) -> list[str | None]:
