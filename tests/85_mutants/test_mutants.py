@@ -15,10 +15,10 @@ EACH = 2
 
 @pytest.mark.parametrize("position", [n for n, base in enumerate(bases()) if base.name in SAMPLE])
 def test_every_fault_is_caught_before_anything_runs(position):
-    results = of_base((position, EACH, ("tree", "lowered")))
+    results = of_base((position, EACH, ("tree", "lowered", "text")))
     total, caught, before, equivalent = figures(results)
     missed = [result for result in results if result[-1] is None]
     assert not missed, missed
     assert before >= 0.95 * total, table(results)
-    assert total >= 12
+    assert total >= 40
     assert equivalent <= total // 3
