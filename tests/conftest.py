@@ -7,6 +7,11 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes tells of the machine.
+settings.register_profile("tilegen", deadline=None)
+settings.load_profile("tilegen")
 
 GOLDEN = Path(__file__).parent / "golden"
 # marker -> the module whose `missing()` says why its tests cannot run here, or None

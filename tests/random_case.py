@@ -41,7 +41,7 @@ LONG = 10  # accepted steps of a long sequence
 
 
 # What is refused because it could not be lowered as it says, though the program is right.
-NO_LOWERING = ("run ahead", "would come early", "outermost in its launch", "lives in vector loop")
+NO_LOWERING = ("run ahead", "would come early", "outermost in its launch", "lives in vector loop", "cannot run across")
 
 
 class Failure(AssertionError):
