@@ -13,7 +13,7 @@ from tilegen.ir.nodes import Buffer
 from tilegen.poly.flow import Element, Storage, Touch, before_in_scope, elements, scope_of
 from tilegen.poly.order import earlier
 from tilegen.poly.plain import Plain
-from tilegen.poly.project import exchanged, renamed
+from tilegen.poly.project import Placed, exchanged, renamed
 from tilegen.poly.system import Form, Row, covered, same, solvable
 
 
@@ -119,37 +119,39 @@ def _home(buffer: Buffer, touch: Touch) -> int:
 _Function = tuple[tuple[tuple[int, ...], tuple[tuple[str, int], ...], int], ...]
 
 
-def _held(storage: Storage, writer: Touch) -> Element | None:
+def _held(storage: Storage, writer: Touch, above: tuple[Placed, ...] = ()) -> Element | None:
     """The element that a copy writes, if all who fill what it reads agree on one function of the place."""
     read = writer.placed.leaf.uses[0]
+    if not writer.is_copy or writer.placed in above:
+        return None  # contents go to and fro
     if read.buffer == storage.tensor:
         return None if read.fallback else Element((), read.forms)
     sources = [t for t in storage.of(read.buffer) if t.use.writes]
     for source in sources:
-        function = _by_place(storage, source, writer)
-        if function is not None and all(_says(storage, s, function) for s in sources):
+        function = _by_place(storage, source, writer, (*above, writer.placed))
+        if function is not None and all(_says(storage, s, function, (*above, writer.placed)) for s in sources):
             return Element((), tuple(_sum(places, rest, start, read.forms) for places, rest, start in function))
     return None
 
 
-def _says(storage: Storage, source: Touch, function: _Function) -> bool:
+def _says(storage: Storage, source: Touch, function: _Function, above: tuple[Placed, ...]) -> bool:
     """True if what `source` writes is this function of the place."""
-    held = elements(storage, source)
-    if len(held) != 1 or held[0].rows or held[0].fallback is not None:
+    held = _held(storage, source, above)
+    if held is None:
         return False
     sums = (_sum(places, rest, start, source.use.forms) for places, rest, start in function)
-    return all(not (d := one.minus(two)).terms and not d.const for one, two in zip(held[0].index, sums, strict=True))
+    return all(not (d := one.minus(two)).terms and not d.const for one, two in zip(held.index, sums, strict=True))
 
 
-def _by_place(storage: Storage, source: Touch, reader: Touch) -> _Function | None:
+def _by_place(storage: Storage, source: Touch, reader: Touch, above: tuple[Placed, ...]) -> _Function | None:
     """The element that `source` writes, in terms of the place it writes it to and loops that `reader` shares."""
     shared = scope_of(storage, source.use.buffer, source.placed, reader.placed)
-    held = elements(storage, source)
-    if shared is None or len(held) != 1 or held[0].rows or held[0].fallback is not None:
+    held = _held(storage, source, above)
+    if shared is None or held is None:
         return None
     places = [dict(f.terms) for f in source.use.forms]
     function: _Function = ()
-    for form in held[0].index:
+    for form in held.index:
         rest, start, factors = dict(form.terms), form.const, []
         for place, target in zip(places, source.use.forms, strict=True):
             own = [n for n in place if n not in shared and all(n not in p for p in places if p is not place)]
