@@ -65,8 +65,8 @@ row_argmax(__global const float* restrict X, __global int* restrict at, int M)
         at_best_reg = -INFINITY;
     }
 
-    float at_best_lanes = part_best_reg;
-    int at_lanes = part_reg;
+    float at_best_lanes = b * 8 + w < M ? part_best_reg : -INFINITY;
+    int at_lanes = b * 8 + w < M ? part_reg : 2147483647;
     argmax_of_float_int_lanes(at_best_lanes_of, at_lanes_of, w * 32 + l, 32, &at_best_lanes, &at_lanes);
 
     if (l == 0 & b * 8 + w < M) {

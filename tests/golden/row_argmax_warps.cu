@@ -67,8 +67,8 @@ row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)
         at_best_reg = -INFINITY;
     }
 
-    float at_best_lanes = part_best_reg;
-    int at_lanes = part_reg;
+    float at_best_lanes = b * 8 + w < M ? part_best_reg : -INFINITY;
+    int at_lanes = b * 8 + w < M ? part_reg : 2147483647;
     argmax_of_lanes<32>(at_best_lanes, at_lanes);
 
     if (l == 0 && b * 8 + w < M) {

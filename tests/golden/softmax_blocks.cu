@@ -24,43 +24,49 @@ template <int lanes, typename T> __device__ __forceinline__ T max_of_lanes(T val
     return value;
 }
 
-// softmax: grid (M), block (32, 8), 64 bytes of shared memory
+// softmax: grid (M), block (32, 4), 32 bytes of shared memory
 // needs X aligned to 16 bytes, Y aligned to 16 bytes
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(128)
 softmax(const float* __restrict__ X, float* __restrict__ Y)
 {
     const int i = blockIdx.x;   // fuse(m.i, m.i2, m.i3, e.i, s.i, s.i2, s.i3, Y.i) -> i; bind(i, block.x)
     const int w = threadIdx.y;  // tile(r, 128) -> w, r; bind(w, thread.y)
     const int l = threadIdx.x;  // tile(r, 4) -> l, v; bind(l, thread.x)
 
-    // kept_by_warps(m, mw, mp, i)
-    __shared__ float mw_shared[8];
-    // kept_by_warps(s, sw, sp, i)
-    __shared__ float sw_shared[8];
-
-    const float4 X_vec = *reinterpret_cast<const float4*>(&X[i * 1024 + w * 128 + l * 4]);
+    // kept_by_warps(m, mw, mp, i, w)
+    __shared__ float mw_shared[4];
+    // kept_by_warps(s, sw, sp, i, w)
+    __shared__ float sw_shared[4];
 
     // cache_register(X, at=i, vector=4)
-    float X_reg[4];
-    X_reg[0] = X_vec.x;
-    X_reg[1] = X_vec.y;
-    X_reg[2] = X_vec.z;
-    X_reg[3] = X_vec.w;
+    float X_reg[2][4];
+    // tile(j, W*128) -> c, r
+    #pragma unroll
+    for (int c = 0; c < 2; ++c) {
+        const float4 X_vec = *reinterpret_cast<const float4*>(&X[i * 1024 + c * 512 + w * 128 + l * 4]);
+        X_reg[c][0] = X_vec.x;
+        X_reg[c][1] = X_vec.y;
+        X_reg[c][2] = X_vec.z;
+        X_reg[c][3] = X_vec.w;
+    }
+
     float mp_reg = -INFINITY;
 
     #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-        mp_reg = fmaxf(mp_reg, X_reg[v]);
+    for (int c = 0; c < 2; ++c) {
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            mp_reg = fmaxf(mp_reg, X_reg[c][v]);
+        }
     }
 
-    if (l == 0) {
-        mw_shared[w] = -INFINITY;
-    }
+    float mw_reg = -INFINITY;
 
     const float mw_lanes = max_of_lanes<32>(mp_reg);
 
     if (l == 0) {
-        mw_shared[w] = fmaxf(mw_shared[w], mw_lanes);
+        mw_reg = fmaxf(mw_reg, mw_lanes);
+        mw_shared[w] = mw_reg;
     }
 
     float m_reg = -INFINITY;
@@ -68,32 +74,37 @@ softmax(const float* __restrict__ X, float* __restrict__ Y)
     __syncthreads();  // mw.shared is complete: written above, read below
 
     // rfactor(m, m.w) -> mw
-    for (int w2 = 0; w2 < 8; ++w2) {
+    for (int w2 = 0; w2 < 4; ++w2) {
         m_reg = fmaxf(m_reg, mw_shared[w2]);
     }
 
     // cache_register(e, at=i)
-    float e_reg[4];
+    float e_reg[2][4];
     #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-        e_reg[v] = expf(X_reg[v] - m_reg);
+    for (int c = 0; c < 2; ++c) {
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            e_reg[c][v] = expf(X_reg[c][v] - m_reg);
+        }
     }
 
     float sp_reg = 0.0f;
 
     #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-        sp_reg += e_reg[v];
+    for (int c = 0; c < 2; ++c) {
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            sp_reg += e_reg[c][v];
+        }
     }
 
-    if (l == 0) {
-        sw_shared[w] = 0.0f;
-    }
+    float sw_reg = 0.0f;
 
     const float sw_lanes = sum_of_lanes<32>(sp_reg);
 
     if (l == 0) {
-        sw_shared[w] += sw_lanes;
+        sw_reg += sw_lanes;
+        sw_shared[w] = sw_reg;
     }
 
     float s_reg = 0.0f;
@@ -101,21 +112,24 @@ softmax(const float* __restrict__ X, float* __restrict__ Y)
     __syncthreads();  // sw.shared is complete: written above, read below
 
     // rfactor(s, s.w) -> sw
-    for (int w2 = 0; w2 < 8; ++w2) {
+    for (int w2 = 0; w2 < 4; ++w2) {
         s_reg += sw_shared[w2];
     }
 
-    // cache_register(Y, at=c, vector=4)
-    float Y_reg[4];
     #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-        Y_reg[v] = e_reg[v] / s_reg;
-    }
+    for (int c = 0; c < 2; ++c) {
+        // cache_register(Y, at=c, vector=4)
+        float Y_reg[4];
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            Y_reg[v] = e_reg[c][v] / s_reg;
+        }
 
-    float4 Y_vec;
-    Y_vec.x = Y_reg[0];
-    Y_vec.y = Y_reg[1];
-    Y_vec.z = Y_reg[2];
-    Y_vec.w = Y_reg[3];
-    *reinterpret_cast<float4*>(&Y[i * 1024 + w * 128 + l * 4]) = Y_vec;
+        float4 Y_vec;
+        Y_vec.x = Y_reg[0];
+        Y_vec.y = Y_reg[1];
+        Y_vec.z = Y_reg[2];
+        Y_vec.w = Y_reg[3];
+        *reinterpret_cast<float4*>(&Y[i * 1024 + c * 512 + w * 128 + l * 4]) = Y_vec;
+    }
 }

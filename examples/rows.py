@@ -1,0 +1,82 @@
+"""Row sums, row argmax, softmax, layer norm and a long sum beside torch, torch.compile and a copy, on a GPU.
+
+    python examples/rows.py
+
+All of one kind are timed in turns, on random inputs that no cache holds; medians. Each result is compared with torch's.
+GB/s are those of the inputs read once and the outputs written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+import tilegen
+
+ROWS = ((16384, 16384), (262144, 1024))
+# Schedule and its parameters for long rows and for short ones.
+BEST: dict[str, tuple[tuple[str, dict[str, int]], ...]] = {
+    "row_sum": (("blocks", {"W": 16}), ("warps", {})),
+    "row_argmax": (("blocks", {"W": 8}), ("warps", {})),
+    "softmax": (("blocks", {"W": 32}), ("blocks", {"W": 4})),
+    "layer_norm": (("blocks", {"W": 16}), ("blocks", {"W": 4})),
+}
+TORCH: dict[str, Callable[..., Any]] = {
+    "row_sum": lambda x: x.sum(1),
+    "row_argmax": lambda x: x.argmax(1),
+    "softmax": lambda x: torch.softmax(x, 1),
+    "layer_norm": lambda x, scale, shift: F.layer_norm(x, scale.shape, scale, shift),
+    "total": lambda x: x.sum(),
+}
+
+
+def main() -> None:
+    print(
+        f"{torch.cuda.get_device_name()}, torch {torch.__version__}; GB/s, and the time of each in that of torch's best"
+    )
+    for name, best in BEST.items():
+        for (rows, length), (schedule, parameters) in zip(ROWS, best, strict=True):
+            more = [torch.randn(length, device="cuda") for _ in range(2)] if name == "layer_norm" else []
+            kernel = tilegen.load(name).kernel(name, N=length).schedule(schedule, **parameters)
+            shown = f"{name} {rows}x{length} {schedule} {parameters or ''}"
+            report(shown, name, kernel, [torch.randn(rows, length, device="cuda") for _ in range(2)], more)
+    vectors = [torch.randn(2**30, device="cuda") for _ in range(2)]
+    report("total 2^30", "total", tilegen.load("total").schedule("two_launches"), vectors, [])
+
+
+def report(shown: str, name: str, kernel: Any, inputs: list[Any], more: list[Any]) -> None:
+    """One line: tilegen, torch, torch.compile, a copy of as many bytes."""
+    mine, plain, compiled = kernel.compile(), TORCH[name], torch.compile(TORCH[name])
+    got, wanted = mine(inputs[0], *more), plain(inputs[0], *more)
+    moved = sum(t.numel() * t.element_size() for t in (inputs[0], *more, got))
+    source = torch.empty(moved // 8, device="cuda")
+    target = torch.empty_like(source)
+    calls = {
+        "tilegen": lambda x: mine(x, *more),
+        "torch": lambda x: plain(x, *more),
+        "compile": lambda x: compiled(x, *more),
+        "copy": lambda x: target.copy_(source),
+    }
+    times: dict[str, list[float]] = {word: [] for word in calls}
+    for turn in range(24):
+        for word, call in calls.items():
+            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            call(inputs[turn % 2])
+            first.record()
+            call(inputs[(turn + 1) % 2])
+            last.record()
+            last.synchronize()
+            times[word].append(first.elapsed_time(last))
+    found = {word: median(all_[4:]) for word, all_ in times.items()}
+    error = (got.double().flatten() - wanted.double().flatten()).abs().max() / wanted.double().abs().max()
+    rates = "  ".join(f"{word} {moved / ms / 1e6:.0f}" for word, ms in found.items())
+    ratio = min(found["torch"], found["compile"]) / found["tilegen"]
+    print(f"{shown:44} {rates}  {ratio:.2f} x  error {float(error):.1e}")
+
+
+if __name__ == "__main__":
+    main()
