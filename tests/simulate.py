@@ -213,7 +213,9 @@ class _Thread:
 
     def _combined(self, stmt):
         """The terms of the lanes, one update each: in their order, which sums may change."""
-        reduce, pairs = self._register(stmt.value.buffer, ())
+        if (stmt.value.buffer, ()) not in self.registers:
+            raise Wrong("uninitialised")
+        reduce, pairs = self.registers[stmt.value.buffer, ()]
         same = reduce == stmt.reduce or ("unknown", None) in pairs
         return pairs if same else [(self.home.terms.of(reduce, "lanes", *(value for value, _ in pairs)), None)]
 
@@ -299,9 +301,8 @@ class _Thread:
         return memory[key]
 
     def _register(self, name, place):
-        if (name, place) not in self.registers:
-            raise Wrong("uninitialised")
-        return self.registers[name, place]
+        # A sum may go on where nobody looks: a register without a value is one that no result can have.
+        return self.registers.get((name, place), self.home.terms.of("undefined"))
 
     def _write(self, access, value):
         place, space = self._place(access), self.home.launch.buffers[access.buffer].space

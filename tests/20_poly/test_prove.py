@@ -88,12 +88,12 @@ def test_a_wrong_test_for_full_tiles():
     def early(flag):
         return replace(flag, test=tuple(Condition(c.value + 1) for c in flag.test))
 
-    assert "does not have" in refused("gemm", "registers", nth(Flag, 0, early), "coverage")
+    assert "outside 'A'" in refused("gemm", "registers", nth(Flag, 0, early), "bounds")
 
 
 def test_a_full_version_that_forgets_a_test_of_another_size():
     one = nth(Flag, 0, lambda flag: replace(flag, test=flag.test[:1]))
-    assert "does not have" in refused("gemm", "registers", one, "coverage")
+    assert "outside 'A'" in refused("gemm", "registers", one, "bounds")
 
 
 # -- 2: order

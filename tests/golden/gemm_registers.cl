@@ -121,12 +121,8 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
                     }
 
                     for (int wi = 0; wi < 8; ++wi) {
-                        if (bi * 128 + wi * 16 + ti < M) {
-                            for (int wj = 0; wj < 8; ++wj) {
-                                if (bj * 128 + wj * 16 + tj < N) {
-                                    C_reg[wi][wj] += A_shared_reg[wi] * B_shared_reg[wj];
-                                }
-                            }
+                        for (int wj = 0; wj < 8; ++wj) {
+                            C_reg[wi][wj] += A_shared_reg[wi] * B_shared_reg[wj];
                         }
                     }
                 }

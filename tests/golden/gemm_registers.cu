@@ -129,13 +129,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
                     #pragma unroll
                     for (int wi = 0; wi < 8; ++wi) {
-                        if (bi * 128 + wi * 16 + ti < M) {
-                            #pragma unroll
-                            for (int wj = 0; wj < 8; ++wj) {
-                                if (bj * 128 + wj * 16 + tj < N) {
-                                    C_reg[wi][wj] += A_shared_reg[wi] * B_shared_reg[wj];
-                                }
-                            }
+                        #pragma unroll
+                        for (int wj = 0; wj < 8; ++wj) {
+                            C_reg[wi][wj] += A_shared_reg[wi] * B_shared_reg[wj];
                         }
                     }
                 }

@@ -21,6 +21,7 @@ from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, distribute
 from tilegen.lowering.reads import choose
 from tilegen.lowering.registers import declared, lives, unrolled
 from tilegen.lowering.starts import starts
+from tilegen.lowering.updates import spare
 from tilegen.lowering.vectors import Needs, vectorize
 from tilegen.lowering.waits import asynchronous, group_ends, waited, with_waits
 from tilegen.lowering.whole import whole_tiles
@@ -64,19 +65,19 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, whole: 
     pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)
     groups = frozenset(group_ends(dealt, pipes))
     lanes = Lanes(replace(tree, body=(dealt,)))
-    body = flatten(dealt, block, where, with_waits(plain, slots, pipes), frozenset(told), groups, lanes)
+    less = spare(dealt, tree.buffers, tree.kernel)
+    body = flatten(less.node, block, where, with_waits(plain, slots, pipes), frozenset(told), groups, lanes)
     body, buffers = _squeezed(tree, body, dealt)
     needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied, list(requires))
     body = vectorize(body, needs)
     needs.variables |= lanes.results
     buffers += tuple(needs.variables.values())
     implied = implied_in(tree.kernel, extents, tuple(needs.requires))
-    body = guard(body, _inner(block, where), implied, starts(dealt, tree.buffers))
+    body = guard(body, _inner(block, where), implied, starts(dealt, tree.buffers) | less.starts)
     body = choose(body, {b.name: b for b in buffers}, implied)
     body = asynchronous(body, ahead, {b.name: b for b in buffers})
     body = named_places(body, told)
     body = _registers(body, buffers, dealt)
-
     mine, shared = _used(body, buffers, needs)
     return Launch(
         name=name,

@@ -21,7 +21,7 @@ from itertools import groupby
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree, tree_of
-from tilegen.ir.walk import leaves, reads, rewrite, walk, writes
+from tilegen.ir.walk import leaves, loads, reads, rewrite, walk, writes
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, Launch, Spmd
@@ -236,7 +236,7 @@ class _Raise:
     # -- statements that run without their guard
 
     def _extras(self, implied: Implied) -> None:
-        """Starts of registers whose tests the text leaves out get them back, and are noted."""
+        """Starts and updates of registers whose tests the text leaves out get them back, and are noted."""
         domains = _domains(self.result.kernel)
         loops = {id(stmt): {loop.name for loop in path} for path, stmt in leaves(self.result.body[-1:])}
         users = [(stmt, {a for a, _ in (*reads(stmt), *writes(stmt))}) for _, stmt in leaves(self.result.body[-1:])]
@@ -257,7 +257,7 @@ class _Raise:
             number += 1
             if value.instance is None or self.result.buffers[value.target.buffer].space != "register":
                 return value
-            if value.reduce or value.best or any(isinstance(v, Load) for v in walk(value.value)):
+            if value.best or not all(self.result.buffers[x.buffer].space == "register" for x in loads(value)):
                 return value
             missing = tuple(dict.fromkeys(c for c in (*domains(value), *told(value)) if not implied(c, value.guard)))
             if missing:

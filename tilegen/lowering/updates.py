@@ -1,0 +1,118 @@
+"""Work in registers goes without the tests at the border: what nobody reads can be written as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
+from tilegen.ir.walk import leaves, loads, rewrite
+from tilegen.poly import Facts
+
+Leaf = tuple[tuple[Loop, ...], Stmt]
+
+
+@dataclass(frozen=True)
+class Spare:
+    """What statements in registers can go without.
+
+    What goes from registers to registers can do harm outside its guard only by what it writes. Where a condition
+    is a fact of the element, and nothing uses the element where it does not hold, no one sees it.
+
+    Attributes:
+        node: the launch, its updates of registers without those conditions.
+        starts: (name, buffer) of the other statements that need none of their conditions.
+    """
+
+    node: Node
+    starts: frozenset[tuple[str, str]]
+
+
+def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
+    """What `node` can go without."""
+    facts = Facts(kernel)
+    registers = {b.name: b for b in buffers if b.space == "register" and b.scope is not None}
+    users: dict[str, list[Leaf]] = {name: [] for name in registers}
+    for path, stmt in leaves((node,)):
+        for name in {a.buffer for a in _accesses(stmt)} & registers.keys():
+            users[name].append((path, stmt))
+    updates: dict[int, Stmt] = {}
+    starts: dict[tuple[str, str], bool] = {}
+    for path, stmt in leaves((node,)):
+        buffer = registers.get(stmt.target.buffer)
+        if buffer is None or stmt.is_copy or stmt.best or not all(x.buffer in registers for x in loads(stmt)):
+            continue
+        own = _fixed(path, stmt.target, buffer)
+        kept = tuple(c for c in stmt.guard if not _of_element(c, (path, stmt), own, users, facts))
+        if stmt.reduce:
+            updates[id(stmt)] = replace(stmt, guard=kept)
+        else:
+            key = (stmt.name, buffer.name)
+            starts[key] = starts.get(key, True) and not kept
+    bare = rewrite(node, lambda v: updates.get(id(v), v) if isinstance(v, Stmt) else v) if updates else node
+    return Spare(bare, frozenset(key for key, none in starts.items() if none))
+
+
+def _accesses(stmt: Stmt) -> Iterable[Access]:
+    yield stmt.target
+    if stmt.best:
+        yield stmt.best
+    for load in loads(stmt):
+        yield Access(load.buffer, load.index)
+
+
+def _fixed(path: tuple[Loop, ...], target: Access, buffer: Buffer) -> frozenset[str]:
+    """The loops that have one value for an element: those outside its life, its thread's, and those it is told by."""
+    names = [loop.name for loop in path]
+    outside = names[: names.index(buffer.scope) + 1] if buffer.scope in names else []
+    told = [a for i in target.index if len(i.terms) == 1 for a, _ in i.terms if isinstance(a, str)]
+    return frozenset((*outside, *told, *(loop.name for loop in path if loop.kind in THREAD_KINDS)))
+
+
+def _of_element(
+    condition: Condition, update: Leaf, own: frozenset[str], users: Mapping[str, list[Leaf]], facts: Facts
+) -> bool:
+    """True if nothing uses an element of the update's where the condition does not hold."""
+    loops = {loop.name for loop in update[0]}
+    if not condition.value.names() & loops <= own:
+        return False
+    target = update[1].target
+    for user in users[target.buffer]:
+        for access in _accesses(user[1]):
+            if access.buffer == target.buffer and not _under(condition, update, user, access, own, facts):
+                return False
+    return True
+
+
+def _under(condition: Condition, update: Leaf, user: Leaf, access: Access, own: frozenset[str], facts: Facts) -> bool:
+    """True if the condition of the update's element holds wherever the user has that element."""
+    (path, stmt), (other, used) = update, user
+    if access.index == stmt.target.index and condition in used.guard:
+        return True
+    values = _same_loops(stmt.target, access)
+    if values is not None and Condition(condition.value.substitute(values), condition.equal) in used.guard:
+        return True
+    # Loops of both that fix the element are in the same iteration; the others are two variables.
+    common = {loop.name for loop in path} & {loop.name for loop in other}
+    told = {a for i in stmt.target.index for a in i.names()}
+    apart = {loop.name: f"{loop.name}'" for loop in other if loop.name not in common & own - told}
+    primed = {old: var(new) for old, new in apart.items()}
+    extents = {loop.name: loop.extent for loop in path}
+    extents |= {apart.get(loop.name, loop.name): loop.extent for loop in other}
+    both = [Condition(a - b.substitute(primed), True) for a, b in zip(stmt.target.index, access.index, strict=True)]
+    both += [Condition(c.value.substitute(primed), c.equal) for c in used.guard]
+    fails = (condition.value - 1, -condition.value - 1) if condition.equal else (-condition.value - 1,)
+    return not any(facts.possible([*both, Condition(f)], extents) for f in fails)
+
+
+def _same_loops(target: Access, access: Access) -> dict[str, Affine] | None:
+    """The loops of `target` in those of `access`, where the two name their elements alike."""
+    values: dict[str, Affine] = {}
+    for mine, theirs in zip(target.index, access.index, strict=True):
+        if mine == theirs:
+            continue
+        if len(mine.terms) != 1 or mine != var(str(mine.terms[0][0])):
+            return None
+        values[str(mine)] = theirs
+    return values
