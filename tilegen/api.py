@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,8 @@ class Scheduled:
 # -- stock files
 
 
-def _standard() -> dict[str, Define]:
+@cache
+def _standard() -> Mapping[str, Define]:
     """The composite steps that every schedule may use."""
     text = (data_folder("schedules") / "std.tg").read_text(encoding="utf-8")
     return {d.word: d for d in parse(Source("std.tg", text)).defines}

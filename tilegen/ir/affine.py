@@ -46,6 +46,8 @@ class Affine:
 
     def __add__(self, other: Affine | int) -> Affine:
         other = affine(other)
+        if not other.terms:
+            return Affine(self.terms, self.const + other.const)
         sums: dict[Atom, int] = dict(self.terms)
         for atom, coefficient in other.terms:
             sums[atom] = sums.get(atom, 0) + coefficient
@@ -194,7 +196,10 @@ def var(name: str) -> Affine:
 
 def _canonical(sums: Mapping[Atom, int], constant: int) -> Affine:
     kept = [(a, c) for a, c in sums.items() if c]
-    kept.sort(key=lambda t: _key(t[0]))
+    if all(isinstance(a, str) for a, _ in kept):
+        kept.sort()
+    else:
+        kept.sort(key=lambda t: _key(t[0]))
     return Affine(tuple(kept), constant)
 
 

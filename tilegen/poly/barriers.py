@@ -127,7 +127,7 @@ def crossing(
     one, two = first.leaf, second.leaf
     _, shared, rows = way
     names = two.primed(shared)
-    question = (*original.context, *one.domain, *renamed(two.domain, names), *rows, *only)
+    question = (*original.context, *one.domain, *two.again(shared), *rows, *only)
     question += same(a.forms, [f.renamed(names) for f in b.forms])
     question += _same_block(one, two, names)
     who = {kind: (_thread(program, first, a, kind), _thread(program, second, b, kind)) for kind in THREAD_KINDS}
@@ -183,7 +183,7 @@ def _thread(program: Program, placed: Placed, use: Use, kind: str) -> _Thread:
     return _Thread(kind, ((False, ((kind, 1),), 0), (False, ((kind, -1),), threads - 1)))
 
 
-def _same_block(one: Leaf, two: Leaf, names: dict[str, str]) -> tuple[Row, ...]:
+def _same_block(one: Leaf, two: Leaf, names: Mapping[str, str]) -> tuple[Row, ...]:
     """Both are in one block, also where each has block loops of its own."""
     rows: tuple[Row, ...] = ()
     for kind in BLOCK_KINDS:

@@ -116,7 +116,7 @@ def _once(program: Program, one: Placed, two: Placed) -> None:
     for depth in range(len(first.names) if one is two else 1):
         shared = frozenset(first.names[:depth]) if one is two else frozenset()
         names = second.primed(shared)
-        rows = (*both, *renamed(second.domain, names))
+        rows = (*both, *second.again(shared))
         rows += same(first.point, [f.renamed(names) for f in second.point])
         if one is two:
             loop = first.names[depth]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilegen.ir.nodes import Buffer, Const, Load
@@ -38,10 +38,10 @@ class Element:
     index: tuple[Form, ...]
     fallback: Const | None = None
 
-    def renamed(self, names: dict[str, str], suffix: str = "'") -> Element:
+    def renamed(self, names: Mapping[str, str], suffix: str = "'") -> Element:
         """With new names; divisions that only this index has get the suffix, as `names` did."""
         divisions = {n for f in self.index for _, terms, _ in f.rows for n, _ in terms if "/" in n}
-        names = {n: f"{n}{suffix}" for n in divisions} | names
+        names = {n: f"{n}{suffix}" for n in divisions} | dict(names)
         return Element(renamed(self.rows, names), tuple(f.renamed(names) for f in self.index), self.fallback)
 
 
@@ -321,4 +321,4 @@ def _written(storage: Storage, reader: Touch, writers: list[Touch]) -> Iterator[
             # The reader keeps plain names here: the writer's are primed, so the rows' are exchanged.
             primes = writer.placed.leaf.primed(shared)
             place = same(reader.use.forms, [f.renamed(primes) for f in writer.use.forms])
-            yield len(shared), (*wanted, *renamed(writer.placed.leaf.domain, primes), *place, *exchanged(rows))
+            yield len(shared), (*wanted, *writer.placed.leaf.again(shared), *place, *exchanged(rows))

@@ -52,7 +52,7 @@ def _put(storage: Storage, buffer: Buffer, reader: Touch, wanted: Element, held:
         for shared, rows in before_in_scope(storage, buffer.name, writer.placed, reader.placed):
             names = writer.placed.leaf.primed(shared)
             there = element.renamed(names)
-            piece = (*context, *leaf.domain, *renamed(writer.placed.leaf.domain, names), *exchanged(rows))
+            piece = (*context, *leaf.domain, *writer.placed.leaf.again(shared), *exchanged(rows))
             piece += same(reader.use.forms, [f.renamed(names) for f in writer.use.forms])
             pieces += [(*piece, *there.rows, *same(wanted.index, there.index))]
     return covered((*context, *leaf.domain), pieces, [*storage.program.kernel.sizes, *leaf.names])

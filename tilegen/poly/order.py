@@ -87,7 +87,7 @@ def _between(original: Original, one: Placed, two: Placed) -> Iterator[Precedenc
         for shared, rows in before(one, two):
             names = two.leaf.primed(shared)
             core = same(a.forms, [f.renamed(names) for f in b.forms]) + rows
-            if solvable((*original.context, *one.leaf.domain, *renamed(two.leaf.domain, names), *core)):
+            if solvable((*original.context, *one.leaf.domain, *two.leaf.again(shared), *core)):
                 marked = _marked(one, two, shared, core)
                 yield Precedence(one.leaf.stmt.name, two.leaf.stmt.name, marked, a.buffer)
 
@@ -141,7 +141,7 @@ def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> No
         names = one.leaf.primed(shared)
         point = {f"{n}°": f.renamed(names) for n, f in _named_point(original, one)}
         point |= {f"{n}°'": f for n, f in _named_point(original, two)}
-        question = (*original.context, *two.leaf.domain, *renamed(one.leaf.domain, names), *rows)
+        question = (*original.context, *two.leaf.domain, *one.leaf.again(shared), *rows)
         question += substituted(p.rows, point)
         if not solvable(question):
             original.memo[key] = True

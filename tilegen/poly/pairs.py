@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tilegen.poly.flow import Storage, Touch
-from tilegen.poly.project import renamed
 from tilegen.poly.system import Form, Row, example
 from tilegen.poly.verdict import Words
 
@@ -20,10 +19,10 @@ def distinct(touches: Iterable[Touch]) -> list[Touch]:
 
 def pair(
     storage: Storage, one: Touch, two: Touch, shared: frozenset[str]
-) -> tuple[tuple[Row, ...], dict[str, str], tuple[Form, ...]]:
+) -> tuple[tuple[Row, ...], Mapping[str, str], tuple[Form, ...]]:
     """Rows for an instance of each, the names of the second one, and its index in these names."""
     names = two.placed.leaf.primed(shared)
-    rows = (*storage.program.original.context, *one.placed.leaf.domain, *renamed(two.placed.leaf.domain, names))
+    rows = (*storage.program.original.context, *one.placed.leaf.domain, *two.placed.leaf.again(shared))
     return rows, names, tuple(f.renamed(names) for f in two.use.forms)
 
 

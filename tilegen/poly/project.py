@@ -84,16 +84,37 @@ class Leaf:
         """The loops that are the same in any two iterations that share these and have one value of `index`."""
         key = (index, shared)
         if key not in self._digits:
-            self._digits[key] = determined(index, dict(zip(self.names, self.extents, strict=True)), shared)
+            self._digits[key] = determined(index, self.loops, shared)
         return self._digits[key]
 
     @cached_property
     def _digits(self) -> dict[object, frozenset[str]]:
         return {}
 
-    def primed(self, shared: frozenset[str]) -> dict[str, str]:
+    @cached_property
+    def loops(self) -> Mapping[str, Affine]:
+        """Its loops with their extents."""
+        return dict(zip(self.names, self.extents, strict=True))
+
+    def primed(self, shared: frozenset[str]) -> Mapping[str, str]:
         """New names for a second instance that is in the same iteration of the loops in `shared`."""
-        return {n: f"{n}'" for n in self._variables if n not in shared}
+        if shared not in self._primes:
+            self._primes[shared] = {n: f"{n}'" for n in self._variables if n not in shared}
+        return self._primes[shared]
+
+    @cached_property
+    def _primes(self) -> dict[frozenset[str], dict[str, str]]:
+        return {}
+
+    def again(self, shared: frozenset[str]) -> tuple[Row, ...]:
+        """`domain` for a second instance that is in the same iteration of the loops in `shared`."""
+        if shared not in self._again:
+            self._again[shared] = renamed(self.domain, self.primed(shared))
+        return self._again[shared]
+
+    @cached_property
+    def _again(self) -> dict[frozenset[str], tuple[Row, ...]]:
+        return {}
 
     @cached_property
     def _variables(self) -> frozenset[str]:
@@ -203,6 +224,9 @@ class Original:
         return found
 
 
+# What a leaf has worked out that does not depend on the kinds of its loops.
+_ALIKE = ("domain", "ranges", "uses", "point", "loops", "_variables", "_digits", "_primes", "_again")
+
 _uids = count()
 _interned: dict[object, tuple[Stmt, Leaf]] = {}
 _domains: dict[object, int] = {}
@@ -222,11 +246,9 @@ def told_apart(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozense
     names = {name.removesuffix("'") for name, _ in rows[0][1]}
     if len(rows[0][1]) != 2 or len(names) != 1 or sum(factor for _, factor in rows[0][1]) != 0:
         return False
-    loops = dict(zip(one.names, one.extents, strict=True))
-    others = dict(zip(two.names, two.extents, strict=True))
-    if any(loops.get(n) != others.get(n) for i in index for n in i.names()):
+    if not names <= one.determined(index, shared):
         return False
-    return names <= one.determined(index, shared)
+    return all(one.loops.get(n) == two.loops.get(n) for i in index for n in i.names())
 
 
 def original_of(kernel: Kernel) -> Original:
@@ -285,9 +307,7 @@ def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
     where = like[1].where if like else _domains.setdefault(_domain_key(names, extents, stmt), next(_uids))
     leaf = Leaf(next(_uids), like[1].points if like else next(_uids), where, names, kinds, extents, stmt)
     if like:
-        leaf.__dict__.update(
-            {k: v for k, v in like[1].__dict__.items() if k in ("domain", "ranges", "uses", "point", "_variables")}
-        )
+        leaf.__dict__.update({k: v for k, v in like[1].__dict__.items() if k in _ALIKE})
     else:
         _interned[(id(stmt), names, None, extents)] = (stmt, leaf)
     _interned[key] = (stmt, leaf)

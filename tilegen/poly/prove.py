@@ -11,7 +11,7 @@ from tilegen.ir.nodes import Condition, Stmt, Tree
 from tilegen.poly.bounds import check_bounds
 from tilegen.poly.coverage import check_coverage
 from tilegen.poly.order import check_order
-from tilegen.poly.project import Program, project, renamed
+from tilegen.poly.project import Program, project
 from tilegen.poly.races import check_races, check_structure
 from tilegen.poly.shape import check_shape
 from tilegen.poly.slots import check_values_in_turn
@@ -136,7 +136,7 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
                 continue
             shared = frozenset(one.leaf.names[:depth])
             names = two.leaf.primed(shared)
-            both = (*program.original.context, *one.leaf.ranges, *renamed(two.leaf.domain, names))
+            both = (*program.original.context, *one.leaf.ranges, *two.leaf.again(shared))
             for use in (u for u in two.leaf.uses if u.buffer == write.buffer):
                 for rows in (r for c in extra.missing for r in negated(c)):
                     question = (*both, *rows, *same(write.forms, [f.renamed(names) for f in use.forms]))

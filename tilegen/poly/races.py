@@ -13,7 +13,7 @@ from tilegen.ir.lanes import WARP, writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, writes
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Leaf, Placed, Program, Use, common, renamed, told_apart
+from tilegen.poly.project import Leaf, Placed, Program, Use, common, told_apart
 from tilegen.poly.system import example, same, solvable
 from tilegen.poly.verdict import Refused, Words
 
@@ -256,7 +256,7 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
     if told_apart(one, two, common(a, b), shared, rows):
         return
     names = two.primed(shared)
-    question = (*original.context, *one.domain, *renamed(two.domain, names), *rows)
+    question = (*original.context, *one.domain, *two.again(shared), *rows)
     question += same(a.forms, [f.renamed(names) for f in b.forms])
     if not solvable(question):
         original.memo[key] = True

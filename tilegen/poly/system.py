@@ -146,7 +146,7 @@ def asked() -> int:
 def solvable(rows: Iterable[Row]) -> bool:
     """True if some integer point satisfies all rows. Raises Undecided past the budget."""
     next(_asked)
-    rows = tuple(dict.fromkeys(rows))
+    rows = tuple(rows)
     if Plain(rows).impossible:
         return False
     kept, _ = _simplified(rows)

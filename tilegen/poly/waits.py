@@ -37,7 +37,7 @@ def check_waits(program: Program, stops: Mapping[Slot, Stop], copies: Sequence[t
                 if made[id(one.leaf.stmt)].since not in ("", *shared):
                     raise Unproved("asynchronous copies are counted in a loop that their readers are not in")
                 names = two.leaf.primed(shared)
-                rows = (*program.original.context, *one.leaf.domain, *renamed(two.leaf.domain, names), *order)
+                rows = (*program.original.context, *one.leaf.domain, *two.leaf.again(shared), *order)
                 for read in reads.values():
                     place = [f.renamed(names) for f in read.forms]
                     question = (*rows, *same(write.forms, place))

@@ -6,6 +6,8 @@ written is stored back, or needed in no other iteration.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilegen.ir.nodes import Buffer
 from tilegen.poly.equality import differing
 from tilegen.poly.flow import Storage, Touch, before_in_scope, elements, other_side, scope_of
@@ -80,7 +82,7 @@ def _check_place(storage: Storage, one: Touch, two: Touch, shared: frozenset[str
                 )
 
 
-def _unguarded(storage: Storage, one: Touch, two: Touch, names: dict[str, str]) -> tuple[Row, ...]:
+def _unguarded(storage: Storage, one: Touch, two: Touch, names: Mapping[str, str]) -> tuple[Row, ...]:
     """The loops' ranges alone: what holds for these holds for every access of the same signature."""
     first, second = one.placed.leaf.ranges, two.placed.leaf.ranges
     return (*storage.program.original.context, *first, *renamed(second, names))
