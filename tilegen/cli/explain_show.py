@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tilegen.lab.banks import lane_map
 from tilegen.lab.formula import Formula
 from tilegen.lab.sites import Site
 
@@ -180,6 +179,8 @@ def _conflicts(out: Console, launch: LaunchReport, maps: bool) -> None:
 
 def lane_lines(access: Traffic) -> list[str]:
     """The bank of the first word of each of 32 lanes, eight lanes a line; then the busiest bank."""
+    from tilegen.lab.banks import lane_map
+
     assert access.conflict
     lanes = access.conflict.lanes
     lines = []

@@ -15,7 +15,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from tilegen.backends import cuda, opencl
 from tilegen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,6 +94,8 @@ def comparison(out: Console, result: Comparison) -> None:
 
 def _instead(device: str) -> Iterator[str]:
     """Why a kernel ran on `device` and not on a better one; nothing for a GPU."""
+    from tilegen.backends import cuda, opencl
+
     if not any(word in device for word in ("PoCL", "interpreter")):
         return
     reason = "no GPU was found" if cuda.missing() else "the CPU was asked for"
