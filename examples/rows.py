@@ -1,6 +1,6 @@
 """Row sums, row argmax, softmax, layer norm and a long sum beside torch, torch.compile and a copy, on a GPU.
 
-    python examples/rows.py
+    python examples/rows.py [row_sum row_argmax softmax layer_norm total]
 
 All of one kind are timed in turns, on random inputs that no cache holds; medians. Each result is compared with torch's.
 GB/s are those of the inputs read once and the outputs written once.
@@ -8,6 +8,7 @@ GB/s are those of the inputs read once and the outputs written once.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from statistics import median
 from typing import Any
@@ -35,17 +36,19 @@ TORCH: dict[str, Callable[..., Any]] = {
 
 
 def main() -> None:
-    print(
-        f"{torch.cuda.get_device_name()}, torch {torch.__version__}; GB/s, and the time of each in that of torch's best"
-    )
+    wanted = sys.argv[1:] or list(TORCH)
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}: GB/s, and the ratio to the better of torch")
     for name, best in BEST.items():
+        if name not in wanted:
+            continue
         for (rows, length), (schedule, parameters) in zip(ROWS, best, strict=True):
             more = [torch.randn(length, device="cuda") for _ in range(2)] if name == "layer_norm" else []
             kernel = tilegen.load(name).kernel(name, N=length).schedule(schedule, **parameters)
             shown = f"{name} {rows}x{length} {schedule} {parameters or ''}"
             report(shown, name, kernel, [torch.randn(rows, length, device="cuda") for _ in range(2)], more)
-    vectors = [torch.randn(2**30, device="cuda") for _ in range(2)]
-    report("total 2^30", "total", tilegen.load("total").schedule("two_launches"), vectors, [])
+    if "total" in wanted:
+        vectors = [torch.randn(2**30, device="cuda") for _ in range(2)]
+        report("total 2^30", "total", tilegen.load("total").schedule("two_launches"), vectors, [])
 
 
 def report(shown: str, name: str, kernel: Any, inputs: list[Any], more: list[Any]) -> None:
