@@ -37,7 +37,7 @@ TORCH: dict[str, Callable[..., Any]] = {
 
 def main() -> None:
     wanted = sys.argv[1:] or list(TORCH)
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}: GB/s, and the ratio to the better of torch")
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}: GB/s, and times the better of torch")
     for name, best in BEST.items():
         if name not in wanted:
             continue
