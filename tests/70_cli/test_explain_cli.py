@@ -51,7 +51,7 @@ def test_asm_shows_the_loop_and_its_mix(capsys):
     text = capsys.readouterr().out
     assert "1 of 3 beside jumps" in text
     assert "64 loads for 32 multiply-adds" in text
-    assert "fma.rn.f32" in text
+    assert "fma.rn.ftz.f32" in text
 
 
 def test_ladder_shows_every_line(capsys):
