@@ -2,16 +2,19 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from simulate import faults
 
 from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
+from tilegen.interpreter import run
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Load
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
+from tilegen.lowering.pipeline import pipelined
 from tilegen.lowering.program import Barrier
 from tilegen.proof import prove
 from tilegen.schedule import apply
@@ -111,3 +114,12 @@ def test_registers_of_another_turn_are_refused(fault):
     tree = scheduled(ACROSS)
     wrong = tuple(replace(launch, body=rewrite(launch.body, fault)) for launch in lower(tree))
     assert prove(tree.kernel, wrong).verdict.startswith("refused: ")
+
+
+def test_the_lowered_tree_is_still_an_ordinary_program():
+    """Registers that live outside of the threads' loops are there once for each thread."""
+    tree = scheduled(ACROSS)
+    whole = replace(pipelined(tree)[0], body=tuple(launch.distributed for launch in lower(tree)))
+    sizes, rng = {"M": 9, "N": 7, "K": 13}, np.random.default_rng(1)
+    arrays = {"A": rng.integers(-3, 4, (9, 13)).astype("f4"), "B": rng.integers(-3, 4, (13, 7)).astype("f4")}
+    assert (run(whole, sizes, arrays)["C"] == arrays["A"] @ arrays["B"]).all()

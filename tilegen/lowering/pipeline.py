@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, Div, affine, const, var
-from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops, rewrite, stmts, substitute
 from tilegen.poly import leading, nest_of, staged
 
@@ -53,6 +53,7 @@ def pipelined(tree: Tree) -> tuple[Tree, tuple[Pipe, ...]]:
 
 def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
     mine = staged(tree, loop)
+    tree = _own(tree, loop, mine) if loop.across else tree
     shared = frozenset(b.name for b in tree.buffers if b.space == "shared" and b.name in mine)
     outermost = loop.across or loop.name
     around = _around(tree, outermost)
@@ -64,6 +65,26 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
 
     buffers = tuple(_staged(b, loop.stages, around) if b.name in mine else b for b in tree.buffers)
     return replace(tree, buffers=buffers, body=rewrite(tree.body, change)), Pipe(loop.name, shared, loop.stages - 2)
+
+
+def _own(tree: Tree, loop: Loop, mine: frozenset[str]) -> Tree:
+    """Registers that will live outside of thread loops get dimensions over these: each thread has its own."""
+    outer = next(each for each in loops(tree.body) if each.name == loop.across)
+    around = [each for each in loops(outer.body) if any(inner.name == loop.name for inner in loops(each.body))]
+    threads = [each for each in around if each.kind in THREAD_KINDS]
+    places, count = tuple(var(each.name) for each in threads), len(threads)
+
+    def change(value: object) -> object:
+        if isinstance(value, Access | Load) and value.buffer in mine:
+            return replace(value, index=(*places, *value.index))
+        return value
+
+    def widened(buffer: Buffer) -> Buffer:
+        order = (*range(count), *(dim + count for dim in buffer.order))
+        return replace(buffer, shape=(*(each.extent for each in threads), *buffer.shape), order=order)
+
+    buffers = tuple(widened(b) if b.name in mine else b for b in tree.buffers)
+    return replace(tree, buffers=buffers, body=rewrite(tree.body, change))
 
 
 def _ahead(loop: Loop, mine: frozenset[str]) -> tuple[Node, ...]:
