@@ -19,9 +19,9 @@ inline void argmax_of_float_int_lanes(__local float *terms, __local int *places,
 __kernel __attribute__((reqd_work_group_size(32, 8, 1))) void
 row_argmax(__global const float* restrict X, __global int* restrict at, int M)
 {
-    const int b = get_group_id(0);  // tile(i, R) -> b, w; bind(b, block.x)
-    const int w = get_local_id(1);  // bind(w, thread.y)
-    const int l = get_local_id(0);  // tile(r, 4) -> l, v; bind(l, thread.x)
+    const int b = get_group_id(0);  // tile(i, R) -> b, w; bind_warps(b, w, l)
+    const int w = get_local_id(1);
+    const int l = get_local_id(0);  // tile(r, 4) -> l, v
 
     __local float at_best_lanes_of[256];
     __local int at_lanes_of[256];

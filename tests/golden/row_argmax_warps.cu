@@ -21,9 +21,9 @@ template <int lanes, typename T, typename I> __device__ __forceinline__ void arg
 extern "C" __global__ void __launch_bounds__(256)
 row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)
 {
-    const int b = blockIdx.x;   // tile(i, R) -> b, w; bind(b, block.x)
-    const int w = threadIdx.y;  // bind(w, thread.y)
-    const int l = threadIdx.x;  // tile(r, 4) -> l, v; bind(l, thread.x)
+    const int b = blockIdx.x;   // tile(i, R) -> b, w; bind_warps(b, w, l)
+    const int w = threadIdx.y;
+    const int l = threadIdx.x;  // tile(r, 4) -> l, v
 
     // cache_register(at.best, at=w)
     float at_best_reg;

@@ -29,9 +29,9 @@ template <int lanes, typename T> __device__ __forceinline__ T max_of_lanes(T val
 extern "C" __global__ void __launch_bounds__(128)
 softmax(const float* __restrict__ X, float* __restrict__ Y)
 {
-    const int i = blockIdx.x;   // fuse(m.i, m.i2, m.i3, e.i, s.i, s.i2, s.i3, Y.i) -> i; bind(i, block.x)
-    const int w = threadIdx.y;  // tile(r, 128) -> w, r; bind(w, thread.y)
-    const int l = threadIdx.x;  // tile(r, 4) -> l, v; bind(l, thread.x)
+    const int i = blockIdx.x;   // fuse(m.i, m.i2, m.i3, e.i, s.i, s.i2, s.i3, Y.i) -> i; bind_warps(i, w, l)
+    const int w = threadIdx.y;  // tile(r, 128) -> w, r
+    const int l = threadIdx.x;  // tile(r, 4) -> l, v
 
     // kept_by_warps(m, mw, mp, i, w)
     __shared__ float mw_shared[4];
