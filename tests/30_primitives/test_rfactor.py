@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference, run
@@ -70,6 +71,12 @@ def test_nothing_is_better_than_the_start():
     tree = scheduled("argmax", STEPS["strided"]).tree
     x = np.full((1, 9), -np.inf, np.float32)
     assert run(tree, {"N": 1, "K": 9}, {"X": x})["y"] == [0]
+
+
+def test_the_text_lets_the_lower_index_of_equals_win():
+    tree = scheduled("argmax", STEPS["strided"]).tree
+    for language in ("cuda", "opencl"):
+        assert "|| (candidate == y_best[i] && index < y[i])" in emit(lower(tree), language)
 
 
 def test_what_combines_parts_may_come_in_any_order():
