@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import lcm
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, ProofError, Source, SourceError, StepError
 from tilegen.frontend import build, data_folder, parse
 from tilegen.interpreter import reference, run
+from tilegen.ir.affine import Mod
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.ir.walk import loops
 from tilegen.lowering import lower
@@ -204,22 +206,26 @@ def witness_sizes(kernel, witness):
 
 
 def finish(case, engine=None):
-    """Both lowered versions of the last tree: run by the interpreter, printed, and run on a device."""
+    """The lowered versions of the last tree: run by the interpreter, printed, and run on a device."""
     tree = case.scheduled.tree
-    for vector in (True, False):
+    needs = None
+    for version in ({}, {"vector": False}, {"whole": True}):
         try:
-            launches = lower(tree, vector=vector)
+            launches = lower(tree, **version)
         except LimitError:
             case.counts["over a limit"] += 1
             return
+        if version.get("whole") and [launch.requires for launch in launches] == needs:
+            continue  # no loop is cut into tiles, and this is the first version again
+        needs = needs or [launch.requires for launch in launches]
         whole = pipelined(tree)[0]
         dealt = replace(whole, body=tuple(launch.distributed for launch in launches))
-        case.same(run(dealt, case.sizes, case.arrays)["out"], f"lowered, vector={vector}")
-        simulated(case, launches, vector)
+        case.same(run(dealt, case.sizes, case.arrays)["out"], f"lowered, {version}")
+        simulated(case, launches, version)
         for language in ("cuda", "opencl"):
             wrong = difference(emit(launches, language), launches, language)
             if wrong is not None:
-                case.fail(f"the {language} text, vector={vector}: {wrong}")
+                case.fail(f"the {language} text, {version}: {wrong}")
         proof = prove(tree.kernel, launches, tree.reassociated)
         case.counts["lowered"] += 1
         try:
@@ -234,17 +240,29 @@ def finish(case, engine=None):
         on_device(case, engine)
 
 
-def simulated(case, launches, vector):
+def simulated(case, launches, version):
     """Fails where the threads' programs race, diverge or compute something else: once, at sizes that are small."""
     tree = case.scheduled.tree
-    known = [case.sizes, *other_sizes(tree.kernel)]
+    known = [case.sizes, *other_sizes(tree.kernel), *_whole_sizes(tree.kernel, launches)]
     fitting = [s for s in known if points(tree.kernel, s) < 250 and all(_holds(s, x) for x in launches)]
     if not fitting:
         return
     wrong = faults(launches, tree, fitting[0])
     if wrong is not None:
-        case.fail(f"lowered, vector={vector}: {wrong}", f"simulated at {fitting[0]}")
+        case.fail(f"lowered, {version}: {wrong}", f"simulated at {fitting[0]}")
     case.counts["simulated"] += 1
+    case.counts["simulated, whole tiles"] += "whole" in version
+
+
+def _whole_sizes(kernel, launches):
+    """Sizes that the tiles divide: as small as can be, and one of them twice that."""
+    tiles = {size: 1 for size in kernel.sizes}
+    for condition in (*kernel.assumptions, *(c for launch in launches for c in launch.requires)):
+        for atom, _ in condition.value.terms:
+            names = atom.arg.names() if isinstance(atom, Mod) else ()
+            tiles |= {name: lcm(tiles[name], atom.by) for name in names}
+    found = [tiles, *({**tiles, size: 2 * tiles[size]} for size in tiles)]
+    return [sizes for sizes in found if holds(kernel, sizes)]
 
 
 def _holds(sizes, launch):

@@ -1,0 +1,45 @@
+"""The version for sizes that all tiles divide: no tests, and wrong anywhere else."""
+
+from dataclasses import replace
+
+from simulate import faults
+
+from tilegen.api import load
+from tilegen.backends.text import emit
+from tilegen.lowering import lower
+from tilegen.proof import prove
+
+SIZES = {"TM": 16, "TN": 32, "TK": 4, "WI": 1, "WJ": 1}
+
+
+def tree_of(name, **parameters):
+    return load("gemm").schedule(name, **parameters).tree
+
+
+def test_it_needs_whole_tiles_and_has_no_tests_for_others():
+    tree = tree_of("across", **SIZES)
+    (launch,) = lower(tree, whole=True)
+    assert [str(c) for c in launch.requires] == ["N%32 == 0", "M%16 == 0", "K%4 == 0"]
+    text = emit((launch,), "cuda")
+    assert "< M" not in text
+    assert "< N" not in text
+    assert "else" not in text[text.index("gemm(") :]
+
+
+def test_it_is_proved_and_computes_the_kernel():
+    tree = tree_of("across", **SIZES)
+    launches = lower(tree, whole=True)
+    assert prove(tree.kernel, launches).verdict == "proved"
+    assert faults(launches, tree, {"M": 16, "N": 32, "K": 12}) is None
+
+
+def test_without_what_it_needs_it_is_refused():
+    tree = tree_of("tiled", TS=8)
+    (launch,) = lower(tree, whole=True)
+    assert prove(tree.kernel, (launch,)).verdict == "proved"
+    assert prove(tree.kernel, (replace(launch, requires=()),)).verdict.startswith("refused")
+
+
+def test_where_nothing_is_cut_it_is_the_plain_version():
+    tree = load("kernel twice(A: f32[N]) -> B: f32[N]:\n    B[i] = 2 * A[i]\n").kernel().schedule().tree
+    assert lower(tree, whole=True)[0].requires == ()
