@@ -25,7 +25,7 @@ SHAPES: tuple[tuple[tuple[int, int, int], str, dict[str, int]], ...] = (
     ((8192, 8192, 8192), "transposed", {}),
     ((16384, 1024, 4096), "across", {}),
     ((128, 8192, 8192), "across", {"TM": 64, "TN": 128, "TK": 32, "STAGES": 3}),
-    ((4095, 4093, 4097), "across", {"TN": 128, "WI": 4, "WJ": 2}),
+    ((4095, 4093, 4097), "across", {"TN": 128, "STAGES": 3, "WI": 4, "WJ": 2}),
 )
 
 
