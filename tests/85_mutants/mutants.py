@@ -30,42 +30,43 @@ import launch_faults
 import text_faults
 import tree_faults
 from nets import AFTER, BEFORE, EQUIVALENT, Base, boundary_sizes, caught_launches, caught_tree
-from stock import cases, scheduled
+from stock import cases, modules, scheduled
 
+from tilegen.errors import TilegenError
 from tilegen.lowering import lower
+from tilegen.proof import prove
 
 # Tiles as small as the steps allow, so that sizes around them are quickly enumerated.
 SMALL = {
     "T": 4, "TS": 4, "TI": 4, "TJ": 2, "TD": 2, "TM": 8, "TN": 8, "TK": 4, "WM": 2, "WN": 2, "W": 2, "WPT": 2,
     "TSM": 4, "TSN": 4, "TSK": 4, "WPTN": 2, "ROWS": 2, "TY": 2, "TX": 4, "WF": 2,
 }  # fmt: skip
-# Warps have lanes in fixed numbers; these are the fewest.
-TILES = (SMALL, {"TM": 32, "TN": 128, "TK": 4}, {"TM": 32, "TN": 128, "TK": 32}, {})
+# Warps have lanes in fixed numbers; these are the fewest. A patch of a warp fills the tile that it is in.
+WHOLE = {name: tile for name, tile in SMALL.items() if name not in ("TX", "TY")}
+TILES = (SMALL, WHOLE, {"TM": 32, "TN": 128, "TK": 4}, {"TM": 32, "TN": 128, "TK": 32}, {})
 
 
 @cache
-def bases():
-    """The stock schedules with small tiles; as they are where small tiles do not fit their steps."""
-    found = []
-    for name, schedule in cases():
-        tree = small(name, schedule)
-        found += [Base(f"{name}.{schedule}", tree, boundary_sizes(tree))]
-    return tuple(found)
+def base(position):
+    """Stock schedule number `position` with small tiles; as it is where small tiles do not fit its steps."""
+    name, schedule = cases()[position]
+    tree = small(name, schedule)
+    return Base(f"{name}.{schedule}", tree, boundary_sizes(tree))
 
 
 def small(name, schedule):
-    from stock import modules
-
-    from tilegen.errors import TilegenError
-
+    """The tree with the first tiles with which it can be applied and is proved."""
     stock = next(s for s in modules()[name].schedules if s.name == schedule)
     for tiles in TILES:
         values = tuple((p.name, tiles[p.name]) for p in stock.parameters if p.name in tiles)
         try:
-            return scheduled(name, schedule, (), values).tree
+            tree = scheduled(name, schedule, (), values).tree
+            versions = [lower(tree, vector=vector) for vector in (True, False)]
         except TilegenError:
             continue
-    raise AssertionError(f"{name}.{schedule} cannot be applied")
+        if all(prove(tree.kernel, launches, tree.reassociated).verdict == "proved" for launches in versions):
+            return tree
+    raise AssertionError(f"{name}.{schedule} is proved with no tiles")
 
 
 def mutants(base, each):
@@ -87,17 +88,17 @@ def _sampled(level, fault, made, each):
 def of_base(job):
     """[(base, level, fault, number, net)] of one base."""
     position, each, levels = job
-    base = bases()[position]
+    right = base(position)
     catch = {"tree": caught_tree, "lowered": caught_launches}
     found = [
-        (base.name, level, fault, number, catch[level](base, mutant))
-        for level, fault, number, mutant in mutants(base, each)
+        (right.name, level, fault, number, catch[level](right, mutant))
+        for level, fault, number, mutant in mutants(right, each)
         if level in levels
     ]
     if "text" in levels:
-        found += [(base.name, "text", *result) for result in text_faults.results(base, each)]
+        found += [(right.name, "text", *result) for result in text_faults.results(right, each)]
     if "ran" in levels:
-        found += [(base.name, "ran", *result) for result in text_faults.ran(base)]
+        found += [(right.name, "ran", *result) for result in text_faults.ran(right)]
     return found
 
 
@@ -129,7 +130,7 @@ def main() -> int:
     parser.add_argument("--levels", default="tree,lowered,text")
     parser.add_argument("--show", action="store_true")
     chosen = parser.parse_args()
-    jobs = [(n, chosen.each, chosen.levels.split(",")) for n in range(len(bases()))]
+    jobs = [(n, chosen.each, chosen.levels.split(",")) for n in range(len(cases()))]
     results = []
     with get_context("spawn").Pool(chosen.jobs) as pool:
         for found in pool.imap(of_base, jobs, chunksize=1):

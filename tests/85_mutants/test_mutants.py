@@ -7,13 +7,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mutants import bases, figures, of_base, table
+from mutants import figures, of_base, table
+from stock import cases
 
 SAMPLE = {"gemm.tiled", "chain.fused_vector", "matching.tiled"}
 EACH = 2
 
 
-@pytest.mark.parametrize("position", [n for n, base in enumerate(bases()) if base.name in SAMPLE])
+@pytest.mark.parametrize("position", [n for n, case in enumerate(cases()) if ".".join(case) in SAMPLE])
 def test_every_fault_is_caught_before_anything_runs(position):
     results = of_base((position, EACH, ("tree", "lowered", "text")))
     total, caught, before, equivalent = figures(results)
