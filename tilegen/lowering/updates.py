@@ -43,6 +43,8 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
         buffer = registers.get(stmt.target.buffer)
         if buffer is None or stmt.is_copy or stmt.best or not all(x.buffer in registers for x in loads(stmt)):
             continue
+        if stmt.reduce and (stmt.reduce not in ("sum", "prod") or _of_lanes(path, stmt)):
+            continue  # a comparison, or what other threads get, of a register without a value
         own = _fixed(path, stmt.target, buffer)
         kept = tuple(c for c in stmt.guard if not _of_element(c, (path, stmt), own, users, facts))
         if stmt.reduce:
@@ -52,6 +54,12 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
             starts[key] = starts.get(key, True) and not kept
     bare = rewrite(node, lambda v: updates.get(id(v), v) if isinstance(v, Stmt) else v) if updates else node
     return Spare(bare, frozenset(key for key, none in starts.items() if none))
+
+
+def _of_lanes(path: tuple[Loop, ...], stmt: Stmt) -> bool:
+    """True if threads along x combine their terms in `stmt`."""
+    told = {name for i in stmt.target.index for name in i.names()}
+    return any(loop.kind == "thread.x" and loop.name not in told for loop in path)
 
 
 def _accesses(stmt: Stmt) -> Iterable[Access]:
