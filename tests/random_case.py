@@ -43,7 +43,14 @@ LONG = 10  # accepted steps of a long sequence
 
 
 # What is refused because it could not be lowered as it says, though the program is right.
-NO_LOWERING = ("run ahead", "would come early", "outermost in its launch", "lives in vector loop", "cannot run across")
+NO_LOWERING = (
+    "run ahead",
+    "would come early",
+    "outermost in its launch",
+    "lives in vector loop",
+    "cannot run across",
+    "would need other registers",
+)
 
 
 class Failure(AssertionError):
