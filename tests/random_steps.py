@@ -9,7 +9,7 @@ WORDS = (
     ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
     + ["cache_shared", "cache_register", "cache_register", "pad", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
-    + ["fast_math", "resident", "rename"]
+    + ["fast_math", "resident", "rename", "compute_at", "compute_at"]
 )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def random_step(pick, tree, number: int) -> str:
             return f"pad({pick(buffers)}, {pick([1, 2])})"
         case "cache_global":
             return f"cache_global({pick(buffers)}, layout=[{pick(['0', '1, 0', '0, 1', '2, 0, 1'])}])"
-        case "warp_tile" | "resident" | "fast_math" | "rfactor":
+        case "warp_tile" | "resident" | "fast_math" | "rfactor" | "compute_at":
             return _for_gpus(pick, tree, word, loop, number)
         case "reassociate":
             return f"reassociate({pick([e.target for e in tree.kernel.equations])})"
@@ -68,6 +68,9 @@ def _for_gpus(pick, tree, word, loop, number):
             return f"resident({loop}, {pick([2, 4, 99])})"
         case "fast_math":  # kernels on integers have nothing to approximate
             return f"fast_math({pick(['sin', 'divide'])})"
+        case "compute_at":
+            inner = [t.name for t in tree.kernel.tensors if t.role == "intermediate"]
+            return f"compute_at({pick(inner or [b.name for b in tree.buffers])}, at={loop})"
         case "rfactor":
             across = pick([loop, f"[{', '.join(_some(pick, loop_names(tree), 1, 2))}]"])
             layout = pick(["", "", f", layout=[{pick(['1, 0', '0, 1', '1, 2, 0', '2, 0, 1'])}]"])

@@ -2,8 +2,8 @@
 
 It shares nothing with the judge: values are symbolic terms, memory is a dictionary, and every pair of
 accesses to one element is looked at. `verdict` gives None or a word for the first thing that is wrong:
-"coverage", "values", "uninitialised", "bounds", "scope", "race", "vector", "structure", or "parts" where a
-reduction in parts is not the one that the kernel as written has.
+"coverage", "values", "uninitialised", "bounds", "scope", "race", "vector", "structure", or "derived" where
+what steps have derived from the kernel as written is another one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def verdict(tree, sizes):
         return "structure"
     reordered = frozenset(tree.reassociated)
     if tree.kernel.origin and _outputs(tree.kernel, sizes) != _outputs(tree.kernel.written, sizes):
-        return "parts"
+        return "derived"
     try:
         expected, terms = _as_written(tree.kernel, tuple(sizes.items()), reordered)
         run = _Run(tree, sizes, reordered, terms)

@@ -75,11 +75,11 @@ def test_a_second_opinion_agrees_that_they_are_right(name):
 def faults():
     """(name, a derived kernel that is wrong, words of the sentence, words of the witness)."""
     right = scheduled("contiguous").kernel
-    point = right.split.point
+    point = right.derived.point
     kp, ki = var("part.kp"), var("part.ki")
 
     def terms(index):
-        moved = replace(right, split=replace(right.split, point=(point[0], index)))
+        moved = replace(right, derived=replace(right.derived, point=(point[0], index)))
         return with_equation(
             moved,
             "part",
@@ -104,7 +104,7 @@ def faults():
     yield "more sizes", replace(right, assumptions=(Condition(var("K") - 9),)), "has more than 'z' in parts", None
     output = tuple(replace(t, role="output") if t.name == "part" else t for t in right.tensors)
     yield "an output", replace(right, tensors=output), "has more than 'z' in parts", None
-    yield "unknown", replace(right, split=None), "it is not known how", None
+    yield "unknown", replace(right, derived=None), "it is not known how", None
 
 
 def arg_faults():
@@ -112,11 +112,11 @@ def arg_faults():
     best = scheduled("parts").kernel
     (loop,) = best.equations[0].reduced
     back = {loop.name: loop.extent - 1 - var(loop.name)}
-    split = replace(best.split, point=tuple(p.substitute(back) for p in best.split.point))
+    split = replace(best.derived, point=tuple(p.substitute(back) for p in best.derived.point))
     yield (
         "the last of equals",
         with_equation(
-            replace(best, split=split),
+            replace(best, derived=split),
             "part",
             lambda e: replace(
                 e,
@@ -149,4 +149,4 @@ def test_what_is_not_the_reduction_is_refused(name):
 def test_a_second_opinion_agrees_that_it_is_wrong(name):
     kernel = FAULTS[name][0]
     sizes = {size: 7 for size in kernel.sizes}
-    assert verdict(as_written(kernel), sizes) == "parts"
+    assert verdict(as_written(kernel), sizes) == "derived"

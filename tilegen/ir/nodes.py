@@ -160,13 +160,26 @@ class Split:
 
 
 @dataclass(frozen=True)
+class ComputedAt:
+    """The values of `target` computed anew in each iteration of some loops, which it has more dimensions for.
+
+    `point` says which value each one is: the instance of the undivided statement, one entry for each loop of
+    its left side, affine in the loops of the new equation. One value may be there several times.
+    """
+
+    target: str
+    point: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A kernel as written; the tree is made from it, and every later tree is judged against it.
 
     `sizes` are symbolic integers, at least 1, in the order of their first use; `assumptions` are what
     `where` says of them. `tensors` lists the parameters in order, then the outputs, then intermediates.
-    A step that divides a reduction makes a kernel of its own, with `origin` and what was `split`: it is
-    judged, too, and what is right is still what the kernel as written says.
+    A step that divides a reduction, or computes values several times, makes a kernel of its own, with
+    `origin` and how it was `derived`: it is judged, too, and what is right is still what the kernel as
+    written says.
     """
 
     name: str
@@ -175,7 +188,7 @@ class Kernel:
     equations: tuple[Equation, ...]
     assumptions: tuple[Condition, ...] = ()
     origin: Kernel | None = None
-    split: Split | None = None
+    derived: Split | ComputedAt | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property

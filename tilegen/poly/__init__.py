@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tilegen.poly.ahead import leading, nest_of, staged
 from tilegen.poly.barriers import Dependence, dependences
+from tilegen.poly.derived import check_derived
 from tilegen.poly.facts import Facts
 from tilegen.poly.judge import judge
-from tilegen.poly.parts import check_parts
 from tilegen.poly.prove import Extra, Obligation, obligations, obliged
 from tilegen.poly.sync import Claim, Made, Slot, Stop
 from tilegen.poly.verdict import Refused, Unproved, Violation
@@ -23,7 +23,7 @@ __all__ = [
     "Stop",
     "Unproved",
     "Violation",
-    "check_parts",
+    "check_derived",
     "dependences",
     "judge",
     "leading",

@@ -8,8 +8,8 @@ from tilegen.ir.nodes import Tree
 from tilegen.poly.ahead import check_ahead
 from tilegen.poly.bounds import check_bounds
 from tilegen.poly.coverage import check_coverage
+from tilegen.poly.derived import check_derived
 from tilegen.poly.order import check_order
-from tilegen.poly.parts import check_parts
 from tilegen.poly.project import Program, project
 from tilegen.poly.races import check_races, check_structure
 from tilegen.poly.shape import check_shape
@@ -19,16 +19,16 @@ from tilegen.poly.vectors import check_vectors
 from tilegen.poly.verdict import Refused, Violation
 
 
-def _check_parts(program: Program) -> None:
+def _check_derived(program: Program) -> None:
     memo = program.original.memo
-    if "parts" not in memo:
-        check_parts(program.kernel)
-        memo["parts"] = True
+    if "derived" not in memo:
+        check_derived(program.kernel)
+        memo["derived"] = True
 
 
 # In the order in which they are asked: a later check may rely on the earlier ones.
 CHECKS: tuple[tuple[str, Callable[[Program], None]], ...] = (
-    ("that reductions in parts have every term once", _check_parts),
+    ("that what steps derived from the kernel is the kernel", _check_derived),
     ("that every instance runs exactly once", check_coverage),
     ("that each statement computes what the kernel says", check_shape),
     ("that no dependence is reversed", check_order),

@@ -13,22 +13,14 @@ from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
-def check_parts(kernel: Kernel) -> None:
-    """Refused where a reduction that `kernel` has in parts is not the one of the kernel it was derived from.
+def check_split(kernel: Kernel, origin: Kernel, split: Split) -> None:
+    """Refused where the reduction that `kernel` has in parts is not the one of `origin`, which it was derived from.
 
     The equations have to be those of the undivided reduction, at the terms that the split names; which terms
     these are is asked of isl: every one of the origin's is in one part, at one place.
     """
-    while kernel.origin is not None and kernel.split is not None:
-        _check_split(kernel, kernel.origin, kernel.split)
-        kernel = kernel.origin
-    if kernel.origin is not None or kernel.split is not None:
-        raise Refused(f"kernel '{kernel.name}' is derived from another, and it is not known how")
-
-
-def _check_split(kernel: Kernel, origin: Kernel, split: Split) -> None:
-    whole = _equation(origin, split.target)
-    part, total = _equation(kernel, split.parts), _equation(kernel, split.target)
+    whole = equation_of(origin, split.target)
+    part, total = equation_of(kernel, split.parts), equation_of(kernel, split.target)
     _check_rest(kernel, origin, whole, part, total)
     terms = {r.name: value for r, value in zip((*whole.loops, *whole.reduced), split.point, strict=True)}
     what = f"the parts '{part.target}' of '{whole.target}'"
@@ -49,7 +41,8 @@ def _check_split(kernel: Kernel, origin: Kernel, split: Split) -> None:
     _check_terms(origin, kernel, split, part)
 
 
-def _equation(kernel: Kernel, target: str) -> Equation:
+def equation_of(kernel: Kernel, target: str) -> Equation:
+    """The one equation of `target`. Refused where there is none."""
     found = [e for e in kernel.equations if e.target == target]
     if len(found) != 1:
         raise Refused(f"kernel '{kernel.name}' has no equation of '{target}'")
@@ -70,7 +63,7 @@ def _check_rest(kernel: Kernel, origin: Kernel, whole: Equation, part: Equation,
     for equation in kernel.equations:
         equations += () if equation is part else (whole,) if equation is total else (equation,)
     tensors = tuple(t for t in kernel.tensors if t.name not in new)
-    undone = replace(kernel, tensors=tensors, equations=equations, origin=origin.origin, split=origin.split)
+    undone = replace(kernel, tensors=tensors, equations=equations, origin=origin.origin, derived=origin.derived)
     inner = all(t.role == "intermediate" for t in kernel.tensors if t.name in new)
     before = kernel.equations.index(part) + 1 == kernel.equations.index(total)
     if undone != origin or not inner or not before:

@@ -8,6 +8,7 @@ from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Condition, Equation, Index, Kernel, Load, Range, Split, Tensor, Tree
 from tilegen.ir.ranges import bounds
 from tilegen.ir.walk import loop_names, substitute
+from tilegen.primitives._names import Names, word_of
 from tilegen.primitives._terms import Terms
 
 
@@ -17,10 +18,10 @@ def in_parts(tree: Tree, terms: Terms, name: str, order: tuple[int, ...]) -> Ker
     The loops of the first are called after `name`; those of the second are those of the nest to come.
     """
     kernel, whole = tree.kernel, terms.equation
-    free = _Names(set(), name)
-    across = tuple(Range(free.of(loop.name), loop.extent, _word(loop.name)) for loop in terms.across)
+    free = Names(set(), name)
+    across = tuple(Range(free.of(loop.name), loop.extent, word_of(loop.name)) for loop in terms.across)
     loops = tuple(replace(r, name=free.of(r.index)) for r in whole.loops)
-    rest = tuple(Range(free.of(loop.name), loop.extent, _word(loop.name)) for loop in terms.rest)
+    rest = tuple(Range(free.of(loop.name), loop.extent, word_of(loop.name)) for loop in terms.rest)
     here = {old: var(r.name) for old, r in zip(_names(terms), (*across, *rest), strict=True)}
     point = (*(var(r.name) for r in loops), *(i.substitute(here) for i in terms.reduced))
     values = {r.name: p for r, p in zip((*whole.loops, *whole.reduced), point, strict=True)}
@@ -47,13 +48,13 @@ def in_parts(tree: Tree, terms: Terms, name: str, order: tuple[int, ...]) -> Ker
             shape = (*(r.extent for r in across), *like.shape)
             tensors += (Tensor(new, like.dtype, shape, "intermediate", order, like.span),)
     split = Split(whole.target, name, point)
-    return replace(kernel, tensors=tensors, equations=equations, origin=kernel, split=split)
+    return replace(kernel, tensors=tensors, equations=equations, origin=kernel, derived=split)
 
 
 def _combining(tree: Tree, whole: Equation, part: Equation) -> Equation:
     """The equation that reduces the parts."""
     kernel = tree.kernel
-    free = _Names({*loop_names(tree), *kernel.sizes, *(t.name for t in kernel.tensors)}, whole.target)
+    free = Names({*loop_names(tree), *kernel.sizes, *(t.name for t in kernel.tensors)}, whole.target)
     count = len(part.loops) - len(whole.loops)
     across = tuple(replace(r, name=free.of(r.index)) for r in part.loops[:count])
     loops = tuple(replace(r, name=free.of(r.index)) for r in whole.loops)
@@ -95,23 +96,3 @@ def _counts(place: Affine, room: Affine, terms: Terms) -> bool:
 
 def _names(terms: Terms) -> list[str]:
     return [loop.name for loop in (*terms.across, *terms.rest)]
-
-
-def _word(name: str) -> str:
-    return name.rsplit(".", 1)[-1]
-
-
-class _Names:
-    """Names `of.word` that nothing else has."""
-
-    def __init__(self, taken: set[str], of: str) -> None:
-        self.taken, self.prefix = taken, of
-
-    def of(self, word: str) -> str:
-        name = base = f"{self.prefix}.{_word(word)}"
-        number = 1
-        while name in self.taken:
-            number += 1
-            name = f"{base}{number}"
-        self.taken.add(name)
-        return name

@@ -10,7 +10,7 @@ from itertools import product
 from tilegen.errors import ProofError
 from tilegen.ir.nodes import Condition, Kernel
 from tilegen.lowering.program import Launch
-from tilegen.poly import Facts, Obligation, check_parts, obligations, obliged
+from tilegen.poly import Facts, Obligation, check_derived, obligations, obliged
 from tilegen.proof.limits import check_integers, check_limits
 from tilegen.proof.raised import Raised, raised
 from tilegen.proof.vectors import check_aligned
@@ -54,14 +54,14 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     It is read back from what is printed: tests, loops, barriers and accesses as they stand there.
 
     Args:
-        kernel: the one that the launches were made from; reductions that it has in parts are proven to be those
-            of the kernel as written.
+        kernel: the one that the launches were made from; where steps derived it, it is proven to be the kernel as
+            written.
         reassociated: the reductions whose terms a step has allowed to be combined in any order.
     """
     requires = tuple(dict.fromkeys(c for launch in launches for c in launch.requires))
     known = _given(kernel, requires)
     found: list[Raised] = []
-    first = [obliged("parts", lambda: check_parts(kernel))] if kernel.origin else []
+    first = [obliged("derived", lambda: check_derived(kernel))] if kernel.origin else []
     first.append(obliged("text", lambda: found.append(raised(known, launches))))
     if not found or first[0].violation:
         return Proof(tuple(first))

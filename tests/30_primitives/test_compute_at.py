@@ -1,0 +1,129 @@
+"""Values computed at a loop: the kernel is the one as written, wherever they are computed and kept."""
+
+import numpy as np
+import pytest
+from enumeration import verdict
+
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.interpreter import reference, run
+from tilegen.ir.walk import leaves
+from tilegen.lowering import lower
+from tilegen.proof import prove
+from tilegen.schedule import apply
+
+BLUR = """
+kernel blur(X: f32[M + 2, N]) -> Y: f32[M, N]:
+    var P: f32[M + 2, N]
+    P[y, x] = X[y, x] * 2.0 + 1.0
+    Y[y, x] = P[y, x] + P[y + 2, x] * 3.0
+"""
+LINE = """
+kernel line(X: f32[N + 4]) -> Y: f32[N]:
+    var P: f32[N + 4], Q: f32[N + 2]
+    P[i] = X[i] * 2.0
+    Q[i] = P[i] + P[i + 2]
+    Y[i] = Q[i] - Q[i + 1] * 2.0
+"""
+SUMS = """
+kernel sums(A: f32[M, K], x: f32[K]) -> Y: f32[M]:
+    var P: f32[M]
+    P[i] = sum[k](A[i, k] * x[k])
+    Y[i] = P[i] * 2.0
+"""
+WINDOW = """
+kernel window(X: f32[2 * N + 3]) -> Y: f32[N]:
+    var P: f32[2 * N + 3]
+    P[i] = X[i] + 1.0
+    Y[i] = sum[r < 4](P[2 * i + r])
+"""
+PAIR = """
+kernel pair(X: f32[M, N]) -> Y: f32[M, N]:
+    var P: f32[M, N]
+    P[i, j] = X[i, j] * 2.0
+    Y[i, j] = P[i, j] + 1.0
+"""
+TRIANGLE = """
+kernel triangle(X: f32[N, N]) -> Y: f32[N, N]:
+    var P: f32[N, N]
+    P[i, j] = X[i, j] * 2.0 for j <= i
+    Y[i, j] = P[i, j] + 1.0 for j <= i
+"""
+BACK = """
+kernel back(X: f32[M, N]) -> Y: f32[M, N]:
+    var P: f32[M, N]
+    P[i, j] = X[i, j] * 2.0
+    Y[i, j] = P[M - 1 - i, j] + 1.0
+"""
+
+CASES = {
+    "in tiles": (BLUR, "tile(Y.y, 4) -> by, ty; tile(Y.x, 2) -> bx, tx; order(by, bx, ty, tx); compute_at(P, at=bx)"),
+    "its own nest cut before": (
+        BLUR,
+        "tile(Y.y, 4) -> y, t; tile(P.y, 3) -> z, s; order(z, P.x, s); compute_at(P, at=Y.x)",
+    ),
+    "in every iteration": (BLUR, "compute_at(P, at=Y.x); cache_register(P, at=Y.x)"),
+    "two levels": (
+        BLUR,
+        """tile(Y.y, 8) -> by, ty; tile(ty, 4) -> wy, ty; tile(ty, 2) -> vy, ty; order(by, Y.x, wy, vy, ty)
+        compute_at(P, at=vy)""",
+    ),
+    "between the levels": (
+        BLUR,
+        """tile(Y.y, 8) -> by, ty; tile(ty, parts=4) -> wy, ty; bind(by, block.x); order(by, Y.x, ty, wy)
+        bind(Y.x, block.y); order(by, Y.x, ty, wy); bind(ty, thread.x); compute_at(P, at=ty); cache_register(P, at=ty)
+        tile(P.y, 2) -> a, b""",
+    ),
+    "in a nest that it was in": (PAIR, "fuse(P.i, Y.i) -> i; compute_at(P, at=Y.j); cache_register(P, at=Y.j)"),
+    "one after another": (
+        LINE,
+        """tile(Y.i, 8) -> b, t; bind(b, block.x); bind(t, thread.x)
+        compute_at(Q, at=b); cache_shared(Q, at=b); compute_at(P, at=b); cache_shared(P, at=b)
+        bind(P.i, thread.x); bind(Q.i, thread.x)""",
+    ),
+    "of what is computed": (
+        LINE,
+        "tile(Y.i, 8) -> b, t; compute_at(Q, at=b); tile(Q.i, 3) -> c, d; compute_at(P, at=c)",
+    ),
+    "a reduction": (SUMS, "tile(Y.i, 4) -> b, t; compute_at(P, at=b); tile(P.k, 4) -> ko, ki; order(P.i, ko, ki)"),
+    "a reduction alone": (SUMS, "compute_at(P, at=Y.i); cache_register(P, at=Y.i); bind(Y.i, block.x)"),
+    "for a reduction": (WINDOW, "tile(Y.i, 4) -> b, t; compute_at(P, at=b)"),
+    "inside a reduction": (
+        WINDOW,
+        "tile(r, 2) -> ro, ri; tile(Y.i, 4) -> b, t; order(b, ro, t, ri); compute_at(P, at=ro)",
+    ),
+    "a triangle": (TRIANGLE, "tile(Y.i, 4) -> b, t; tile(Y.j, 4) -> c, s; order(b, c, t, s); compute_at(P, at=c)"),
+    "backwards": (BACK, "tile(Y.i, 2) -> b, t; order(b, Y.j, t); compute_at(P, at=Y.j)"),
+}
+
+
+def scheduled(text, steps):
+    lines = "".join(f"    {step.strip()}\n" for line in steps.splitlines() for step in line.split(";"))
+    module = parse(Source("computed.tg", f"{text}\nschedule s for {text.split('(')[0].split()[-1]}():\n{lines}"))
+    (kernel,) = module.kernels.values()
+    return apply(build(kernel), module.schedules[0]).tree
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_the_kernel_is_the_one_as_written(name):
+    tree = scheduled(*CASES[name])
+    for number in (1, 3, 7):
+        sizes = {size: number + n for n, size in enumerate(tree.kernel.sizes)}
+        random = np.random.default_rng(number)
+        shapes = {t.name: [e.evaluate(sizes) for e in t.shape] for t in tree.kernel.tensors if t.role == "input"}
+        arrays = {name: random.integers(-3, 4, shape).astype(np.float32) for name, shape in shapes.items()}
+        expected = reference(tree.kernel, sizes, arrays)["Y"]
+        found = run(tree, sizes, arrays)["Y"]
+        assert np.array_equal(found[expected.written], expected.value[expected.written])
+        assert verdict(tree, sizes) is None
+    assert prove(tree.kernel, lower(tree), tree.reassociated).verdict == "proved"
+
+
+def test_what_several_iterations_read_is_computed_in_each():
+    tree = scheduled(BLUR, "tile(Y.y, 4) -> by, ty; order(by, Y.x, ty); compute_at(P, at=Y.x)")
+    made = [(path, s) for path, s in leaves(tree.body) if s.name == "P"]
+    ((path, stmt),) = made
+    assert [(loop.name, str(loop.extent)) for loop in path] == [("by", "(M + 3)/4"), ("Y.x", "N"), ("P.y", "6")]
+    assert [str(c) for c in stmt.guard] == ["-by*4 + M - P.y + 1 >= 0"]
+    assert str(tree.kernel.tensor("P").shape[2]) == "6"
+    assert [str(s) for s in tree.kernel.written.tensor("P").shape] == ["M + 2", "N"]

@@ -1,0 +1,23 @@
+"""A kernel that steps have derived from the one as written is that kernel."""
+
+from __future__ import annotations
+
+from tilegen.ir.nodes import ComputedAt, Kernel, Split
+from tilegen.poly.computed import check_computed
+from tilegen.poly.parts import check_split
+from tilegen.poly.verdict import Refused
+
+
+def check_derived(kernel: Kernel) -> None:
+    """Refused where `kernel`, or one that it was derived from, does not compute what the one before does."""
+    while kernel.origin is not None:
+        match kernel.derived:
+            case Split():
+                check_split(kernel, kernel.origin, kernel.derived)
+            case ComputedAt():
+                check_computed(kernel, kernel.origin, kernel.derived)
+            case _:
+                raise Refused(f"kernel '{kernel.name}' is derived from another, and it is not known how")
+        kernel = kernel.origin
+    if kernel.derived is not None:
+        raise Refused(f"kernel '{kernel.name}' is derived from none, and it is said how")

@@ -1,0 +1,146 @@
+"""compute_at(P, at=bi)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.nodes import Equation, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.walk import leaves, loads, loops, reads, rewrite, stmts
+from tilegen.primitives import BufferName, LoopName, primitive
+from tilegen.primitives._box import box_of
+from tilegen.primitives._computed import Computed, computed, derived
+from tilegen.primitives._iteration import iteration
+from tilegen.primitives._region import region_of
+from tilegen.primitives._tree import need_buffer, need_loop
+
+Path = tuple[Loop, ...]
+
+
+@primitive
+class ComputeAt:
+    """Compute an intermediate tensor in each iteration of `at`, as much of it as that iteration reads.
+
+    kernel:
+        kernel ends(X: f32[N + 2]) -> Y: f32[N]:
+            var d: f32[N + 1]
+            d[i] = X[i + 1] - X[i]
+            Y[i] = d[i + 1] - d[i]
+    before:
+        for d.i < N + 1
+          d[d.i] = X[d.i + 1] - X[d.i]
+        for b < (N + 3)/4
+          for t < 4
+            Y[b*4 + t] = d[b*4 + t + 1] - d[b*4 + t]  if b*4 + t < N
+    steps:
+        tile(Y.i, 4) -> b, t
+        compute_at(d, at=b)
+    after:
+        for b < (N + 3)/4
+          for d.i < 5
+            d[b, d.i] = X[b*4 + d.i + 1] - X[b*4 + d.i]  if b*4 + d.i <= N
+          for t < 4
+            Y[b*4 + t] = d[b, t + 1] - d[b, t]  if b*4 + t < N
+
+    What several iterations read is computed in each of them. The tensor has a dimension more for `at` and for
+    each loop around it, and is used in one iteration of these alone: it can live in shared memory or registers
+    now, and be tiled and bound like anything else. The nest that it was made in is gone.
+    """
+
+    tensor: BufferName
+    at: LoopName
+
+    def apply(self, tree: Tree) -> Tree:
+        old = self._equation(tree)
+        need_loop(tree, self.at)
+        bare = self._without(tree)
+        readers = self._readers(bare)
+        scope = self._scope(readers[0][0])
+        box = box_of(region_of(bare, bare.buffer(self.tensor), self.at))
+        made = computed(bare, old, scope, box)
+        equations = {e.target: e for e in tree.kernel.equations}
+        said: dict[str, dict[str, Affine]] = {}
+        for path, stmt in readers:
+            equation = equations[stmt.name]
+            found = iteration(stmt, (*equation.loops, *equation.reduced), path, scope)
+            assert said.setdefault(stmt.name, found) == found, f"{stmt.name} runs in different places of {self.at}"
+        kernel = derived(tree.kernel, made, said)
+        tensor = kernel.tensor(self.tensor)
+        buffers = tuple(
+            replace(b, shape=tensor.shape, order=tensor.order) if b.name == self.tensor else b for b in bare.buffers
+        )
+        return replace(bare, kernel=kernel, buffers=buffers, body=self._entered(bare, made, made.nest(kernel)))
+
+    def _equation(self, tree: Tree) -> Equation:
+        buffer = need_buffer(tree, self.tensor)
+        if buffer.role != "intermediate":
+            made = buffer.role if buffer.role == "copy" else f"an {buffer.role}"
+            inner = [t.name for t in tree.kernel.tensors if t.role == "intermediate"]
+            notes = (f"the intermediate tensors are {', '.join(inner)}",) if inner else ()
+            raise StepError(f"'{buffer.name}' is {made}, and compute_at takes an intermediate tensor", notes=notes)
+        copy = next((b.name for b in tree.buffers if b.copy_of == buffer.name), None)
+        if copy:
+            notes = (f"put compute_at before the step that made '{copy}'",)
+            raise StepError(f"'{buffer.name}' has the copy '{copy}' already", notes=notes)
+        found = next((e for e in tree.kernel.equations if e.target == buffer.name), None)
+        if found is None or found.best:
+            raise StepError(f"'{buffer.name}' belongs to an argmax or argmin, and compute_at takes other equations")
+        if sorted(map(str, found.index)) != sorted(r.name for r in found.loops):
+            raise StepError(f"the left side of '{buffer.name}' has an index that is no plain loop")
+        return found
+
+    def _without(self, tree: Tree) -> Tree:
+        """The tree without the nest that makes the tensor."""
+        own = (self.tensor, f"{self.tensor}.init")
+        for stmt in stmts(tree.body):
+            cached = [b for b, _ in reads(stmt) if tree.buffer(b).role == "copy"] if stmt.name in own else []
+            if cached:
+                notes = (f"put compute_at before the step that made '{cached[0]}'",)
+                raise StepError(f"'{self.tensor}' is made from the copy '{cached[0]}'", notes=notes)
+
+        def change(value: object) -> object:
+            gone = isinstance(value, Stmt) and value.name in own or isinstance(value, Loop) and not value.body
+            return () if gone else value
+
+        return replace(tree, body=rewrite(tree.body, change))
+
+    def _readers(self, tree: Tree) -> list[tuple[Path, Stmt]]:
+        """What reads the tensor, with the loops around it. StepError where that is not one nest of `at`."""
+        found = [(p, s) for p, s in leaves(tree.body) if any(load.buffer == self.tensor for load in loads(s))]
+        if not found:
+            raise StepError(f"nothing reads '{self.tensor}'")
+        for path, stmt in found:
+            if self.at not in [loop.name for loop in path]:
+                notes = ("fuse can bring all that reads it into one nest",) if len(found) > 1 else ()
+                raise StepError(f"'{stmt.name}' reads '{self.tensor}' outside loop '{self.at}'", notes=notes)
+            if any(load.fallback for load in loads(stmt) if load.buffer == self.tensor):
+                notes = ("only a part of the tensor is computed at a loop",)
+                raise StepError(f"'{stmt.name}' reads '{self.tensor}' with an 'else' for what is outside", notes=notes)
+        if sum(self._uses(loop) for loop in loops(tree.body) if loop.name == self.at) != 1:
+            notes = ("fuse can bring all that reads it into one nest",)
+            raise StepError(f"several nests have a loop '{self.at}' and read '{self.tensor}'", notes=notes)
+        return found
+
+    def _scope(self, path: Path) -> Path:
+        return path[: [loop.name for loop in path].index(self.at) + 1]
+
+    def _uses(self, node: Node) -> bool:
+        return any(load.buffer == self.tensor for load in loads(node))
+
+    def _entered(self, tree: Tree, made: Computed, nest: tuple[Node, ...]) -> tuple[Node, ...]:
+        """The tree's body with `nest` ahead of what reads the tensor in `at`, which reads what it makes."""
+        values = {loop.name: var(loop.name) for loop in made.scope}
+
+        def read(value: object) -> object:
+            if not isinstance(value, Load) or value.buffer != self.tensor:
+                return value
+            return replace(value, index=made.here(value.index, values))
+
+        def enter(value: object) -> object:
+            if not isinstance(value, Loop) or value.name != self.at or not self._uses(value):
+                return value
+            first = next(n for n, child in enumerate(value.body) if self._uses(child))
+            return replace(value, body=(*value.body[:first], *nest, *value.body[first:]))
+
+        return rewrite(rewrite(tree.body, read), enter)
