@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+from simulate import faults
+
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import rewrite, stmts
-from tilegen.lowering import lower
+from tilegen.lowering import lower, updates
 from tilegen.lowering.updates import spare
 from tilegen.proof import prove
 from tilegen.schedule import apply
@@ -70,3 +72,37 @@ def test_an_update_from_memory_keeps_its_tests():
     tree = apply(build(module.kernels["product"]), module.schedules[0]).tree
     (node,) = tree.body
     assert guards(spare(node, tree.buffers, tree.kernel).node, "C") == guards(node, "C")
+
+
+CUT = """
+kernel same(X: i32[N, M]) -> out: i32[N, M]:
+    out[i, j] = X[i, j]
+
+schedule s for same():
+    tile(j, 2) -> bj, tj
+    cache_register(X, at=bj)
+    tile(tj, 4) -> uj, vj
+    bind(uj, thread.x)
+    cache_register(out, at=bj)
+"""
+
+
+def test_a_start_keeps_the_tests_that_keep_it_inside_its_registers():
+    """A loop of two that is cut by four runs past the two registers of X; found by a random case."""
+    module = parse(Source("same.tg", CUT))
+    tree = apply(build(module.kernels["same"]), module.schedules[0]).tree
+    launches = lower(tree)
+    assert faults(launches, tree, {"N": 1, "M": 3}) is None
+    assert prove(tree.kernel, launches).verdict == "proved"
+
+
+def test_the_proof_refuses_a_start_that_runs_past_its_registers(monkeypatch):
+    monkeypatch.setattr(updates, "_inside", lambda *_: True)
+    module = parse(Source("same.tg", CUT))
+    tree = apply(build(module.kernels["same"]), module.schedules[0]).tree
+    launches = lower(tree)
+    assert faults(launches, tree, {"N": 1, "M": 3}) == "bounds"
+    proof = prove(tree.kernel, launches)
+    (found,) = [o.violation for o in proof.obligations if o.violation]
+    assert found.sentence == "'out' runs where the kernel has no instance, and outside 'X.reg'"
+    assert "uses X.reg[0, 2]" in found.witness

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
+from tilegen.ir.ranges import bounds
 from tilegen.ir.walk import leaves, loads, rewrite
 from tilegen.poly import Facts
 
@@ -45,6 +46,8 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
             continue
         if stmt.reduce and (stmt.reduce not in ("sum", "prod") or _of_lanes(path, stmt)):
             continue  # a comparison, or what other threads get, of a register without a value
+        if not _inside(path, stmt, registers):
+            continue  # its tests also keep it inside the registers that there are
         own = _fixed(path, stmt.target, buffer)
         kept = tuple(c for c in stmt.guard if not _of_element(c, (path, stmt), own, users, facts))
         if stmt.reduce:
@@ -54,6 +57,17 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
             starts[key] = starts.get(key, True) and not kept
     bare = rewrite(node, lambda v: updates.get(id(v), v) if isinstance(v, Stmt) else v) if updates else node
     return Spare(bare, frozenset(key for key, none in starts.items() if none))
+
+
+def _inside(path: tuple[Loop, ...], stmt: Stmt, registers: Mapping[str, Buffer]) -> bool:
+    """True if every register that the statement uses exists, whatever its guard says."""
+    extents = {loop.name: loop.extent.const for loop in path if loop.extent.is_const}
+    for access in _accesses(stmt):
+        for place, extent in zip(access.index, registers[access.buffer].shape, strict=True):
+            ends = bounds(place, extents)
+            if ends is None or ends[0] < 0 or not extent.is_const or ends[1] >= extent.const:
+                return False
+    return True
 
 
 def _of_lanes(path: tuple[Loop, ...], stmt: Stmt) -> bool:

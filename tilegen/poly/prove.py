@@ -11,12 +11,12 @@ from tilegen.ir.nodes import Condition, Stmt, Tree
 from tilegen.poly.bounds import check_bounds
 from tilegen.poly.coverage import check_coverage
 from tilegen.poly.order import check_order
-from tilegen.poly.project import Program, project
+from tilegen.poly.project import Leaf, Program, project
 from tilegen.poly.races import check_races, check_structure
 from tilegen.poly.shape import check_shape
 from tilegen.poly.slots import check_values_in_turn
 from tilegen.poly.sync import Made, Slot, Stop, check_minimal, check_synchronised
-from tilegen.poly.system import Undecided, asked, example, negated, same, solvable
+from tilegen.poly.system import Undecided, asked, example, negated, rows_of, same, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
 from tilegen.poly.waits import check_waits
 
@@ -124,10 +124,29 @@ def _check_apart(program: Program) -> None:
         raise Refused(sentence, found.witness) from None
 
 
+def _check_extra_bounds(program: Program, leaf: Leaf, missing: tuple[Condition, ...]) -> None:
+    """Also where it runs without the `missing` conditions, each access of the statement is inside its registers."""
+    tested = [row for c in leaf.stmt.guard if c not in missing for row in rows_of(c)]
+    for use in leaf.uses:
+        for place, extent in zip(use.index, program.buffers[use.buffer].shape, strict=True):
+            for room in (place, extent - 1 - place):
+                question = (*program.original.context, *leaf.ranges, *tested, *rows_of(Condition(-1 - room)))
+                if not solvable(question):
+                    continue
+                found = example(question, [*program.kernel.sizes, *leaf.names])
+                assert found is not None
+                words = Words(program.original, found)
+                raise Refused(
+                    f"'{leaf.stmt.name}' runs where the kernel has no instance, and outside '{use.buffer}'",
+                    f"{words.instance(leaf)} uses {words.element(use)}{words.sizes}",
+                )
+
+
 def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
     """What runs where the kernel has no instance touches no register that anything else uses."""
     for extra in extras:
         one = program.leaves[extra.leaf]
+        _check_extra_bounds(program, one.leaf, extra.missing)
         (write,) = [u for u in one.leaf.uses if u.writes]
         scope = program.buffers[write.buffer].scope
         depth = one.leaf.names.index(scope) + 1 if scope in one.leaf.names else 0
