@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from stock import cases, scheduled
+from stock import cases, lighter, scheduled
 
 from tilegen.interpreter import reference, run
 
@@ -23,7 +23,7 @@ def inputs(kernel, sizes, seed=0):
 @pytest.mark.parametrize("sizes", [ODD, EVEN], ids=["odd", "even"])
 @pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
 def test_final_tree_computes_the_kernel(name, schedule, sizes):
-    result = scheduled(name, schedule)
+    result = lighter(name, schedule)
     kernel = result.kernel
     here = {size: sizes[size] for size in kernel.sizes}
     arrays = inputs(kernel, here)

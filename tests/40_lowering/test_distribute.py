@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from simulate import faults
-from stock import cases, scheduled
+from stock import cases, lighter, scheduled
 
 from tilegen.errors import LimitError, Source
 from tilegen.frontend import build, parse
@@ -30,7 +30,7 @@ def scheduled_kernel(name):
 
 @pytest.mark.parametrize(("name", "schedule"), cases())
 def test_the_distributed_tree_computes_the_kernel(name, schedule):
-    tree = scheduled(name, schedule).tree
+    tree = lighter(name, schedule).tree
     sizes = dict(small(name))
     rng = np.random.default_rng(1)
     arrays = {
