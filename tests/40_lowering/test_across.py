@@ -43,8 +43,8 @@ schedule small for gemm(TK=4, STAGES=3, R=2):
 """
 
 
-def scheduled(steps, **values):
-    module = parse(Source("small.tg", TEXT + "".join(f"    {step}\n" for step in steps)))
+def scheduled(steps, text=TEXT, **values):
+    module = parse(Source("small.tg", text + "".join(f"    {step}\n" for step in steps)))
     return apply(build(module.kernels["gemm"]), module.schedules[0], values).tree
 
 
@@ -71,6 +71,21 @@ def test_one_barrier_an_iteration_stands_before_the_last_registers_are_filled():
     text = emit(launches, "cuda")
     between = text[text.index("before the next ko") : text.rindex("C_reg")]
     assert "A_shared[(ko + 1) % 3][0]" in between
+
+
+@pytest.mark.parametrize(("stages", "waits"), [(3, [0, 0]), (4, [1, 1])])
+def test_the_wait_ahead_of_the_loop_is_for_what_its_first_iteration_reads_of_the_next(stages, waits):
+    """Where the last ki reads its own tile, too, the barrier of an iteration stands behind it, at the end."""
+    tree = scheduled(ACROSS, TEXT.replace("    cache_register(A.shared, at=ki)\n", ""), STAGES=stages)
+    for version, sizes in (
+        ({"vector": True}, {"M": 9, "N": 17, "K": 13}),
+        ({"vector": False}, {"M": 9, "N": 17, "K": 13}),
+        ({"whole": True}, {"M": 8, "N": 16, "K": 12}),
+    ):
+        launches = lower(tree, **version)
+        assert [v.wait for v in walk(launches[0].body) if isinstance(v, Barrier)] == waits
+        assert prove(tree.kernel, launches).verdict == "proved"
+        assert faults(launches, tree, sizes) is None
 
 
 def test_a_wait_that_leaves_too_much_on_its_way_is_refused():

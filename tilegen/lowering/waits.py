@@ -50,7 +50,7 @@ def _pending(node: Node, key: Slot, waits: frozenset[Slot], pipe: Pipe) -> int:
     path, slot = key
     loop = _at(node, path)
     if loop is None or loop.name != pipe.loop:
-        return pipe.pending
+        return _pending_ahead(loop, key, waits, pipe)
     (end,) = (place for p, place in group_ends(node, (pipe,)) if p == path)
     stops = [s for p, s in waits if p == path]
     ahead = pipe.pending + (slot >= end)
@@ -64,6 +64,23 @@ def _pending(node: Node, key: Slot, waits: frozenset[Slot], pipe: Pipe) -> int:
             elif last is None and slot == max(stops):
                 most = min(most, ahead - tile - 1)
     return max(0, most)
+
+
+def _pending_ahead(around: Loop | None, key: Slot, waits: frozenset[Slot], pipe: Pipe) -> int:
+    """How many groups may be on their way behind the barrier at `key`, outside the loop of `pipe`.
+
+    Ahead of the loop it is the wait for whatever the first iteration reads before a wait of its own.
+    """
+    path, slot = key
+    body = around.body if around else ()
+    place = next((n for n, c in enumerate(body) if isinstance(c, Loop) and c.name == pipe.loop), None)
+    if place is None or slot > place:
+        return pipe.pending
+    loop = body[place]
+    assert isinstance(loop, Loop)
+    stop = min((s for p, s in waits if p == (*path, place)), default=len(loop.body))
+    tiles = {tile for child in loop.body[:stop] for tile in _tiles(child, pipe)}
+    return max(0, pipe.pending - max(tiles, default=0))
 
 
 def _tiles(node: Node, pipe: Pipe) -> set[int]:
