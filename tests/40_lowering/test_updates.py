@@ -106,3 +106,15 @@ def test_the_proof_refuses_a_start_that_runs_past_its_registers(monkeypatch):
     (found,) = [o.violation for o in proof.obligations if o.violation]
     assert found.sentence == "'out' runs where the kernel has no instance, and outside 'X.reg'"
     assert "uses X.reg[0, 2]" in found.witness
+
+
+def test_a_start_and_an_update_may_both_be_spared_what_the_store_tests():
+    """Lanes reach past the tile of a block: only the store says so, in a loop of its own."""
+    text = TEXT.replace("tile(j, 8) -> bj, tj", "tile(j, 4) -> bj, tj").replace("ti, tj, ki", "ti, uj, tj, ki")
+    text = text.replace("tile(tj, 2) -> tj, wj", "tile(tj, 8) -> uj, lj\n    tile(lj, 4) -> tj, wj")
+    text = text.replace("at=bj)", "at=bj, vector=4)")
+    module = parse(Source("product.tg", text))
+    tree = apply(build(module.kernels["product"]), module.schedules[0]).tree
+    for vector in (True, False):
+        launches = lower(tree, vector=vector)
+        assert prove(tree.kernel, launches).verdict == "proved"

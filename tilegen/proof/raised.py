@@ -21,7 +21,7 @@ from itertools import groupby
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree, tree_of
-from tilegen.ir.walk import leaves, loads, reads, rewrite, walk, writes
+from tilegen.ir.walk import leaves, loads, reads, rewrite, substitute, walk, writes
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, Launch, Spmd
@@ -243,11 +243,17 @@ class _Raise:
         sizes = set(self.result.kernel.sizes)
         number = -1
 
+        def spared(stmt: Stmt) -> bool:
+            """True for what the text may run without its tests: from registers to registers."""
+            if stmt.instance is None or stmt.best or self.result.buffers[stmt.target.buffer].space != "register":
+                return False
+            return all(self.result.buffers[x.buffer].space == "register" for x in loads(stmt))
+
         def told(stmt: Stmt) -> Tests:
-            """What all others who use its register test, and it could."""
-            others = [s for s, used in users if s is not stmt and stmt.target.buffer in used]
+            """What all others who use its register test, and it could; others that may be spared it do not count."""
+            others = [s for s, used in users if stmt.target.buffer in used and not spared(s)]
             known = loops[id(stmt)] | sizes
-            guards = [s.guard + self.firsts.get(id(s), ()) for s in others]
+            guards = [_in_loops_of(stmt, s, s.guard + self.firsts.get(id(s), ())) for s in others]
             return tuple(c for c in (guards or [()])[0] if c.value.names() <= known and all(c in g for g in guards))
 
         def change(value: object) -> object:
@@ -255,9 +261,7 @@ class _Raise:
             if not isinstance(value, Stmt):
                 return value
             number += 1
-            if value.instance is None or self.result.buffers[value.target.buffer].space != "register":
-                return value
-            if value.best or not all(self.result.buffers[x.buffer].space == "register" for x in loads(value)):
+            if not spared(value):
                 return value
             missing = tuple(dict.fromkeys(c for c in (*domains(value), *told(value)) if not implied(c, value.guard)))
             if missing:
@@ -281,6 +285,16 @@ class _Raise:
             return tuple(Claim(kinds, name, loop[1]) for name in told)
         kinds = ("RAW",) if "written above, read below" in text else ("WAR", "WAW")
         return tuple(Claim(kinds, name, None) for name in told)
+
+
+def _in_loops_of(stmt: Stmt, other: Stmt, tests: Tests) -> Tests:
+    """The tests of `other` in the loops of `stmt`, where both name the register of `stmt` by a loop of their own."""
+    values: dict[str, Affine] = {}
+    for buffer, index in (*reads(other), *writes(other)):
+        if buffer == stmt.target.buffer:
+            pairs = zip(stmt.target.index, index, strict=True)
+            values |= {str(theirs): mine for mine, theirs in pairs if theirs.names() == {str(theirs)}}
+    return substitute(tests, values)
 
 
 def _groups(body: tuple[Spmd, ...]) -> int | None:
