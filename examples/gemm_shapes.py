@@ -17,14 +17,15 @@ import torch
 
 import tilegen
 
-# M, N, K; the schedule of schedules/gemm.tg; its parameters.
+# M, N, K; a schedule of schedules/gemm.tg, or split_k of schedules/gemm_split.tg; its parameters.
 SHAPES: tuple[tuple[tuple[int, int, int], str, dict[str, int]], ...] = (
     ((1024, 1024, 1024), "across", {"TM": 64, "TN": 128, "TK": 32, "STAGES": 3}),
     ((2048, 2048, 2048), "across", {}),
     ((4096, 4096, 4096), "transposed", {}),
     ((8192, 8192, 8192), "transposed", {}),
     ((16384, 1024, 4096), "across", {}),
-    ((128, 8192, 8192), "across", {"TM": 64, "TN": 128, "TK": 32, "STAGES": 3}),
+    ((128, 8192, 8192), "split_k", {"KP": 2048}),
+    ((512, 512, 65536), "split_k", {}),
     ((4095, 4093, 4097), "across", {"TN": 128, "STAGES": 3, "WI": 4, "WJ": 2}),
 )
 
@@ -39,7 +40,8 @@ def main() -> None:
         words = " ".join(f"{name}={value}" for name, value in parameters.items())
         program = programs.get(key := f"{schedule} {words}")
         if program is None:
-            program = programs[key] = tilegen.load("gemm").schedule(schedule, **parameters).compile()
+            file = "gemm_split" if schedule == "split_k" else "gemm"
+            program = programs[key] = tilegen.load(file).schedule(schedule, **parameters).compile()
         report(program, (m, n, k), key)
 
 
@@ -51,7 +53,7 @@ def report(program: Any, shape: tuple[int, int, int], words: str) -> None:
     inputs = [(torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda")) for _ in range(sets)]
     mine, theirs = (torch.empty(m, n, device="cuda") for _ in range(2))
     sizes = dict(zip("MNK", shape, strict=True))
-    tensors = program.kernel.tensors
+    tensors = [t for t in program.kernel.tensors if t.role != "intermediate"]
     bound = []
     for pair in inputs:
         arrays = {t.name: program.engine.adopt(x, t) for t, x in zip(tensors, (*pair, mine), strict=True)}
