@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-ODD = {"A": 3, "M": 131, "N": 133, "K": 37, "B": 2, "C": 3, "H": 19, "W": 37, "F": 5, "D": 19}
+ODD = {"A": 3, "P": 35, "M": 131, "N": 133, "K": 37, "B": 2, "C": 3, "H": 19, "W": 37, "F": 5, "D": 19}
 
 
 def run_stock(part: int, of: int) -> None:
