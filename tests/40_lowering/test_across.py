@@ -124,6 +124,33 @@ def same_turn(value):
     return value
 
 
+BATCHED = TEXT.replace(
+    "A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]", "A: f32[2, 3, M, K], B: f32[K, N]) -> C: f32[2, 3, M, N]"
+)
+BATCHED = BATCHED.replace("C[i, j] = sum[k](A[i, k]", "C[u, v, i, j] = sum[k](A[u, v, i, k]")
+BATCHED = BATCHED.replace("R=2):", "R=2):\n    collapse(u, v) -> uv").replace("order(bi", "order(uv, bi")
+BATCHED = BATCHED.replace("layout=[k, i]", "layout=[u, v, k, i]").replace(
+    "    bind(bi,", "    bind(uv, block.z)\n    bind(bi,"
+)
+
+EARLIER = TEXT.replace("A: f32[M, K],", "D: f32[M, K],").replace(
+    "    C[i, j] =", "    var A: f32[M, K]\n    A[i, k] = 2*D[i, k]\n    C[i, j] ="
+)
+EARLIER = EARLIER.replace("tile(i,", "rename(C.i) -> i\n    rename(C.k) -> k\n    tile(i,")
+
+
+@pytest.mark.parametrize("text", [BATCHED, EARLIER], ids=["batched", "earlier"])
+def test_operands_of_collapsed_loops_and_of_an_earlier_launch_are_followed(text):
+    tree = scheduled(ACROSS, text)
+    launches = lower(tree)
+    assert prove(tree.kernel, launches).verdict == "proved"
+    assert faults(launches, tree, {"M": 9, "N": 7, "K": 13}) is None
+    for fault in (flipped, stale, same_turn):
+        wrong = tuple(replace(launch, body=rewrite(launch.body, fault)) for launch in launches)
+        assert wrong != launches
+        assert prove(tree.kernel, wrong).verdict.startswith("refused: ")
+
+
 @pytest.mark.parametrize("fault", [flipped, stale, same_turn])
 def test_registers_of_another_turn_are_refused(fault):
     tree = scheduled(ACROSS)

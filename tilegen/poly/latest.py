@@ -8,6 +8,7 @@ read something has put the element there that it wants, and nothing has put anot
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tilegen.ir.nodes import Buffer
 from tilegen.poly.flow import Element, Storage, Touch, before_in_scope, elements, scope_of
@@ -18,7 +19,7 @@ from tilegen.poly.system import Form, Row, covered, same, solvable
 
 
 def latest(storage: Storage, buffer: Buffer) -> bool:
-    """True if every read of `buffer`, a copy of what the kernel does not write, finds the element that it wants."""
+    """True if every read of `buffer`, a copy of what nothing writes any more, finds the element that it wants."""
     touches = storage.of(buffer.name)
     readers = {(t.placed, t.use.index): t for t in touches if not t.use.writes}
     held: _Writes = []
@@ -115,8 +116,28 @@ def _home(buffer: Buffer, touch: Touch) -> int:
 # -- what a write puts there
 
 
-# For each dimension of a tensor: the factor of each dimension of the copy, terms of shared loops, a constant.
-_Function = tuple[tuple[tuple[int, ...], tuple[tuple[str, int], ...], int], ...]
+@dataclass(frozen=True)
+class _Sum:
+    """A dimension of a tensor: a factor for each dimension of the copy, terms of shared loops, a constant."""
+
+    factors: tuple[int, ...]
+    rest: tuple[tuple[str, int], ...]
+    start: int
+    rows: tuple[Row, ...]
+
+    def at(self, places: tuple[Form, ...]) -> Form:
+        """The sum where the copy's place is `places`."""
+        terms, start, rows = dict(self.rest), self.start, self.rows
+        for factor, place in zip(self.factors, places, strict=True):
+            if factor:
+                start += factor * place.const
+                rows += place.rows
+                for n, f in place.terms:
+                    terms[n] = terms.get(n, 0) + factor * f
+        return Form(tuple((n, f) for n, f in terms.items() if f), start, rows)
+
+
+_Function = tuple[_Sum, ...]
 
 
 def _held(storage: Storage, writer: Touch, above: tuple[Placed, ...] = ()) -> Element | None:
@@ -130,7 +151,7 @@ def _held(storage: Storage, writer: Touch, above: tuple[Placed, ...] = ()) -> El
     for source in sources:
         function = _by_place(storage, source, writer, (*above, writer.placed))
         if function is not None and all(_says(storage, s, function, (*above, writer.placed)) for s in sources):
-            return Element((), tuple(_sum(places, rest, start, read.forms) for places, rest, start in function))
+            return Element((), tuple(each.at(read.forms) for each in function))
     return None
 
 
@@ -139,7 +160,7 @@ def _says(storage: Storage, source: Touch, function: _Function, above: tuple[Pla
     held = _held(storage, source, above)
     if held is None:
         return False
-    sums = (_sum(places, rest, start, source.use.forms) for places, rest, start in function)
+    sums = (each.at(source.use.forms) for each in function)
     return all(not (d := one.minus(two)).terms and not d.const for one, two in zip(held.index, sums, strict=True))
 
 
@@ -163,18 +184,18 @@ def _by_place(storage: Storage, source: Touch, reader: Touch, above: tuple[Place
             for n, f in place.items():
                 rest[n] = rest.get(n, 0) - factor * f
         rest = {n: f for n, f in rest.items() if f}
-        if not shared.issuperset(rest):
+        if not (shared | _quotients(form, shared)).issuperset(rest):
             return None
-        function += ((tuple(factors), tuple(sorted(rest.items())), start),)
+        function += (_Sum(tuple(factors), tuple(sorted(rest.items())), start, form.rows),)
     return function
 
 
-def _sum(factors: tuple[int, ...], rest: tuple[tuple[str, int], ...], start: int, places: tuple[Form, ...]) -> Form:
-    terms, rows = dict(rest), tuple[Row, ...]()
-    for factor, place in zip(factors, places, strict=True):
-        if factor:
-            start += factor * place.const
-            rows += place.rows
-            for n, f in place.terms:
-                terms[n] = terms.get(n, 0) + factor * f
-    return Form(tuple((n, f) for n, f in terms.items() if f), start, rows)
+def _quotients(form: Form, shared: frozenset[str]) -> set[str]:
+    """The divisions in `form` of nothing but shared loops, which have one value for writer and reader."""
+    known = set(shared)
+    for _, terms, _ in form.rows:
+        # The last term of a division's rows is the quotient; what it divides stands in front.
+        *inner, (quotient, _) = terms
+        if known.issuperset(name for name, _ in inner):
+            known.add(quotient)
+    return known - shared

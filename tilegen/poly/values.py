@@ -61,9 +61,9 @@ def _key(storage: Storage) -> object:
 
 def _check_within(storage: Storage, buffer: Buffer) -> None:
     """The rules, during iterations of the loop that the buffer lives in, or of one further inside."""
-    refilled = not storage.written and buffer.space == "register"
+    refilled = buffer.space == "register" and _steady(storage, buffer)
     nests = {t.placed.leaf.names for t in storage.of(buffer.name) if t.use.writes}
-    if refilled and len(nests) > 1 and latest(storage, buffer):
+    if refilled and len(nests) > 1 and _is_latest(storage, buffer):
         return
     refusals: list[Refused] = []
     for scope in _scopes(storage, buffer):
@@ -74,8 +74,26 @@ def _check_within(storage: Storage, buffer: Buffer) -> None:
         except Refused as refused:
             refusals += [refused]
     storage.scopes[buffer.name] = buffer.scope
-    if not refilled or len(nests) > 1 or not latest(storage, buffer):
+    if not refilled or len(nests) > 1 or not _is_latest(storage, buffer):
         raise refusals[0]
+
+
+def _steady(storage: Storage, buffer: Buffer) -> bool:
+    """True if nothing writes the tensor from the nest on in which the copy is: an input, or made by then."""
+    if not storage.written:
+        return True
+    made = [t.placed.places[0] for t in storage.of(storage.tensor) if t.use.writes]
+    first = min(t.placed.places[0] for t in storage.of(buffer.name))
+    return bool(made) and all(nest < first for nest in made)
+
+
+def _is_latest(storage: Storage, buffer: Buffer) -> bool:
+    """True if all reads find the element that they want, as a fill has left it."""
+    if not latest(storage, buffer):
+        return False
+    if storage.written:
+        _check_loaded(storage, [t for t in storage.of(buffer.name) if t.use.writes])
+    return True
 
 
 def _check_readers_present(storage: Storage, buffer: Buffer) -> None:
