@@ -37,6 +37,17 @@ def bounds(value: Affine, extents: Mapping[str, int]) -> tuple[int, int] | None:
     return low, high
 
 
+def rejoined(value: Affine) -> Affine:
+    """`value` with a quotient and a remainder that make up their number again, (x/8)*8 + x%8, as that number."""
+    for atom, coefficient in value.terms:
+        if isinstance(atom, Mod):
+            whole, factor = Div(atom.arg, atom.by), coefficient * atom.by
+            if (whole, factor) in value.terms:
+                both = Affine(((whole, factor),)) + Affine(((atom, coefficient),))
+                return rejoined(value - both + atom.arg * coefficient)
+    return value
+
+
 def simplify(value: Affine, extents: Mapping[str, int]) -> Affine:
     """`value` with divisions and remainders removed that the extents decide."""
     result = const(value.const)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Loop, Tree
-from tilegen.ir.ranges import simplify
+from tilegen.ir.ranges import rejoined, simplify
 from tilegen.ir.walk import loops, rewrite, substitute
 from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives._tree import need_constant, need_fresh, need_loop, need_serial, rescoped
@@ -37,7 +37,7 @@ class Collapse:
             for lane < 32
               Y[bi*4 + lane/8, bj*8 + lane%8] = X[bi*4 + lane/8, bj*8 + lane%8]  if bi*4 + lane/8 < M and bj*8 + lane%8 < N
 
-    Both have constant extents. This is how the 32 lanes of a warp are laid out over two dimensions.
+    The inner one has a constant extent. This is how the 32 lanes of a warp are laid out over two dimensions.
     """  # noqa: E501
 
     outer: LoopName
@@ -49,8 +49,8 @@ class Collapse:
         for loop in (outer, inner):
             need_serial(loop, "collapse")
         need_fresh(tree, (self.name,), gone=(self.outer, self.inner))
-        high, low = need_constant(outer, "collapse"), need_constant(inner, "collapse")
-        extents: dict[str, int] = {self.name: high * low}
+        low = need_constant(inner, "collapse")
+        extents = {self.name: outer.extent.const * low} if outer.extent.is_const else {}
         row, column = simplify(var(self.name) // low, extents), var(self.name) % low
         place: dict[str, Affine] = {self.outer: row, self.inner: column}
 
@@ -59,8 +59,8 @@ class Collapse:
                 return value
             if len(value.body) != 1 or not isinstance(value.body[0], Loop) or value.body[0].name != self.inner:
                 raise StepError(f"'{self.inner}' is not alone inside '{self.outer}'", notes=(self._way(),))
-            body = substitute(value.body[0].body, place)
-            return replace(value, name=self.name, extent=const(high * low), body=body, kind="serial")
+            body = rewrite(substitute(value.body[0].body, place), _whole)
+            return replace(value, name=self.name, extent=outer.extent * low, body=body, kind="serial")
 
         merged = replace(tree, body=rewrite(tree.body, merge))
         if any(loop.name == self.inner for loop in loops(merged.body)):
@@ -69,3 +69,7 @@ class Collapse:
 
     def _way(self) -> str:
         return f"order(..., {self.outer}, {self.inner}) nests them, innermost"
+
+
+def _whole(value: object) -> object:
+    return rejoined(value) if isinstance(value, Affine) else value

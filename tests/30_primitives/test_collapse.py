@@ -1,0 +1,46 @@
+"""collapse of loops of any extent, and what becomes of sums that the two loops' places make up."""
+
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.ir.affine import var
+from tilegen.ir.ranges import rejoined
+from tilegen.ir.walk import loops, stmts
+from tilegen.schedule import apply
+
+ROWS = """
+kernel rows(X: f32[12*B]) -> Y: f32[B, 12]:
+    Y[i, j] = X[i*12 + j]
+
+schedule flat for rows():
+    collapse(i, j) -> q
+
+schedule tiles for rows():
+    tile(j, 4) -> jo, ji
+    order(i, jo, ji)
+    collapse(i, jo) -> q
+    collapse(q, ji) -> q
+"""
+
+
+def scheduled(name):
+    module = parse(Source("rows.tg", ROWS))
+    schedule = next(s for s in module.schedules if s.name == name)
+    return apply(build(module.kernels["rows"], {}), schedule, {}).tree
+
+
+def test_the_outer_loop_may_have_any_extent():
+    tree = scheduled("flat")
+    assert [str(loop.extent) for loop in loops(tree.body)] == ["B*12"]
+
+
+def test_a_quotient_and_its_remainder_are_their_number_again():
+    for name in ("flat", "tiles"):
+        (stmt,) = stmts(scheduled(name).body)
+        assert str(stmt.value.index[0]) == "q"
+
+
+def test_what_does_not_make_up_a_number_is_left():
+    x, y = var("x"), var("y")
+    assert rejoined((x // 8) * 16 + x % 8 * 2 + y) == x * 2 + y
+    for value in ((x // 8) * 8 + y % 8, (x // 8) * 4 + x % 8, (x // 4) * 8 + x % 8, x % 8, (x // 8) * 8 - x % 8):
+        assert rejoined(value) == value
