@@ -10,8 +10,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_TOKEN = re.compile(r"\d+\.\d*(?:e[-+]?\d+)?f?|\d+e[-+]?\d+f?|\d+(?:LL|L)?|\w+|&&|\|\||[-+*<>=!]=|\+\+|\S")
-_LEVELS = (("||",), ("&&",), ("|",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("+", "-"), ("*", "/", "%"))
+_TOKEN = re.compile(r"\d+\.\d*(?:e[-+]?\d+)?f?|\d+e[-+]?\d+f?|\d+(?:LL|L)?|\w+|&&|\|\||<<|>>|[-+*<>=!]=|\+\+|\S")
+_LEVELS = (
+    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"),
+    ("*", "/", "%"),
+)  # fmt: skip
 _WORDS = """
 const bool char uchar ushort short int uint long float double half unsigned signed void
 __half __nv_bfloat16 __global __local __private

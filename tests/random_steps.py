@@ -7,7 +7,7 @@ from tilegen.ir.walk import find_loop, loop_names
 
 WORDS = (
     ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
-    + ["cache_shared", "cache_register", "cache_register", "pad", "cache_global", "reassociate", "coarsen"]
+    + ["cache_shared", "cache_register", "cache_register", "pad", "swizzle", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
     + ["fast_math", "resident", "rename", "compute_at", "compute_at"]
 )  # fmt: skip
@@ -50,6 +50,8 @@ def random_step(pick, tree, number: int) -> str:
             return f"cache_register({pick(buffers)}, at={loop}{using}{vector})"
         case "pad":
             return f"pad({pick(buffers)}, {pick([1, 2])})"
+        case "swizzle":
+            return f"swizzle({pick(buffers)}, {swizzle(pick)})"
         case "cache_global":
             return f"cache_global({pick(buffers)}, layout=[{pick(['0', '1, 0', '0, 1', '2, 0, 1'])}])"
         case "warp_tile" | "resident" | "fast_math" | "rfactor" | "compute_at":
@@ -88,6 +90,11 @@ def cache_shared(pick, tree, name: str, at: str) -> str:
     vector = pick(["", "", "", ", vector=2", ", vector=4"])
     using = pick([""] * 5 + [f", using=[{pick(loop_names(tree))}]"])
     return f"cache_shared({name}, at={at}{layout}{vector}{using})"
+
+
+def swizzle(pick) -> str:
+    """The units of a swizzle, now and then how many and by how many rows."""
+    return f"{pick([1, 1, 2, 4])}{pick(['', '', ', 2', ', 4', ', 2, 2', ', count=2, rows=4'])}"
 
 
 def _some(pick, items, least, most):
@@ -234,6 +241,8 @@ class _Launch:
             tree = yield cache_shared(pick, tree, tensor, at)
             if pick([True, False, False]):
                 tree = yield f"pad({tensor}.shared, {pick([1, 2, 4])})"
+            if pick([True, False, False]):
+                tree = yield f"swizzle({tensor}.shared, {swizzle(pick)})"
             if self.inner and pick([True, False, False]):
                 tree = yield f"cache_register({tensor}.shared, at={self.inner[0]})"
         for name in self.inner:
@@ -304,6 +313,8 @@ def _staged(pick, tree, target, block):
             tree = yield cache_shared(pick, tree, tensor, "ko")
         if pick([True, False]):
             tree = yield f"pad({tensor}.shared, {pick([1, 2, 4])})"
+        if pick([True, False]):
+            tree = yield f"swizzle({tensor}.shared, {swizzle(pick)})"
         if pick([True, True, False]):
             tree = yield f"cache_register({tensor}.shared, at=ki{pick(['', ', vector=2', ', vector=4'])})"
     return tree

@@ -52,11 +52,20 @@ class Values:
         if buffer.space in ("register", "vector", "lanes"):
             return ((access.buffer, tuple(index)),)
         if buffer.space == "shared":
-            return ((access.buffer, tuple(index[d] for d in buffer.order) or (0,)),)
+            return ((access.buffer, self._in_rows(buffer, index)),)
         offset = 0
         for d in buffer.order:
             offset = offset * buffer.shape[d].evaluate(self.env) + index[d]
         return ((access.buffer, (offset,)),)
+
+    def _in_rows(self, buffer, index):
+        """The place in each dimension, slowest first; in the last one as the swizzle says, of the row next to it."""
+        places = [index[d] for d in buffer.order] or [0]
+        rows = [index[d] for d in buffer.order[:-1] if buffer.shape[d].evaluate(self.env) != 1]
+        if buffer.swizzle and rows:
+            unit, count, every = buffer.swizzle.unit, buffer.swizzle.count, buffer.swizzle.rows
+            places[-1] = (places[-1] // unit ^ rows[-1] // every % count) * unit + places[-1] % unit
+        return tuple(places)
 
     def plain(self, access):
         return ("load", *self.placed(access))
@@ -199,8 +208,10 @@ class Values:
                 word = word.removesuffix("f") if single else word
                 return combined(FUNCTIONS.get(word, word), [self.term(a) for a in args], single)
             case (sign, *args):
-                word = {"&&": "and", "&": "and", "||": "or", "!": "not"}.get(sign, sign)
-                return combined("neg" if word == "-" and len(args) == 1 else word, [self.term(a) for a in args])
+                values = [self.term(a) for a in args]
+                word = {"&&": "and", "||": "or", "!": "not"}.get(sign, sign)
+                word = "and" if word == "&" and any(type(v) is not int for v in values) else word
+                return combined("neg" if word == "-" and len(args) == 1 else word, values)
         raise Mismatch(f"{text} is no value")
 
 
@@ -212,6 +223,8 @@ def combined(name, args, single=False):
         match name:
             case "+" | "-" | "*":
                 return {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}[name](*args)
+            case "^" | "&" | "<<" | ">>":
+                return {"^": int.__xor__, "&": int.__and__, "<<": int.__lshift__, ">>": int.__rshift__}[name](*args)
             case "//" | "%" if args[1]:
                 return args[0] // args[1] if name == "//" else args[0] % args[1]
             case "/" if args[1]:

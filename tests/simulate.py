@@ -195,10 +195,14 @@ class _Thread:
 
     def _offset(self, buffer, access):
         shape = self.home.shapes[buffer.name]
+        index = [i.evaluate(self.env) for i in access.index]
+        rows = [index[d] for d in buffer.order[:-1] if shape[d] > 1]
+        if buffer.swizzle and rows:
+            index[buffer.order[-1]] = buffer.swizzle.column(rows[-1], index[buffer.order[-1]])
         offset = 0
         for d in buffer.order:
             row = shape[d] + (buffer.pad if d == buffer.order[-1] else 0)
-            offset = offset * row + access.index[d].evaluate(self.env)
+            offset = offset * row + index[d]
         return offset
 
     # -- statements

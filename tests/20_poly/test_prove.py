@@ -8,6 +8,7 @@ from stock import cases, scheduled
 from tilegen.errors import ProofError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
+from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
 from tilegen.lowering.program import AsyncGroup, Barrier, Declare, Flag, For, If, Let, VectorCopy, VectorLoad
@@ -241,6 +242,22 @@ def test_a_pad_that_vectors_cannot_have():
         return replace(launch, buffers={**launch.buffers, "B.shared": odd})
 
     assert "is not aligned" in refused("gemm", "registers", change, "vectors")
+
+
+def swizzled(buffer, swizzle):
+    def change(launch):
+        return replace(launch, buffers={**launch.buffers, buffer: replace(launch.buffers[buffer], swizzle=swizzle)})
+
+    return change
+
+
+def test_a_swizzle_that_cuts_vectors():
+    assert "moves units of 2" in refused("gemm", "registers", swizzled("B.shared", Swizzle(2, 8)), "vectors")
+    assert proof_of("gemm", "registers", swizzled("B.shared", Swizzle(4, 8))).verdict == "proved"
+
+
+def test_a_swizzle_beyond_the_row():
+    assert "share a place" in refused("gemm", "registers", swizzled("B.shared", Swizzle(4, 64)), "limits")
 
 
 def test_vectors_at_any_size():

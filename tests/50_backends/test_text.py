@@ -14,7 +14,7 @@ from tilegen.schedule import apply, start
 
 GOLDEN = [
     ("vector_add", "plain"), ("chain", "fused_vector"), ("chain", "fast"), ("conv1d", "shared"),
-    ("transpose", "padded"), ("permute", "tiled"), ("nbody", "coarsened"), ("gemm", "tiled"),
+    ("transpose", "padded"), ("transpose", "swizzled"), ("permute", "tiled"), ("nbody", "coarsened"), ("gemm", "tiled"),
     ("gemm", "registers"), ("matching", "fused"), ("softmax", "blocks"), ("row_argmax", "warps"),
 ]  # fmt: skip
 KINDS = """

@@ -1,11 +1,16 @@
 """Bank conflicts: the turns of patterns that were counted on an H200, and what mends them."""
 
+from dataclasses import replace
+
 import pytest
 from stock import scheduled
 
-from tilegen.lab.banks import Remedy, lane_map, remedies, turns
-from tilegen.lab.sites import program_of
+from tilegen.ir.swizzle import Swizzle
+from tilegen.lab.banks import Remedy, conflict, lane_map, remedies, turns
+from tilegen.lab.lanes import patterns
+from tilegen.lab.sites import program_of, widened
 from tilegen.lowering import lower
+from tilegen.primitives import registry
 
 LANES = range(32)
 # (bytes of a lane, address of a lane, turns of a load, of a store) as Nsight Compute counted them
@@ -58,17 +63,53 @@ def shared_sites(name, schedule, buffer):
 def test_transpose_is_mended_by_one_element_or_a_swizzle():
     launch, sites = shared_sites("transpose", "tiled", "X.shared")
     pad, swizzle = remedies(launch, sites, {"M": 1024, "N": 1024})
-    assert pad == Remedy("pad", 1, 1.0, 32 * 4)
-    assert (swizzle.kind, swizzle.amount, swizzle.degree, swizzle.bytes) == ("swizzle", 32, 1.0, 0)
-    assert str(swizzle) == "swizzle: column ^ (row % 32)"
+    assert pad == Remedy("pad(X.shared, 1)", 1.0, 32 * 4)
+    assert swizzle == Remedy("swizzle(X.shared, 1)", 1.0, 0)
 
 
-def test_what_has_no_conflict_needs_no_remedy():
-    launch, sites = shared_sites("transpose", "padded", "X.shared")
+@pytest.mark.parametrize("schedule", ["padded", "swizzled"])
+def test_what_has_no_conflict_needs_no_remedy(schedule):
+    launch, sites = shared_sites("transpose", schedule, "X.shared")
     assert remedies(launch, sites, {"M": 1024, "N": 1024}) == []
 
 
-def test_a_pad_keeps_vectors_aligned():
+def degrees(launch, sites):
+    found = [(patterns(launch, site, {"M": 1024, "N": 1024}), site) for site in sites]
+    return [conflict(of, site.bytes, site.store).degree for of, site in found]
+
+
+@pytest.mark.parametrize(
+    ("swizzle", "worst"), [(None, 32), (Swizzle(1, 8), 4), (Swizzle(1, 32), 1), (Swizzle(8, 4), 8)]
+)
+def test_a_column_meets_as_many_banks_as_rows_are_told_apart(swizzle, worst):
+    launch, sites = shared_sites("transpose", "tiled", "X.shared")
+    memory = replace(launch.buffers["X.shared"], swizzle=swizzle)
+    changed = replace(launch, buffers={**launch.buffers, "X.shared": memory})
+    assert sorted(degrees(changed, sites)) == [1, worst]
+
+
+@pytest.mark.parametrize("case", [("gemm", "wider"), ("gemm", "registers"), ("conv2d", "tiled")])
+def test_what_is_proposed_is_a_step_that_does_it(case):
+    """The proposed step, taken at the end of the schedule, leaves as many turns as it was said to."""
+    sizes = dict.fromkeys("MNKBCHWFRS", 64)
+    result = scheduled(*case)
+    launch = lower(result.tree)[-1]
+    for buffer in [b.name for b in launch.buffers.values() if b.space == "shared"]:
+        sites = [s for s in program_of(launch).sites if s.buffer == buffer]
+        for remedy in remedies(launch, sites, sizes):
+            name, _, numbers = remedy.step.removesuffix(")").replace("(", ", ").partition(", ")
+            _, *amounts = numbers.split(", ")
+            fields = zip(("by",) if name == "pad" else ("unit", "count", "rows"), map(int, amounts), strict=False)
+            cleared = replace(launch.buffers[buffer], pad=0, swizzle=None)
+            tree = replace(result.tree, buffers=tuple(cleared if b.name == buffer else b for b in result.tree.buffers))
+            tree = registry()[name](buffer=buffer, **dict(fields)).apply(tree)
+            after = lower(tree)[-1]
+            mine = [widened(s, after.buffers[buffer]) for s in program_of(after).sites if s.buffer == buffer]
+            met = [conflict(patterns(after, s, sizes), s.bytes, s.store) for s in mine]
+            assert sum(m.turns for m in met) / sum(m.least for m in met) == pytest.approx(remedy.degree)
+
+
+def test_a_pad_and_a_swizzle_keep_vectors():
     launch, sites = shared_sites("gemm", "wider", "A.shared")
-    for remedy in remedies(launch, sites, {"M": 256, "N": 256, "K": 256}):
-        assert remedy.kind == "swizzle" or remedy.amount % 4 == 0
+    pad, swizzle = remedies(launch, sites, {"M": 256, "N": 256, "K": 256})
+    assert (str(pad), str(swizzle)) == ("pad(A.shared, 4)", "swizzle(A.shared, 4)")

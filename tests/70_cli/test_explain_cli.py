@@ -21,8 +21,15 @@ def test_explain_shows_the_map_and_the_remedy(capsys):
     text = capsys.readouterr().out
     assert "32-way bank conflict" in text
     assert "lanes  0.. 7  bank   0   0   0   0   0   0   0   0" in text
-    assert "pad by 1 more -> no conflict is left" in text
-    assert "swizzle: column ^ (row % 32) -> no conflict is left" in text
+    assert "X.shared: pad(X.shared, 1) -> no conflict is left, 128 bytes more" in text
+    assert "X.shared: swizzle(X.shared, 1) -> no conflict is left" in text
+
+
+def test_explain_shows_where_a_swizzle_puts_the_lanes(capsys):
+    assert run(["explain", "transpose", "--schedule", "swizzled", "--last", "--no-compile", "--maps"]) == 0
+    text = capsys.readouterr().out
+    assert "load of X.shared[ti, wj*8 + tj]: 1-way bank conflict" in text
+    assert "lanes 24..31  bank  24  25  26  27  28  29  30  31" in text
 
 
 def test_explain_as_json(capsys):

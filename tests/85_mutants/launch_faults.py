@@ -8,6 +8,7 @@ from places import nodes, put
 
 from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Condition, Load, Stmt
+from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.program import Barrier, Combine, Declare, For, If, VectorCopy, VectorLoad, VectorStore
 
@@ -191,6 +192,16 @@ def wrong_pad(launch):
             yield replace(launch, buffers={**launch.buffers, name: replace(b, pad=pad)})
 
 
+def wrong_swizzle(launch):
+    """Places beyond the end of a row; units smaller than vectors; numbers that are no powers of two."""
+    for name, b in launch.buffers.items():
+        if b.space == "shared" and b.row is not None:
+            length = b.shape[b.order[-1]].const
+            far = 2 ** length.bit_length()
+            for swizzle in (Swizzle(far // 2, 2), Swizzle(1, far), Swizzle(1, 2), Swizzle(1, 3)):
+                yield replace(launch, buffers={**launch.buffers, name: replace(b, swizzle=swizzle)})
+
+
 def missing_initialisation(launch):
     yield from _edits(
         launch,
@@ -265,6 +276,7 @@ FAULTS = {
     "wrong global index": wrong_global_index,
     "vector misaligned": vector_misaligned,
     "wrong pad": wrong_pad,
+    "wrong swizzle": wrong_swizzle,
     "stale buffer": stale_buffer,
     "narrowed offset": narrowed_offset,
     "wrong exchange of lanes": wrong_exchange,

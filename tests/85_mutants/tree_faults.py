@@ -8,6 +8,7 @@ from places import nodes, put
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import THREAD_KINDS, Access, Load, Loop, Op, Stmt
+from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import loops, rewrite, stmts, walk
 
 
@@ -220,6 +221,14 @@ def wrong_pad(tree):
             yield replace(tree, buffers=(*tree.buffers[:n], replace(b, pad=pad), *tree.buffers[n + 1 :]))
 
 
+def wrong_swizzle(tree):
+    """Elements beyond the end of a row: two share a place."""
+    for n, b in enumerate(tree.buffers):
+        if b.space == "shared" and b.row is not None:
+            moved = replace(b, swizzle=Swizzle(1, 2 ** b.shape[b.order[-1]].const.bit_length()))
+            yield replace(tree, buffers=(*tree.buffers[:n], moved, *tree.buffers[n + 1 :]))
+
+
 FAULTS = {
     "bound off by one": bound_off_by_one,
     "copy too small": copy_too_small,
@@ -238,4 +247,5 @@ FAULTS = {
     "wrong value": wrong_value,
     "wrong home of a buffer": wrong_home,
     "wrong pad": wrong_pad,
+    "wrong swizzle": wrong_swizzle,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import prod
 
 from tilegen.backends.text_body import Body
@@ -11,7 +12,7 @@ from tilegen.backends.text_helpers import helpers
 from tilegen.backends.text_lanes import local_arrays
 from tilegen.backends.text_names import names_of
 from tilegen.backends.text_wrap import wrapped
-from tilegen.ir.affine import Affine, Div
+from tilegen.ir.affine import Affine, Div, var
 from tilegen.ir.nodes import Access, Buffer, Stmt
 from tilegen.ir.walk import walk, writes
 from tilegen.lowering import Launch
@@ -165,6 +166,7 @@ def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
     places, _ = shared_layout(shared)
     for buffer in shared:
         lines += [f"// {note}" for note in body.fresh_notes(buffer.step)]
+        lines += [f"// {where}" for where in _swizzled(buffer, writer)]
         dims = [f"[{extent}]" for extent in shared_extents(buffer)]
         name, kind = writer.names[buffer.name], writer.storage(buffer.name)
         if dynamic:
@@ -179,6 +181,14 @@ def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
             aligned = " __attribute__((aligned(16)))" if wants and writer.dialect is OPENCL else ""
             lines.append(f"{space} {kind} {name}{''.join(dims)}{aligned};")
     return lines + exchanged
+
+
+def _swizzled(buffer: Buffer, writer: Writer) -> list[str]:
+    """Where the elements of a swizzled buffer lie, for a reader."""
+    if not buffer.swizzle or buffer.row is None:
+        return []
+    place = replace(writer, names={"r": "r", "c": "c"}).swizzled(buffer.swizzle, var("r"), var("c"))
+    return [f"element c of row r lies at {place}"]
 
 
 def _vector_accesses(value: object) -> tuple[Access, ...]:

@@ -8,6 +8,7 @@ from math import isinf
 
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Cast, Condition, Const, Expr, Index, Load, Op
+from tilegen.ir.swizzle import Swizzle
 
 _BINARY = {
     "or": ("||", 1), "and": ("&&", 2), "==": ("==", 3), "!=": ("!=", 3), "<": ("<", 4), "<=": ("<=", 4),
@@ -153,8 +154,31 @@ class Writer:
             return self.lane(name, memory, index[0].const)
         places = [index[d] for d in memory.order]
         if memory.space == "shared":
-            return name + "".join(f"[{self.index(i)}]" for i in places or (const(0),))
+            inner = [self.index(i) for i in places or (const(0),)]
+            if memory.swizzle and memory.row is not None:
+                inner[-1] = self.swizzled(memory.swizzle, index[memory.row], places[-1])
+            return name + "".join(f"[{i}]" for i in inner)
         return f"{name}[{self.offset(memory, places)}]"
+
+    def swizzled(self, swizzle: Swizzle, row: Affine, column: Affine) -> str:
+        """The place of `column` in a row. Multiples of all that changes places stand outside of the exclusive or."""
+        span = swizzle.span
+        high = Affine(tuple((a, f) for a, f in column.terms if f % span == 0), column.const // span * span)
+        low = column - high
+        if row.is_const and (low.is_const or swizzle.column(row.const, 0) == 0):
+            return self.index(high + swizzle.column(row.const, low.const) if low.is_const else column)
+        around = swizzle.rows * swizzle.count
+        row = Affine(tuple((a, f) for a, f in row.terms if f % around), row.const % around)
+        if row.is_const:
+            moved = str(swizzle.column(row.const, 0))
+        else:
+            moved = (
+                f"({self.index(row, 6)} >> {swizzle.rows.bit_length() - 1})" if swizzle.rows > 1 else self.index(row, 6)
+            )
+            moved = f"({moved} & {swizzle.count - 1})"
+            moved = f"({moved} << {swizzle.unit.bit_length() - 1})" if swizzle.unit > 1 else moved
+        text = moved if low == const(0) else f"{self.index(low, _ATOM)} ^ {moved}"
+        return text if high == const(0) else f"{self.index(high)} + ({text})"
 
     def offset(self, memory: Buffer, places: list[Affine]) -> str:
         """The distance from the first element, nested as Horner has it: (n * C + c) * H + y."""

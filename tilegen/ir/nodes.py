@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilegen.errors import Span
-from tilegen.ir.affine import Affine, var
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.swizzle import Swizzle
 
 FLOATS = ("f64", "f32", "f16", "bf16")
 INTEGERS = ("i64", "i32", "i8", "u8")
@@ -213,7 +214,8 @@ class Buffer:
 
     `copy_of` names the buffer that a copy was made from, or None. `scope` is the loop in whose body a
     shared or register buffer lives: its contents do not survive from one iteration to the next. `pad`
-    elements are added to each row of the fastest dimension. `order` is as in `Tensor`.
+    elements are added to each row of the fastest dimension, and `swizzle` permutes what is in it. `order` is as
+    in `Tensor`.
     A register buffer may have dimensions that run over thread loops; each thread keeps its own slice.
     `joined` says, of a copy, which dimensions of the original each of its own consists of, where not of one.
     """
@@ -227,9 +229,15 @@ class Buffer:
     copy_of: str | None = None
     scope: str | None = None
     pad: int = 0
+    swizzle: Swizzle | None = None
     joined: tuple[tuple[int, ...], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
+
+    @property
+    def row(self) -> int | None:
+        """The dimension that numbers the rows: of those slower than the fastest, the next with several elements."""
+        return next((d for d in reversed(self.order[:-1]) if self.shape[d] != const(1)), None)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ def show_buffer(buffer: Buffer) -> str:
         text += f" order({', '.join(map(str, buffer.order))})"
     if buffer.pad:
         text += f" pad {buffer.pad}"
+    if buffer.swizzle:
+        text += f" swizzle {buffer.swizzle}"
     if buffer.role != "copy":
         return f"{text}  {buffer.role}"
     return f"{text}  copy of {buffer.copy_of}, in {buffer.scope}"

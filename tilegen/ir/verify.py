@@ -11,7 +11,8 @@ def verify(tree: Tree) -> Tree:
     """`tree`, if it is well formed; AssertionError if a step has built something that is no program.
 
     Every name in an index or a guard is a loop around it or a size; no loop is inside itself; loops of one
-    name agree in extent and kind; every buffer that is used exists, and is used with its rank; rows do not overlap.
+    name agree in extent and kind; every buffer that is used exists, and is used with its rank; rows do not overlap,
+    and a swizzle permutes each.
     """
     ranks = {b.name: len(b.shape) for b in tree.buffers}
     assert len(ranks) == len(tree.buffers), "two buffers share a name"
@@ -33,5 +34,9 @@ def verify(tree: Tree) -> Tree:
                 assert len(value.index) == ranks[value.buffer], f"{stmt.name} uses {value.buffer} with another rank"
     for buffer in tree.buffers:
         assert buffer.pad >= 0, f"the rows of {buffer.name} overlap"
+        if buffer.swizzle:
+            length = buffer.shape[buffer.order[-1]]
+            assert length.is_const, f"{buffer.name} is swizzled in rows of {length}"
+            assert buffer.swizzle.permutes(length.const), f"{buffer.swizzle} in rows of {length} of {buffer.name}"
         assert buffer.scope is None or buffer.scope in headers, f"{buffer.name} lives in {buffer.scope}, which is gone"
     return tree

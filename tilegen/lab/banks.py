@@ -9,19 +9,22 @@ H200 show for each of 242 patterns of lanes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import prod
+from itertools import product
+from math import gcd
 
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer
-from tilegen.lab.lanes import Layout, Pattern, patterns
+from tilegen.ir.swizzle import Swizzle
+from tilegen.lab.lanes import Pattern, patterns
 from tilegen.lab.sites import Site, widened
-from tilegen.lowering.program import Launch
+from tilegen.lowering.program import Launch, bytes_of
 
 BANKS = 32
 WORD = 4
 LARGEST_PAD = 32
+POWERS = tuple(2**n for n in range(8))
 
 
 @dataclass(frozen=True)
@@ -48,26 +51,18 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Remedy:
-    """A layout of a buffer with fewer turns.
+    """A layout of a buffer with fewer turns: `step` makes it, `instead` of a layout that it has, if not "".
 
-    `kind` is "pad" (`amount` elements more in each row than there are) or "swizzle": element `c` of row `r`
-    lies at place `c ^ (r / rows % amount * group)`, and there is no pad. `degree` is what is left of all accesses
-    of the buffer, `bytes` what the layout takes more.
+    `degree` is what is left of all accesses of the buffer, `bytes` what the layout takes more.
     """
 
-    kind: str
-    amount: int
+    step: str
     degree: float
     bytes: int
-    rows: int = 1
-    group: int = 1
+    instead: str = ""
 
     def __str__(self) -> str:
-        if self.kind == "pad":
-            return f"pad by {self.amount} more"
-        row = f"row/{self.rows}" if self.rows > 1 else "row"
-        high = f"{row} % {self.amount}"
-        return f"swizzle: column ^ {f'({high})*{self.group}' if self.group > 1 else f'({high})'}"
+        return f"{self.step} instead of {self.instead}" if self.instead else self.step
 
 
 def turns(lanes: Sequence[int], width: int, store: bool = False) -> tuple[int, int]:
@@ -140,8 +135,8 @@ def remedies(launch: Launch, sites: Sequence[Site], sizes: Mapping[str, int]) ->
     """
     memory = launch.buffers[sites[0].buffer]
     trial = _Trial(launch, sites, sizes)
-    now = trial.cost(Layout(memory))
-    if now[0] <= now[1] or not memory.order:
+    now = trial.cost(memory)
+    if now[0] <= now[1] or len(memory.order) < 2:
         return []
     found = (_best_pad(trial, memory, now[0]), _best_swizzle(trial, memory, now[0]))
     return [remedy for remedy in found if remedy]
@@ -155,13 +150,12 @@ class _Trial:
     sites: Sequence[Site]
     sizes: Mapping[str, int]
 
-    def cost(self, layout: Layout) -> tuple[float, float]:
+    def cost(self, memory: Buffer) -> tuple[float, float]:
         """(turns, turns without conflicts) of all accesses."""
         needed = least = 0.0
         for site in self.sites:
-            whole = layout.swizzle is None or layout.swizzle[2] % 4 == 0
-            wide = widened(site, layout.buffer) if whole else site
-            met = conflict(patterns(self.launch, wide, self.sizes, layout), wide.bytes, wide.store)
+            wide = widened(site, memory)
+            met = conflict(patterns(self.launch, wide, self.sizes, memory), wide.bytes, wide.store)
             needed, least = needed + met.turns, least + met.least
         return needed, least
 
@@ -172,40 +166,44 @@ class _Trial:
 
 
 def _best_pad(trial: _Trial, memory: Buffer, now: float) -> Remedy | None:
-    if len(memory.order) < 2:
-        return None
-    rows = prod(memory.shape[dim].const for dim in memory.order[:-1])
     best: Remedy | None = None
     for pad in range(trial.width, LARGEST_PAD + 1, trial.width):
-        needed, least = trial.cost(Layout(replace(memory, pad=memory.pad + pad)))
+        tried = replace(memory, pad=pad, swizzle=None)
+        needed, least = trial.cost(tried)
         if needed < now:
             now = needed
-            best = Remedy("pad", pad, needed / least, rows * pad * DTYPE_BYTES[memory.dtype])
+            instead = "its swizzle" if memory.swizzle else ""
+            more = bytes_of(tried) - bytes_of(memory)
+            best = Remedy(f"pad({memory.name}, {pad})", needed / least, more, instead)
         if needed == least:
             break
     return best
 
 
 def _best_swizzle(trial: _Trial, memory: Buffer, now: float) -> Remedy | None:
-    """The swizzle with the fewest turns: rows change the places of groups of elements, a power of two of each."""
-    if len(memory.order) < 2:
-        return None
-    row = memory.shape[memory.order[-1]].const
-    if row & (row - 1):
-        return None
-    less = -memory.pad * prod(memory.shape[dim].const for dim in memory.order[:-1]) * DTYPE_BYTES[memory.dtype]
-    memory = replace(memory, pad=0)
+    """The swizzle with the fewest turns: small units first, then many of them."""
     best: Remedy | None = None
-    group = trial.width
-    while group <= row // 2:
-        amount = min(row // group, BANKS)
-        while amount > 1:
-            for rows in (1, 2, 4, 8):
-                needed, least = trial.cost(Layout(memory, (rows, amount, group)))
-                if needed < now:
-                    now, best = needed, Remedy("swizzle", amount, needed / least, less, rows, group)
-                if needed == least:
-                    return best
-            amount //= 2
-        group *= 2
+    for swizzle, step in _swizzles(memory, trial.width):
+        tried = replace(memory, pad=0, swizzle=swizzle)
+        needed, least = trial.cost(tried)
+        if needed < now:
+            now = needed
+            instead = "its pad" if memory.pad else ""
+            best = Remedy(step, needed / least, bytes_of(tried) - bytes_of(memory), instead)
+        if needed == least:
+            break
     return best
+
+
+def _swizzles(memory: Buffer, width: int) -> Iterator[tuple[Swizzle, str]]:
+    """Every swizzle of `memory` that keeps `width` elements together, with its step; none moves more than all banks."""
+    row = memory.shape[memory.order[-1]].const
+    banks = BANKS * WORD // DTYPE_BYTES[memory.dtype]
+    if memory.row is None:
+        return
+    for unit in (n for n in POWERS if n % width == 0):
+        most = gcd(row, banks) // unit
+        for rows, count in product(POWERS[:4], reversed(POWERS)):
+            if 2 <= count <= most:
+                more = f", {count}" * (count < most or rows > 1) + f", {rows}" * (rows > 1)
+                yield Swizzle(unit, count, rows), f"swizzle({memory.name}, {unit}{more})"

@@ -34,29 +34,21 @@ class Pattern:
     share: float
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How a buffer lies in memory. With a swizzle, element `c` of row `r` lies at c ^ (r / rows % amount * group)."""
-
-    buffer: Buffer
-    swizzle: tuple[int, int, int] | None = None  # rows, amount, group
-
-
-def patterns(launch: Launch, site: Site, sizes: Mapping[str, int], layout: Layout | None = None) -> list[Pattern]:
+def patterns(launch: Launch, site: Site, sizes: Mapping[str, int], memory: Buffer | None = None) -> list[Pattern]:
     """What the warps of one block ask of memory at `site`, all iterations of its loops together.
 
     Args:
         sizes: at which the addresses are computed.
-        layout: another layout of the buffer to try, if not that of the launch.
+        memory: the buffer with another layout to try, if not that of the launch.
     """
-    layout = layout or Layout(launch.buffers[site.buffer])
+    memory = memory or launch.buffers[site.buffer]
     names = _names(launch, sizes, site.loops)
-    offset = _offset(site, layout, names, sizes)
+    offset = _offset(site, memory, names, sizes)
     active = _active(site.tests, names)
     samples, threads = offset.shape
     warps = -(-threads // WARP)
     rows = np.full((samples, warps * WARP), _IDLE, dtype=np.int64)
-    rows[:, :threads] = np.where(active, offset * DTYPE_BYTES[layout.buffer.dtype], _IDLE)
+    rows[:, :threads] = np.where(active, offset * DTYPE_BYTES[memory.dtype], _IDLE)
     weight = prod(loop.extent.evaluate(sizes) for loop in site.loops) / samples
     return _distinct(rows.reshape(-1, WARP), weight)
 
@@ -69,7 +61,7 @@ def distinct(launch: Launch, site: Site, sizes: Mapping[str, int]) -> float:
     """
     names = _names(launch, sizes, site.loops)
     memory = launch.buffers[site.buffer]
-    offset = _offset(site, Layout(memory), names, sizes)
+    offset = _offset(site, memory, names, sizes)
     once = len(np.unique(offset[_active(site.tests, names)]))
     spoken = {name for index in site.index for name in index.names()}
     looked = {loop.name for loop in site.loops if isinstance(names[loop.name], np.ndarray)}
@@ -134,16 +126,15 @@ def _names(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...]) -> 
     return names
 
 
-def _offset(site: Site, layout: Layout, names: Mapping[str, Any], sizes: Mapping[str, int]) -> Ints:
+def _offset(site: Site, memory: Buffer, names: Mapping[str, Any], sizes: Mapping[str, int]) -> Ints:
     """The element's place in the buffer, a row for each iteration, a column for each thread."""
-    memory, row, pitch, column = layout.buffer, names[""], 1, names[""]
+    rows, pitch, column = names[""], 1, names[""]
     for dim in memory.order[:-1]:
-        row = row * memory.shape[dim].evaluate(sizes) + site.index[dim].evaluate(names)
+        rows = rows * memory.shape[dim].evaluate(sizes) + site.index[dim].evaluate(names)
     for dim in memory.order[-1:]:
         pitch = memory.shape[dim].evaluate(sizes) + memory.pad
         column = column + site.index[dim].evaluate(names)
-    if layout.swizzle:
-        rows, amount, group = layout.swizzle
-        column = column ^ (row // rows % amount * group)
-    result: Ints = row * pitch + column
+    if memory.swizzle and memory.row is not None:
+        column = memory.swizzle.column(site.index[memory.row].evaluate(names), column)
+    result: Ints = rows * pitch + column
     return result

@@ -275,6 +275,7 @@ def widened(site: Site, memory: Buffer) -> Site:
         for width in (4, 2):
             rest = fastest - var(loop.name)
             aligned = rest % width == const(0) and (not rows or pitch % width == 0)
+            aligned = aligned and (memory.swizzle is None or memory.swizzle.keeps(width))
             if aligned and loop.extent.const % width == 0 and width * site.bytes <= _WIDEST:
                 shorter = replace(loop, extent=const(loop.extent.const // width))
                 index = tuple(i.substitute({loop.name: var(loop.name) * width}) for i in site.index)

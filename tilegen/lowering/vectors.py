@@ -197,6 +197,8 @@ class _Lanes:
         along = fastest.linear_in(self.lane) and fastest.coefficient(self.lane) == 1
         if size > LARGEST or not along or any(self.lane in i.names() for i in outer):
             return False
+        if buffer.swizzle and not buffer.swizzle.keeps(self.width):
+            return False
         before = list(self.requires)
         row = buffer.shape[buffer.order[-1]] + buffer.pad
         rows = any(i != const(0) for i in outer)

@@ -20,11 +20,11 @@ def check_vectors(program: Program) -> None:
         if "vector" not in leaf.kinds:
             continue
         _no_lane_memory(program, leaf)
-        orders = tuple(program.buffers[u.buffer].order for u in leaf.uses)
+        layouts = tuple((program.buffers[u.buffer].order, program.buffers[u.buffer].swizzle) for u in leaf.uses)
         key = ("vectors", leaf.uid)
-        if memo.get(key) != orders:
+        if memo.get(key) != layouts:
             _check_leaf(program, leaf)
-            memo[key] = orders
+            memo[key] = layouts
 
 
 def _no_lane_memory(program: Program, leaf: Leaf) -> None:
@@ -76,6 +76,13 @@ def _fault(program: Program, leaf: Leaf, use: Use, loop: str, width: int) -> Ref
         step = 1 if dim == fastest else 0
         if not index.linear_in(loop) or index.coefficient(loop) != step:
             return _apart(program, leaf, use, loop)
+    if buffer.swizzle and not buffer.swizzle.keeps(width):
+        return Refused(
+            f"the vectors of '{use.buffer}' in loop '{loop}' have {width} elements, and its swizzle moves units of "
+            f"{buffer.swizzle.unit}",
+            None,
+            f"swizzle({use.buffer}, {width}) keeps them whole",
+        )
     start = use.index[fastest].substitute({loop: const(0)})
     off = start % width
     if off.is_const and off.const == 0:

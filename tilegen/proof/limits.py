@@ -22,6 +22,9 @@ def check_limits(launch: Launch) -> int:
     for buffer in launch.buffers.values():
         if buffer.pad < 0:
             raise Refused(f"the rows of '{buffer.name}' overlap: each is {-buffer.pad} shorter than what is in it")
+        if buffer.swizzle and not buffer.swizzle.permutes(buffer.shape[buffer.order[-1]].const):
+            length = buffer.shape[buffer.order[-1]].const
+            raise Refused(f"two elements of '{buffer.name}' share a place: {buffer.swizzle} in rows of {length}")
     # Each buffer begins at a multiple of 16 bytes.
     shared = sum(-(-bytes_of(b) // 16) * 16 for b in launch.buffers.values() if b.space == "shared")
     if shared > SHARED:

@@ -232,6 +232,8 @@ def _check_access(
         raise Refused(f"{shown} is no vector of {width} {dtype}")
     if buffer.space == "global" and launch.alignment.get(access.buffer, 1) % size:
         raise Refused(f"{shown} is used as a vector of {size} bytes, and nothing says that its memory is aligned")
+    if buffer.swizzle and not buffer.swizzle.keeps(width):
+        raise Refused(f"{shown} is a vector of {width} elements, and a swizzle moves units of {buffer.swizzle.unit}")
     *outer, fastest = (access.index[d] for d in buffer.order)
     row = buffer.shape[buffer.order[-1]] + buffer.pad
     wanted = [fastest, *([row] if any(i != const(0) for i in outer) else [])]

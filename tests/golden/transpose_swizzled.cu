@@ -1,0 +1,50 @@
+// transpose: grid (ceil(N/32), ceil(M/32)), block (32, 8), 4096 bytes of shared memory
+extern "C" __global__ void __launch_bounds__(256)
+transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
+{
+    const int bi = blockIdx.y;   // tile(i, TS) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;   // tile(j, TS) -> bj, tj; bind(bj, block.x)
+    const int tj = threadIdx.y;  // bind(tj, thread.y)
+    const int ti = threadIdx.x;  // bind(ti, thread.x)
+
+    // cache_shared(X, at=bj)
+    // element c of row r lies at c ^ (r & 31)
+    __shared__ float X_shared[32][32];
+
+    if (bj * 32 + ti < N) {
+        if (bi * 32 + 31 < M) {
+            #pragma unroll
+            for (int l = 0; l < 4; ++l) {
+                X_shared[l * 8 + tj][ti ^ ((l * 8 + tj) & 31)] = X[(bi * 32 + l * 8 + tj) * N + bj * 32 + ti];
+            }
+        } else {
+            #pragma unroll
+            for (int l = 0; l < 4; ++l) {
+                if (bi * 32 + l * 8 + tj < M) {
+                    X_shared[l * 8 + tj][ti ^ ((l * 8 + tj) & 31)] =
+                        X[(bi * 32 + l * 8 + tj) * N + bj * 32 + ti];
+                }
+            }
+        }
+    }
+
+    __syncthreads();  // X.shared is complete: written above, read below
+
+    if (bi * 32 + ti < M) {
+        if (bj * 32 + 31 < N) {
+            // tile(tj, ROWS) -> wj, tj
+            // unroll(wj)
+            #pragma unroll
+            for (int wj = 0; wj < 4; ++wj) {
+                Y[(bj * 32 + wj * 8 + tj) * M + bi * 32 + ti] = X_shared[ti][(wj * 8 + tj) ^ (ti & 31)];
+            }
+        } else {
+            #pragma unroll
+            for (int wj = 0; wj < 4; ++wj) {
+                if (bj * 32 + wj * 8 + tj < N) {
+                    Y[(bj * 32 + wj * 8 + tj) * M + bi * 32 + ti] = X_shared[ti][(wj * 8 + tj) ^ (ti & 31)];
+                }
+            }
+        }
+    }
+}

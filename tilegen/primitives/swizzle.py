@@ -1,0 +1,71 @@
+"""swizzle(A.shared, 4)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import gcd
+
+from tilegen.errors import StepError
+from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Tree
+from tilegen.ir.swizzle import Swizzle as Layout
+from tilegen.ir.swizzle import power_of_two
+from tilegen.primitives import BufferName, primitive
+from tilegen.primitives._tree import need_buffer
+
+_BANKS = 128  # bytes of one word of each
+
+
+@primitive
+class Swizzle:
+    """Let the units of each row of a shared buffer change places, so that a column meets more banks, without a pad.
+
+    Unit u of row r lies at place u ^ (r / rows % count). `unit` elements stay together: a vector of 4 needs units
+    of 4 or more. Unless told, `count` units are 128 bytes, one word of each bank; or what divides a row.
+
+    kernel:
+        kernel transpose(X: f32[M, N]) -> Y: f32[N, M]:
+            Y[j, i] = X[i, j]
+    before:
+        shared X.shared: f32[32, 32]  copy of X, in bj
+    steps:
+        tile(i, 32) -> bi, ti
+        tile(j, 32) -> bj, tj
+        order(bi, bj, ti, tj)
+        cache_shared(X, at=bj)
+        swizzle(X.shared, 1)
+    after:
+        shared X.shared: f32[32, 32] swizzle 32 x 1  copy of X, in bj
+    """
+
+    buffer: BufferName
+    unit: int
+    count: int | None = None
+    rows: int = 1
+
+    def apply(self, tree: Tree) -> Tree:
+        buffer = need_buffer(tree, self.buffer)
+        if buffer.space != "shared":
+            notes = (f"cache_shared({buffer.name}, at=...) makes {buffer.name}.shared, which can be swizzled",)
+            message = f"'{buffer.name}' is in {buffer.space} memory, and swizzle takes a shared buffer"
+            raise StepError(message, notes=notes)
+        swizzled = replace(buffer, swizzle=self._layout(buffer))
+        return replace(tree, buffers=tuple(swizzled if b is buffer else b for b in tree.buffers))
+
+    def _layout(self, buffer: Buffer) -> Layout:
+        given = {"unit": self.unit, "count": 1 if self.count is None else self.count, "rows": self.rows}
+        for word, number in given.items():
+            if not power_of_two(number):
+                way = "places are exchanged by an exclusive or: 1, 2, 4, 8, ..."
+                raise StepError(f"a {word} of {number} is no power of two", notes=(way,))
+        if buffer.row is None:
+            notes = ("its elements lie side by side: neighbours meet different banks",)
+            raise StepError(f"'{buffer.name}' has one row, and a swizzle tells rows apart", notes=notes)
+        length = buffer.shape[buffer.order[-1]].const
+        most = gcd(length, max(_BANKS // DTYPE_BYTES[buffer.dtype], self.unit)) // self.unit
+        layout = Layout(self.unit, most if self.count is None else self.count, self.rows)
+        if layout.count < 2 or not layout.permutes(length):
+            whole = f"{layout.count} units of {self.unit}" if layout.count > 1 else f"two units of {self.unit} or more"
+            way = f"pad({buffer.name}, {self.unit}) takes rows of any length"
+            message = f"a row of '{buffer.name}' has {length} elements, which {whole} do not divide"
+            raise StepError(message, notes=(way,))
+        return layout
