@@ -1,4 +1,4 @@
-"""A sample of the mutants: every kind of fault, in three of the stock schedules. mutants.py has them all."""
+"""A sample of the mutants: every kind of fault, in four of the stock schedules. mutants.py has them all."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from mutants import figures, of_base, table
 from stock import cases
 
-SAMPLE = {"gemm.tiled", "chain.fused_vector", "matching.tiled"}
+SAMPLE = {"gemm.tiled", "chain.fused_vector", "matching.tiled", "transpose.swizzled"}
 EACH = 2
 
 
