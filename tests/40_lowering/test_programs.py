@@ -2,7 +2,8 @@
 
 import pytest
 from read_back import difference
-from stock import scheduled
+from simulate import faults
+from stock import modules, scheduled
 
 from tilegen.backends.text import emit
 from tilegen.errors import Source
@@ -10,6 +11,7 @@ from tilegen.frontend import build, parse
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
 from tilegen.lowering.program import Barrier, Flag, If, VectorCopy, VectorLoad
+from tilegen.proof import prove
 from tilegen.schedule import apply
 
 ROWS = """
@@ -124,3 +126,37 @@ def test_resident_blocks_bound_the_registers():
     assert "__launch_bounds__(256, 4)" in emit(launches, "cuda")
     assert difference(emit(launches, "cuda"), launches, "cuda") is None
     assert difference(emit(launches, "cuda").replace("256, 4", "256"), launches, "cuda")
+
+
+GROUPED = """
+kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule s for gemm():
+    tile(i, 2) -> bi, ti
+    tile(j, 4) -> bj, tj
+    tile(k, 2) -> ko, ki
+    order(bi, bj, ko, ti, tj, ki)
+    grouped_blocks(bi, bj, 3) -> gi, bi
+    bind(ti, thread.y)
+    bind(tj, thread.x)
+    cache_register(C, at=bi)
+    cache_shared(A, at=ko)
+    cache_shared(B, at=ko)
+"""
+
+
+@pytest.mark.parametrize("sizes", [(6, 4, 2), (7, 9, 3), (13, 5, 4), (24, 8, 2)])
+def test_blocks_in_groups_run_down_the_columns(sizes):
+    """The hardware starts blocks with x fastest: all rows of a group, then the next column, then the next group."""
+    module, steps = parse(Source("test.tg", GROUPED)), {d.word: d for d in modules()["std"].defines}
+    tree = apply(build(module.kernels["gemm"]), module.schedules[0], {}, steps).tree
+    (launch,) = launches = lower(tree)
+    at = dict(zip("MNK", sizes, strict=True))
+    tiles = -(-at["M"] // 2)
+    assert [e.evaluate(at) for e in launch.grid] == [3, -(-at["N"] // 4), -(-tiles // 3)]
+    assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+    assert faults(launches, tree, at) is None
+    text = emit(launches, "cuda")
+    assert all(f"const int {name} = blockIdx.{axis};" in text for name, axis in (("gi", "z"), ("bj", "y"), ("bi", "x")))
+    assert "C[(gi * 6 + bi * 2 + ti) * N + bj * 4 + tj] = C_reg;" in text
