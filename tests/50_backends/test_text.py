@@ -2,13 +2,18 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from stock import cases, scheduled
 
 from tilegen.backends.text import STATIC_SHARED_LIMIT, emit
+from tilegen.backends.text_expr import CUDA, Writer
 from tilegen.backends.text_wrap import wrapped
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import bf16_to_float32, float_to_bf16, reference
+from tilegen.ir.affine import const, var
+from tilegen.ir.swizzle import Swizzle
 from tilegen.lowering import lower
 from tilegen.schedule import apply, start
 
@@ -182,3 +187,20 @@ def test_a_comment_behind_code_is_not_broken():
     """What would stand on a line of its own would be code."""
     line = "    barrier(CLK_LOCAL_MEM_FENCE);  // " + ", ".join(f"X{n}.shared" for n in range(12)) + " are complete"
     assert wrapped(line) == [line]
+
+
+def affines():
+    atoms = st.tuples(st.sampled_from("ijk"), st.sampled_from([1, 2, 3, 4, 8, 16, 32, 64]))
+    return st.tuples(st.lists(atoms, max_size=3), st.integers(0, 70)).map(
+        lambda t: sum((var(name) * factor for name, factor in t[0]), const(t[1]))
+    )
+
+
+@given(
+    affines(), affines(), *(st.sampled_from([1, 2, 4, 8]) for _ in range(3)), st.lists(st.integers(0, 99), min_size=3)
+)
+def test_the_place_in_a_swizzled_row_is_what_is_printed(row, column, unit, count, rows, values):
+    """C and Python agree on the operators, their precedence among them."""
+    swizzle, names = Swizzle(unit, count, rows), dict(zip("ijk", values, strict=False))
+    text = Writer(CUDA, {name: name for name in names}, {}, False).swizzled(swizzle, row, column)
+    assert eval(text, {}, names) == swizzle.column(row.evaluate(names), column.evaluate(names))
