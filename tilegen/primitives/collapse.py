@@ -50,7 +50,7 @@ class Collapse:
             need_serial(loop, "collapse")
         need_fresh(tree, (self.name,), gone=(self.outer, self.inner))
         low = need_constant(inner, "collapse")
-        extents = {self.name: outer.extent.const * low} if outer.extent.is_const else {}
+        extents: dict[str, int] = {self.name: outer.extent.const * low} if outer.extent.is_const else {}
         row, column = simplify(var(self.name) // low, extents), var(self.name) % low
         place: dict[str, Affine] = {self.outer: row, self.inner: column}
 
