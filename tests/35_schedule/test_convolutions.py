@@ -1,8 +1,10 @@
 """The layers that the convolutions are measured at, with the settings that the readme gives."""
 
+import numpy as np
 import pytest
 
 from tilegen.api import load
+from tilegen.interpreter import reference
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
 from tilegen.lowering.program import VectorCopy, VectorStore
@@ -32,3 +34,42 @@ def test_a_layer_is_proved_and_loads_ahead(file, schedule, settings, sizes, stor
     assert all(copy.asynchronous for copy in copies)
     stores = [v.width for v in walk(launches[-1].body) if isinstance(v, VectorStore | VectorCopy) and v not in copies]
     assert max(stores, default=1) == stored
+
+
+# schedule's settings, sizes and attributes; floats of Y that are stored at once
+WINOGRAD = [
+    ({"TF": 64, "TP": 128}, {"C": 64, "H": 56, "W": 56, "F": 64, "TH": 14, "TW": 14}, 4),
+    ({}, {"C": 128, "H": 28, "W": 28, "F": 128, "TH": 7, "TW": 7}, 4),
+    ({"WIDTH": 2}, {"C": 256, "H": 14, "W": 14, "F": 256, "TH": 4, "TW": 4}, 2),
+    ({"WIDTH": 1}, {"C": 512, "H": 7, "W": 7, "F": 512, "TH": 2, "TW": 2}, 1),
+]
+
+
+@pytest.mark.parametrize(("settings", "sizes", "stored"), WINOGRAD)
+def test_a_layer_by_winograd_is_four_launches(settings, sizes, stored):
+    tree = load("conv2d_winograd").schedule("products", sizes, **settings).tree
+    launches = lower(tree)
+    assert prove(tree.kernel, launches).verdict == "proved"
+    assert [launch.tensors for launch in launches] == [("K", "KT"), ("X", "DT"), ("KT", "DT", "M"), ("Y", "M")]
+    copies = [v for v in walk(launches[2].body) if isinstance(v, VectorCopy) and v.target.buffer.endswith("shared")]
+    assert copies
+    assert all(copy.asynchronous and copy.width == 4 for copy in copies)
+    assert (
+        max((v.width for v in walk(launches[3].body) if isinstance(v, VectorStore | VectorCopy)), default=1) == stored
+    )
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "rows", "columns"), [(8, 8, 2, 2), (7, 6, 2, 2), (5, 9, 2, 3), (1, 1, 1, 1)]
+)
+def test_winograd_computes_the_convolution(height, width, rows, columns):
+    rng = np.random.default_rng(3)
+    images, filters = rng.normal(size=(2, 3, height, width)), rng.normal(size=(4, 3, 3, 3))
+    arrays = {"X": images.astype(np.float32), "K": filters.astype(np.float32)}
+    sizes = {"B": 2, "C": 3, "F": 4}
+    fast = load("conv2d_winograd").kernel(H=height, W=width, TH=rows, TW=columns).ir
+    plain = load("conv2d").kernel(H=height, W=width).ir
+    found, wanted = (reference(kernel, sizes, arrays)["Y"] for kernel in (fast, plain))
+    np.testing.assert_allclose(found.value, wanted.value, rtol=0, atol=1e-12)
+    # Not much is lost: what a right program may be off by, it may be off by some hundred times as much.
+    assert (found.bound <= 1000 * wanted.bound).all()
