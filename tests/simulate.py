@@ -188,10 +188,15 @@ class _Thread:
             raise Wrong("misaligned")
         if width * DTYPE_BYTES[buffer.dtype] > 16 and buffer.space != "register":
             raise Wrong("misaligned")
-        return [
+        lanes = [
             Access(access.buffer, tuple(i + lane if d == fastest else i for d, i in enumerate(access.index)))
             for lane in range(width)
         ]
+        if buffer.swizzle and any(
+            self._offset(buffer, a) != self._offset(buffer, lanes[0]) + n for n, a in enumerate(lanes)
+        ):
+            raise Wrong("misaligned")
+        return lanes
 
     def _offset(self, buffer, access):
         shape = self.home.shapes[buffer.name]
