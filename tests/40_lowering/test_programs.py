@@ -8,6 +8,7 @@ from stock import modules, scheduled
 from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
+from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
 from tilegen.lowering.program import Barrier, Flag, If, VectorCopy, VectorLoad
@@ -160,3 +161,31 @@ def test_blocks_in_groups_run_down_the_columns(sizes):
     text = emit(launches, "cuda")
     assert all(f"const int {name} = blockIdx.{axis};" in text for name, axis in (("gi", "z"), ("bj", "y"), ("bi", "x")))
     assert "C[(gi * 6 + bi * 2 + ti) * N + bj * 4 + tj] = C_reg;" in text
+
+
+TURNED = """
+kernel transpose(X: f32[M, N]) -> Y: f32[N, M]:
+    Y[j, i] = X[i, j]
+
+schedule s for transpose():
+    tile(i, 8) -> bi, ti
+    tile(j, 8) -> bj, tj
+    order(bi, bj, tj, ti)
+    bind(tj, thread.y)
+    bind(ti, thread.x)
+    cache_shared(X, at=bj, vector=4)
+    swizzle(X.shared, {unit}, 2)
+"""
+
+
+@pytest.mark.parametrize(("unit", "stored"), [(4, VectorCopy), (2, Stmt), (1, Stmt)])
+def test_a_vector_is_stored_whole_where_the_swizzle_keeps_it_whole(unit, stored):
+    module = parse(Source("test.tg", TURNED.format(unit=unit)))
+    tree = apply(build(module.kernels["transpose"]), module.schedules[0]).tree
+    (launch,) = launches = lower(tree)
+    kinds = {type(v) for v in walk(launch.body) if getattr(getattr(v, "target", None), "buffer", "") == "X.shared"}
+    assert kinds == {stored}
+    assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+    for language in ("cuda", "opencl"):
+        assert difference(emit(launches, language), launches, language) is None
+    assert [faults(lower(tree, vector=vector), tree, {"M": 16, "N": 8}) for vector in (True, False)] == [None, None]
