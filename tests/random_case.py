@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
 
 from enumeration import structure, verdict
 from random_programs import holds, points, random_kernel, random_sizes
-from random_steps import any_steps, gpu_recipe, lanes_recipe, random_step, warp_recipe
+from random_steps import any_steps, atomics_recipe, gpu_recipe, lanes_recipe, random_step, warp_recipe
 from read_back import difference
 from simulate import faults
 
@@ -99,7 +99,7 @@ def draw(pick, number=0):
     """A kernel with its sizes and inputs; and the recipe for its steps, ready to be asked."""
     drawn = random_kernel(pick)
     kernel = build(parse(Source("random.tg", drawn.text)).kernels["random"])
-    recipe = pick([gpu_recipe] * 4 + [any_steps] * 2 + [warp_recipe] * 2 + [lanes_recipe] * 2)
+    recipe = pick([gpu_recipe] * 4 + [any_steps] * 2 + [warp_recipe] * 2 + [lanes_recipe] * 2 + [atomics_recipe])
     warps = recipe is warp_recipe
     tiles = [pick([8, 8, 16, 4]), pick([8, 16, 16])] if warps else [pick([2, 3, 4, 8]), pick([2, 4, 4, 5])]
     sizes = random_sizes(pick, kernel, tiles)

@@ -9,7 +9,7 @@ WORDS = (
     ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
     + ["cache_shared", "cache_register", "cache_register", "pad", "swizzle", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
-    + ["fast_math", "resident", "rename", "compute_at", "compute_at"]
+    + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic"]
 )  # fmt: skip
 
 
@@ -56,8 +56,8 @@ def random_step(pick, tree, number: int) -> str:
             return f"cache_global({pick(buffers)}, layout=[{pick(['0', '1, 0', '0, 1', '2, 0, 1'])}])"
         case "warp_tile" | "resident" | "fast_math" | "rfactor" | "compute_at":
             return _for_gpus(pick, tree, word, loop, number)
-        case "reassociate":
-            return f"reassociate({pick([e.target for e in tree.kernel.equations])})"
+        case "reassociate" | "atomic":
+            return f"{word}({pick([e.target for e in tree.kernel.equations])})"
         case _:
             return f"{word}({loop})"
 
@@ -348,3 +348,38 @@ def lanes_recipe(pick, tree, tiles):
     for tensor in [b.name for b in tree.buffers if b.role == "input"]:
         if pick([True, False, False]):
             tree = yield cache_shared(pick, tree, tensor, pick(around))
+
+
+def atomics_recipe(pick, tree, tiles):
+    """A reduction by several blocks or threads, each of which adds its terms, or their sum, to the result."""
+    equation, *others = tree.kernel.equations
+    names, reduced = [r.name for r in equation.loops], [r.name for r in equation.reduced]
+    if others or not reduced or equation.best:
+        tree = yield from gpu_recipe(pick, tree, tiles)
+        return
+    target, term = equation.target, pick(reduced)
+    tree = yield f"tile({term}, {pick(['2', '3', '4', 'parts=2', 'parts=4'])}) -> kp, ki"
+    parted = pick([True, True, False])
+    if parted:
+        tree = yield f"rfactor({target}, kp) -> part"
+    for word in pick([["reassociate", "atomic"]] * 6 + [["atomic", "reassociate"], ["atomic"]]):
+        tree = yield f"{word}({target})"
+    inner = [n for n in ("ki", *reduced) if find_loop(tree, n)]
+    tree = yield f"order({', '.join(['kp', *names, *inner])})"
+    if parted:
+        theirs = [n for n in (f"{target}.{name}" for name in ("kp", *names)) if find_loop(tree, n)]
+        if len(theirs) == len(names) + 1:
+            tree = yield f"order({', '.join(theirs)})"
+            for mine, other in zip(("kp", *names), theirs, strict=True):
+                if pick([True] * 9 + [False]):
+                    tree = yield f"fuse({mine}, {other}) -> {mine}"
+    tree = yield f"tile({names[-1]}, {pick(tiles)}) -> b, t"
+    if pick([True, False]):
+        tree = yield f"order(kp, {', '.join([*names[:-1], 'b', 't'])})"
+    kinds = pick([("block.z", "block.x", "thread.x"), ("thread.x", "block.y", "thread.y"), ("thread.y",) * 3])
+    for name, kind in zip(("kp", "b", "t"), kinds, strict=True):
+        if pick([True] * 5 + [False]):
+            tree = yield f"bind({name}, {kind})"
+    for name in ("part", target):
+        if pick([True, True, True, False] if name == "part" else [False] * 5 + [True]):
+            tree = yield f"{pick(['cache_register'] * 3 + ['cache_shared'])}({name}, at={pick(['b', 't', 'kp'])})"

@@ -15,6 +15,12 @@ from tilegen.backends.text_expr import CUDA, OPENCL
 from tilegen.ir.nodes import FLOATS, OPERATIONS, Access, Cast, Const, Index, Load, Op
 
 FUNCTIONS = {"fabs": "abs", "fmin": "min", "fmax": "max", "rint": "round", "ffloor_div": "//", "ffloor_mod": "%"}
+# The words for an update in one access, in CUDA and in OpenCL, where sums of floats are helpers.
+ATOMICS = {
+    "atomicAdd": ("sum", None), "atomicMax": ("max", None), "atomicMin": ("min", None),
+    "atomic_add": ("sum", "i32"), "atomic_max": ("max", "i32"), "atomic_min": ("min", "i32"),
+    "atomic_add_float": ("sum", "f32"), "atomic_add_double": ("sum", "f64"),
+}  # fmt: skip
 FUNCTIONS |= {"floor_div": "//", "floor_mod": "%"}
 
 
@@ -100,6 +106,8 @@ class Values:
                 test = ("or", test, ("and", ("==", value, old), ("<", index, self._loaded(stmt.target))))
             moved = ("write", place, index)
             return [("test", test, [("write", best, kept), moved])]
+        if stmt.atomic:
+            return [("update", stmt.reduce, None if self.cuda else dtype, place, self._value(stmt.value))]
         if stmt.reduce is None:
             return [("write", place, self.stored(stmt.value, stmt.target))]
         word = {"sum": "+", "prod": "*"}.get(stmt.reduce, stmt.reduce)
@@ -153,6 +161,8 @@ class Values:
                     if sign != "=":
                         value = combined(sign[0], [("load", *place), value])
                     found += [("write", place, value)]
+                case c_text.Call(("call", word, (), (("&", target), value))) if word in ATOMICS:
+                    found += [("update", *ATOMICS[word], self.place(target), self.term(value))]
                 case c_text.If(test, body, ()):
                     found += [("test", self.term(test), self.effects(body))]
                 case _:

@@ -32,6 +32,8 @@ from tilegen.lowering.program import (
     VectorStore,
 )
 
+# What a GPU has instructions for.
+ATOMIC = {("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32")}
 COMPARE = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "==": int.__eq__, "!=": int.__ne__}
 
 
@@ -236,6 +238,8 @@ class _Thread:
             new = terms.best(stmt, self.home.reordered, best, value, arg, index)
             for access, term in zip((stmt.best, stmt.target), new, strict=True):
                 self._write(access, term)
+        elif stmt.atomic:
+            self._update(stmt, value)
         elif stmt.reduce and stmt.name in self.home.reordered:
             self._write(stmt.target, terms.bag(stmt.reduce, self._read(stmt.target), value))
         elif stmt.reduce:
@@ -325,6 +329,18 @@ class _Thread:
         memory = self.shared if space == "shared" else self.home.memory
         memory[key] = value
 
+    def _update(self, stmt, value):
+        """An atomic update: one access, which other updates of the reduction may come before or behind."""
+        place, space = self._place(stmt.target), self.home.launch.buffers[stmt.target.buffer].space
+        dtype = self.home.launch.buffers[stmt.target.buffer].dtype
+        if space != "global" or (stmt.reduce, dtype) not in ATOMIC or stmt.name not in self.home.reordered:
+            raise Wrong("race")
+        key = self._key(space, stmt.target, place)
+        self._note(space, key, f"atomic {stmt.name}")
+        if key not in self.home.memory:
+            raise Wrong("uninitialised")
+        self.home.memory[key] = self.home.terms.bag(stmt.reduce, self.home.memory[key], value)
+
     def _key(self, space, access, place):
         """Global elements by their place in the tensor; shared ones by their address, where rows can overlap."""
         if space == "shared":
@@ -332,7 +348,10 @@ class _Thread:
         return access.buffer, place
 
     def _note(self, space, key, writes):
-        """Refuses two threads since the last barrier, or two blocks of the launch, on one element, one writing."""
+        """Refuses two threads since the last barrier, or two blocks of the launch, on one element, one writing.
+
+        `writes` is the word for its reduction where the access is atomic: of one reduction these can meet.
+        """
         self._meet(self.epoch, key, self.thread, writes)
         if space == "shared" and key in self.shared.flying:
             raise Wrong("race")
@@ -341,6 +360,7 @@ class _Thread:
 
     def _meet(self, log, key, who, writes):
         touches = log.setdefault(key, set())
-        if any(other != who and (writes or wrote) for other, wrote in touches):
+        alike = writes if isinstance(writes, str) else None
+        if any(other != who and (writes or wrote) and wrote != alike for other, wrote in touches):
             raise Wrong("race")
         touches.add((who, writes))

@@ -19,8 +19,10 @@ def cases():
 
 
 # What the interpreter runs: tiles much larger than the sizes of tests are walked point by point, guard by guard.
+_SPLIT = (("KP", 32), ("TM", 32), ("TN", 64), ("TK", 8), ("WI", 2), ("WJ", 2))
 LIGHTER = {
-    ("gemm_split", "split_k"): (("KP", 32), ("TM", 32), ("TN", 64), ("TK", 8), ("WI", 2), ("WJ", 2)),
+    ("gemm_split", "split_k"): _SPLIT,
+    ("gemm_split", "atomic"): _SPLIT,
     ("conv2d_winograd", "products"): (("COUNT", 32), ("TF", 32), ("TP", 32), ("TC", 4), ("WF", 1), ("WP", 1)),
 }
 

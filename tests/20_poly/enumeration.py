@@ -14,6 +14,8 @@ from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Cast, Const
 from tilegen.ir.walk import leaves, loads, loops, reads, writes
 
 PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative")
+# What a GPU updates in one access.
+ATOMIC = (("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32"))
 
 
 class Wrong(Exception):
@@ -134,8 +136,8 @@ class _Run:
         self.instances, self.made = [], {}
         self.log = {}
         # (register, register that it is computed from, the kinds of the loops around) and the targets of lanes
-        self.links, self.combined = set(), set()
-        self.lane = None
+        self.links, self.combined, self.updated = set(), set(), set()
+        self.lane = self.atomic = None
         self.scoped, self.extents = {}, {}
         for loop in loops(tree.body):
             self.extents[loop.name] = loop.extent.evaluate(sizes)
@@ -199,9 +201,11 @@ class _Run:
                 self._write(access, term, env, path)
             made = value if stmt.name in self.reordered else new
         elif stmt.reduce:
+            self.atomic = self._atomic(stmt, env)
             old = self._read(stmt.target, env, path)
             new = self._combined(stmt, old, value)
             self._write(stmt.target, new, env, path)
+            self.atomic = None
             made = value if stmt.name in self.reordered else new
         else:
             self._write(stmt.target, value, env, path)
@@ -211,6 +215,19 @@ class _Run:
             self.made[instance] = made
         if any(step[2] == "vector" for step in path):
             self._note_lanes(stmt, env, path)
+
+    def _atomic(self, stmt, env):
+        """The reduction that the statement updates in one access; None where it does not."""
+        if not stmt.atomic:
+            return None
+        buffer, place, _ = self._place(stmt.target, env)
+        again = (buffer.name, place) in self.updated
+        self.updated.add((buffer.name, place))
+        if buffer.space != "global" or (stmt.reduce, buffer.dtype) not in ATOMIC:
+            raise Wrong("race")
+        if again and stmt.name not in self.reordered:
+            raise Wrong("race")
+        return stmt.name
 
     def _combined(self, stmt, old, value):
         if stmt.name not in self.reordered:
@@ -268,7 +285,7 @@ class _Run:
             if buffer.scope not in names:
                 raise Wrong("scope")
             life = path[: names.index(buffer.scope) + 1]
-        self.log.setdefault((buffer.name, path[0][0], life, place), {})[(path, writes)] = None
+        self.log.setdefault((buffer.name, path[0][0], life, place), {})[(path, writes)] = self.atomic
 
     def _note_lanes(self, stmt, env, path):
         lane = next(step for step in path if step[2] == "vector")
@@ -315,9 +332,14 @@ class _Run:
             kinds = BLOCK_KINDS if self.buffers[name].space == "global" else ()
             if self.buffers[name].space == "register":
                 kinds = [kind for kind in THREAD_KINDS if (name, kind, launch) not in copies]
-            seen = [(path, writes, [_coordinate(path, kind) for kind in kinds]) for path, writes in touches]
-            for n, (one, first, here) in enumerate(seen):
-                for two, second, there in seen[n + 1 :]:
+            seen = [
+                (path, writes, [_coordinate(path, kind) for kind in kinds], atomic)
+                for (path, writes), atomic in touches.items()
+            ]
+            for n, (one, first, here, mine) in enumerate(seen):
+                for two, second, there, other in seen[n + 1 :]:
+                    if mine is not None and mine == other:
+                        continue
                     lanes = {(name, place, one), (name, place, two)} <= self.combined
                     if (first or second) and (here != there or self._meet(one, two, lanes)):
                         return "race"

@@ -25,7 +25,7 @@ import tree_faults
 from enumeration import structure, verdict
 from random_case import NO_LOWERING, composites, other_sizes, witness_sizes
 from random_programs import holds, points, random_kernel
-from random_steps import gpu_recipe, lanes_recipe, random_step, warp_recipe
+from random_steps import atomics_recipe, gpu_recipe, lanes_recipe, random_step, warp_recipe
 
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import build, parse
@@ -42,7 +42,7 @@ def trees(pick):
     """(text, tree): a kernel, then what steps and faults make of it."""
     text = random_kernel(pick).text
     tree = tree_of(build(parse(Source("random.tg", text)).kernels["random"]))
-    chosen = pick([gpu_recipe] * 4 + [warp_recipe] * 2 + [lanes_recipe])
+    chosen = pick([gpu_recipe] * 4 + [warp_recipe] * 2 + [lanes_recipe, atomics_recipe])
     recipe = chosen(pick, tree, [pick([4, 8]), 8] if chosen is warp_recipe else [pick([2, 3, 4]), pick([2, 4])])
     step, steps = next(recipe), []
     for number in range(30):

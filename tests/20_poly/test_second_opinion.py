@@ -31,6 +31,8 @@ UNSEEN = (
     "block loop",
     "inside",
     "written and not stored",
+    "there is no atomic",
+    "updated atomically in memory",
 )
 
 

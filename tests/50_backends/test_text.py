@@ -21,6 +21,7 @@ GOLDEN = [
     ("vector_add", "plain"), ("chain", "fused_vector"), ("chain", "fast"), ("conv1d", "shared"),
     ("transpose", "padded"), ("transpose", "swizzled"), ("permute", "tiled"), ("nbody", "coarsened"), ("gemm", "tiled"),
     ("gemm", "registers"), ("matching", "fused"), ("softmax", "blocks"), ("row_argmax", "warps"),
+    ("total", "atomic"),
 ]  # fmt: skip
 KINDS = """
 kernel halves(A: f16[M, K], B: f16[K, N]) -> C: f32[M, N]:
@@ -71,7 +72,7 @@ def test_cuda_text_is_as_reviewed(name, schedule, golden):
     golden(emit(lower(scheduled(name, schedule).tree), "cuda"), f"{name}_{schedule}.cu")
 
 
-@pytest.mark.parametrize(("name", "schedule"), [("gemm", "registers"), ("row_argmax", "warps")])
+@pytest.mark.parametrize(("name", "schedule"), [("gemm", "registers"), ("row_argmax", "warps"), ("total", "atomic")])
 def test_opencl_text_is_as_reviewed(name, schedule, golden):
     golden(emit(lower(scheduled(name, schedule).tree), "opencl"), f"{name}_{schedule}.cl")
 

@@ -214,6 +214,11 @@ def doubled_reduction(launch):
     return _edits(launch, lambda n: [(n, n)] if isinstance(n, Stmt) and n.reduce else [])
 
 
+def plain_update(launch):
+    """What was one access is a read and a write, which another thread can come between."""
+    return _edits(launch, lambda n: [(replace(n, atomic=False),)] if isinstance(n, Stmt) and n.atomic else [])
+
+
 def store_back_missing(launch):
     outputs = {n for n, b in launch.buffers.items() if b.role in ("output", "intermediate")}
 
@@ -282,6 +287,7 @@ FAULTS = {
     "wrong exchange of lanes": wrong_exchange,
     "missing initialisation": missing_initialisation,
     "doubled reduction": doubled_reduction,
+    "atomic update made plain": plain_update,
     "store-back missing": store_back_missing,
     "swapped loops or statements": swapped,
     "copy too small": copy_too_small,

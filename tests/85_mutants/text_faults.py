@@ -80,6 +80,7 @@ FAULTS = {
         (r"_lanes_of, (.*?), (\d+), ", r"_lanes_of, \1, 2 * \2, "),
         (r"\b(sum|max)(?=_of_(?:\w+_)?lanes)", "min"),
     ],
+    "atomic update made plain": [(r"atomic\w+\(&([^;]*),\s+(\w+(?:\[[^;,]*\])*)\);", r"\1 += \2;")],
     "undeclared name": [(r"\b(threadIdx|get_local_id)\b", "laneIdx")],
 }
 

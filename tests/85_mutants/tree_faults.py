@@ -204,6 +204,11 @@ def wrong_value(tree):
     return _statements(tree, change)
 
 
+def plain_update(tree):
+    """An update that others make at the same time is no longer one access."""
+    return _statements(tree, lambda stmt: [replace(stmt, atomic=False)] if stmt.atomic else [])
+
+
 def wrong_home(tree):
     """A buffer whose contents live for another loop's iterations."""
     names = list(dict.fromkeys(loop.name for loop in loops(tree.body)))
@@ -245,6 +250,7 @@ FAULTS = {
     "swapped loops or statements": swapped,
     "parallel reduction": parallel_reduction,
     "wrong value": wrong_value,
+    "atomic update made plain": plain_update,
     "wrong home of a buffer": wrong_home,
     "wrong pad": wrong_pad,
     "wrong swizzle": wrong_swizzle,

@@ -191,6 +191,8 @@ class Body:
         target = w.element(stmt.target.buffer, stmt.target.index)
         if stmt.reduce is None:
             return [*notes, f"{target} = {w.stored(stmt.value, stmt.target)};"]
+        if stmt.atomic:
+            return [*notes, f"{self._atomic(stmt)}(&{target}, {w.value(stmt.value, -1)});"]
         if stmt.reduce in ("argmax", "argmin"):
             return notes + self._arg(stmt, target)
         dtype = self._launch.buffers[stmt.target.buffer].dtype
@@ -200,6 +202,14 @@ class Body:
         word = {"sum": "+", "prod": "*"}.get(stmt.reduce, stmt.reduce)
         old = Load(stmt.target.buffer, stmt.target.index, dtype)
         return [*notes, f"{target} = {w.stored(Op(word, (old, stmt.value), dtype), stmt.target)};"]
+
+    def _atomic(self, stmt: Stmt) -> str:
+        """The word for an update in one access, which the language or a helper has."""
+        word = "add" if stmt.reduce == "sum" else stmt.reduce
+        if self._writer.dialect is CUDA:
+            return f"atomic{str(word).title()}"
+        dtype = self._launch.buffers[stmt.target.buffer].dtype
+        return f"atomic_{word}" if dtype == "i32" else f"atomic_{word}_{self._writer.working(dtype)}"
 
     def _arg(self, stmt: Stmt, target: str) -> list[str]:
         """A strictly better value replaces the best one, and its index with it.

@@ -35,6 +35,16 @@ template <int lanes, typename T, typename I> __device__ __forceinline__ void {re
         }}
     }}
 }}"""
+_ADD = """\
+{pragma}// A sum in one access, which OpenCL has of integers alone: the bits are exchanged until nobody came in between.
+inline void atomic_add_{kind}(__global {kind} *place, {kind} term)
+{{
+    {bits} seen = 0, old;
+    do {{
+        old = seen;
+        seen = {word}_cmpxchg((__global {bits} *)place, old, as_{bits}(as_{kind}(old) + term));
+    }} while (seen != old);
+}}"""
 _SIGNS = {"argmax": ">", "argmin": "<"}
 _CUDA = {
     "__half": "#include <cuda_fp16.h>",
@@ -208,6 +218,13 @@ inline bool hidden(bool test)
     volatile bool value = test;
     return value;
 }""",
+    "atomic_add_float(": _ADD.format(pragma="", kind="float", bits="uint", word="atomic"),
+    "atomic_add_double(": _ADD.format(
+        pragma="#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n",
+        kind="double",
+        bits="ulong",
+        word="atom",
+    ),
     "load_half(": "inline float load_half(ushort bits) { return vload_half(0, (const __private half *)&bits); }",
     "round_half(": """\
 inline ushort round_half(float value)

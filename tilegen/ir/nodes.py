@@ -258,7 +258,8 @@ class Stmt:
     With `reduce`, the target is updated: target = target (reduce) value. For argmax and argmin,
     `best` is the access to the best value and `arg` the index that goes with `value`; a strictly
     better value replaces, so the first of equals wins. An `arg` that is loaded goes with the best value of a
-    part: there the lower index of equals wins, in whatever order the parts come.
+    part: there the lower index of equals wins, in whatever order the parts come. An `atomic` update is one
+    access to memory, so that parallel iterations may make theirs to one element.
     """
 
     name: str
@@ -269,6 +270,7 @@ class Stmt:
     reduce: str | None = None
     best: Access | None = None
     arg: Expr | None = None
+    atomic: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 

@@ -73,7 +73,8 @@ def show_stmt(stmt: Stmt) -> str:
     value = show_expr(stmt.value)
     if stmt.arg is not None and stmt.best is not None:
         value = f"({value} at {show_expr(stmt.arg)}, best in {_access(stmt.best.buffer, stmt.best.index)})"
-    text = f"{_access(stmt.target.buffer, stmt.target.index)} {update} {value}"
+    atomic = "atomic " if stmt.atomic else ""
+    text = f"{atomic}{_access(stmt.target.buffer, stmt.target.index)} {update} {value}"
     if stmt.guard:
         text += f"  if {' and '.join(show_condition(c) for c in stmt.guard)}"
     return text

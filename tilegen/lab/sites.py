@@ -191,7 +191,7 @@ class _Found:
             self.access(load, False, loops, tests)
         targets = [stmt.target, *([stmt.best] if stmt.best else [])]
         for target in targets:
-            if stmt.reduce:
+            if stmt.reduce and not stmt.atomic:  # an update in one access goes to memory once
                 self.access(target, False, loops, tests)
             self.access(target, True, loops, tests)
         held = frozenset(name for i in stmt.target.index for name in i.names())

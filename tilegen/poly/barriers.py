@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from tilegen.ir.atomics import accumulated
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Original, Placed, Program, Use, common, project, renamed, told_apart
@@ -95,6 +96,8 @@ def conflicting(program: Program, one: Leaf, two: Leaf) -> Iterator[tuple[Use, U
     """Accesses of the two leaves to one buffer that threads can meet in, one of them writing."""
     for a in one.uses:
         if program.buffers[a.buffer].space == "register":
+            continue
+        if accumulated(one.stmt, two.stmt, program.buffers[a.buffer]):
             continue
         for b in two.uses:
             if a.buffer == b.buffer and (a.writes or b.writes):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tilegen.ir.nodes import Tree
 from tilegen.poly.ahead import check_ahead
+from tilegen.poly.atomics import check_atomics
 from tilegen.poly.bounds import check_bounds
 from tilegen.poly.coverage import check_coverage
 from tilegen.poly.derived import check_derived
@@ -33,6 +34,7 @@ CHECKS: tuple[tuple[str, Callable[[Program], None]], ...] = (
     ("that each statement computes what the kernel says", check_shape),
     ("that no dependence is reversed", check_order),
     ("where blocks, threads and buffers are", check_structure),
+    ("that atomic updates are those of a reduction", check_atomics),
     ("that parallel iterations do not collide", check_races),
     ("that every access is in bounds", check_bounds),
     ("that every copy hands over the right value", check_values),

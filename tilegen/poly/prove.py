@@ -8,6 +8,7 @@ from functools import partial
 from time import perf_counter
 
 from tilegen.ir.nodes import Condition, Stmt, Tree
+from tilegen.poly.atomics import check_atomics
 from tilegen.poly.bounds import check_bounds
 from tilegen.poly.coverage import check_coverage
 from tilegen.poly.order import check_order
@@ -114,6 +115,7 @@ def _all(parts: tuple[Callable[[], None], ...]) -> None:
 
 def _check_apart(program: Program) -> None:
     check_structure(program)
+    check_atomics(program)
     try:
         check_races(program)
     except Refused as refused:

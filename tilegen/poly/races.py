@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine
+from tilegen.ir.atomics import NATIVE, accumulated
 from tilegen.ir.lanes import WARP, writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, writes
@@ -126,6 +127,8 @@ def check_races(program: Program) -> None:
                 if one.places[0] != two.places[0]:
                     continue
                 if not any(u.writes for p in (one, two) for u in p.leaf.uses if u.buffer == name):
+                    continue
+                if accumulated(one.leaf.stmt, two.leaf.stmt, buffer):
                     continue
                 free = _free(program, buffer, one, two)
                 where = (buffer.scope, buffer.space, name)
@@ -280,7 +283,7 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
         f"the iterations of '{loop}' cannot run at once as {kind}: they depend on each other through '{a.buffer}'",
         f"{words.instance(one)} and {words.instance(two, True)} both {doing} {element}{ending}"
         f"{_where(one, two, loop, words)}{words.sizes}",
-        *_ways(program, one, loop, kind),
+        *(_ways(program, one, loop, kind) or _ways(program, two, loop, kind)),
     )
 
 
@@ -304,11 +307,22 @@ def _ways(program: Program, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]
     if stmt.reduce and not stmt.is_copy:
         target = {n for i in stmt.target.index for n in i.names()}
         free = [n for n, k in zip(leaf.names, leaf.kinds, strict=True) if n in target and k == "serial"]
+        if loop not in target and stmt.atomic:
+            return (f"what starts '{stmt.name}' goes in a launch before, and what reads it in a launch behind",)
         if loop not in target:
             best = f"; '{free[0]}' can be bound" if free else ""
             first = f"'{loop}' is part of the reduction '{stmt.name}', which is built step by step{best}"
-            return first, *_lanes_can(program, leaf, loop, kind)
+            return first, *_lanes_can(program, leaf, loop, kind), *_atomics_can(program, leaf, kind)
     return ()
+
+
+def _atomics_can(program: Program, leaf: Leaf, kind: str) -> tuple[str, ...]:
+    """How blocks could do it."""
+    stmt, buffer = leaf.stmt, program.buffers[leaf.stmt.target.buffer]
+    if kind not in BLOCK_KINDS or buffer.space != "global" or (stmt.reduce, buffer.dtype) not in NATIVE:
+        return ()
+    first = "" if stmt.name in program.tree.reassociated else f"reassociate({stmt.name}) and "
+    return (f"{first}atomic({stmt.name}) {'let' if first else 'lets'} blocks update it at once",)
 
 
 def _lanes_can(program: Program, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]:

@@ -1,0 +1,91 @@
+// The sum over groups of neighbouring lanes of a warp: each of them gets it.
+template <int lanes, typename T> __device__ __forceinline__ T sum_of_lanes(T value)
+{
+#pragma unroll
+    for (int step = lanes / 2; step > 0; step /= 2) {
+        const T other = __shfl_xor_sync(0xffffffff, value, step);
+        value = value + other;
+    }
+    return value;
+}
+
+// total_y: grid (1), block (1)
+extern "C" __global__ void __launch_bounds__(1)
+total_y(float* __restrict__ y)
+{
+    y[0] = 0.0f;
+}
+
+// total_pl: grid (ceil(N/65536)), block (32, 32), 128 bytes of shared memory
+// needs N % 4 == 0, x aligned to 16 bytes
+extern "C" __global__ void __launch_bounds__(1024)
+total_pl(const float* __restrict__ x, float* __restrict__ y, int N)
+{
+    const int b = blockIdx.x;   // rfactor(y, b) -> part; bind_warps(b, w, l)
+    const int w = threadIdx.y;  // tile(r, 128) -> w, r
+    const int l = threadIdx.x;  // tile(r, 4) -> l, v
+
+    // kept_by_warps(part, pw, pl, b, w)
+    __shared__ float pw_shared[32];
+
+    float pl_reg = 0.0f;
+    if (b * 65536 + 65535 < N) {
+        // tile(r, 4096) -> c, r
+        for (int c = 0; c < 16; ++c) {
+            const float4 x_vec = *reinterpret_cast<const float4*>(&x[b * 65536 + c * 4096 + w * 128 + l * 4]);
+
+            // cache_register(x, at=c, vector=4)
+            float x_reg[4];
+            x_reg[0] = x_vec.x;
+            x_reg[1] = x_vec.y;
+            x_reg[2] = x_vec.z;
+            x_reg[3] = x_vec.w;
+
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                pl_reg += x_reg[v];
+            }
+        }
+    } else {
+        for (int c = 0; c < 16; ++c) {
+            float x_reg[4];
+            if (b * 65536 + c * 4096 + w * 128 + l * 4 + 3 < N) {
+                const float4 x_vec =
+                    *reinterpret_cast<const float4*>(&x[b * 65536 + c * 4096 + w * 128 + l * 4]);
+                x_reg[0] = x_vec.x;
+                x_reg[1] = x_vec.y;
+                x_reg[2] = x_vec.z;
+                x_reg[3] = x_vec.w;
+            }
+
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                if (b * 65536 + c * 4096 + w * 128 + l * 4 + v < N) {
+                    pl_reg += x_reg[v];
+                }
+            }
+        }
+    }
+
+    float pw_reg = 0.0f;
+
+    const float pw_lanes = sum_of_lanes<32>(pl_reg);
+
+    if (l == 0) {
+        pw_reg += pw_lanes;
+        pw_shared[w] = pw_reg;
+    }
+
+    __syncthreads();  // pw.shared is complete: written above, read below
+
+    if (l == 0 && w == 0) {
+        float part_reg = 0.0f;
+
+        // rfactor(part, part.w) -> pw
+        for (int w2 = 0; w2 < 32; ++w2) {
+            part_reg += pw_shared[w2];
+        }
+
+        atomicAdd(&y[0], part_reg);
+    }
+}

@@ -1,0 +1,93 @@
+"""atomic(C)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError, did_you_mean
+from tilegen.ir.affine import var
+from tilegen.ir.nodes import Loop, Node, Stmt, Tree
+from tilegen.ir.walk import leaves, loop_names, loops, rewrite, substitute
+from tilegen.primitives import BufferName, primitive
+from tilegen.primitives._names import Names
+
+
+@primitive
+class Atomic:
+    """Update the result of a reduction atomically: blocks and threads that run at once may add to one element.
+
+    kernel:
+        kernel dot(x: f32[K], y: f32[K, N]) -> z: f32[N]:
+            z[i] = sum[k](x[k] * y[k, i])
+    before:
+        for i < N
+          z[i] = 0
+          for k < K
+            z[i] += x[k] * y[k, i]
+    steps:
+        reassociate(z)
+        atomic(z)
+    after:
+        for z.init.i < N
+          z[z.init.i] = 0
+        for i < N
+          for k < K
+            atomic z[i] += x[k] * y[k, i]
+
+    The result starts in a launch of its own, ahead, so that it is there for all that update it. What comes at
+    once comes in any order, which reassociate allows. There are atomic sums of f32, f64 and i32, and the max and
+    min of i32. Few updates are better than many: rfactor makes parts, each of which one block or thread reduces by
+    itself and adds when it is done.
+    """
+
+    reduction: BufferName
+
+    def apply(self, tree: Tree) -> Tree:
+        known = [e.target for e in tree.kernel.equations if e.reduce]
+        if self.reduction not in known:
+            listed = f"its reductions are {', '.join(known)}" if known else "the kernel has none"
+            notes = did_you_mean(self.reduction, known) or (listed,)
+            raise StepError(f"'{self.reduction}' is no reduction", notes=notes)
+        if any(s.atomic and s.name == self.reduction for _, s in leaves(tree.body)):
+            raise StepError(f"'{self.reduction}' is updated atomically already")
+        names = Names(set(loop_names(tree)), f"{self.reduction}.init")
+        body: tuple[Node, ...] = ()
+        for launch in tree.body:
+            start, rest = self._parted(launch)
+            body += (_renamed(start, names), rest) if start and rest else (launch,)
+
+        def mark(value: object) -> object:
+            if not isinstance(value, Stmt) or value.name != self.reduction:
+                return value
+            return replace(value, atomic=True)
+
+        return replace(tree, body=rewrite(body, mark))
+
+    def _parted(self, launch: Node) -> tuple[Node | None, Node | None]:
+        """What of a launch starts the result, and what does not; None for nothing."""
+        starts = (f"{self.reduction}.init", f"{self.reduction}.best.init")
+        found = (_kept((launch,), starts, True), _kept((launch,), starts, False))
+        first, rest = (body[0] if body else None for body in found)
+        return first, rest
+
+
+def _kept(body: tuple[Node, ...], names: tuple[str, ...], mine: bool) -> tuple[Node, ...]:
+    """The statements of these names, or the others, with the loops around them."""
+    out: tuple[Node, ...] = ()
+    for node in body:
+        if isinstance(node, Loop):
+            inner = _kept(node.body, names, mine)
+            out += (replace(node, body=inner),) if inner else ()
+        elif (node.name in names) == mine:
+            out += (node,)
+    return out
+
+
+def _renamed(launch: Node, names: Names) -> Node:
+    """The launch with names of its own for its loops."""
+    new = {name: names.of(name) for name in dict.fromkeys(loop.name for loop in loops((launch,)))}
+
+    def change(value: object) -> object:
+        return replace(value, name=new[value.name]) if isinstance(value, Loop) else value
+
+    return substitute(rewrite(launch, change), {old: var(name) for old, name in new.items()})
