@@ -18,6 +18,8 @@ def cases():
     return [(name, s.name) for name, module in modules().items() for s in module.schedules]
 
 
+LARGEST_TILE = 5000
+
 # What the interpreter runs: tiles much larger than the sizes of tests are walked point by point, guard by guard.
 _SPLIT = (("KP", 32), ("TM", 32), ("TN", 64), ("TK", 8), ("WI", 2), ("WJ", 2))
 LIGHTER = {
@@ -30,6 +32,29 @@ LIGHTER = {
 def lighter(name, schedule):
     """`scheduled`, with smaller tiles where the schedule's own cost an interpreter minutes."""
     return scheduled(name, schedule, parameters=LIGHTER.get((name, schedule), ()))
+
+
+# How many points a block or a launch takes is no tile: fewer do not change what the text says.
+SHORTER = {
+    ("gemm_split", "split_k"): (("KP", 64),),
+    ("nbody", "split"): (("PART", 512),),
+    ("total", "two_launches"): (("PART", 4096),),
+}
+
+
+def shorter(name, schedule):
+    """`scheduled` with its own tiles, for fewer points."""
+    return scheduled(name, schedule, parameters=SHORTER.get((name, schedule), ()))
+
+
+def tile(size, launches):
+    """The least value of a size that meets what the launches require of it alone, as far as it can be met."""
+    values = range(1, LARGEST_TILE)
+    for launch in launches:
+        for condition in launch.requires:
+            if condition.value.names() == {size}:
+                values = [n for n in values if condition.value.evaluate({size: n}) == 0] or values
+    return values[0]
 
 
 @cache

@@ -1,9 +1,10 @@
 """Stock schedules and random accepted ones under Oclgrind: no race, no value without a beginning, no stray access.
 
 A long run:  python tests/90_oclgrind/test_oclgrind.py --cases 200 --seed 1 --jobs 4
+Some:        python tests/90_oclgrind/test_oclgrind.py --cases 0 --own gemm,softmax.warps
 
-It is every stock schedule with its own tiles, at sizes up to 64, and so many random schedules. A right
-answer on PoCL is no evidence against races; Oclgrind looks at each access of each thread.
+It is so many random schedules, every stock schedule with small tiles, and each with its own, in each of its versions. A
+right answer on PoCL is no evidence against races; Oclgrind looks at each access of each thread.
 """
 
 from __future__ import annotations
@@ -13,19 +14,22 @@ import random
 import sys
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "85_mutants"))
+sys.path.insert(0, str(Path(__file__).parent))
 
+from mutants import small
 from on_simulator import Job, run_all
+from own_tiles import own_jobs
 from random_case import one_case
-from stock import cases, scheduled
+from stock import cases
 
 from tilegen.backends import opencl
 from tilegen.ir.walk import loops
-from tilegen.lowering import lower
 
 TEST_SEED, TEST_CASES = 90, 30
 needs_oclgrind = pytest.mark.skipif(opencl.missing(opencl.SIMULATOR) is not None, reason="Oclgrind is not installed")
@@ -33,22 +37,18 @@ SHOWN = 12  # lines of a report: the others tell of other threads
 BARRIER = r"^ *barrier\(.*\n"
 
 
-def stock_jobs(small):
-    """The stock schedules; with `small`, with tiles of a few elements, so that sizes can be small."""
-    if small:
-        from mutants import small as tree_of
+def stock_jobs():
+    """The stock schedules with tiles of a few elements, so that sizes can be small."""
     for name, schedule in cases():
-        tree = tree_of(name, schedule) if small else scheduled(name, schedule).tree
-        yield Job(f"{name}.{schedule}", tree, _sizes(tree, 5 if small else 33, 8 if small else 64))
+        tree = small(name, schedule)
+        yield Job(f"{name}.{schedule}", tree, _sizes(tree))
 
 
-def _sizes(tree, odd, even):
-    """One choice of odd sizes, one of even ones, which vectors take; kernels of many sizes get smaller ones."""
-    names = tree.kernel.sizes
-    if len(names) > 4:
-        odd, even = min(odd, 5), min(even, 8)
-    steps = [{name: size + step * (n % 2) for n, name in enumerate(names)} for size, step in ((odd, 2), (even, 0))]
-    return tuple(steps)
+def _sizes(tree):
+    """One choice of odd sizes, one of even ones, which vectors take."""
+    return tuple(
+        {name: size + step * (n % 2) for n, name in enumerate(tree.kernel.sizes)} for size, step in ((5, 2), (8, 0))
+    )
 
 
 def random_jobs(seed, wanted):
@@ -69,7 +69,7 @@ def bad(outcomes):
 
 @needs_oclgrind
 def test_stock_schedules_are_clean():
-    assert bad(run_all(stock_jobs(small=True))) == []
+    assert bad(run_all(stock_jobs())) == []
 
 
 @needs_oclgrind
@@ -79,7 +79,7 @@ def test_random_schedules_are_clean():
 
 def control_jobs():
     """Kernels whose first barrier is gone: each has a race, which must be reported."""
-    for job in stock_jobs(small=True):
+    for job in stock_jobs():
         if job.label.startswith("gemm.") and job.label != "gemm.naive" or job.label.startswith("transpose.tiled"):
             yield Job(job.label, job.tree, job.sizes[1:], (BARRIER, "", 0))
 
@@ -97,24 +97,34 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--small", action="store_true", help="the stock schedules with small tiles alone")
+    parser.add_argument("--own", default="", help="stock schedules, or files of them, that alone run, with own tiles")
     chosen = parser.parse_args()
-    jobs = [*random_jobs(chosen.seed, chosen.cases), *stock_jobs(small=True)]
-    jobs += [] if chosen.small else stock_jobs(small=False)  # the longest at the end
-    clean, failed = 0, 0
-    with ThreadPool(chosen.jobs) as pool:
-        for outcomes in pool.imap_unordered(run_all, [jobs[n : n + 4] for n in range(0, len(jobs), 4)]):
-            for line in bad(outcomes):
-                failed += 1
-                print("\n".join(line.splitlines()[:SHOWN]), flush=True)
-            clean += len(outcomes) - len(bad(outcomes))
-            print(f"{clean + failed} of {len(jobs)}, up to {outcomes[-1].label}", file=sys.stderr, flush=True)
+    named = set(chosen.own.split(",")) - {""}
+    failed = 0
+    if not named:
+        failed += reported("random schedules", [[j] for j in random_jobs(chosen.seed, chosen.cases)], chosen.jobs)
+        failed += reported("stock schedules, small tiles", [[j] for j in stock_jobs()], chosen.jobs)
+    wanted = [(file, name) for file, name in cases() if not named or named & {file, f"{file}.{name}"}]
+    failed += reported("stock schedules, own tiles", [list(own_jobs(*case)) for case in wanted], chosen.jobs)
     controls = run_all(control_jobs())
     told = sum("race" in o.report for o in controls)
-    barriers = sum(str(lower(job.tree)).count("Barrier(") > 0 for job in jobs)
-    print(f"{len(jobs)} schedules under Oclgrind, {barriers} of them with barriers: {clean} clean, {failed} reported")
     print(f"{len(controls)} with a barrier removed: {told} reported")
     return 1 if failed or told < len(controls) else 0
+
+
+def reported(kind, groups, processes):
+    """How many groups of jobs, each of one schedule, have a report; prints each report, and the counts."""
+    started, failed, runs = monotonic(), 0, 0
+    with ThreadPool(processes) as pool:
+        for number, outcomes in enumerate(pool.imap_unordered(run_all, groups), 1):
+            for line in bad(outcomes):
+                print("\n".join(line.splitlines()[:SHOWN]), flush=True)
+            failed += bool(bad(outcomes))
+            runs += len(outcomes)
+            passed = f"{monotonic() - started:.0f} s"
+            print(f"{number} of {len(groups)}, {passed}: {outcomes[-1].label}", file=sys.stderr, flush=True)
+    print(f"{kind}: {len(groups)} in {runs} runs, {failed} reported", flush=True)
+    return failed
 
 
 if __name__ == "__main__":
