@@ -1,89 +1,218 @@
 """Every stock schedule and random ones under NVIDIA's compute-sanitizer. Needs a GPU and the CUDA toolkit.
 
-python tests/sanitize.py --random 100 --jobs 12     all four tools, a line each
-python tests/sanitize.py --run                      one run of everything, without a tool
+python tests/sanitize.py --random 100 --jobs 16             all four tools at the same time
+python tests/sanitize.py --tools memcheck --seconds 50      one of them, with a limit of its own
+
+Everything is made, compiled and run once without a tool first. Then each tool has its share of the processes; counts
+are printed as they grow, so that a run that is cut says how far it came, and a line for each tool at the end.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import pickle
 import random
 import subprocess
 import sys
+import tempfile
 from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from signal import SIGKILL
+from threading import Thread
+from time import monotonic, sleep
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-ODD = {"A": 3, "P": 35, "M": 131, "N": 133, "K": 37, "B": 2, "C": 3, "H": 19, "W": 37, "F": 5, "D": 19}
+ODD = {"A": 3, "M": 131, "N": 133, "K": 37, "B": 2, "C": 3, "H": 19, "W": 37, "F": 5, "D": 19, "P": 37}
+EVERY = 5  # seconds between two lines of counts
+CASES_AT_A_TIME = 64  # numbers of random cases that are tried together
+SHOWN = 20  # lines of a report
 
 
-def run_stock(part: int, of: int) -> None:
-    """Each stock schedule at odd sizes, where accesses are scalar, and at sizes that vectors take."""
-    from stock import cases, scheduled
+# -- what is run
+
+
+def stock_item(case):
+    """A stock schedule: its tree, and sizes for each version of its text."""
+    from stock import shorter, tile
+
+    from tilegen.lowering import lower
+
+    tree = shorter(*case).tree
+    whole = lower(tree, whole=True)
+    odd = {size: ODD[size] for size in tree.kernel.sizes}
+    even = {size: (value + 7) // 8 * 8 for size, value in odd.items()}
+    tiles = {size: tile(size, whole) for size in tree.kernel.sizes}
+    return "stock", ".".join(case), (tree, (odd, even, tiles))
+
+
+def random_item(number, seed=5):
+    """A random case that a GPU can run; None if it is none."""
+    from random_case import one_case
+
+    from tilegen.ir.walk import loops
+
+    case = one_case(random.Random(f"{seed}/{number}").choice, number)
+    threaded = any(loop.kind.startswith("thread") for loop in loops(case.scheduled.tree.body))
+    if not threaded or case.counts["over a limit"] or case.counts["proof refused without need"]:
+        return None
+    case.expected = replace(case.expected, accepts=None)
+    return "random", f"{seed}/{number}", case
+
+
+def run(item):
+    """Runs an item on the GPU; raises where a result is wrong."""
+    from random_case import on_device
 
     from tilegen.backends.devices import engine, program
     from tilegen.lab.check import cases as trials
     from tilegen.lab.check import check
 
-    for name, schedule in cases()[part::of]:
-        tree = scheduled(name, schedule).tree
-        odd = {size: ODD[size] for size in tree.kernel.sizes}
-        even = {size: (value + 7) // 8 * 8 for size, value in odd.items()}
-        check(program(tree, engine("cuda")), trials(tree.kernel, [odd, even]))
-        print(f"{name}.{schedule}: ok", flush=True)
+    kind, _, work = item
+    if kind == "random":
+        return on_device(work, engine("cuda"))
+    tree, sizes = work
+    return check(program(tree, engine("cuda")), trials(tree.kernel, sizes, tree.approximate))
 
 
-def run_random(wanted: int, part: int, of: int, seed: int = 5) -> None:
-    """Random accepted schedules with threads, run on the GPU and compared exactly: every `of`th case from `part` on."""
-    from random_case import one_case
+def made_and_run(make, what):
+    item = make(what)
+    if item:
+        run(item)
+    return item
 
-    from tilegen.backends.devices import engine
-    from tilegen.ir.walk import loops
 
-    found, number = 0, part
-    while found < wanted:
-        case = one_case(random.Random(f"{seed}/{number}").choice, number)
-        threaded = any(loop.kind.startswith("thread") for loop in loops(case.scheduled.tree.body))
-        if threaded and "over a limit" not in case.counts:
-            again = one_case(random.Random(f"{seed}/{number}").choice, number, engine=engine("cuda"))
-            found += again.counts["on a device"]
-            print(f"random {seed}/{number}: ok", flush=True)
-        number += of
+def items(wanted, jobs):
+    """Every stock schedule and so many random ones; each has run once, so that its machine code is in the cache."""
+    from stock import cases
+
+    with get_context("spawn").Pool(jobs) as pool:
+        found = pool.map(partial(made_and_run, stock_item), cases(), chunksize=1)
+        first, some = 0, []
+        while len(some) < wanted:
+            numbers = range(first, first + CASES_AT_A_TIME)
+            some += [item for item in pool.map(partial(made_and_run, random_item), numbers, chunksize=1) if item]
+            first += CASES_AT_A_TIME
+    return found + some[:wanted]
+
+
+# -- under a tool
+
+
+@dataclass
+class Part:
+    """A process under a tool: how many of its items have run, and what was said before each was done."""
+
+    tool: str
+    process: subprocess.Popen
+    done: Counter = field(default_factory=Counter)
+    reports: list = field(default_factory=list)  # (label, lines)
+    text: list = field(default_factory=list)
+
+    def follow(self):
+        said = []
+        for line in self.process.stdout:
+            self.text.append(line.rstrip())
+            if line.startswith(("ok ", "failed ")):
+                result, kind, label = line.split()[:3]
+                self.done[kind] += result == "ok"
+                if said or result == "failed":
+                    self.reports.append((label, [*said, line.rstrip()]))
+                said = []
+            elif line.startswith("=========") and "COMPUTE-SANITIZER" not in line and "SUMMARY" not in line:
+                said.append(line.rstrip())
+        if self.process.wait() not in (0, -SIGKILL) and not self.reports:
+            self.reports.append(("the process itself", self.text[-SHOWN:]))
+
+
+def started(tool, file):
+    command = [
+        "compute-sanitizer",
+        "--tool",
+        tool,
+        "--error-exitcode",
+        "9",
+        sys.executable,
+        __file__,
+        "--run",
+        str(file),
+    ]
+    # A process group of its own: a tool and what it runs end together.
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
+    part = Part(tool, process)
+    thread = Thread(target=part.follow)
+    thread.start()
+    return part, thread
+
+
+def counts(tool, parts, total):
+    """What a tool has run so far, and how many of it with a report."""
+    done = sum((part.done for part in parts), Counter())
+    each = ", ".join(f"{done[kind]} of {total[kind]} {kind} schedules" for kind in total)
+    return f"{tool}: {each}, {sum(len(part.reports) for part in parts)} with reports"
+
+
+def run_tools(tools, found, jobs, seconds, folder):
+    """Runs the items under each tool, all tools at the same time. True where all have run without a report."""
+    total = Counter(kind for kind, _, _ in found)
+    shares = max(1, jobs // len(tools))
+    running = []
+    for number in range(shares):
+        (folder / str(number)).write_bytes(pickle.dumps(found[number::shares]))
+        running += [started(tool, folder / str(number)) for tool in tools]
+    parts = {tool: [part for part, _ in running if part.tool == tool] for tool in tools}
+    since = monotonic()
+    while any(thread.is_alive() for _, thread in running) and monotonic() - since < seconds:
+        sleep(EVERY)
+        print(f"{monotonic() - since:.0f} s: {'; '.join(counts(*each, total) for each in parts.items())}", flush=True)
+    for part, thread in running:
+        if thread.is_alive():
+            os.killpg(part.process.pid, SIGKILL)
+        thread.join()
+    for tool, its in parts.items():
+        for label, lines in (report for part in its for report in part.reports):
+            print("\n".join([f"{tool}, {label}:", *lines[:SHOWN]]))
+        print(counts(tool, its, total))
+    complete = all(sum(sum(part.done.values()) for part in its) == len(found) for its in parts.values())
+    return complete and not any(part.reports for its in parts.values() for part in its)
+
+
+def run_file(file):
+    """What runs under a tool: the items of a file, a line for each."""
+    for item in pickle.loads(file.read_bytes()):
+        kind, label, _ = item
+        try:
+            run(item)
+            print(f"ok {kind} {label}", flush=True)
+        except Exception as error:  # told, and the others still run
+            print(f"failed {kind} {label} {str(error).splitlines()[:1]}", flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--random", type=int, default=0)
-    parser.add_argument("--run", action="store_true")
     parser.add_argument("--tools", default=",".join(TOOLS), help="which of the four")
-    parser.add_argument("--jobs", type=int, default=1, help="processes at a time, each with its share")
-    parser.add_argument("--part", type=int, default=0, help="with --run: the share of this process")
+    parser.add_argument("--jobs", type=int, default=4, help="processes at a time")
+    parser.add_argument("--seconds", type=float, default=150, help="for the tools; what has not run by then does not")
+    parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.run:
-        run_stock(chosen.part, chosen.jobs)
-        run_random(-(-chosen.random // chosen.jobs), chosen.part, chosen.jobs)
+        run_file(chosen.run)
         return 0
-    return sum(sanitized(tool, chosen.random, chosen.jobs) for tool in chosen.tools.split(","))
-
-
-def sanitized(tool: str, wanted: int, jobs: int) -> bool:
-    """Runs everything under one tool and prints a line; True where it reports something, or a run fails."""
-    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", sys.executable, __file__, "--run"]
-    command += ["--random", str(wanted), "--jobs", str(jobs)]
-    running = [
-        subprocess.Popen([*command, "--part", str(part)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for part in range(jobs)
-    ]
-    texts = [process.communicate()[0].splitlines() for process in running]
-    programs = sum(line.endswith(": ok") for lines in texts for line in lines)
-    summaries = Counter(line.strip("= ") for lines in texts for line in lines if "SUMMARY" in line)
-    print(f"{tool}: {programs} schedules, {'; '.join(f'{n} x {text}' for text, n in summaries.items())}", flush=True)
-    for process, lines in zip(running, texts, strict=True):
-        if process.returncode:
-            print("\n".join(lines[-60:]))
-    return any(process.returncode for process in running)
+    since = monotonic()
+    found = items(chosen.random, chosen.jobs)
+    tools = chosen.tools.split(",")
+    print(f"{len(found)} schedules made and run in {monotonic() - since:.0f} s", flush=True)
+    print(
+        f"{chosen.seconds:.0f} s for {', '.join(tools)}, {max(1, chosen.jobs // len(tools))} processes each", flush=True
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        return 0 if run_tools(tools, found, chosen.jobs, chosen.seconds, Path(folder)) else 1
 
 
 if __name__ == "__main__":
