@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+import stock
 from simulate import faults
 
 from tilegen.errors import Source
@@ -9,6 +11,7 @@ from tilegen.frontend import build, parse
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import rewrite, stmts
 from tilegen.lowering import lower, updates
+from tilegen.lowering.program import For, If
 from tilegen.lowering.updates import spare
 from tilegen.proof import prove
 from tilegen.schedule import apply
@@ -118,3 +121,13 @@ def test_a_start_and_an_update_may_both_be_spared_what_the_store_tests():
     for vector in (True, False):
         launches = lower(tree, vector=vector)
         assert prove(tree.kernel, launches).verdict == "proved"
+
+
+@pytest.mark.parametrize("name", ["row_sum", "softmax", "layer_norm"])
+def test_what_is_under_one_test_for_all_of_a_thread_stays_there(name):
+    """Past the last row nothing is loaded, and nothing is added up that would have no value."""
+    (launch,) = lower(stock.scheduled(name, "warps").tree)
+    tested = {s.target.buffer for node in launch.body if isinstance(node, If) for s in stmts((node,))}
+    open_ = {s.target.buffer for node in launch.body if isinstance(node, For) for s in stmts((node,))}
+    assert "X.reg" in tested
+    assert open_ == set()

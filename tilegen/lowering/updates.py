@@ -1,4 +1,8 @@
-"""Work in registers goes without the tests at the border: what nobody reads can be written as well."""
+"""Work in registers goes without the tests at the border: what nobody reads can be written as well.
+
+Such work may add to what it does not know: a register that is loaded under a test has no value where that fails. A test
+that is the same for all elements of a thread costs one branch, and stays.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.ranges import bounds
 from tilegen.ir.walk import leaves, loads, rewrite
 from tilegen.poly import Facts
@@ -50,9 +54,9 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
             continue  # its tests also keep it inside the registers that there are
         own = _fixed(path, stmt.target, buffer)
         kept = tuple(c for c in stmt.guard if not _of_element(c, (path, stmt), own, users, facts))
-        if stmt.reduce:
+        if stmt.reduce and not all(_of_thread(c, path) for c in stmt.guard if c not in kept):
             updates[id(stmt)] = replace(stmt, guard=kept)
-        else:
+        elif not stmt.reduce:
             key = (stmt.name, buffer.name)
             starts[key] = starts.get(key, True) and not kept
     bare = rewrite(node, lambda v: updates.get(id(v), v) if isinstance(v, Stmt) else v) if updates else node
@@ -68,6 +72,11 @@ def _inside(path: tuple[Loop, ...], stmt: Stmt, registers: Mapping[str, Buffer])
             if ends is None or ends[0] < 0 or not extent.is_const or ends[1] >= extent.const:
                 return False
     return True
+
+
+def _of_thread(condition: Condition, path: tuple[Loop, ...]) -> bool:
+    """True if the condition is the same for all that one thread does."""
+    return condition.value.names().isdisjoint(x.name for x in path if x.kind not in (*THREAD_KINDS, *BLOCK_KINDS))
 
 
 def _of_lanes(path: tuple[Loop, ...], stmt: Stmt) -> bool:
