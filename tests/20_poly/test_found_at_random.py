@@ -10,7 +10,8 @@ from random_case import composites, witness_sizes
 
 from tilegen.errors import Source, StepError
 from tilegen.frontend import build, parse
-from tilegen.ir.nodes import Load, Stmt, tree_of
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import Access, Load, Stmt, tree_of
 from tilegen.ir.walk import loops, rewrite
 from tilegen.lowering import lower
 from tilegen.poly import judge
@@ -99,6 +100,23 @@ LEGAL = {
         ["tile(i, 4) -> b, t0", "tile(j, 4) -> bj, tj", "order(b, bj, k, t0, tj)", "cache_shared(A, at=k)"]
         + ["cache_register(A.shared, at=t0)", "serpentine(t0, tj)"],
     ),
+    **{
+        f"registers ahead across {what}": (
+            PRODUCT.replace("K", k),
+            ["tile(i, 4) -> bi, ti", "tile(j, 4) -> bj, tj", f"tile(k, {stages}) -> ko, ki"]
+            + ["order(bi, bj, ko, ti, tj, ki)"]
+            + ["bind(bi, block.y)", "bind(bj, block.x)", "bind(ti, thread.y)", "bind(tj, thread.x)"]
+            + ["cache_shared(A, at=ko)", "cache_register(A.shared, at=ki)"]
+            + ["pipeline(ko, 2)", f"pipeline(ki, {stages}, across=ko)"],
+        )
+        for what, k, stages in (("two tiles", "4", 2), ("one tile", "2", 2), ("tiles of three", "K", 3))
+    },
+    "registers ahead across a loop, in a loop of one iteration": (
+        PRODUCT,
+        ["tile(i, 4) -> bi, ti", "tile(k, 4) -> ko, ki", "tile(ti, parts=1) -> wi, ci"]
+        + ["order(bi, ko, wi, ki, ci, j)", "cache_shared(A, at=ko)", "cache_register(A.shared, at=ki)"]
+        + ["pipeline(ko, 2)", "pipeline(ki, 2, across=ko)"],
+    ),
     "a shared copy inside a register copy": (
         ROWS,
         ["tile(i, 3) -> b, t", "cache_shared(out, at=j)", "cache_register(out, at=t)"],
@@ -113,6 +131,30 @@ def test_what_is_right_is_proved(name):
     for vector in (True, False):
         proof = prove(tree.kernel, lower(tree, vector=vector), tree.reassociated)
         assert proof.verdict == "proved", [o for o in proof.obligations if not o.proved]
+
+
+def turned(launches, old, new):
+    """The launches with every place `old` of a shared buffer as `new`, and how many these were."""
+    found = []
+
+    def change(value):
+        if not isinstance(value, Access | Load) or not value.buffer.endswith(".shared") or value.index[0] != old:
+            return value
+        found.append(value)
+        return replace(value, index=(new, *value.index[1:]))
+
+    return tuple(replace(launch, body=rewrite(launch.body, change)) for launch in launches), len(found)
+
+
+def test_slots_that_go_round_once():
+    """A place is the remainder of itself; another slot, or the remainder by another number, is another place."""
+    text, steps = LEGAL["registers ahead across two tiles"]
+    tree = after(text, *steps)
+    launches, ko = lower(tree, vector=False), var("ko")
+    for old, new in ((ko % 2, const(1) - ko), ((ko + 1) % 2, (ko + 1) % 1), ((ko + 1) % 2, ko % 2)):
+        wrong, places = turned(launches, old, new)
+        assert places
+        assert prove(tree.kernel, wrong).violation is not None, (old, new)
 
 
 def test_many_loops_walked_to_and_fro_are_covered():

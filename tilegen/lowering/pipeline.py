@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.ranges import bounds
 from tilegen.ir.walk import loops, rewrite, stmts, substitute
 from tilegen.poly import leading, nest_of, staged
 
@@ -115,7 +116,7 @@ def _across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...]:
         loop, extent=loop.extent - ahead, body=(*_next(loop, copies, mine), *_at(rest, loop, var(name), mine))
     )
     coming = substitute(_at(copies, loop, var(last), mine, var(last)), {outer.name: var(outer.name) + 1})
-    coming = _guarded(coming, _begins(outer.extent - 2 - var(outer.name)))
+    coming = _while_left(coming, outer.extent - 2 - var(outer.name), outer)
     ending = _at(rest, loop, loop.extent - ahead + var(last), mine)
 
     def nested(inner: Loop) -> Node:
@@ -139,7 +140,7 @@ def _parts(loop: Loop, mine: frozenset[str]) -> tuple[tuple[Node, ...], tuple[No
 def _next(loop: Loop, copies: tuple[Node, ...], mine: frozenset[str]) -> tuple[Node, ...]:
     """The copies that an iteration makes ahead, where there is an iteration that needs them."""
     at = var(loop.name) + (loop.stages - 1)
-    return _guarded(_at(copies, loop, at, mine), _begins(loop.extent - 1 - at))
+    return _while_left(_at(copies, loop, at, mine), loop.extent - 1 - at, loop)
 
 
 def _at(
@@ -148,6 +149,12 @@ def _at(
     """`body` in iteration `at` of the loop, in its slot."""
     slot = at % loop.stages if slot is None else slot
     return tuple(_in_slot(node, mine, slot) for node in substitute(body, {loop.name: at}))
+
+
+def _while_left(body: tuple[Node, ...], left: Affine, loop: Loop) -> tuple[Node, ...]:
+    """`body` in the iterations of the loop with `left` >= 0; nothing where there are none."""
+    ends = bounds(left, {loop.name: loop.extent.const}) if loop.extent.is_const else None
+    return () if ends and ends[1] < 0 else _guarded(body, _begins(left))
 
 
 def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilegen.ir.affine import const
 from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import find_loop, loops, reads, stmts, writes
 from tilegen.poly.project import Program
@@ -85,10 +86,15 @@ def _check_across(tree: Tree, loop: Loop, ahead: list[Stmt]) -> None:
 
 
 def nest_of(outer: Loop, name: str) -> Loop | None:
-    """The child of `outer` that is the loop called `name`, or is thread loops around nothing but it."""
+    """The child of `outer` that is the loop called `name`, or is thread loops around nothing but it.
+
+    One iteration of a loop, where it has no other, needs no other registers either.
+    """
     for child in outer.body:
         node: Node = child
-        while isinstance(node, Loop) and node.name != name and node.kind in THREAD_KINDS and len(node.body) == 1:
+        while isinstance(node, Loop) and node.name != name and len(node.body) == 1 and (
+            node.kind in THREAD_KINDS or node.extent == const(1)
+        ):  # fmt: skip
             node = node.body[0]
         if isinstance(child, Loop) and isinstance(node, Loop) and node.name == name:
             return child

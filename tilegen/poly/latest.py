@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tilegen.ir.nodes import Buffer
 from tilegen.poly.flow import Element, Storage, Touch, before_in_scope, elements, scope_of
@@ -138,6 +139,8 @@ class _Sum:
 
 
 _Function = tuple[_Sum, ...]
+# A sum of loops, by their names, and of places, by their numbers.
+_Terms = dict[str | int, Fraction]
 
 
 def _held(storage: Storage, writer: Touch, above: tuple[Placed, ...] = ()) -> Element | None:
@@ -170,24 +173,36 @@ def _by_place(storage: Storage, source: Touch, reader: Touch, above: tuple[Place
     held = _held(storage, source, above)
     if shared is None or held is None:
         return None
-    places = [dict(f.terms) for f in source.use.forms]
     function: _Function = ()
     for form in held.index:
-        rest, start, factors = dict(form.terms), form.const, []
-        for place, target in zip(places, source.use.forms, strict=True):
-            own = [n for n in place if n not in shared and all(n not in p for p in places if p is not place)]
-            factor, left = divmod(rest.get(own[0], 0), place[own[0]]) if own else (0, 0)
-            if left:
-                return None
-            factors.append(factor)
-            start -= factor * target.const
-            for n, f in place.items():
-                rest[n] = rest.get(n, 0) - factor * f
-        rest = {n: f for n, f in rest.items() if f}
-        if not (shared | _quotients(form, shared)).issuperset(rest):
+        alike = shared | _quotients(form, shared)
+        factors = _factors(source.use.forms, form, alike)
+        if factors is None:
             return None
-        function += (_Sum(tuple(factors), tuple(sorted(rest.items())), start, form.rows),)
+        rest, start = dict(form.terms), form.const
+        for factor, place in zip(factors, source.use.forms, strict=True):
+            start -= factor * place.const
+            for n, f in place.terms:
+                rest[n] = rest.get(n, 0) - factor * f
+        function += (_Sum(factors, tuple(sorted((n, f) for n, f in rest.items() if f)), start, form.rows),)
     return function
+
+
+def _factors(places: tuple[Form, ...], wanted: Form, shared: frozenset[str]) -> tuple[int, ...] | None:
+    """Whole factors with which the places add up to `wanted`, but for terms of shared loops; by elimination."""
+    steps: list[tuple[str, _Terms]] = []
+    for d, place in enumerate((*places, wanted)):
+        # Its own terms, and beside them, under numbers, which places it has been made of.
+        left: _Terms = {n: Fraction(f) for n, f in place.terms if n not in shared} | {d: Fraction(1)}
+        for pivot, step in steps:
+            times = left.get(pivot, Fraction(0)) / step[pivot]
+            left = {n: f for n in left | step if (f := left.get(n, 0) - times * step.get(n, 0))}
+        names = [n for n in left if isinstance(n, str)]
+        steps += [(names[0], left)] if names and d < len(places) else []
+    factors = [-left.get(d, Fraction(0)) for d in range(len(places))]
+    if names or any(f.denominator != 1 for f in factors):
+        return None
+    return tuple(f.numerator for f in factors)
 
 
 def _quotients(form: Form, shared: frozenset[str]) -> set[str]:

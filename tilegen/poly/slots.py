@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.ir.affine import Affine, Mod
-from tilegen.ir.nodes import Access, Load, Tree
+from tilegen.ir.nodes import Access, Buffer, Load, Tree
 from tilegen.ir.walk import rewrite
 from tilegen.poly.flow import settled, storages
 from tilegen.poly.order import earlier
@@ -53,37 +53,37 @@ def _depths(unrolled: Program, names: frozenset[str]) -> dict[tuple[int, tuple[A
 def _slots(program: Program, *spaces: str) -> frozenset[tuple[str, int]]:
     """(buffer, dimension) where some write and some read go round with the same loops, one ahead of the other.
 
-    A place like `lane%4` tells threads apart, and has no turns.
+    One of them may go round once, and be at `ko` for `ko%2`. A place like `lane%4` tells threads apart, and has no
+    turns.
     """
-    turning: dict[bool, set[tuple[str, int, Affine]]] = {True: set(), False: set()}
+    turning: dict[bool, set[tuple[str, int, Affine, bool]]] = {True: set(), False: set()}
     for placed in program.leaves:
         kinds = dict(zip(placed.leaf.names, placed.leaf.kinds, strict=True))
         for use in placed.leaf.uses:
             buffer = program.buffers[use.buffer]
             for d, place in enumerate(use.index):
-                turn = _turn(place)
-                if turn is None or buffer.space not in spaces or buffer.shape[d] != Affine((), turn.by):
-                    continue
-                if all(kinds.get(name) == "serial" for name in turn.arg.names()):
-                    turning[use.writes].add((use.buffer, d, turn.arg))
+                turn = _turn(place, buffer.shape[d])
+                if buffer.space in spaces and all(kinds.get(name) == "serial" for name in turn.names()):
+                    turning[use.writes].add((use.buffer, d, turn, turn != place))
     return frozenset(
         (name, d)
-        for name, d, first in turning[True]
-        for other, e, second in turning[False]
-        if (name, d) == (other, e) and first != second and first.names() == second.names()
+        for name, d, first, round_ in turning[True]
+        for other, e, second, again in turning[False]
+        if (name, d) == (other, e) and first != second and first.names() == second.names() and (round_ or again)
     )
 
 
-def _turn(place: Affine) -> Mod | None:
-    if place.const or len(place.terms) != 1 or place.terms[0][1] != 1:
-        return None
-    atom = place.terms[0][0]
-    return atom if isinstance(atom, Mod) else None
+def _turn(place: Affine, slots: Affine) -> Affine:
+    """What `place`, one of so many slots, is the remainder of; it is inside of them, and so the remainder of itself."""
+    match place:
+        case Affine(((Mod(arg, by), 1),), 0) if slots == Affine((), by):
+            return arg
+        case _:
+            return place
 
 
-def _in_turn(index: tuple[Affine, ...], buffer: str, slots: frozenset[tuple[str, int]]) -> tuple[Affine, ...]:
-    turns = [(place, _turn(place) if (buffer, d) in slots else None) for d, place in enumerate(index)]
-    return tuple(turn.arg if turn else place for place, turn in turns)
+def _in_turn(index: tuple[Affine, ...], buffer: Buffer, slots: frozenset[tuple[str, int]]) -> tuple[Affine, ...]:
+    return tuple(_turn(p, buffer.shape[d]) if (buffer.name, d) in slots else p for d, p in enumerate(index))
 
 
 def _lives(program: Program, slots: frozenset[tuple[str, int]]) -> Tree:
@@ -104,9 +104,11 @@ def home_of(program: Program, name: str) -> str | None:
 
 
 def _unrolled(tree: Tree, slots: frozenset[tuple[str, int]]) -> Tree:
+    known = {b.name: b for b in tree.buffers}
+
     def change(value: Any) -> Any:
         if isinstance(value, Access | Load) and any(name == value.buffer for name, _ in slots):
-            return replace(value, index=_in_turn(value.index, value.buffer, slots))
+            return replace(value, index=_in_turn(value.index, known[value.buffer], slots))
         return value
 
     return replace(tree, body=rewrite(tree.body, change))
@@ -116,7 +118,7 @@ def _reads(program: Program, slots: frozenset[tuple[str, int]]) -> Iterator[tupl
     for placed in program.leaves:
         for use in {(u.buffer, u.index): u for u in placed.leaf.uses if not u.writes}.values():
             if any(name == use.buffer for name, _ in slots):
-                yield placed, use, _in_turn(use.index, use.buffer, slots)
+                yield placed, use, _in_turn(use.index, program.buffers[use.buffer], slots)
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def _check_read(
     """
     read = _Instance(placed, use, Use(use.buffer, turns, False), "")
     writes = [
-        _Instance(p, u, Use(u.buffer, _in_turn(u.index, u.buffer, slots), True), "'")
+        _Instance(p, u, Use(u.buffer, _in_turn(u.index, program.buffers[u.buffer], slots), True), "'")
         for p in program.leaves
         for u in p.leaf.uses
         if u.writes and u.buffer == use.buffer
