@@ -102,14 +102,15 @@ def nest_of(outer: Loop, name: str) -> Loop | None:
 
 
 def staged(tree: Tree, loop: Loop) -> frozenset[str]:
-    """The buffers that run ahead in a pipelined loop: those that live in it, and are copied from outside it."""
+    """The buffers that run ahead in a pipelined loop: those that live in it, in whichever of its nests, and are copied
+    from outside it."""
     mine = {b.name for b in tree.buffers if b.space != "global" and b.scope == loop.name}
     return frozenset(
         name
         for name in mine
         if all(
             s.is_copy and isinstance(s.value, Load) and s.value.buffer not in mine
-            for s in stmts(loop.body)
+            for s in stmts(tree.body)
             if s.target.buffer == name
         )
     )
