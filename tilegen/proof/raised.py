@@ -253,8 +253,15 @@ class _Raise:
             """What all others who use its register test, and it could; others that may be spared it do not count."""
             others = [s for s, used in users if stmt.target.buffer in used and not spared(s)]
             known = loops[id(stmt)] | sizes
-            guards = [_in_loops_of(stmt, s, s.guard + self.firsts.get(id(s), ())) for s in others]
-            return tuple(c for c in (guards or [()])[0] if c.value.names() <= known and all(c in g for g in guards))
+            name = stmt.target.buffer
+            guards = [(_at_one_place(name, stmt, s), s, s.guard + self.firsts.get(id(s), ())) for s in others]
+            found = dict.fromkeys(c for here, _, tests in guards for c in here(tests) if c.value.names() <= known)
+
+            def tells(test: Condition) -> bool:
+                there = ((_at_one_place(name, s, stmt)((test,))[0], tests) for _, s, tests in guards)
+                return all(c in tests or implied(c, tests) for c, tests in there)
+
+            return tuple(c for c in found if all(c in here(tests) for here, _, tests in guards) or tells(c))
 
         def change(value: object) -> object:
             nonlocal number
@@ -287,14 +294,11 @@ class _Raise:
         return tuple(Claim(kinds, name, None) for name in told)
 
 
-def _in_loops_of(stmt: Stmt, other: Stmt, tests: Tests) -> Tests:
-    """The tests of `other` in the loops of `stmt`, where both name the register of `stmt` by a loop of their own."""
-    values: dict[str, Affine] = {}
-    for buffer, index in (*reads(other), *writes(other)):
-        if buffer == stmt.target.buffer:
-            pairs = zip(stmt.target.index, index, strict=True)
-            values |= {str(theirs): mine for mine, theirs in pairs if theirs.names() == {str(theirs)}}
-    return substitute(tests, values)
+def _at_one_place(buffer: str, stmt: Stmt, other: Stmt) -> Callable[[Tests], Tests]:
+    """Tests of `other` in the loops of `stmt`, where it names the place of `buffer` that both use by its own loops."""
+    mine, theirs = (dict((*reads(s), *writes(s)))[buffer] for s in (stmt, other))
+    values = {str(b): a for a, b in zip(mine, theirs, strict=True) if b.names() == {str(b)}}
+    return lambda tests: substitute(tests, values)
 
 
 def _groups(body: tuple[Spmd, ...]) -> int | None:
