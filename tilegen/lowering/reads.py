@@ -11,7 +11,7 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Buffer, Condition, Expr, Index, Load, Op
 from tilegen.ir.walk import loads, rewrite
 from tilegen.lowering.guards import Implied, Tests
-from tilegen.lowering.program import For, If, Spmd
+from tilegen.lowering.program import Combine, For, If, Spmd
 
 
 def choose(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], implied: Implied) -> tuple[Spmd, ...]:
@@ -43,11 +43,17 @@ def _choose(body: tuple[Spmd, ...], place: _Place) -> tuple[Spmd, ...]:
                 out.append(replace(node, body=inner, orelse=_choose(orelse, place)))
             case For(name=name):
                 out.append(replace(node, body=_choose(node.body, replace(place, loops=(*place.loops, name)))))
+            case Combine(test=test):  # its tests stand around its value
+                out.append(_rewritten(node, replace(place, given=place.given + test)))
             case _ if any(load.fallback for load in loads(node)):
-                out.append(rewrite(node, lambda v: _chosen(v, place)))
+                out.append(_rewritten(node, place))
             case _:
                 out.append(node)
     return tuple(out)
+
+
+def _rewritten(node: Spmd, place: _Place) -> Spmd:
+    return rewrite(node, lambda v: _chosen(v, place))
 
 
 def _chosen(value: Any, place: _Place) -> Any:
