@@ -34,13 +34,20 @@ def merged(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]
     """
     loops = {v.name: v.extent for v in walk(body) if isinstance(v, For)}
     implied = implied_in(launch.kernel, {**extents, **loops}, launch.requires)
-    return _Merge(implied, launch.buffers).body(body, ())
+    choosing = frozenset(e.target for e in launch.kernel.equations if any(_is_choice(v) for v in walk(e)))
+    return _Merge(implied, launch.buffers, choosing).body(body, ())
+
+
+def _is_choice(value: object) -> bool:
+    return isinstance(value, Op) and value.name == "select"
 
 
 @dataclass(frozen=True)
 class _Merge:
     implied: Implied
     buffers: Mapping[str, Buffer]
+    # The statements of the kernel that choose between values.
+    choosing: frozenset[str]
 
     def body(self, body: tuple[Spmd, ...], given: Tests) -> tuple[Spmd, ...]:
         out: list[Spmd] = []
@@ -103,17 +110,20 @@ class _Merge:
     # -- reads with a fallback
 
     def _with_fallbacks(self, stmt: Stmt, given: Tests) -> Stmt:
-        known = given + stmt.guard
-        value = rewrite(stmt.value, lambda v: self._fallback(v, known))
+        known, chooses = given + stmt.guard, stmt.name in self.choosing
+        value = rewrite(stmt.value, lambda v: self._fallback(v, known, chooses))
         return stmt if value is stmt.value else replace(stmt, value=value)
 
-    def _fallback(self, value: Any, given: Tests) -> Any:
-        """`test ? X[i] : c` as the read of X with that fallback, where the test is that the index is inside."""
+    def _fallback(self, value: Any, given: Tests, chooses: bool = True) -> Any:
+        """`test ? X[i] : c` as the read of X with that fallback, where the test is that the index is inside.
+
+        Where it is certain to be, a choice that the kernel may have written stays one.
+        """
         match value:
             case Op("select", (test, Load(fallback=None) as load, Const() as fallback)):
                 tests = _conditions(test)
                 wanted = inside(self.buffers[load.buffer], load.index)
-                if tests is None or all(self.implied(c, given) for c in wanted):
+                if tests is None or (chooses and all(self.implied(c, given) for c in wanted)):
                     return value
                 exact = all(self.implied(c, given + tests) for c in wanted)
                 if exact and all(self.implied(c, given + wanted) for c in tests):
