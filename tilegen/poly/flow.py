@@ -96,8 +96,8 @@ class Storage:
         return touch.use.writes and touch.is_copy and self.below(touch.use.buffer, other_side(touch).buffer)
 
     def stores(self, touch: Touch) -> bool:
-        """The read is by a copy out of the buffer to what it is a copy of."""
-        return not touch.use.writes and touch.is_copy and self.below(touch.use.buffer, other_side(touch).buffer)
+        """The read is by a copy out of the buffer, and not to a copy of it: there it counts as a change."""
+        return not touch.use.writes and touch.is_copy and not self.below(other_side(touch).buffer, touch.use.buffer)
 
 
 def other_side(touch: Touch) -> Use:

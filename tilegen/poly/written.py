@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from tilegen.ir.nodes import Buffer
 from tilegen.poly.equality import differing
 from tilegen.poly.flow import Storage, Touch, before_in_scope, elements, other_side, scope_of
+from tilegen.poly.order import earlier
 from tilegen.poly.pairs import distinct, named, pair, point_words
 from tilegen.poly.project import renamed
-from tilegen.poly.system import Row, same, solvable, uncovered
+from tilegen.poly.system import Row, Undecided, covered, same, solvable, uncovered
 from tilegen.poly.verdict import Refused, Words
 
 
@@ -153,20 +154,55 @@ def _meeting(storage: Storage, one: Touch, two: Touch, mine: Touch) -> tuple[Row
 
 
 def _check_fills_first(storage: Storage, touches: list[Touch], changes: list[Touch]) -> None:
-    """No fill overwrites what has been computed since."""
+    """No fill overwrites what has been computed since, and is not where the fill comes from."""
     for fill in (t for t in touches if storage.fills(t)):
         for change in changes:
             ways = before_in_scope(storage, fill.use.buffer, change.placed, fill.placed)
             for shared, order in ways:
                 rows, _, place = pair(storage, change, fill, shared)
                 question = rows + order + same(change.use.forms, place)
-                if solvable(question):
-                    words = point_words(storage, question, change, fill, shared)
-                    raise Refused(
-                        f"'{fill.use.buffer}' is filled again after an element of it has changed",
-                        f"{words.instance(fill.placed.leaf, True)} overwrites {words.element(fill.use, True)}, which "
-                        f"{words.instance(change.placed.leaf)} wrote{words.sizes}",
-                    )
+                if not solvable(question) or _stored_between(storage, touches, change, fill):
+                    continue
+                words = point_words(storage, question, change, fill, shared)
+                raise Refused(
+                    f"'{fill.use.buffer}' is filled again after an element of it has changed",
+                    f"{words.instance(fill.placed.leaf, True)} overwrites {words.element(fill.use, True)}, which "
+                    f"{words.instance(change.placed.leaf)} wrote{words.sizes}",
+                )
+
+
+def _stored_between(storage: Storage, touches: list[Touch], change: Touch, fill: Touch) -> bool:
+    """True if each place that is changed and then filled is stored between to what it is filled from."""
+    sizes, scope = storage.program.kernel.sizes, storage.scopes[fill.use.buffer]
+    home = change.placed.leaf.names.index(scope) + 1 if scope in change.placed.leaf.names else 0
+    stores = [t for t in touches if storage.stores(t) and other_side(t).buffer == other_side(fill).buffer]
+    first, last = _Marked(change, ""), _Marked(fill, "'")
+    names = [*sizes, *first.names, *last.names]
+    for order in earlier(change.placed, "", fill.placed, "'", home):
+        rows = (*storage.program.original.context, *first.rows, *last.rows, *order, *same(first.place, last.place))
+        pieces = []
+        for stored in (_Marked(t, "~") for t in stores):
+            both = (*rows, *stored.rows, *same(first.place, stored.place))
+            for one in earlier(change.placed, "", stored.touch.placed, "~", home):
+                pieces += [(*both, *one, *two) for two in earlier(stored.touch.placed, "~", fill.placed, "'", home)]
+        try:
+            if not covered(rows, pieces, names):
+                return False
+        except Undecided:
+            return False
+    return True
+
+
+class _Marked:
+    """An access at a point whose names carry a mark."""
+
+    def __init__(self, touch: Touch, mark: str) -> None:
+        leaf = touch.placed.leaf
+        names = {n: f"{n}{mark}" for n in leaf.primed(frozenset())}
+        self.touch = touch
+        self.rows = renamed(leaf.domain, names)
+        self.place = [f.renamed(names) for f in touch.use.forms]
+        self.names = [f"{n}{mark}" for n in leaf.names]
 
 
 def _check_stored(storage: Storage, buffer: Buffer, touches: list[Touch], changes: list[Touch]) -> None:
