@@ -7,8 +7,9 @@ writes the same slot for another turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tilegen.ir.affine import Affine, Mod
@@ -26,20 +27,32 @@ def check_values_in_turn(program: Program) -> None:
     """`check_values`, for buffers with slots too. Refused where no reading of these holds, as the first one is."""
     refusals: list[Refused] = []
     # Registers that go round are followed from write to write, as `latest` does; where that does not help, by
-    # turns. The slots that are there may also never come round.
-    for slots in dict.fromkeys((_slots(program, "shared"), _slots(program, "shared", "register"), frozenset())):
+    # turns. The slots that are there may also never come round, in an iteration of a loop further inside.
+    shared = frozenset(b.name for b in program.buffers.values() if b.space == "shared")
+    attempts: list[Callable[[], None]] = [
+        *(partial(_check_turns, program, slots) for slots in _choices(program)),
+        lambda: check_values(program),
+        lambda: check_values(project(_lives(program, shared))),
+    ]
+    for attempt in attempts:
         try:
-            return _check_turns(program, slots) if slots else check_values(program)
+            return attempt()
         except Refused as refused:
             refusals += [refused]
     raise refusals[0]
 
 
+def _choices(program: Program) -> list[frozenset[tuple[str, int]]]:
+    found = (_slots(program, "shared"), _slots(program, "shared", "register"))
+    return [slots for slots in dict.fromkeys(found) if slots]
+
+
 def _check_turns(program: Program, slots: frozenset[tuple[str, int]]) -> None:
-    program = project(_lives(program, slots))
+    names = frozenset(name for name, _ in slots)
+    program = project(_lives(program, names))
     unrolled = project(_unrolled(program.tree, slots))
     check_values(unrolled)
-    depths = _depths(unrolled, frozenset(name for name, _ in slots))
+    depths = _depths(unrolled, names)
     for placed, real, turns in _reads(program, slots):
         _check_read(program, slots, placed, real, turns, depths[placed.number, turns])
 
@@ -86,12 +99,12 @@ def _in_turn(index: tuple[Affine, ...], buffer: Buffer, slots: frozenset[tuple[s
     return tuple(_turn(p, buffer.shape[d]) if (buffer.name, d) in slots else p for d, p in enumerate(index))
 
 
-def _lives(program: Program, slots: frozenset[tuple[str, int]]) -> Tree:
-    """The tree with each buffer that has slots in the innermost loop around all of its uses.
+def _lives(program: Program, names: frozenset[str]) -> Tree:
+    """The tree with each of the buffers in the innermost loop around all of its uses.
 
-    Both checks then speak of one iteration of that loop, in which everything that is read is written too.
+    All checks then speak of one iteration of that loop, in which everything that is read is written too.
     """
-    homes = {name: home_of(program, name) for name, _ in slots}
+    homes = {name: home_of(program, name) for name in names}
     buffers = tuple(replace(b, scope=homes.get(b.name) or b.scope) for b in program.tree.buffers)
     return replace(program.tree, buffers=buffers)
 
