@@ -12,7 +12,7 @@ from tilegen.errors import Source, StepError
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Load, Stmt, tree_of
-from tilegen.ir.walk import loops, rewrite
+from tilegen.ir.walk import loops, rewrite, walk
 from tilegen.lowering import lower
 from tilegen.poly import judge
 from tilegen.primitives._call import bind
@@ -103,19 +103,57 @@ LEGAL = {
     **{
         f"registers ahead across {what}": (
             PRODUCT.replace("K", k),
-            ["tile(i, 4) -> bi, ti", "tile(j, 4) -> bj, tj", f"tile(k, {stages}) -> ko, ki"]
+            ["tile(i, 4) -> bi, ti", "tile(j, 4) -> bj, tj", f"tile(k, {tile}) -> ko, ki"]
             + ["order(bi, bj, ko, ti, tj, ki)"]
             + ["bind(bi, block.y)", "bind(bj, block.x)", "bind(ti, thread.y)", "bind(tj, thread.x)"]
             + ["cache_shared(A, at=ko)", "cache_register(A.shared, at=ki)"]
-            + ["pipeline(ko, 2)", f"pipeline(ki, {stages}, across=ko)"],
+            + [f"pipeline(ko, {ahead})", f"pipeline(ki, {stages}, across=ko)"],
         )
-        for what, k, stages in (("two tiles", "4", 2), ("one tile", "2", 2), ("tiles of three", "K", 3))
+        for what, k, tile, ahead, stages in (
+            ("two tiles", "4", 2, 2, 2),
+            ("one tile", "4", 4, 2, 2),
+            ("tiles of three", "K", 3, 2, 3),
+            ("tiles that are all filled at the start", "4", 2, 3, 2),
+        )
     },
     "registers ahead across a loop, in a loop of one iteration": (
         PRODUCT,
         ["tile(i, 4) -> bi, ti", "tile(k, 4) -> ko, ki", "tile(ti, parts=1) -> wi, ci"]
         + ["order(bi, ko, wi, ki, ci, j)", "cache_shared(A, at=ko)", "cache_register(A.shared, at=ki)"]
         + ["pipeline(ko, 2)", "pipeline(ki, 2, across=ko)"],
+    ),
+    "a start that runs past its tile, which other places of the store test": (
+        "kernel scaled(X: i32[N], R: i32[3, N]) -> out: i32[N]:\n    out[l] = max[r](X[l] * R[r, l])\n",
+        ["tile(l, 4) -> b, t", "tile(t, 2) -> t, v", "coarsen_blocked(v, 4) -> u, w", "bind(b, block.x)"]
+        + ["bind(t, thread.x)", "cache_register(out, at=b, vector=2)"],
+    ),
+    "a pipelined loop of two launches, each with copies of its own": (
+        TWO,
+        ["tile(out.j, 4) -> bj, tj", "tile(t.j, 4) -> kj, lj"]
+        + ["rename(kj, bj) -> b", "order(t.i, b)", "cache_shared(X, at=b, using=[t.i])"]
+        + ["cache_shared(Y, at=b)", "cache_register(out, at=b)", "pipeline(b, 2)"],
+    ),
+    "a read that the tests of a reduction by lanes keep inside": (
+        "kernel above(X: i32[N, N], R: i32[2, N]) -> out: i32[N, N]:\n"
+        "    out[i, j] = sum[r]((X[j - 1, i] else 0) * R[r, j]) for i <= j and i + j >= 1\n",
+        ["reassociate(out)", "tile(j, 3) -> b, w", "tile(r, parts=2) -> lane, ko"]
+        + ["bind(w, thread.z)", "bind(lane, thread.x)"],
+    ),
+    "copies whose fallback whole tiles do not need": (
+        SHIFTED,
+        ["tile(i, 2) -> bi, ti", "tile(j, 8) -> bj, tj", "order(bi, bj, ti, tj)", "bind(bi, block.y)"]
+        + ["bind(tj, thread.y)", "bind(ti, thread.x)", "cache_shared(X, at=bj, vector=4)", "pipeline(bj, 2)"],
+    ),
+    "a copy that two versions take to registers of their own": (
+        "kernel plus(X: i32[N, M], Y: i32[M]) -> out: i32[N, M]:\n    var t: i32[N]\n"
+        "    t[i] = sum[j](X[i, j])\n    out[i, j] = t[i] + Y[j]\n",
+        ["cache_shared(t, at=t.i)", "fuse(t.i, out.i) -> i", "tile(i, 2) -> b, t0", "tile(out.j, 4) -> ko, ki"]
+        + ["bind(b, block.x)", "cache_register(t, at=t0)", "cache_shared(Y, at=ko)"],
+    ),
+    "filled anew for the way back, behind the store": (
+        PRODUCT,
+        ["cache_shared(C, at=k)", "tile(i, 4) -> bi, vi", "tile(j, 8) -> bj, cj", "order(bi, bj, k, vi, cj)"]
+        + ["serpentine(vi, cj)"],
     ),
     "a shared copy inside a register copy": (
         ROWS,
@@ -128,9 +166,22 @@ LEGAL = {
 def test_what_is_right_is_proved(name):
     tree = after(LEGAL[name][0], *LEGAL[name][1])
     assert judge(tree) is None
-    for vector in (True, False):
-        proof = prove(tree.kernel, lower(tree, vector=vector), tree.reassociated)
+    for version in ({}, {"vector": False}, {"whole": True}):
+        proof = prove(tree.kernel, lower(tree, **version), tree.reassociated)
         assert proof.verdict == "proved", [o for o in proof.obligations if not o.proved]
+
+
+def test_a_copy_filled_anew_has_been_stored():
+    """The store of the way there, left out or behind the next fill."""
+    text, steps = LEGAL["filled anew for the way back, behind the store"]
+    tree = after(text, *steps)
+    (there,) = [v for v in walk(tree.body) if getattr(v, "name", "") == "vi" and isinstance(v.body[0].body[0], Stmt)
+                and len(v.body[0].body) == 3]  # fmt: skip
+    first = there.body[0]
+    fill, update, store = first.body
+    for body in ((fill, update), (update, store), (store, fill, update)):
+        wrong = rewrite(tree.body, lambda v, body=body: replace(v, body=body) if v is first else v)
+        assert judge(replace(tree, body=wrong)) is not None
 
 
 def turned(launches, old, new):
