@@ -44,13 +44,13 @@ def winograd(tiles: int, **parameters: int) -> tuple[str, str, dict[str, int], d
 LAYERS = (
     Layer(
         *(64, 56, 64, 3, 1, 1),
-        (("conv2d", "patches", {}, {}), winograd(14, TF=64, TP=128, BLOCKS=4)),
+        (("conv2d", "patches", {}, {}), winograd(14)),
     ),
     Layer(
         *(128, 28, 128, 3, 1, 1),
         (
             ("conv2d", "patches", {}, dict(TN=4, TF=128, TY=4, TX=4, LF=32, LX=1, STAGES=2, BLOCKS=3)),
-            winograd(7, STAGES=2),
+            winograd(7, TP=64, WP=1, BLOCKS=8),
         ),
     ),
     Layer(
