@@ -1,8 +1,10 @@
 """Every stock schedule, step by step: judged, and each stage computes what the kernel says."""
 
+from itertools import takewhile
+
 import numpy as np
 import pytest
-from stock import cases, lighter, scheduled
+from stock import cases, lighter, modules, scheduled
 
 from tilegen.interpreter import reference, run
 
@@ -30,6 +32,14 @@ def test_final_tree_computes_the_kernel(name, schedule, sizes):
     got = run(result.tree, here, arrays)
     for output, expected in reference(kernel, here, arrays).items():
         assert np.all(np.abs(got[output] - expected.value) <= expected.bound), output
+
+
+@pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
+def test_a_schedule_has_at_most_25_lines(name, schedule):
+    """What is longer has parts that deserve a name, or that std.tg has one for."""
+    span = next(s.span for s in modules()[name].schedules if s.name == schedule)
+    lines = span.source.text.splitlines()[span.line - 1 :]
+    assert len(list(takewhile(lambda line: line.strip(), lines))) <= 25
 
 
 def test_every_prefix_is_a_program():
