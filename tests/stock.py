@@ -34,17 +34,20 @@ def lighter(name, schedule):
     return scheduled(name, schedule, parameters=LIGHTER.get((name, schedule), ()))
 
 
-# How many points a block or a launch takes is no tile: fewer do not change what the text says.
-SHORTER = {
+# How many points a block or a launch takes is no tile, nor is the size of an image: fewer change nothing in the text.
+FEWER = {
     ("gemm_split", "split_k"): (("KP", 64),),
+    ("gemm_split", "atomic"): (("KP", 64),),
     ("nbody", "split"): (("PART", 512),),
     ("total", "two_launches"): (("PART", 4096),),
+    ("total", "atomic"): (("PART", 4096),),
 }
+SMALLER = {"conv2d_winograd": (("H", 8), ("W", 8), ("TH", 2), ("TW", 2))}
 
 
 def shorter(name, schedule):
     """`scheduled` with its own tiles, for fewer points."""
-    return scheduled(name, schedule, parameters=SHORTER.get((name, schedule), ()))
+    return scheduled(name, schedule, SMALLER.get(name, ()), FEWER.get((name, schedule), ()))
 
 
 def tile(size, launches):
