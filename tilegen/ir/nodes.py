@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.derived import ComputedAt, Split
 from tilegen.ir.swizzle import Swizzle
 
 FLOATS = ("f64", "f32", "f16", "bf16")
@@ -145,31 +146,6 @@ class Equation:
     best: str | None = None
     arg: Expr | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Split:
-    """The reduction of `target` in parts: the tensor `parts` has the result of each, `target` combines these.
-
-    `point` says which term each one is: the instance of the undivided statement, one entry for each of its
-    loops, affine in the loops of the equation of `parts`.
-    """
-
-    target: str
-    parts: str
-    point: tuple[Affine, ...]
-
-
-@dataclass(frozen=True)
-class ComputedAt:
-    """The values of `target` computed anew in each iteration of some loops, which it has more dimensions for.
-
-    `point` says which value each one is: the instance of the undivided statement, one entry for each loop of
-    its left side, affine in the loops of the new equation. One value may be there several times.
-    """
-
-    target: str
-    point: tuple[Affine, ...]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.nodes import ComputedAt, Condition, Equation, Kernel, Load
+from tilegen.ir.derived import ComputedAt
+from tilegen.ir.nodes import Condition, Equation, Kernel, Load
 from tilegen.ir.walk import loads, rewrite, substitute
 from tilegen.poly.parts import equation_of
 from tilegen.poly.project import Leaf, original_of

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import ComputedAt, Kernel, Split
+from tilegen.ir.derived import ComputedAt, Split
+from tilegen.ir.nodes import Kernel
 from tilegen.poly.computed import check_computed
 from tilegen.poly.parts import check_split
 from tilegen.poly.verdict import Refused

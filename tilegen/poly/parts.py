@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.nodes import REDUCTIONS, Condition, Equation, Expr, Index, Kernel, Load, Split, Stmt, Tree, nest_of
+from tilegen.ir.derived import Split
+from tilegen.ir.nodes import REDUCTIONS, Condition, Equation, Expr, Index, Kernel, Load, Stmt, Tree, nest_of
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.poly.coverage import check_instances
 from tilegen.poly.project import Placed, Program, project, renamed

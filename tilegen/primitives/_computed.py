@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.derived import ComputedAt
 from tilegen.ir.nodes import (
     Buffer,
-    ComputedAt,
     Condition,
     Equation,
     Kernel,

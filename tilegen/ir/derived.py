@@ -1,0 +1,32 @@
+"""How steps derive a kernel from another: what the judge needs to know to find the one in the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.ir.affine import Affine
+
+
+@dataclass(frozen=True)
+class Split:
+    """The reduction of `target` in parts: the tensor `parts` has the result of each, `target` combines these.
+
+    `point` says which term each one is: the instance of the undivided statement, one entry for each of its
+    loops, affine in the loops of the equation of `parts`.
+    """
+
+    target: str
+    parts: str
+    point: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class ComputedAt:
+    """The values of `target` computed anew in each iteration of some loops, which it has more dimensions for.
+
+    `point` says which value each one is: the instance of the undivided statement, one entry for each loop of
+    its left side, affine in the loops of the new equation. One value may be there several times.
+    """
+
+    target: str
+    point: tuple[Affine, ...]
