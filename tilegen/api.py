@@ -166,7 +166,7 @@ class Scheduled:
         """The kernel's text in "cuda" or "opencl", stand-alone, with its launch dimensions.
 
         Args:
-            vector: False gives the version without vector accesses, which no alignment is needed for.
+            vector: False gives the version without vector accesses that need an alignment.
             whole: True gives the version for sizes that the tiles divide, which has no tests for partial ones.
             wide: True gives the version with 64-bit offsets, for tensors of 2**31 elements and more.
         """

@@ -24,6 +24,7 @@ from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, Source, SourceError, StepError
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference, run
+from tilegen.ir.walk import loops
 from tilegen.lowering import distributed_tree, lower
 from tilegen.schedule import expand, start
 
@@ -86,9 +87,8 @@ def run_text(tree, engine, arrays, sizes, vector, wide):
 
     program = module.Program(tree, engine)
     if not vector:
-        program.launches = lambda *, vector=True, whole=False, wide=False: lower(
-            tree, vector=False, whole=whole, wide=wide
-        )
+        loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
+        program._version = lambda sizes, memory, wide: module._Version(loose, wide=wide)
     names = {size: value for size, value in sizes.items() if size in tree.kernel.sizes}
     limit, module.WIDE_FROM = module.WIDE_FROM, 0 if wide else module.WIDE_FROM
     try:

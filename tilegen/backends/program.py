@@ -10,9 +10,9 @@ from tilegen.backends.arrays import check_layout, check_sizes, empty, infer_size
 from tilegen.backends.engine import Engine, Run
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError, LimitError, did_you_mean
-from tilegen.ir.nodes import DTYPE_BYTES, Condition, Tree
-from tilegen.lowering import Launch, lower
-from tilegen.proof import NARROW, Proof, combinations, demand, prove
+from tilegen.ir.nodes import DTYPE_BYTES, Tree
+from tilegen.lowering import Launch, lower, unmet
+from tilegen.proof import NARROW, Proof, demand, prove
 
 GRID_LIMIT = (2**31 - 1, 65535, 65535)
 # The proof of 32-bit offsets holds for fewer elements than this.
@@ -21,7 +21,7 @@ WIDE_FROM = NARROW
 
 @dataclass(frozen=True)
 class _Version:
-    vector: bool = True
+    loose: frozenset[str] = frozenset()
     whole: bool = False
     wide: bool = False
 
@@ -29,9 +29,9 @@ class _Version:
 class Program:
     """A scheduled kernel on one device; call it with arrays.
 
-    A vector access needs an alignment that not every size has, so there are up to two versions of each
-    launch, one more for sizes that all tiles divide, and as many again for arrays of 2**31 elements; each is
-    compiled at its first use, and proven before.
+    A vector access needs an alignment that not every size has: where a loop's is missing, there is a version that
+    does without. There is one more for sizes that all tiles divide, and as many again for arrays of 2**31 elements;
+    each is compiled at its first use, and proven before.
     """
 
     def __init__(self, tree: Tree, engine: Engine) -> None:
@@ -40,7 +40,7 @@ class Program:
         self.engine = engine
         self._lowered: dict[_Version, tuple[Launch, ...]] = {}
         self._entries: dict[_Version, Mapping[str, Any]] = {}
-        self._proofs: dict[tuple[bool, bool], tuple[Proof, ...]] = {}
+        self._proofs: dict[_Version, Proof] = {}
 
     # -- calling
 
@@ -85,13 +85,12 @@ class Program:
             if buffer.space == "global" and buffer.name not in memory:
                 memory[buffer.name] = scratch(self.engine.xp, buffer, sizes)
         wide = any(array.size >= WIDE_FROM for array in memory.values())
-        whole = all(self._fits(launch, sizes, memory) for launch in self.launches(whole=True, wide=wide))
-        calls = []
-        for position, launch in enumerate(self.launches(whole=whole, wide=wide)):
-            version = _Version(self._fits(launch, sizes, memory), whole, wide)
-            chosen = launch if version.vector else self.launches(vector=False, wide=wide)[position]
-            entry = self._entry(chosen.name, version)
-            calls.append(self.engine.enqueue(entry, self._run(chosen, sizes, memory, wide)))
+        version = self._version(sizes, memory, wide)
+        entries = self._entry(version)
+        calls = [
+            self.engine.enqueue(entries[launch.name], self._run(launch, sizes, memory, wide))
+            for launch in self._launches(version)
+        ]
 
         def run() -> None:
             for call in calls:
@@ -99,44 +98,36 @@ class Program:
 
         return run
 
-    def launches(self, *, vector: bool = True, whole: bool = False, wide: bool = False) -> tuple[Launch, ...]:
+    def launches(
+        self, *, loose: frozenset[str] = frozenset(), whole: bool = False, wide: bool = False
+    ) -> tuple[Launch, ...]:
         """The lowered launches of one version."""
-        version = _Version(vector, whole, wide)
-        if version not in self._lowered:
-            self._lowered[version] = lower(self.tree, vector=vector, whole=whole, wide=wide)
-        return self._lowered[version]
+        return self._launches(_Version(loose, whole, wide))
 
     def launches_at(self, sizes: Mapping[str, int]) -> tuple[Launch, ...]:
         """The launches that run at `sizes` if the arrays are aligned: whole tiles or vectors where that goes."""
         whole = self.launches(whole=True)
-        if all(_holds(c, sizes) for launch in whole for c in launch.requires):
+        if all(c.holds(sizes) for launch in whole for c in launch.requires):
             return whole
-        scalar = self.launches(vector=False)
-        return tuple(
-            launch if all(_holds(c, sizes) for c in launch.requires) else scalar[position]
-            for position, launch in enumerate(self.launches())
-        )
+        return self.launches(loose=unmet(self.launches(), sizes, {}))
 
-    def proofs(self, *, whole: bool = False, wide: bool = False) -> tuple[Proof, ...]:
-        """What was asked of every combination of launches that a call can run; asked once.
-
-        Args:
-            whole: of the version for whole tiles, which is one combination.
-        """
-        if (whole, wide) not in self._proofs:
-            versions = combinations(self.launches(wide=wide), self.launches(vector=False, wide=wide))
-            asked = (self.launches(whole=True, wide=wide),) if whole else tuple(versions)
-            self._proofs[whole, wide] = tuple(prove(self.kernel, v, self.tree.reassociated) for v in asked)
-        return self._proofs[whole, wide]
+    def proof(self, *, loose: frozenset[str] = frozenset(), whole: bool = False, wide: bool = False) -> Proof:
+        """What was asked of one version; asked once."""
+        version = _Version(loose, whole, wide)
+        if version not in self._proofs:
+            self._proofs[version] = prove(self.kernel, self._launches(version), self.tree.reassociated)
+        return self._proofs[version]
 
     @property
     def verdict(self) -> str:
-        """`proved`, or what keeps it from being that: `unproved: ...`."""
-        return next((p.verdict for p in self.proofs() if p.verdict != "proved"), "proved")
+        """`proved`, or what keeps it from being that: `unproved: ...`; with all vectors, and with none."""
+        none = frozenset(loop for launch in self.launches() for loop in launch.needs)
+        proofs = [self.proof(), self.proof(loose=none)]
+        return next((p.verdict for p in proofs if p.verdict != "proved"), "proved")
 
-    def source(self, *, vector: bool = True, wide: bool = False) -> str:
+    def source(self, *, wide: bool = False) -> str:
         """The text that is compiled for the device, in its language."""
-        return emit(self.launches(vector=vector, wide=wide), self.engine.language)
+        return emit(self.launches(wide=wide), self.engine.language)
 
     # -- parts
 
@@ -179,18 +170,28 @@ class Program:
                 if other != tensor.name and start < high and low < end:
                     raise ArgumentError(f"{tensor.name} and {other} share memory, and {tensor.name} is written to")
 
-    def _fits(self, launch: Launch, sizes: Mapping[str, int], memory: Mapping[str, Any]) -> bool:
-        """True where the sizes and the arrays meet what the launch's vector accesses need."""
-        aligned = all(self.engine.pointer(memory[name]) % by == 0 for name, by in launch.alignment.items())
-        return aligned and all(_holds(condition, sizes) for condition in launch.requires)
+    def _version(self, sizes: Mapping[str, int], memory: Mapping[str, Any], wide: bool) -> _Version:
+        """The version that runs at these sizes, on these arrays."""
+        addresses = {name: self.engine.pointer(array) for name, array in memory.items()}
+        whole = self.launches(whole=True, wide=wide)
+        fits = all(c.holds(sizes) for launch in whole for c in launch.requires)
+        if fits and not unmet(whole, sizes, addresses):
+            return _Version(whole=True, wide=wide)
+        return _Version(unmet(self.launches(wide=wide), sizes, addresses), wide=wide)
 
-    def _entry(self, name: str, version: _Version) -> Any:
+    def _launches(self, version: _Version) -> tuple[Launch, ...]:
+        if version not in self._lowered:
+            loose, whole, wide = version.loose, version.whole, version.wide
+            self._lowered[version] = lower(self.tree, loose=loose, whole=whole, wide=wide)
+        return self._lowered[version]
+
+    def _entry(self, version: _Version) -> Mapping[str, Any]:
+        """The compiled launches of a version, by name."""
         if version not in self._entries:
-            for proof in self.proofs(whole=version.whole, wide=version.wide):
-                demand(proof, self.kernel.name)
-            launches = self.launches(vector=version.vector, whole=version.whole, wide=version.wide)
+            demand(self.proof(loose=version.loose, whole=version.whole, wide=version.wide), self.kernel.name)
+            launches = self._launches(version)
             self._entries[version] = self.engine.build(emit(launches, self.engine.language), launches)
-        return self._entries[version][name]
+        return self._entries[version]
 
     def _run(self, launch: Launch, sizes: Mapping[str, int], memory: Mapping[str, Any], wide: bool) -> Run:
         x, y, z = (extent.evaluate(sizes) for extent in launch.grid)
@@ -221,8 +222,3 @@ def moved_bytes(tree: Tree, sizes: Mapping[str, int]) -> int:
                 count *= extent
             total += count * DTYPE_BYTES[tensor.dtype]
     return total
-
-
-def _holds(condition: Condition, sizes: Mapping[str, int]) -> bool:
-    value = condition.value.evaluate(sizes)
-    return value == 0 if condition.equal else value >= 0

@@ -104,7 +104,7 @@ def _stages(name: str, scheduled: api.Scheduled) -> dict[str, Any]:
 @click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
 @click.option("--target", type=click.Choice(["cuda", "opencl"]), default="cuda", show_default=True)
 @click.option("-o", "output", metavar="F", help="The file to write; standard output if left out.")
-@click.option("--scalar", is_flag=True, help="The version without vector accesses, for any size and alignment.")
+@click.option("--scalar", is_flag=True, help="The version without vectors that need an alignment, for any size.")
 @click.option("--whole", is_flag=True, help="The version for sizes that the tiles divide.")
 @click.option("--wide", is_flag=True, help="The version with 64-bit offsets.")
 def emit_command(

@@ -14,7 +14,7 @@ from tilegen.cli import chosen, show
 from tilegen.cli.commands import shared_arguments, tilegen
 from tilegen.cli.words import listed, numbers
 from tilegen.lowering import Launch, lower
-from tilegen.proof import Obligation, Proof, combinations, prove
+from tilegen.proof import Obligation, Proof, prove
 
 # obligation -> what it says of every size that the kernel admits
 MEANING = {
@@ -50,10 +50,11 @@ def prove_command(
     found: dict[str, dict[str, Proof]] = {}
     times: dict[str, float] = {}
     for name, each in wanted.items():
-        vector, scalar = lower(each.tree), lower(each.tree, vector=False)
+        vector = lower(each.tree)
         start = perf_counter()
         whole = lower(each.tree, whole=True)
-        versions = list(combinations(vector, scalar))
+        needing = frozenset(loop for launch in vector for loop in launch.needs)
+        versions = [vector, lower(each.tree, loose=needing)] if needing else [vector]
         labels = [_label(version, len(versions)) for version in versions]
         if [launch.requires for launch in whole] != [launch.requires for launch in vector]:
             versions.append(whole)
@@ -74,7 +75,7 @@ def _label(version: tuple[Launch, ...], count: int) -> str:
     if count == 1:
         return ""
     needs = [launch.name for launch in version if launch.requires or launch.alignment]
-    return f"vectors in {', '.join(needs)}" if needs else "no vectors"
+    return f"vectors in {', '.join(needs)}" if needs else "no aligned vectors"
 
 
 def _print(found: dict[str, dict[str, Proof]], times: dict[str, float]) -> None:

@@ -7,6 +7,7 @@ distributed over several nests, all of them carry its name, extent and kind, and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilegen.errors import Span
@@ -100,6 +101,11 @@ class Condition:
 
     def __str__(self) -> str:
         return f"{self.value} {'==' if self.equal else '>='} 0"
+
+    def holds(self, values: Mapping[str, int]) -> bool:
+        """True at these values of its names."""
+        value = self.value.evaluate(values)
+        return value == 0 if self.equal else value >= 0
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tilegen.lab.occupancy import SM, Occupancy, limits_of, occupancy
 from tilegen.lab.roofline import H200, Machine, Prediction, Shape, predict
 from tilegen.lab.sites import program_of
 from tilegen.lab.traffic import SECTOR, Arithmetic, Inner, Traffic, arithmetic, inner, traffic
-from tilegen.lowering import Launch, lower
+from tilegen.lowering import Launch, lower, unmet
 from tilegen.schedule import Scheduled, Stage
 
 Progress = Callable[[str, int, int], None]
@@ -207,9 +207,8 @@ class _Built:
 def _version(tree: Tree, sizes: Mapping[str, int]) -> _Version:
     """With vectors where the sizes allow them. Raises LimitError where the tree cannot be launched."""
     launches = lower(tree)
-    needs = [condition for launch in launches for condition in launch.requires]
-    if not all(c.value.evaluate(sizes) == 0 if c.equal else c.value.evaluate(sizes) >= 0 for c in needs):
-        launches = lower(tree, vector=False)
+    if loose := unmet(launches, sizes, {}):
+        launches = lower(tree, loose=loose)
     text = emit(launches, "cuda")
     return _Version(launches, text, "\n".join(line.partition("//")[0].rstrip() for line in text.splitlines()))
 

@@ -102,7 +102,7 @@ def _satisfied(kernel: Kernel, wanted: Mapping[str, int], given: Mapping[str, in
     sizes = dict(wanted)
     positive = tuple(Condition(extent - 1) for t in kernel.tensors for extent in t.shape)
     for _ in range(64):
-        broken = [c for c in (*kernel.assumptions, *positive) if not _holds(c, sizes)]
+        broken = [c for c in (*kernel.assumptions, *positive) if not c.holds(sizes)]
         if not broken:
             return sizes
         if not _repair(broken[0], sizes, given):
@@ -119,12 +119,7 @@ def _repair(condition: Condition, sizes: dict[str, int], given: Mapping[str, int
         start = sizes[name]
         steps = [*range(1, 129), *(2**n for n in range(8, 24))]
         for step in steps:
-            if _holds(condition, sizes | {name: start + step}):
+            if condition.holds(sizes | {name: start + step}):
                 sizes[name] = start + step
                 return True
     return False
-
-
-def _holds(condition: Condition, sizes: Mapping[str, int]) -> bool:
-    value = condition.value.evaluate(sizes)
-    return value == 0 if condition.equal else value >= 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
@@ -10,14 +10,14 @@ from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Load, Loop, Node, Stm
 from tilegen.ir.walk import loops, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
-from tilegen.lowering.distribute import Block, Shares, block_of, distribute, explicit, scalar
+from tilegen.lowering.distribute import Block, Shares, block_of, distribute, explicit, singly
 from tilegen.lowering.flatten import Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
 from tilegen.lowering.guards import guard
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.pipeline import Pipe, pipelined
 from tilegen.lowering.places import named_places
-from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, distributed_tree, shared_layout
+from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, distributed_tree, shared_layout, unmet
 from tilegen.lowering.reads import choose
 from tilegen.lowering.registers import declared, lives, unrolled
 from tilegen.lowering.starts import starts
@@ -26,16 +26,24 @@ from tilegen.lowering.vectors import Needs, vectorize
 from tilegen.lowering.waits import asynchronous, group_ends, waited, with_waits
 from tilegen.lowering.whole import whole_tiles
 
-__all__ = ["Launch", "distributed_tree", "lower"]
+__all__ = ["Launch", "distributed_tree", "lower", "unmet"]
 
 SHARED_LIMIT = 227 * 1024
 
 
-def lower(tree: Tree, *, vector: bool = True, whole: bool = False, wide: bool = False) -> tuple[Launch, ...]:
+def lower(
+    tree: Tree,
+    *,
+    vector: bool = True,
+    loose: frozenset[str] = frozenset(),
+    whole: bool = False,
+    wide: bool = False,
+) -> tuple[Launch, ...]:
     """The launches of `tree`, one for each of its top-level nodes, in order.
 
     Args:
-        vector: False makes vector loops serial: right for all sizes, and slower.
+        vector: False makes all vector loops loose: right for all sizes and addresses, and slower.
+        loose: the vector loops that move at once what is aligned at all sizes, and the rest one by one.
         whole: for sizes that the tiles divide, so that no tile needs a test.
         wide: offsets and sizes have 64 bits, for tensors of 2**31 elements and more.
 
@@ -43,13 +51,22 @@ def lower(tree: Tree, *, vector: bool = True, whole: bool = False, wide: bool = 
         LimitError: more threads or shared memory than a block can have.
     """
     if not vector:
-        tree = replace(tree, body=tuple(scalar(node) for node in tree.body))
+        loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
+    if loose:
+        tree = replace(tree, body=tuple(singly(node, loose) for node in tree.body))
     tree, pipes = pipelined(tree)
-    names = _launch_names(tree)
-    return tuple(_launch(tree, pipes, number, names[number], whole, wide) for number in range(len(tree.body)))
+    names, version = _launch_names(tree), _Version(loose, whole, wide)
+    return tuple(_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body)))
 
 
-def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, whole: bool, wide: bool) -> Launch:
+@dataclass(frozen=True)
+class _Version:
+    loose: frozenset[str]
+    whole: bool
+    wide: bool
+
+
+def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version: _Version) -> Launch:
     node = tree.body[number]
     taken = frozenset(tree.kernel.sizes) | {loop.name for loop in loops(node)} | {b.name for b in tree.buffers}
     block = block_of(node, taken)
@@ -58,7 +75,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, whole: 
     plain = explicit(dealt, block)
     where = coordinates(dealt)
     extents = _extents(dealt, block)
-    requires = whole_tiles(node, tree.kernel) if whole else ()
+    requires = whole_tiles(node, tree.kernel) if version.whole else ()
     implied = implied_in(tree.kernel, extents, requires)
     slots = barriers(plain, conflicts(replace(tree, body=(plain,))), implied) if block.threads > 1 else {}
     ahead = waited(plain, pipes, with_waits(plain, slots, pipes))
@@ -68,15 +85,14 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, whole: 
     less = spare(dealt, tree.buffers, tree.kernel)
     body = flatten(less.node, block, where, with_waits(plain, slots, pipes), frozenset(told), groups, lanes)
     body, buffers = _squeezed(tree, body, dealt)
-    needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied, list(requires))
+    needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied, version.loose, list(requires))
     body = vectorize(body, needs)
     needs.variables |= lanes.results
     buffers += tuple(needs.variables.values())
     implied = implied_in(tree.kernel, extents, tuple(needs.requires))
     body = guard(body, _inner(block, where), implied, starts(dealt, tree.buffers) | less.starts)
     body = choose(body, {b.name: b for b in buffers}, implied)
-    body = asynchronous(body, ahead, {b.name: b for b in buffers})
-    body = named_places(body, told)
+    body = named_places(asynchronous(body, ahead, {b.name: b for b in buffers}), told)
     body = _registers(body, buffers, dealt)
     mine, shared = _used(body, buffers, needs)
     return Launch(
@@ -96,7 +112,8 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, whole: 
         flat=block.flat,
         requires=tuple(needs.requires),
         alignment=needs.alignment,
-        wide=wide,
+        needs=needs.loops,
+        wide=version.wide,
         approximate=tree.approximate,
     )
 

@@ -223,11 +223,10 @@ def explicit(node: Node, block: Block) -> Node:
     return new
 
 
-def scalar(node: Node, parent: str = "") -> Node:
-    """`node` without vector loops. Those of a cooperative copy are dealt out like its other loops."""
+def singly(node: Node, loose: frozenset[str], parent: str = "") -> Node:
+    """`node` with those vector loops of its cooperative copies dealt out like the loops around them."""
     if not isinstance(node, Loop):
         return node
-    kind = node.kind
-    if kind == "vector":
-        kind = "cooperative" if parent == "cooperative" else "unrolled"
-    return replace(node, kind=kind, body=tuple(scalar(child, node.kind) for child in node.body))
+    cooperative = node.kind == "vector" and node.name in loose and parent == "cooperative"
+    kind = "cooperative" if cooperative else node.kind
+    return replace(node, kind=kind, body=tuple(singly(child, loose, node.kind) for child in node.body))

@@ -165,6 +165,21 @@ Spmd = (
 
 
 @dataclass(frozen=True)
+class Need:
+    """What the vectors of one loop need: facts on sizes, and (tensor, bytes) that its address is a multiple of."""
+
+    requires: tuple[Condition, ...] = ()
+    alignment: tuple[tuple[str, int], ...] = ()
+
+    def and_(self, other: Need) -> Need:
+        """Both."""
+        return Need(
+            tuple(dict.fromkeys(self.requires + other.requires)),
+            tuple(dict.fromkeys(self.alignment + other.alignment)),
+        )
+
+
+@dataclass(frozen=True)
 class Launch:
     """One kernel launch.
 
@@ -178,6 +193,7 @@ class Launch:
         body: what each thread does.
         requires: facts on sizes under which the vector accesses are aligned; checked at launch.
         alignment: bytes that a tensor's address must be a multiple of, where a vector access needs it.
+        needs: for each vector loop, which of these are its own.
         distributed: the launch with its copies dealt out to threads, still an ordinary tree.
         memory: the buffers of that tree.
         coordinates: each block and thread loop with its kind, in the order of their declaration.
@@ -203,6 +219,7 @@ class Launch:
     flat: Affine = Affine()
     requires: tuple[Condition, ...] = ()
     alignment: Mapping[str, int] = field(default_factory=dict)
+    needs: Mapping[str, Need] = field(default_factory=dict)
     wide: bool = False
     approximate: tuple[str, ...] = ()
 
@@ -215,6 +232,20 @@ class Launch:
     def resident(self) -> int:
         """So many blocks at least are to fit on a multiprocessor at a time."""
         return max((loop.resident for loop in loops(self.distributed)), default=1)
+
+
+def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mapping[str, int]) -> frozenset[str]:
+    """The vector loops that need what does not hold: at these sizes, with tensors at these addresses.
+
+    A tensor without an address is aligned.
+    """
+    return frozenset(
+        loop
+        for launch in launches
+        for loop, need in launch.needs.items()
+        if not all(c.holds(sizes) for c in need.requires)
+        or any(addresses.get(name, 0) % by for name, by in need.alignment)
+    )
 
 
 def bytes_of(buffer: Buffer) -> int:

@@ -1,7 +1,8 @@
 """Vector loops: neighbours in memory move at once, the arithmetic on them stays scalar.
 
 Every access under the loop that is contiguous and aligned becomes one vector access; the others are made
-lane by lane. What alignment asks of the sizes and of the tensors' addresses is noted beside it.
+lane by lane. What alignment asks of the sizes and of the tensors' addresses is noted beside it, loop by loop: a
+loose loop makes lane by lane whatever asks for anything.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import rewrite, substitute, writes
 from tilegen.lowering.guards import Implied, Tests
-from tilegen.lowering.program import For, If, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore
+from tilegen.lowering.program import For, If, Need, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore
 
 LARGEST = 16  # bytes of one access
 
@@ -24,16 +25,20 @@ class Needs:
     """What the vector accesses of a launch need, found on the way.
 
     Attributes:
+        loose: the vector loops that may need nothing.
         requires: facts on sizes.
         alignment: bytes that the address of a tensor must be a multiple of.
+        loops: what each vector loop needs of these, where it needs anything.
         variables: the vector variables, as buffers of one dimension in the space "vector".
     """
 
     buffers: Mapping[str, Buffer]
     sizes: frozenset[str]
     implied: Implied
+    loose: frozenset[str] = frozenset()
     requires: list[Condition] = field(default_factory=list)
     alignment: dict[str, int] = field(default_factory=dict)
+    loops: dict[str, Need] = field(default_factory=dict)
     variables: dict[str, Buffer] = field(default_factory=dict)
 
 
@@ -101,6 +106,13 @@ class _Lanes:
         for name, by in self.alignment.items():
             self.needs.alignment[name] = max(by, self.needs.alignment.get(name, 1))
         self.needs.variables |= self.variables
+        if self.requires or self.alignment:
+            need = Need(tuple(self.requires), tuple(self.alignment.items()))
+            self.needs.loops[self.lane] = self.needs.loops.get(self.lane, Need()).and_(need)
+
+    @property
+    def loose(self) -> bool:
+        return self.lane in self.needs.loose
 
     # -- guards: all lanes inside, or all outside
 
@@ -130,6 +142,8 @@ class _Lanes:
             return False
         condition = Condition(rest, equal=True)
         if condition not in self.requires and not self.needs.implied(condition, ()):
+            if self.loose:
+                return False
             self.requires.append(condition)
         return True
 
@@ -192,6 +206,8 @@ class _Lanes:
         buffer = self.needs.buffers.get(access.buffer)
         if buffer is None or buffer.space not in ("global", "shared") or not buffer.order:
             return False
+        if self.loose and buffer.space == "global":
+            return False  # its address may be any
         size = self.width * DTYPE_BYTES[buffer.dtype]
         *outer, fastest = (access.index[d] for d in buffer.order)
         along = fastest.linear_in(self.lane) and fastest.coefficient(self.lane) == 1

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 
 from tilegen.errors import ProofError
 from tilegen.ir.nodes import Condition, Kernel
@@ -15,13 +14,10 @@ from tilegen.proof.limits import check_integers, check_limits
 from tilegen.proof.raised import Raised, raised
 from tilegen.proof.vectors import check_aligned
 
-__all__ = ["NARROW", "Obligation", "Proof", "combinations", "demand", "prove"]
+__all__ = ["NARROW", "Obligation", "Proof", "demand", "prove"]
 
 # Elements that a tensor can have for the version with 32-bit indices: a tile passes them without leaving these.
 NARROW = 2**31 - 2**20
-
-# Launches with two versions, of which every combination is proven.
-_MIXED = 4
 
 
 @dataclass(frozen=True)
@@ -91,19 +87,6 @@ def demand(proof: Proof, name: str) -> None:
     message = f"what tilegen made of kernel '{name}' is not the kernel: {violation.sentence}"
     notes = (*violation.notes, f"the proof of {found.name} failed; this is a fault of tilegen's, please report it")
     raise ProofError(message, witness=violation.witness, notes=notes)
-
-
-def combinations(vector: tuple[Launch, ...], scalar: tuple[Launch, ...]) -> Iterator[tuple[Launch, ...]]:
-    """The launches that a call can run together: where one needs an alignment, it or its scalar version.
-
-    The first are those with all vectors. Past four such launches, only all and none of the vectors.
-    """
-    choices = [(v, s) if v.requires or v.alignment else (v,) for v, s in zip(vector, scalar, strict=True)]
-    if sum(len(c) - 1 for c in choices) > _MIXED:
-        yield vector
-        yield scalar
-        return
-    yield from product(*choices)
 
 
 def _given(kernel: Kernel, requires: tuple[Condition, ...]) -> Kernel:
