@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tilegen.ir.nodes import Buffer
+from tilegen.ir.nodes import Buffer, Const
 from tilegen.poly.flow import Element, Storage, Touch, before_in_scope, elements, scope_of
 from tilegen.poly.order import earlier
 from tilegen.poly.plain import Plain
@@ -31,6 +31,10 @@ def latest(storage: Storage, buffer: Buffer) -> bool:
         held.append((writer, element))
     if any(r.is_copy or r.use.fallback for r in readers.values()):
         return False
+    # Outside of the tensor all of them mean one value.
+    beyond = {e.fallback for _, e in held} | {e.fallback for r in readers.values() for e in elements(storage, r)}
+    if len(beyond - {None}) > 1:
+        return False
     return all(_finds(storage, buffer, reader, held) for reader in readers.values())
 
 
@@ -40,7 +44,7 @@ _Writes = list[tuple[Touch, Element]]
 
 def _finds(storage: Storage, buffer: Buffer, reader: Touch, held: _Writes) -> bool:
     (wanted,) = elements(storage, reader)
-    if wanted.fallback or not _put(storage, buffer, reader, wanted, held):
+    if not _put(storage, buffer, reader, wanted, held):
         return False
     others = _others(storage, buffer, reader, wanted, held)
     return not any(_behind(storage, buffer, reader, wanted, held, *other) for other in others)
@@ -138,7 +142,8 @@ class _Sum:
         return Form(tuple((n, f) for n, f in terms.items() if f), start, rows)
 
 
-_Function = tuple[_Sum, ...]
+# These, and what stands for an element outside of the tensor.
+_Function = tuple[tuple[_Sum, ...], Const | None]
 # A sum of loops, by their names, and of places, by their numbers.
 _Terms = dict[str | int, Fraction]
 
@@ -149,21 +154,24 @@ def _held(storage: Storage, writer: Touch, above: tuple[Placed, ...] = ()) -> El
     if not writer.is_copy or writer.placed in above:
         return None  # contents go to and fro
     if read.buffer == storage.tensor:
-        return None if read.fallback else Element((), read.forms)
+        return Element((), read.forms, read.fallback)
     sources = [t for t in storage.of(read.buffer) if t.use.writes]
     for source in sources:
         function = _by_place(storage, source, writer, (*above, writer.placed))
-        if function is not None and all(_says(storage, s, function, (*above, writer.placed)) for s in sources):
-            return Element((), tuple(each.at(read.forms) for each in function))
+        if function is None:
+            continue
+        sums, beyond = function
+        if all(_says(storage, s, function, (*above, writer.placed)) for s in sources):
+            return Element((), tuple(each.at(read.forms) for each in sums), beyond)
     return None
 
 
 def _says(storage: Storage, source: Touch, function: _Function, above: tuple[Placed, ...]) -> bool:
     """True if what `source` writes is this function of the place."""
     held = _held(storage, source, above)
-    if held is None:
+    if held is None or held.fallback != function[1]:
         return False
-    sums = (each.at(source.use.forms) for each in function)
+    sums = [each.at(source.use.forms) for each in function[0]]
     return all(not (d := one.minus(two)).terms and not d.const for one, two in zip(held.index, sums, strict=True))
 
 
@@ -173,7 +181,7 @@ def _by_place(storage: Storage, source: Touch, reader: Touch, above: tuple[Place
     held = _held(storage, source, above)
     if shared is None or held is None:
         return None
-    function: _Function = ()
+    function: tuple[_Sum, ...] = ()
     for form in held.index:
         alike = shared | _quotients(form, shared)
         factors = _factors(source.use.forms, form, alike)
@@ -185,7 +193,7 @@ def _by_place(storage: Storage, source: Touch, reader: Touch, above: tuple[Place
             for n, f in place.terms:
                 rest[n] = rest.get(n, 0) - factor * f
         function += (_Sum(factors, tuple(sorted((n, f) for n, f in rest.items() if f)), start, form.rows),)
-    return function
+    return function, held.fallback
 
 
 def _factors(places: tuple[Form, ...], wanted: Form, shared: frozenset[str]) -> tuple[int, ...] | None:
