@@ -69,14 +69,25 @@ def _names(atom: Atom) -> frozenset[str]:
     return Affine(((atom, 1),)).names()
 
 
-def inside(buffer: Buffer, index: Point, extents: Mapping[str, int]) -> tuple[Condition, ...]:
-    """The conditions that `index` lies in `buffer`, without those that `extents` of loops make plain."""
+def inside(
+    buffer: Buffer, index: Point, extents: Mapping[str, int], around: Mapping[str, Affine] | None = None
+) -> tuple[Condition, ...]:
+    """The conditions that `index` lies in `buffer`, without those that `extents` of loops make plain.
+
+    So may the extents of loops `around`, in sizes: of ceil(N/32) tiles the last one ends where the tiles do.
+    """
     conditions: list[Condition] = []
     for place, extent in zip(index, buffer.shape, strict=True):
         if place.const < 0 or any(coefficient < 0 for _, coefficient in place.terms):
             conditions += [Condition(place)]
         room = extent - 1 - place
-        ends = bounds(room, extents)
+        ends = bounds(_least(room, around or {}), extents)
         if ends is None or ends[0] < 0:
             conditions += [Condition(room)]
     return tuple(conditions)
+
+
+def _least(room: Affine, around: Mapping[str, Affine]) -> Affine:
+    """`room` in the last iteration of the loops that take from it."""
+    last = {name: extent - 1 for name, extent in around.items() if room.linear_in(name) and room.coefficient(name) < 0}
+    return room.substitute(last)

@@ -86,15 +86,21 @@ def _converted(value: Argument, kind: str, name: str, call: Call) -> Any:
         def item(i: Argument) -> Any:
             if isinstance(i, Items) and nested:
                 return tuple(_word(word, name, call) for word in i.items)
+            if kind.startswith("tuple[int"):
+                return _number(i, name, call)
             return i if isinstance(i, Dots) and dots else _word(i, name, call)
 
         return tuple(item(i) for i in value.items)
     if kind.startswith("int"):
-        if not isinstance(value, Number):
-            text = f" and '{value.text}' is no parameter of the schedule" if isinstance(value, Word) else ""
-            raise SourceError(f"'{name}' of {call.word} takes a number,{text}", value.span or call.span)
-        return value.value
+        return _number(value, name, call)
     return _word(value, name, call)
+
+
+def _number(value: Argument, name: str, call: Call) -> int:
+    if not isinstance(value, Number):
+        text = f" and '{value.text}' is no parameter of the schedule" if isinstance(value, Word) else ""
+        raise SourceError(f"'{name}' of {call.word} takes a number,{text}", value.span or call.span)
+    return value.value
 
 
 def _word(value: Argument, name: str, call: Call) -> str:

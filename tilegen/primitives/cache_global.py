@@ -1,4 +1,4 @@
-"""cache_global(B, layout=[j, k])"""
+"""cache_global(B, layout=[j, k], tiles=[32, 32])"""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import replace
 from math import prod
 
 from tilegen.errors import StepError
-from tilegen.ir.affine import var
-from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.walk import loads
 from tilegen.primitives import BufferName, primitive
 from tilegen.primitives._layout import dimension_words, joined, joined_dims
 from tilegen.primitives._region import Point, redirected, reparented
@@ -40,10 +41,13 @@ class CacheGlobal:
 
     The loops of the copy are ordinary loops, to be tiled and bound like any others. Dimensions in brackets of
     their own become one: layout=[[c, r, s], f] stores a matrix, with the rows c*9 + r*3 + s for 3 x 3 filters.
+    With `tiles`, a number for each dimension of the layout, each is made as long as so many of them as hold it,
+    and what is beyond the tensor is zero: then tiles of the copy are whole, and its rows aligned.
     """
 
     buffer: BufferName
     layout: tuple[str | tuple[str, ...], ...]
+    tiles: tuple[int, ...] = ()
 
     def apply(self, tree: Tree) -> Tree:
         buffer = need_buffer(tree, self.buffer)
@@ -55,6 +59,8 @@ class CacheGlobal:
         words = dimension_words(tree, buffer)
         groups = joined_dims(buffer, words, self.layout)
         copy = _copy(buffer, name, groups)
+        if self.tiles:
+            copy = replace(copy, shape=self._whole(copy))
         made = [b.name for b in tree.buffers if b.copy_of == buffer.name]
         if copy.joined and made:
             way = f"put cache_global before the step that made '{made[0]}'"
@@ -64,8 +70,19 @@ class CacheGlobal:
             return _place(index, buffer, groups) if copy.joined else index
 
         body = redirected(tree.body, buffer.name, name, place)
-        after = replace(tree, buffers=(*tree.buffers, copy), body=(_nest(buffer, name, words, place), *body))
-        return reparented(after, buffer.name, name)
+        nest = _filled(tree, buffer, copy, words) if self.tiles else _nest(buffer, name, words, place)
+        return reparented(replace(tree, buffers=(*tree.buffers, copy), body=(nest, *body)), buffer.name, name)
+
+    def _whole(self, copy: Buffer) -> tuple[Affine, ...]:
+        """The extents of the copy, rounded up to whole tiles."""
+        if copy.joined:
+            raise StepError("tiles are for dimensions of their own, and the layout joins some")
+        if len(self.tiles) != len(copy.order):
+            raise StepError(f"tiles has a number for each of the {len(copy.order)} dimensions in the layout")
+        if min(self.tiles) < 1:
+            raise StepError(f"a tile has at least one element, not {min(self.tiles)}")
+        by = dict(zip(copy.order, self.tiles, strict=True))
+        return tuple(extent.ceildiv(by[d]) * by[d] for d, extent in enumerate(copy.shape))
 
 
 def _copy(buffer: Buffer, name: str, groups: list[tuple[int, ...]]) -> Buffer:
@@ -81,6 +98,18 @@ def _copy(buffer: Buffer, name: str, groups: list[tuple[int, ...]]) -> Buffer:
 def _place(index: Point, buffer: Buffer, groups: list[tuple[int, ...]]) -> Point:
     """The point `index` of the buffer in dimensions that are joined."""
     return tuple(joined(tuple(index[d] for d in g), tuple(buffer.shape[d] for d in g)) for g in groups)
+
+
+def _filled(tree: Tree, buffer: Buffer, copy: Buffer, words: list[str]) -> Node:
+    """The loops that fill a copy of whole tiles: beyond the tensor with what reads there give, or zeros."""
+    others = (load.fallback for load in loads(tree.body) if load.buffer == buffer.name and load.fallback)
+    beyond = next(others, Const(0, buffer.dtype))
+    loops = [f"{copy.name}.{word}" for word in words]
+    point = tuple(var(loop) for loop in loops)
+    node: Node = Stmt(copy.name, Access(copy.name, point), Load(buffer.name, point, buffer.dtype, beyond))
+    for loop, extent in reversed(list(zip(loops, copy.shape, strict=True))):
+        node = Loop(loop, extent, (node,))
+    return node
 
 
 def _nest(buffer: Buffer, name: str, words: list[str], place: Callable[[Point], Point]) -> Node:

@@ -7,7 +7,8 @@ from math import prod
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import const, var
-from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Tree
+from tilegen.ir.nodes import THREAD_KINDS, Buffer, Condition, Loop, Tree
+from tilegen.ir.walk import stmts
 from tilegen.primitives import BufferName, LoopName, primitive
 from tilegen.primitives._box import box_of, inside
 from tilegen.primitives._layout import dimension_words
@@ -86,7 +87,8 @@ class CacheRegister:
                 )
         place = tuple(var(loop.name) for loop in depends)
         copy = new_buffer(tree, region, "reg", "register", [loop.extent for loop in depends])
-        guard = _guard(region, {loop.name for loop in depends})
+        filled = not region.stores and _filled(tree, region.buffer)
+        guard = () if filled else _guard(region, {loop.name for loop in depends})
         load, store = copies(region, copy, place, index, guard)
         headers = [replace(loop, body=()) for loop in depends]
         nests = [nest(headers, stmt, copy, self.vector) for stmt in (load, store)]
@@ -115,6 +117,12 @@ def _overlaps(region: Region) -> bool:
     if not several or bound or not all(loop.extent.is_const for loop in loops):
         return False
     return prod(box_of(region).extent) < prod(loop.extent.const for loop in loops)
+
+
+def _filled(tree: Tree, buffer: Buffer) -> bool:
+    """True of shared memory that is filled without a test: there is something everywhere in it."""
+    fills = [s for s in stmts(tree.body) if s.target.buffer == buffer.name]
+    return buffer.space == "shared" and all(s.is_copy and not s.guard for s in fills)
 
 
 def _guard(region: Region, nest: set[str]) -> tuple[Condition, ...]:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.walk import loops
 from tilegen.primitives import BufferName, LoopName, primitive
 from tilegen.primitives._box import Box, box_of, inside
 from tilegen.primitives._layout import dimension_words, storage_order
@@ -63,11 +64,14 @@ class CacheShared:
         words = dimension_words(tree, buffer)
         copy = new_buffer(tree, region, "shared", "shared", box.extent)
         copy = replace(copy, order=storage_order(buffer, words, self.layout))
-        load = (self._nest(region, box, copy, words, fill=True),) if region.loads else ()
-        store = (self._nest(region, box, copy, words, fill=False),) if region.stores else ()
+        around = {loop.name: loop.extent for loop in loops(tree.body)}
+        load = (self._nest(region, box, copy, words, around, fill=True),) if region.loads else ()
+        store = (self._nest(region, box, copy, words, around, fill=False),) if region.stores else ()
         return with_copies(tree, region, copy, box.inside, load, store)
 
-    def _nest(self, region: Region, box: Box, copy: Buffer, words: list[str], *, fill: bool) -> Node:
+    def _nest(
+        self, region: Region, box: Box, copy: Buffer, words: list[str], around: dict[str, Affine], *, fill: bool
+    ) -> Node:
         """The copying loops, in the order in which the elements lie in global memory."""
         place: list[Affine] = [const(0)] * len(words)
         heads: list[tuple[str, int, str]] = []
@@ -88,18 +92,17 @@ class CacheShared:
             place = [p.substitute({name: var(name) * self.vector + var(lane)}) for p in place]
         source = tuple(b + p for b, p in zip(box.base, place, strict=True))
         extents = {name: extent for name, extent, _ in heads}
-        node: Node = self._stmt(region, copy, tuple(place), source, extents, fill)
+        guard = () if fill and region.fallback else inside(region.buffer, source, extents, around)
+        node: Node = self._stmt(region, copy, tuple(place), source, guard, fill)
         for name, extent, kind in reversed(heads):
             node = Loop(name, const(extent), (node,), kind)
         return node
 
     def _stmt(
-        self, region: Region, copy: Buffer, place: Point, source: Point, extents: dict[str, int], fill: bool
+        self, region: Region, copy: Buffer, place: Point, source: Point, guard: tuple[Condition, ...], fill: bool
     ) -> Stmt:
-        buffer, fallback = region.buffer, region.fallback
-        guard = inside(buffer, source, extents)
+        name = region.buffer.name
         if not fill:
-            value = Load(copy.name, place, copy.dtype)
-            return Stmt(copy.name, Access(buffer.name, source), value, guard=guard)
-        value = Load(buffer.name, source, copy.dtype, fallback)
-        return Stmt(copy.name, Access(copy.name, place), value, guard=() if fallback else guard)
+            return Stmt(copy.name, Access(name, source), Load(copy.name, place, copy.dtype), guard=guard)
+        value = Load(name, source, copy.dtype, region.fallback)
+        return Stmt(copy.name, Access(copy.name, place), value, guard=guard)

@@ -53,7 +53,7 @@ class Tile:
         need_fresh(tree, (self.outer, self.inner), gone=(self.loop,))
         size = self._size(loop)
         index = var(self.outer) * size + var(self.inner)
-        whole = loop.extent.is_const and loop.extent.const % size == 0
+        whole = loop.extent % size == const(0)
 
         def cut(old: Loop) -> Loop:
             body = substitute(old.body, {old.name: index})
