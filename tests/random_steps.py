@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random_tiles import in_whole_tiles, sources, whole_tiles
+
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.ir.walk import find_loop, loop_names
 
@@ -9,7 +11,7 @@ WORDS = (
     ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
     + ["cache_shared", "cache_register", "cache_register", "pad", "swizzle", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
-    + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic"]
+    + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up"]
 )  # fmt: skip
 
 
@@ -53,8 +55,10 @@ def random_step(pick, tree, number: int) -> str:
         case "swizzle":
             return f"swizzle({pick(buffers)}, {swizzle(pick)})"
         case "cache_global":
-            return f"cache_global({pick(buffers)}, layout=[{pick(['0', '1, 0', '0, 1', '2, 0, 1'])}])"
-        case "warp_tile" | "resident" | "fast_math" | "rfactor" | "compute_at":
+            layout = pick(["0", "1, 0", "0, 1", "2, 0, 1"])
+            tiles = whole_tiles(pick, layout.count(",") + 1, [1, 2, 4, 8])
+            return f"cache_global({pick(buffers)}, layout=[{layout}]{tiles})"
+        case "warp_tile" | "resident" | "fast_math" | "rfactor" | "compute_at" | "round_up":
             return _for_gpus(pick, tree, word, loop, number)
         case "reassociate" | "atomic":
             return f"{word}({pick([e.target for e in tree.kernel.equations])})"
@@ -68,6 +72,8 @@ def _for_gpus(pick, tree, word, loop, number):
             return f"warp_tile({loop}, {pick([1, 2])}, {pick([1, 2])}) -> a{number}, b{number}, c{number}, d{number}"
         case "resident":
             return f"resident({loop}, {pick([2, 4, 99])})"
+        case "round_up":
+            return f"round_up({loop}, {pick([1, 2, 3, 4])})"
         case "fast_math":  # kernels on integers have nothing to approximate
             return f"fast_math({pick(['sin', 'divide'])})"
         case "compute_at":
@@ -120,7 +126,7 @@ def gpu_recipe(pick, tree, tiles):
     """Blocks, threads, shared memory and registers for each launch, now and then with a step left out."""
     inputs = [t for t in tree.kernel.tensors if t.role == "input" and len(t.shape) == 2]
     if inputs and pick([False] * 7 + [True]):
-        tree = yield f"cache_global({pick(inputs).name}, layout=[1, 0])"
+        tree = yield f"cache_global({pick(inputs).name}, layout=[1, 0]{whole_tiles(pick, 2, [2, 3, 4])})"
     groups = [
         ([r.name for r in e.loops], [r.name for r in e.reduced], [e.target, *([e.best] if e.best else [])])
         for e in tree.kernel.equations
@@ -178,8 +184,10 @@ class _Launch:
         rest = [n for n in self.outer if n not in axes]
         self.inner = []
         if self.reduced and pick([True, True, True, False]):
-            loop = pick(self.reduced)
-            tree = yield f"tile({loop}, {pick([1, 2, 3, 4])}) -> {p}ko, {p}ki"
+            loop, size = pick(self.reduced), pick([1, 2, 3, 4])
+            if pick([False] * 5 + [True]):
+                tree = yield f"round_up({loop}, {size})"
+            tree = yield f"tile({loop}, {size}) -> {p}ko, {p}ki"
             if find_loop(tree, f"{p}ko"):
                 self.stage, self.inner = f"{p}ko", [f"{p}ki"]
             if self.stage and pick([True, False, False, False]):
@@ -268,6 +276,11 @@ def warp_recipe(pick, tree, tiles):
         tree = yield from _warps(pick, tree, axis, tile)
         deep += [n for n in (f"w{axis}", f"c{axis}", f"l{axis}", f"v{axis}") if find_loop(tree, n)]
     last, step = reduced[-1], pick([2, 2, 4])
+    if pick([True, False, False]):
+        tree = yield f"round_up({last}, {step})"
+        tree = yield from in_whole_tiles(
+            pick, tree, equation, {**dict(zip(names[-2:], tiles, strict=True)), last: step}
+        )
     tree = yield f"tile({last}, {step}) -> ko, ki"
     outer = [f"b{n}" for n in names[-2:]]
     stage = [n for n in (*names[:-2], *reduced[:-1], "ko") if find_loop(tree, n)]
@@ -308,7 +321,7 @@ def _staged(pick, tree, target, block):
     """Results in registers, operands in shared memory and from there in registers, some of it as vectors."""
     vector = pick(["", ", vector=2", ", vector=4"])
     tree = yield f"cache_register({target}, at={block}{vector})"
-    for tensor in [b.name for b in tree.buffers if b.role == "input"]:
+    for tensor in sources(tree):
         if pick([True, True, True, False]):
             tree = yield cache_shared(pick, tree, tensor, "ko")
         if pick([True, False]):

@@ -10,7 +10,21 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Cast, Const, Index, Load, Loop, Op, tree_of
+from terms import Terms
+
+from tilegen.ir.nodes import (
+    BLOCK_KINDS,
+    DTYPE_BYTES,
+    INTEGERS,
+    THREAD_KINDS,
+    Cast,
+    Const,
+    Index,
+    Load,
+    Loop,
+    Op,
+    tree_of,
+)
 from tilegen.ir.walk import leaves, loads, loops, reads, writes
 
 PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative")
@@ -91,38 +105,6 @@ def structure(tree):
             if buffer.space == "shared" and any(k in THREAD_KINDS for k in kinds[: home + 1]):
                 return f"{name} inside a thread"
     return None
-
-
-class Terms:
-    """Symbolic values, each structure one number, so that comparing them is cheap."""
-
-    def __init__(self):
-        self.numbers, self.known = {}, []
-
-    def of(self, *term):
-        if term not in self.numbers:
-            self.numbers[term] = len(self.known)
-            self.known += [term]
-        return self.numbers[term]
-
-    def bag(self, reduce, old, value):
-        """The terms of `old` and `value`, in no order, under the word of their reduction."""
-        known = self.known[old]
-        parts = known[2] if known[:2] == ("bag", reduce) else (old,)
-        return self.of("bag", reduce, tuple(sorted((*parts, value))))
-
-    def best(self, stmt, reordered, best, value, arg, index):
-        """The new best value and its index."""
-        if stmt.name in reordered:
-            place = self.of("at", value, index)
-            return self.bag(stmt.reduce, best, value), self.bag(stmt.reduce, arg, place)
-        return self.of("best", stmt.reduce, best, value), self.of("arg", stmt.reduce, best, value, arg, index)
-
-    def together(self, reduce, old, value):
-        """As `bag`, with the terms of a value that is itself such a bag; an empty one has no word yet."""
-        parts = self.known[value][2] if self.known[value][:2] in (("bag", reduce), ("bag", None)) else (value,)
-        every = tuple(sorted((*self.known[old][2], *parts)))
-        return self.of("bag", reduce if every else None, every)
 
 
 TERMS = Terms()
@@ -381,7 +363,23 @@ def _coordinate(path, kind):
 
 
 class _Together(_Run):
-    """A kernel with every reduction as the bag of its terms, those of its parts included."""
+    """A kernel with every reduction as the bag of its terms, those of its parts included; what is zero is so told."""
+
+    def _value(self, expr, env, path):
+        zero = self.terms.of("const", 0)
+        match expr:
+            case Op("select", (_, one, other)):
+                nothing = self._value(one, env, path) == self._value(other, env, path) == zero
+            case Op(name, args):
+                found = [self._value(a, env, path) for a in args]
+                # Of integers a product with one zero is zero, too.
+                nothing = name in ("*", "+", "-", "neg", "abs", "min", "max") and set(found) == {zero}
+                nothing |= name == "*" and expr.dtype in INTEGERS and zero in found
+            case Cast(arg):
+                nothing = self._value(arg, env, path) == zero
+            case _:
+                nothing = False
+        return zero if nothing else super()._value(expr, env, path)
 
     def _stmt(self, stmt, env, path):
         if stmt.name.endswith(".init"):

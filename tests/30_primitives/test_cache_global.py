@@ -1,4 +1,6 @@
-"""cache_global: dimensions in brackets become one."""
+"""cache_global: dimensions in brackets become one; copies in whole tiles are read without tests."""
+
+from dataclasses import replace
 
 from read_back import difference
 from simulate import faults
@@ -6,8 +8,12 @@ from simulate import faults
 from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
+from tilegen.ir.nodes import Load
 from tilegen.ir.show import show
+from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
+from tilegen.lowering.program import For, If
+from tilegen.poly import judge
 from tilegen.proof import prove
 from tilegen.schedule import apply
 
@@ -48,3 +54,80 @@ def test_it_computes_the_kernel():
         assert difference(emit(launches, "cuda"), launches, "cuda") is None
         assert prove(tree.kernel, launches).verdict == "proved"
         assert faults(launches, tree, {"C": 3, "W": 9, "F": 4 if vector else 5}) is None
+
+
+PADDED = """
+kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule padded for gemm(TK=4):
+    round_up(k, TK)
+    cache_global(A, layout=[k, i], tiles=[TK, 8])
+    bind(A.global.i, block.x)
+    cache_global(B, layout=[k, j], tiles=[TK, 8])
+    bind(B.global.k, block.x)
+    tile(i, 8) -> bi, ti
+    tile(j, 8) -> bj, tj
+    tile(k, TK) -> ko, ki
+    tile(ti, 4) -> ti, wi
+    tile(tj, 4) -> tj, wj
+    order(bi, bj, ko, ti, tj, ki, wi, wj)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(ti, thread.y)
+    bind(tj, thread.x)
+    cache_register(C, at=bj, vector=4)
+    cache_shared(A.global, at=ko, vector=4)
+    cache_shared(B.global, at=ko, vector=4)
+    cache_register(A.global.shared, at=ki, vector=4)
+    cache_register(B.global.shared, at=ki, vector=4)
+    unroll(ki)
+    pipeline(ko, 3)
+    pipeline(ki, 2, across=ko)
+"""
+
+
+def padded():
+    module = parse(Source("padded.tg", PADDED))
+    return apply(build(module.kernels["gemm"]), module.schedules[0]).tree
+
+
+def test_whole_tiles_are_longer_than_the_tensor_and_zero_there():
+    text = show(padded())
+    assert "global A.global: f32[((M + 7)/8)*8, ((K + 3)/4)*4] order(1, 0)  copy of A" in text
+    assert "A.global[A.global.i, A.global.k] = (A[A.global.i, A.global.k] else 0)" in text
+
+
+def test_whole_tiles_are_read_as_vectors_and_without_tests_at_all_sizes():
+    launches = lower(padded(), loose=frozenset({"C.reg.v"}))
+    assert not any(launch.requires for launch in launches)
+    text = emit(launches, "cuda")
+    product = text[text.index("gemm_C(") : text.index("C[")]
+    assert "copy_async<16>(&A_global_shared" in product
+    assert "copy_async<16>(&B_global_shared" in product
+    assert "float4 A_global_shared_vec" in product
+    (stages,) = (v for v in walk(launches[-1].body) if isinstance(v, For) and v.name == "ko")
+    # The last tiles are not copied ahead: no other test is left.
+    tested = {str(c) for v in walk(stages) if isinstance(v, If) for c in v.test}
+    assert tested == {"-ko*4 + K - 9 >= 0", "-ko*4 + K - 5 >= 0"}
+
+
+def test_whole_tiles_compute_the_kernel_at_sizes_that_nothing_divides():
+    tree = padded()
+    for version in ({}, {"loose": frozenset({"C.reg.v"})}, {"vector": False}, {"whole": True}):
+        launches = lower(tree, **version)
+        assert prove(tree.kernel, launches).verdict == "proved"
+        sizes = {"M": 8, "N": 8, "K": 4} if version in ({}, {"whole": True}) else {"M": 9, "N": 7, "K": 5}
+        assert faults(launches, tree, sizes) is None
+        for language in ("cuda", "opencl"):
+            assert difference(emit(launches, language), launches, language) is None
+
+
+def test_a_fill_without_zeros_is_refused():
+    tree = padded()
+
+    def bare(value):
+        return replace(value, fallback=None) if isinstance(value, Load) and value.buffer == "B" else value
+
+    wrong = replace(tree, body=rewrite(tree.body, bare))
+    assert judge(wrong) is not None

@@ -18,7 +18,7 @@ from tilegen.proof import Obligation, Proof, prove
 
 # obligation -> what it says of every size that the kernel admits
 MEANING = {
-    "derived": "reductions in parts and values computed at loops are those of the kernel as written",
+    "derived": "reductions in parts or whole tiles and values computed at loops are those of the kernel as written",
     "text": "tests, loops, barriers and accesses as printed are an ordinary program again",
     "coverage": "each instance of each statement runs exactly once",
     "order": "no dependence is reversed",

@@ -30,3 +30,12 @@ class ComputedAt:
 
     target: str
     point: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class RoundedUp:
+    """The range `loop` of the reduction of `target` is as long as so many tiles of `by` that hold it."""
+
+    target: str
+    loop: str
+    by: int

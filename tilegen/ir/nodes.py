@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.derived import ComputedAt, Split
+from tilegen.ir.derived import ComputedAt, RoundedUp, Split
 from tilegen.ir.swizzle import Swizzle
 
 FLOATS = ("f64", "f32", "f16", "bf16")
@@ -160,7 +160,7 @@ class Kernel:
 
     `sizes` are symbolic integers, at least 1, in the order of their first use; `assumptions` are what
     `where` says of them. `tensors` lists the parameters in order, then the outputs, then intermediates.
-    A step that divides a reduction, or computes values several times, makes a kernel of its own, with
+    A step that divides or rounds a reduction, or computes values several times, makes a kernel of its own, with
     `origin` and how it was `derived`: it is judged, too, and what is right is still what the kernel as
     written says.
     """
@@ -171,7 +171,7 @@ class Kernel:
     equations: tuple[Equation, ...]
     assumptions: tuple[Condition, ...] = ()
     origin: Kernel | None = None
-    derived: Split | ComputedAt | None = None
+    derived: Split | ComputedAt | RoundedUp | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tilegen.ir.derived import ComputedAt, Split
+from tilegen.ir.derived import ComputedAt, RoundedUp, Split
 from tilegen.ir.nodes import Kernel
 from tilegen.poly.computed import check_computed
 from tilegen.poly.parts import check_split
+from tilegen.poly.rounded import check_rounded
 from tilegen.poly.verdict import Refused
 
 
@@ -17,6 +18,8 @@ def check_derived(kernel: Kernel) -> None:
                 check_split(kernel, kernel.origin, kernel.derived)
             case ComputedAt():
                 check_computed(kernel, kernel.origin, kernel.derived)
+            case RoundedUp():
+                check_rounded(kernel, kernel.origin, kernel.derived)
             case _:
                 raise Refused(f"kernel '{kernel.name}' is derived from another, and it is not known how")
         kernel = kernel.origin

@@ -1,0 +1,74 @@
+"""round_up: sums over whole tiles, whose terms beyond the tensors are products of zeros."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from simulate import faults
+
+from tilegen.api import load
+from tilegen.interpreter import reference, run
+from tilegen.ir.derived import RoundedUp
+from tilegen.ir.nodes import Const
+from tilegen.ir.rounded import rounded
+from tilegen.lowering import lower
+from tilegen.poly import Refused, check_derived
+from tilegen.proof import prove
+
+DOT = "kernel dot(x: f32[K, N], y: f32[K]) -> z: f32[N]:\n    z[i] = sum[k](x[k, i] * y[k])\n"
+STEPS = """
+schedule s for dot():
+    round_up(k, 4)
+    tile(k, 4) -> ko, ki
+    tile(i, 8) -> b, t
+    order(b, ko, t, ki)
+    bind(b, block.x)
+    bind(t, thread.x)
+    cache_register(z, at=b)
+    cache_shared(x, at=ko)
+    cache_shared(y, at=ko)
+"""
+
+
+def tree_of(text, steps=STEPS):
+    return load(text + steps).schedule("s").tree
+
+
+def test_no_tile_is_partial_along_the_sum():
+    tree = tree_of(DOT)
+    (launch,) = lower(tree)
+    assert prove(tree.kernel, (launch,)).verdict == "proved"
+    assert faults((launch,), tree, {"K": 6, "N": 9}) is None
+    arrays = {"x": np.ones((6, 9), np.float32), "y": np.arange(6, dtype=np.float32)}
+    for output, expected in reference(tree.kernel, {"K": 6, "N": 9}, arrays).items():
+        np.testing.assert_array_equal(run(tree, {"K": 6, "N": 9}, arrays)[output], expected.value)
+
+
+def test_what_is_not_rounded_as_told_is_refused():
+    kernel = tree_of(DOT).kernel
+    (equation,) = kernel.equations
+    (k,) = equation.reduced
+    for wrong in (
+        replace(kernel, derived=RoundedUp("z", k.name, 8)),
+        replace(kernel, derived=RoundedUp("z", "i", 4)),
+        replace(kernel, equations=(replace(equation, reduced=(replace(k, extent=k.extent + 4),)),)),
+        replace(kernel, equations=(replace(equation, value=Const(0, "f32")),)),
+    ):
+        with pytest.raises(Refused, match="more than the range"):
+            check_derived(wrong)
+
+
+def test_zeros_have_to_stand_in_all_factors_but_of_integers():
+    """Infinity times zero is no number."""
+    scaled = "kernel scaled(x: {0}[K], a: {0}[1]) -> z: {0}[1]:\n    z[i] = sum[k](x[k] * a[i])\n"
+    made = RoundedUp("z", "k", 4)
+    check_derived(rounded(load(scaled.format("i32")).kernel().ir, made))
+    with pytest.raises(Refused, match="not all products of zeros"):
+        check_derived(rounded(load(scaled.format("f32")).kernel().ir, made))
+
+
+def test_where_the_tile_divides_the_range_any_reduction_is_as_it_was():
+    text = "kernel most(x: f32[K]) -> z: f32[1] where K % 4 == 0:\n    z[i] = max[k](x[k])\n"
+    steps = "\nschedule s for most():\n    round_up(k, 4)\n    tile(k, 4) -> ko, ki\n"
+    tree = tree_of(text, steps)
+    assert prove(tree.kernel, lower(tree)).verdict == "proved"

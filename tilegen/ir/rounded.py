@@ -1,0 +1,39 @@
+"""A reduction over whole tiles: its range is longer than the tensors, and what is read beyond these is zero."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from tilegen.ir.derived import RoundedUp
+from tilegen.ir.nodes import Const, Equation, Kernel, Load, Range
+from tilegen.ir.walk import rewrite
+
+T = TypeVar("T")
+
+
+def rounded(kernel: Kernel, made: RoundedUp) -> Kernel:
+    """The kernel with that range rounded up. Reads that depend on it give 0 outside of their tensor."""
+
+    def longer(r: Range) -> Range:
+        return replace(r, extent=r.extent.ceildiv(made.by) * made.by) if r.name == made.loop else r
+
+    def change(equation: Equation) -> Equation:
+        if equation.target != made.target:
+            return equation
+        ranges = tuple(longer(r) for r in equation.reduced)
+        return replace(equation, reduced=ranges, value=with_zeros(equation.value, made.loop))
+
+    equations = tuple(change(e) for e in kernel.equations)
+    return replace(kernel, equations=equations, origin=kernel, derived=made)
+
+
+def with_zeros(value: T, loop: str) -> T:
+    """`value` with zeros for what reads at an index of `loop` find outside of their tensor."""
+
+    def zeros(v: object) -> object:
+        if not isinstance(v, Load) or v.fallback or not any(loop in i.names() for i in v.index):
+            return v
+        return replace(v, fallback=Const(0, v.dtype))
+
+    return rewrite(value, zeros)
