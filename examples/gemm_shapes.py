@@ -26,7 +26,7 @@ SHAPES: tuple[tuple[tuple[int, int, int], str, dict[str, int]], ...] = (
     ((16384, 1024, 4096), "across", {}),
     ((128, 8192, 8192), "split_k", {"KP": 2048}),
     ((512, 512, 65536), "split_k", {}),
-    ((4095, 4093, 4097), "across", {"TN": 128, "STAGES": 3, "WI": 4, "WJ": 2}),
+    ((4095, 4093, 4097), "padded", {}),
 )
 
 
