@@ -9,10 +9,9 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from tilegen import api
-from tilegen.cli import chosen, show
+from tilegen.cli import show
+from tilegen.cli.chosen import Asked
 from tilegen.cli.commands import shared_arguments, tilegen
-from tilegen.cli.words import listed, numbers
 
 if TYPE_CHECKING:
     from tilegen.backends.sass import Hot, Listing
@@ -27,28 +26,17 @@ _LONGEST = 120  # lines of a loop that are shown without --all
 @click.option("--sass", "language", flag_value="sass", default="sass", help="Machine code; needs nvdisasm.")
 @click.option("--arch", default="sm_90", show_default=True, help="The architecture.")
 @click.option("--all", "whole", is_flag=True, help="All instructions of the kernel, not only the innermost loop.")
-def asm_command(
-    file: str,
-    kernel: str | None,
-    schedule: str | None,
-    settings: tuple[str, ...],
-    json_file: str | None,
-    sizes: tuple[str, ...],
-    language: str,
-    arch: str,
-    whole: bool,
-) -> int:
+def asm_command(asked: Asked, language: str, arch: str, whole: bool) -> int:
     """Show PTX or SASS of the innermost loop with its mix of instructions, without a GPU."""
     from tilegen.backends import sass
 
-    fixed, values = numbers(sizes, "--size"), numbers(settings, "--set")
-    scheduled = chosen.one(chosen.schedules(api.load(file), kernel, listed(schedule), values, fixed), "asm")
+    scheduled = asked.one("asm", asked.sizes)
     text = scheduled.source("cuda")
     listings = sass.ptx(text, arch) if language == "ptx" else sass.sass(text, arch)
     found = [(listing, sass.hot(listing)) for listing in listings.values()]
-    if json_file:
-        show.write_json([_plain(listing, hot, arch) for listing, hot in found], json_file)
-    if json_file != "-":
+    if asked.json_file:
+        show.write_json([_plain(listing, hot, arch) for listing, hot in found], asked.json_file)
+    if asked.json_file != "-":
         out = show.console()
         for listing, hot in found:
             _show(out, listing, hot, arch, whole)

@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tilegen import api
 from tilegen.errors import UsageError, did_you_mean
 from tilegen.ir import nodes
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What all commands are given.
+
+    Attributes:
+        schedule: names; none for all of the kernel's.
+        settings: schedule parameters and the kernel's integer attributes.
+        sizes: what --size gives.
+        json_file: where the result goes as JSON.
+    """
+
+    file: str
+    kernel: str | None
+    schedule: Sequence[str]
+    settings: Mapping[str, int]
+    sizes: Mapping[str, int]
+    json_file: str | None
+
+    def schedules(self, fixed: Mapping[str, int]) -> dict[str, api.Scheduled]:
+        """The schedules, applied, with the sizes `fixed` as constants."""
+        return schedules(api.load(self.file), self.kernel, self.schedule, self.settings, fixed)
+
+    def one(self, command: str, fixed: Mapping[str, int]) -> api.Scheduled:
+        """The only schedule. Raises UsageError where there are several."""
+        return one(self.schedules(fixed), command)
 
 
 def schedules(

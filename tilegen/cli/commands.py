@@ -5,18 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any
 
 import click
 
 from tilegen import __version__, api
 from tilegen.cli import chosen, show
+from tilegen.cli.chosen import Asked
 from tilegen.cli.words import listed, numbers
 from tilegen.errors import WrongResult
 from tilegen.ir.show import show as show_tree
 from tilegen.lowering import Launch, lower
 
-F = TypeVar("F", bound=Callable[..., Any])
+Command = Callable[..., int]
 
 _FILE = click.argument("file")
 _KERNEL = click.option("--kernel", metavar="K", help="The kernel, where the file has several.")
@@ -29,11 +31,25 @@ _FIX = click.option("--fix", multiple=True, metavar="K=64 ...", help="Sizes to c
 DEVICE = click.option("--device", default="auto", show_default=True, metavar="auto|cuda|cpu", help="Where kernels run.")
 
 
-def shared_arguments(function: F) -> F:
-    """The arguments that all commands have."""
+def shared_arguments(command: Command) -> Command:
+    """The arguments that all commands have, which `command` gets as one."""
+
+    @wraps(command)
+    def gathered(
+        file: str,
+        kernel: str | None,
+        schedule: str | None,
+        settings: tuple[str, ...],
+        sizes: tuple[str, ...],
+        json_file: str | None,
+        **own: Any,
+    ) -> int:
+        given, values = numbers(sizes, "--size"), numbers(settings, "--set")
+        return command(Asked(file, kernel, listed(schedule), values, given, json_file), **own)
+
     for decorate in (_JSON, _SETTINGS, _SCHEDULES, _KERNEL, _FILE):
-        function = decorate(function)
-    return function
+        gathered = decorate(gathered)
+    return gathered
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -49,24 +65,15 @@ def tilegen() -> None:
 @shared_arguments
 @click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
 @click.option("--steps", is_flag=True, help="The tree after each step, as a difference.")
-def show_command(
-    file: str,
-    kernel: str | None,
-    schedule: str | None,
-    settings: tuple[str, ...],
-    json_file: str | None,
-    sizes: tuple[str, ...],
-    steps: bool,
-) -> int:
+def show_command(asked: Asked, steps: bool) -> int:
     """Show the loop tree of a kernel, or after a schedule's steps."""
-    loaded = api.load(file)
-    fixed, values = numbers(sizes, "--size"), numbers(settings, "--set")
-    if schedule is None and not steps:
-        wanted = {"unscheduled": loaded.kernel(kernel, **fixed, **values).schedule()}
+    if not asked.schedule and not steps:
+        kernel = api.load(asked.file).kernel(asked.kernel, **asked.sizes, **asked.settings)
+        wanted = {"unscheduled": kernel.schedule()}
     else:
-        wanted = chosen.schedules(loaded, kernel, listed(schedule), values, fixed)
-    if json_file:
-        show.write_json([_stages(name, each) for name, each in wanted.items()], json_file)
+        wanted = asked.schedules(asked.sizes)
+    if asked.json_file:
+        show.write_json([_stages(name, each) for name, each in wanted.items()], asked.json_file)
         return 0
     out = show.console()
     for name, each in wanted.items():
@@ -107,28 +114,15 @@ def _stages(name: str, scheduled: api.Scheduled) -> dict[str, Any]:
 @click.option("--scalar", is_flag=True, help="The version without vectors that need an alignment, for any size.")
 @click.option("--whole", is_flag=True, help="The version for sizes that the tiles divide.")
 @click.option("--wide", is_flag=True, help="The version with 64-bit offsets.")
-def emit_command(
-    file: str,
-    kernel: str | None,
-    schedule: str | None,
-    settings: tuple[str, ...],
-    json_file: str | None,
-    sizes: tuple[str, ...],
-    target: str,
-    output: str | None,
-    scalar: bool,
-    whole: bool,
-    wide: bool,
-) -> int:
+def emit_command(asked: Asked, target: str, output: str | None, scalar: bool, whole: bool, wide: bool) -> int:
     """Write the text of a scheduled kernel, stand-alone."""
-    fixed, values = numbers(sizes, "--size"), numbers(settings, "--set")
-    scheduled = chosen.one(chosen.schedules(api.load(file), kernel, listed(schedule), values, fixed), "emit")
+    scheduled = asked.one("emit", asked.sizes)
     text = scheduled.source(target, vector=not scalar, whole=whole, wide=wide)
-    if json_file:
+    if asked.json_file:
         named = {"kernel": scheduled.kernel.name, "schedule": scheduled.core.name, "target": target}
         launches = [_launch(launch) for launch in lower(scheduled.tree, vector=not scalar, whole=whole, wide=wide)]
-        show.write_json({**named, "launches": launches, "source": text}, json_file)
-    if output or not json_file:
+        show.write_json({**named, "launches": launches, "source": text}, asked.json_file)
+    if output or not asked.json_file:
         show.write(text, output)
     return 0
 
@@ -152,23 +146,13 @@ def _launch(launch: Launch) -> dict[str, Any]:
 @click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to check at.")
 @_FIX
 @DEVICE
-def check_command(
-    file: str,
-    kernel: str | None,
-    schedule: str | None,
-    settings: tuple[str, ...],
-    json_file: str | None,
-    sizes: tuple[str, ...],
-    fix: tuple[str, ...],
-    device: str,
-) -> int:
+def check_command(asked: Asked, fix: tuple[str, ...], device: str) -> int:
     """Run scheduled kernels against the reference; every element counts."""
     from tilegen.backends.devices import engine, program
     from tilegen.lab.check import cases_of, check
     from tilegen.lab.sizes import check_limits, check_sizes
 
-    given, fixed = numbers(sizes, "--size"), numbers(fix, "--fix")
-    wanted = chosen.schedules(api.load(file), kernel, listed(schedule), numbers(settings, "--set"), fixed)
+    given, wanted = asked.sizes, asked.schedules(numbers(fix, "--fix"))
     first = next(iter(wanted.values())).kernel
     runs_on = engine(device)
     chosen.known_sizes(first, given)
@@ -185,10 +169,10 @@ def check_command(
                 found[name] = check(compiled, tried[each.tree.approximate])
             except WrongResult as error:
                 wrong += [(name, error)]
-    if json_file:
+    if asked.json_file:
         errors = {name: reason.render() for name, reason in wrong}
         trials = {name: [asdict(t) for t in passed] for name, passed in found.items()}
-        show.write_json({"device": runs_on.name, "proofs": proofs, "right": trials, "wrong": errors}, json_file)
+        show.write_json({"device": runs_on.name, "proofs": proofs, "right": trials, "wrong": errors}, asked.json_file)
     else:
         show.trials(show.console(), found, proofs, runs_on.name)
     for name, reason in wrong:
@@ -201,28 +185,19 @@ def check_command(
 @click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to time at.")
 @_FIX
 @DEVICE
-def compare_command(
-    file: str,
-    kernel: str | None,
-    schedule: str | None,
-    settings: tuple[str, ...],
-    json_file: str | None,
-    sizes: tuple[str, ...],
-    fix: tuple[str, ...],
-    device: str,
-) -> int:
+def compare_command(asked: Asked, fix: tuple[str, ...], device: str) -> int:
     """Check several schedules of one kernel, then time them side by side."""
     from tilegen.backends.devices import engine
     from tilegen.lab.compare import compare
 
-    given, fixed = numbers(sizes, "--size"), numbers(fix, "--fix")
-    wanted = chosen.schedules(api.load(file), kernel, listed(schedule), numbers(settings, "--set"), fixed)
+    given, fixed = asked.sizes, numbers(fix, "--fix")
+    wanted = asked.schedules(fixed)
     chosen.known_sizes(next(iter(wanted.values())).kernel, given)
     with show.progress() as progress:
         result = compare({name: each.tree for name, each in wanted.items()}, engine(device), given, progress)
     result = replace(result, sizes={**fixed, **result.sizes})
-    if json_file:
-        show.write_json(asdict(result), json_file)
-    if json_file != "-":
+    if asked.json_file:
+        show.write_json(asdict(result), asked.json_file)
+    if asked.json_file != "-":
         show.comparison(show.console(), result)
     return max((row.exit_code for row in result.rows), default=0)

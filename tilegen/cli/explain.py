@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from tilegen import api
 from tilegen.cli import chosen, explain_show, show
+from tilegen.cli.chosen import Asked
 from tilegen.cli.commands import shared_arguments, tilegen
-from tilegen.cli.words import listed, numbers
 
 
 @tilegen.command("explain")
@@ -16,30 +15,18 @@ from tilegen.cli.words import listed, numbers
 @click.option("--last", is_flag=True, help="The whole schedule alone, not each of its steps.")
 @click.option("--maps", is_flag=True, help="The 32-lane map of every shared access, not only of those with conflicts.")
 @click.option("--no-compile", is_flag=True, help="Leave the compiler out: fast, but no registers and no spills.")
-def explain_command(
-    file: str,
-    kernel: str | None,
-    schedule: str | None,
-    settings: tuple[str, ...],
-    json_file: str | None,
-    sizes: tuple[str, ...],
-    last: bool,
-    maps: bool,
-    no_compile: bool,
-) -> int:
+def explain_command(asked: Asked, last: bool, maps: bool, no_compile: bool) -> int:
     """Explain a schedule: traffic, conflicts, occupancy and the roofline, for each step, without a GPU."""
     from tilegen.lab.explain import explain
     from tilegen.lab.sizes import GPU_LIMITS, power_sizes
 
-    given = numbers(sizes, "--size")
-    found = chosen.schedules(api.load(file), kernel, listed(schedule), numbers(settings, "--set"), {})
-    scheduled = chosen.one(found, "explain")
-    chosen.known_sizes(scheduled.kernel, given)
-    counted = power_sizes(scheduled.kernel, given, GPU_LIMITS)
+    scheduled = asked.one("explain", fixed={})
+    chosen.known_sizes(scheduled.kernel, asked.sizes)
+    counted = power_sizes(scheduled.kernel, asked.sizes, GPU_LIMITS)
     with show.progress() as progress:
         result = explain(scheduled.core, counted, compiled=not no_compile, last=last, progress=progress)
-    if json_file:
-        show.write_json(explain_show.plain(result), json_file)
-    if json_file != "-":
+    if asked.json_file:
+        show.write_json(explain_show.plain(result), asked.json_file)
+    if asked.json_file != "-":
         explain_show.explanation(show.console(), result, maps)
     return 0

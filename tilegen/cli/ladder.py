@@ -10,10 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tilegen import api
 from tilegen.cli import chosen, explain_show, show
+from tilegen.cli.chosen import Asked
 from tilegen.cli.commands import DEVICE, shared_arguments, tilegen
-from tilegen.cli.words import listed, numbers
 
 if TYPE_CHECKING:
     from tilegen.lab.ladder import Ladder, Rung
@@ -24,29 +23,18 @@ if TYPE_CHECKING:
 @click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to time at.")
 @click.option("--limit", type=float, metavar="MS", help="Do not time a prefix that is expected to take longer.")
 @DEVICE
-def ladder_command(
-    file: str,
-    kernel: str | None,
-    schedule: str | None,
-    settings: tuple[str, ...],
-    json_file: str | None,
-    sizes: tuple[str, ...],
-    limit: float | None,
-    device: str,
-) -> int:
+def ladder_command(asked: Asked, limit: float | None, device: str) -> int:
     """Check and time every prefix of a schedule, its prediction beside it: what does each step bring?"""
     from tilegen.backends.devices import engine
     from tilegen.lab.ladder import ladder
 
-    given = numbers(sizes, "--size")
-    found = chosen.schedules(api.load(file), kernel, listed(schedule), numbers(settings, "--set"), {})
-    scheduled = chosen.one(found, "ladder")
-    chosen.known_sizes(scheduled.kernel, given)
+    scheduled = asked.one("ladder", fixed={})
+    chosen.known_sizes(scheduled.kernel, asked.sizes)
     with show.progress() as progress:
-        result = ladder(scheduled.core, engine(device), given, limit=limit, progress=progress)
-    if json_file:
-        show.write_json(explain_show.plain(result), json_file)
-    if json_file != "-":
+        result = ladder(scheduled.core, engine(device), asked.sizes, limit=limit, progress=progress)
+    if asked.json_file:
+        show.write_json(explain_show.plain(result), asked.json_file)
+    if asked.json_file != "-":
         _show(show.console(), result)
     return max((rung.exit_code for rung in result.rungs), default=0)
 

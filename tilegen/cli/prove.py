@@ -9,10 +9,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from tilegen import api
-from tilegen.cli import chosen, show
+from tilegen.cli import show
+from tilegen.cli.chosen import Asked
 from tilegen.cli.commands import shared_arguments, tilegen
-from tilegen.cli.words import listed, numbers
 from tilegen.lowering import Launch, lower
 from tilegen.proof import Obligation, Proof, prove
 
@@ -36,17 +35,9 @@ MEANING = {
 @tilegen.command("prove")
 @shared_arguments
 @click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
-def prove_command(
-    file: str,
-    kernel: str | None,
-    schedule: str | None,
-    settings: tuple[str, ...],
-    json_file: str | None,
-    sizes: tuple[str, ...],
-) -> int:
+def prove_command(asked: Asked) -> int:
     """Prove that what is printed for a schedule is the kernel, for all sizes."""
-    fixed, values = numbers(sizes, "--size"), numbers(settings, "--set")
-    wanted = chosen.schedules(api.load(file), kernel, listed(schedule), values, fixed)
+    wanted = asked.schedules(asked.sizes)
     found: dict[str, dict[str, Proof]] = {}
     times: dict[str, float] = {}
     for name, each in wanted.items():
@@ -62,9 +53,9 @@ def prove_command(
         proofs = [prove(each.tree.kernel, version, each.tree.reassociated) for version in versions]
         found[name] = dict(zip(labels, proofs, strict=True))
         times[name] = (perf_counter() - start) * 1e3
-    if json_file:
-        show.write_json([_report(name, proofs, times[name]) for name, proofs in found.items()], json_file)
-    if json_file != "-":
+    if asked.json_file:
+        show.write_json([_report(name, proofs, times[name]) for name, proofs in found.items()], asked.json_file)
+    if asked.json_file != "-":
         _print(found, times)
     broken = any(proof.violation for proofs in found.values() for proof in proofs.values())
     return 3 if broken else 0
