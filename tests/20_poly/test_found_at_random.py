@@ -122,6 +122,12 @@ LEGAL = {
         + ["order(bi, ko, wi, ki, ci, j)", "cache_shared(A, at=ko)", "cache_register(A.shared, at=ki)"]
         + ["pipeline(ko, 2)", "pipeline(ki, 2, across=ko)"],
     ),
+    "a barrier in a loop that the way round passes whole": (
+        "kernel sums(X: i32[M, 4, N]) -> out: i32[N]:\n    out[n] = sum[c, r](X[c, r, n])\n",
+        ["tile(n, 8) -> b, t", "tile(t, 2) -> t, v", "tile(r, 2) -> ko, ki", "order(b, c, ko, t, ki, v)"]
+        + ["bind(t, thread.x)", "cache_shared(X, at=ko)", "cache_register(X.shared, at=ki)"]
+        + ["pipeline(ko, 2)", "pipeline(ki, 2, across=ko)"],
+    ),
     "a start that runs past its tile, which other places of the store test": (
         "kernel scaled(X: i32[N], R: i32[3, N]) -> out: i32[N]:\n    out[l] = max[r](X[l] * R[r, l])\n",
         ["tile(l, 4) -> b, t", "tile(t, 2) -> t, v", "coarsen_blocked(v, 4) -> u, w", "bind(b, block.x)"]

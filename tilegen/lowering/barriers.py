@@ -102,8 +102,7 @@ def _within(body: tuple[Node, ...], path: Path, plan: _Plan) -> tuple[Path, int]
     """A barrier that every iteration meets of the loop at `path`, which has this body."""
     if found := plan.chosen(path, range(len(body) + 1)):
         return found
-    inner = (_certain(child, (*path, place), plan) for place, child in enumerate(body))
-    return next((found for found in inner if found), None)
+    return _passed(body, path, range(len(body)), plan)
 
 
 def _body_at(body: tuple[Node, ...], path: Path, inner: Path) -> tuple[Node, ...]:
@@ -123,7 +122,8 @@ def _after(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tuple[Pat
     place = conflict.before[len(path)]
     if found := plan.chosen(path, range(place + 1, len(node.body) + 1)):
         return found
-    return _after(node.body[place], path, conflict, plan)
+    rest = range(place + 1, len(node.body))
+    return _passed(node.body, path, rest, plan) or _after(node.body[place], path, conflict, plan)
 
 
 def _ahead(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tuple[Path, int] | None:
@@ -132,7 +132,15 @@ def _ahead(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tuple[Pat
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
         return None
     place = conflict.after[len(path)]
-    return plan.chosen(path, range(place + 1)) or _ahead(node.body[place], path, conflict, plan)
+    if found := plan.chosen(path, range(place + 1)) or _passed(node.body, path, range(place), plan):
+        return found
+    return _ahead(node.body[place], path, conflict, plan)
+
+
+def _passed(body: tuple[Node, ...], path: Path, places: Iterable[int], plan: _Plan) -> tuple[Path, int] | None:
+    """A barrier that everybody meets who passes one of these children of `body` whole."""
+    inner = (_certain(body[place], (*path, place), plan) for place in places)
+    return next((found for found in inner if found), None)
 
 
 def _runs(loop: Loop, plan: _Plan) -> bool:
