@@ -120,9 +120,10 @@ class _Run:
         # (register, register that it is computed from, the kinds of the loops around) and the targets of lanes
         self.links, self.combined, self.updated = set(), set(), set()
         self.lane = self.atomic = None
-        self.scoped, self.extents = {}, {}
+        self.scoped, self.extents, self.fixed = {}, {}, {}
         for loop in loops(tree.body):
             self.extents[loop.name] = loop.extent.evaluate(sizes)
+            self.fixed |= {loop.name: loop.extent.const} if loop.extent.is_const else {}
             self.scoped.setdefault(loop.name, {b.name for b in tree.buffers if b.scope == loop.name})
         self.lanes = {}
         self._body(tree.body, dict(sizes), ())
@@ -150,8 +151,8 @@ class _Run:
         """The thread.x loop that `stmt` combines over, as the lanes of a warp."""
         names = [step[1] for step in path[:-1]]
         found = next((n for n, step in enumerate(path) if step[2] == "thread.x"), None)
-        if found is None or not stmt.reduce or self.extents[names[found]] not in (2, 4, 8, 16, 32):
-            return None
+        if found is None or not stmt.reduce or self.fixed.get(names[found]) not in (2, 4, 8, 16, 32):
+            return None  # how many lanes there are does not depend on a size
         if stmt.best and not isinstance(stmt.arg, Load):
             return None
         if stmt.reduce in ("sum", "prod") and stmt.name not in self.reordered:
