@@ -240,6 +240,11 @@ ILLEGAL = {
         "kernel twice(X: i32[N]) -> out: i32[N]:\n    out[i] = 2 * X[i]\n",
         ["tile(i, 4) -> b, t", "coarsen(t, 2) -> u, w", "cache_register(out, at=b)", "cache_shared(out, at=u)"],
     ),
+    "an element that another one takes the place of before the read": (
+        "kernel row(X: i32[M, N], R: i32[2, N]) -> out: i32[M, N]:\n"
+        "    out[j, k] = sum[r]((X[j - 1, k] else 0) * R[r, k])\n",
+        ["tile(j, 4) -> b, t", "cache_shared(X, at=k)", "order(b, k, r, t)"],
+    ),
     "a fallback on both sides": (
         "kernel far(X: i32[M + 1, P], R: i32[2]) -> out: i32[M, P]:\n"
         "    out[i, k] = sum[r]((X[i + 1, k - 1] else 0) * R[r])\n",

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilegen.ir.nodes import Buffer, Const, Load
-from tilegen.poly.order import before
+from tilegen.poly.order import before, earlier
 from tilegen.poly.plain import Plain
 from tilegen.poly.project import Placed, Program, Use, exchanged, renamed
-from tilegen.poly.system import Form, Point, Row, covered, same, uncovered
+from tilegen.poly.system import Form, Point, Row, Undecided, covered, same, uncovered
 from tilegen.poly.verdict import Refused
 
 
@@ -305,6 +305,30 @@ def unwritten(storage: Storage, reader: Touch, writers: list[Touch]) -> Point | 
     """A point at which nothing has written the place that is read, or None."""
     wanted, names = _read(storage, reader)
     return uncovered(wanted, (piece for _, piece in _written(storage, reader, writers)), names)
+
+
+def unwritten_since(
+    storage: Storage, rows: tuple[Row, ...], one: Touch, two: Touch, shared: frozenset[str]
+) -> tuple[Row, ...] | None:
+    """`rows`, of an instance of each, at a point at which nothing writes the place of both between; None if unknown."""
+    scope, names = storage.scopes.get(two.use.buffer), two.placed.leaf.primed(shared)
+    home = one.placed.leaf.names.index(scope) + 1 if scope in one.placed.leaf.names else 0
+    same_names = {f"{n}'": n for n in shared}
+    pieces: list[tuple[Row, ...]] = []
+    for other in (t for t in storage.of(two.use.buffer) if t.use.writes):
+        marks = {n: f"{n}*" for n in other.placed.leaf.primed(frozenset())}
+        both = (*rows, *renamed(other.placed.leaf.domain, marks))
+        both += same(one.use.forms, [f.renamed(marks) for f in other.use.forms])
+        for first in earlier(one.placed, "", other.placed, "*", home):
+            for last in earlier(other.placed, "*", two.placed, "'", home):
+                pieces += [(*both, *first, *renamed(last, same_names))]
+    told = [*storage.program.kernel.sizes, *one.placed.leaf.names]
+    told = list(dict.fromkeys([*told, *(names.get(n, n) for n in two.placed.leaf.names)]))
+    try:
+        point = uncovered(rows, pieces, told)
+    except Undecided:
+        return None
+    return None if point is None else (*rows, *((True, ((n, 1),), -value) for n, value in point.items()))
 
 
 def _read(storage: Storage, reader: Touch) -> tuple[tuple[Row, ...], list[str]]:

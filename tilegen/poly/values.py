@@ -24,6 +24,7 @@ from tilegen.poly.flow import (
     settled,
     storages,
     unwritten,
+    unwritten_since,
 )
 from tilegen.poly.latest import latest
 from tilegen.poly.pairs import distinct, named, pair, point_words
@@ -136,22 +137,30 @@ def _check_agreement(storage: Storage, reader: Touch, writers: list[Touch]) -> N
         since = settled(storage, reader)
         if since.gone(writer.placed, reader.placed):
             continue
+        plainer: Refused | None = None
         for shared, order in before_in_scope(storage, buffer, writer.placed, reader.placed, since.depth):
             found = _astray(storage, writer, reader, shared, order)
             if found is None:
                 continue
-            words, held, wanted = found
-            raise Refused(
+            question, held, wanted = found
+            left = unwritten_since(storage, question, writer, reader, shared)
+            words = point_words(storage, left or question, writer, reader, shared)
+            refused = Refused(
                 f"'{buffer}' holds another element than the one that is read from it",
                 f"{words.instance(reader.placed.leaf, True)} reads {words.element(reader.use, True)} for "
                 f"{named(words, storage.tensor, wanted)}, and it holds "
                 f"{named(words, storage.tensor, held)}{words.sizes}",
             )
+            if left is not None:
+                raise refused
+            plainer = plainer or refused
+        if plainer is not None:
+            raise plainer
 
 
 def _astray(
     storage: Storage, writer: Touch, reader: Touch, shared: frozenset[str], order: tuple[Row, ...]
-) -> tuple[Words, tuple[Form, ...], tuple[Form, ...]] | None:
+) -> tuple[tuple[Row, ...], tuple[Form, ...], tuple[Form, ...]] | None:
     """Where `writer` puts another element than `reader` wants, and the two elements; None if it never does."""
     rows, names, place = pair(storage, writer, reader, shared)
     rows += same(writer.use.forms, place) + order
@@ -160,7 +169,7 @@ def _astray(
             target = wanted.renamed(names)
             question = _apart(storage, rows + held.rows + target.rows, held, target)
             if question is not None:
-                return point_words(storage, question, writer, reader, shared), held.index, target.index
+                return question, held.index, target.index
             given, needed = held.fallback, wanted.fallback
             if given is not None and needed is not None and given != needed:
                 raise Refused(
