@@ -41,6 +41,11 @@ class Reassociate:
     def apply(self, tree: Tree) -> Tree:
         kernel = tree.kernel
         known = [e.target for e in kernel.equations if e.reduce and (not e.best or isinstance(e.arg, Load))]
+        if any(e.target == self.reduction and e.best for e in kernel.equations) and self.reduction not in known:
+            raise StepError(
+                f"'{self.reduction}' keeps its order: of equal values the first one wins",
+                notes=(f"rfactor({self.reduction}, ...) divides it, and what combines its parts can go in any order",),
+            )
         if self.reduction not in known:
             listed = f"its reductions are {', '.join(known)}" if known else "the kernel has no such reduction"
             notes = did_you_mean(self.reduction, known) or (listed,)
