@@ -133,6 +133,11 @@ LEGAL = {
         ["tile(l, 4) -> b, t", "tile(t, 2) -> t, v", "coarsen_blocked(v, 4) -> u, w", "bind(b, block.x)"]
         + ["bind(t, thread.x)", "cache_register(out, at=b, vector=2)"],
     ),
+    "vectors in copies of a loop and of a dimension that are called v": (
+        "kernel twice(X: i32[N, 8]) -> out: i32[N, 8]:\n    out[i, v] = 2 * X[i, v]\n",
+        ["tile(i, 4) -> b, t", "bind(b, block.x)", "bind(t, thread.x)", "cache_register(out, at=b, vector=2)"]
+        + ["cache_shared(X, at=b, vector=4)"],
+    ),
     "a pipelined loop of two launches, each with copies of its own": (
         TWO,
         ["tile(out.j, 4) -> bj, tj", "tile(t.j, 4) -> kj, lj"]

@@ -42,7 +42,8 @@ def _in_vectors(headers: list[Loop], stmt: Stmt, copy: Buffer, width: int) -> tu
     extent = headers[-1].extent.const if headers else 1
     if width < 1 or extent % width or headers[-1].kind in THREAD_KINDS:
         raise StepError(f"vectors of {width} do not divide the {extent} registers of a row of '{copy.name}'")
-    last, lane = headers[-1], Loop(f"{copy.name}.v", const(width), (), "vector")
+    last, word = headers[-1], "lane" if headers[-1].name == "v" else "v"
+    lane = Loop(f"{copy.name}.{word}", const(width), (), "vector")
     row = Loop(f"{copy.name}.{last.name}", const(extent // width), (), "unrolled")
     place = var(row.name) * width + var(lane.name) if extent > width else var(lane.name)
     kept = [*headers[:-1], row] if extent > width else headers[:-1]

@@ -87,7 +87,7 @@ class CacheShared:
                 raise StepError(
                     f"vectors of {self.vector} do not divide the {extent} elements of a row of '{copy.name}'"
                 )
-            lane = f"{copy.name}.v"
+            lane = f"{copy.name}.{'lane' if 'v' in words else 'v'}"
             heads += [(name, extent // self.vector, kind), (lane, self.vector, "vector")]
             place = [p.substitute({name: var(name) * self.vector + var(lane)}) for p in place]
         source = tuple(b + p for b, p in zip(box.base, place, strict=True))
