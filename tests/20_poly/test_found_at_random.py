@@ -138,6 +138,11 @@ LEGAL = {
         ["tile(i, 4) -> b, t", "bind(b, block.x)", "bind(t, thread.x)", "cache_register(out, at=b, vector=2)"]
         + ["cache_shared(X, at=b, vector=4)"],
     ),
+    "a start and an update that run past their tile, which a store of vectors alone tests": (
+        "kernel scaled(X: i32[N], R: i32[3]) -> out: i32[N]:\n    out[l] = max[r](X[l] * R[r])\n",
+        ["tile(l, 10) -> b, t", "tile(t, 14) -> t, v", "order(b, t, r, v)", "bind(b, block.x)", "bind(t, thread.x)"]
+        + ["cache_register(out, at=b, vector=2)", "cache_register(X, at=r)", "cache_register(R, at=r)"],
+    ),
     "a pipelined loop of two launches, each with copies of its own": (
         TWO,
         ["tile(out.j, 4) -> bj, tj", "tile(t.j, 4) -> kj, lj"]

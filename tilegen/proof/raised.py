@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from tilegen.ir.affine import Affine, var
+from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree, tree_of
 from tilegen.ir.walk import leaves, loads, reads, rewrite, substitute, walk, writes
 from tilegen.lowering.guards import Implied
@@ -254,11 +254,12 @@ class _Raise:
             others = [s for s, used in users if stmt.target.buffer in used and not spared(s)]
             known = loops[id(stmt)] | sizes
             name = stmt.target.buffer
-            guards = [(_at_one_place(name, stmt, s), s, s.guard + self.firsts.get(id(s), ())) for s in others]
+            at, extents = _at_one_place, self.result.loops
+            guards = [(at(name, stmt, s, extents), s, s.guard + self.firsts.get(id(s), ())) for s in others]
             found = dict.fromkeys(c for here, _, tests in guards for c in here(tests) if c.value.names() <= known)
 
             def tells(test: Condition) -> bool:
-                there = ((_at_one_place(name, s, stmt)((test,))[0], tests) for _, s, tests in guards)
+                there = ((at(name, s, stmt, extents)((test,))[0], tests) for _, s, tests in guards)
                 return all(c in tests or implied(c, tests) for c, tests in there)
 
             return tuple(c for c in found if all(c in here(tests) for here, _, tests in guards) or tells(c))
@@ -270,7 +271,9 @@ class _Raise:
             number += 1
             if not spared(value):
                 return value
-            missing = tuple(dict.fromkeys(c for c in (*domains(value), *told(value)) if not implied(c, value.guard)))
+            missing: Tests = ()
+            for test in (*domains(value), *told(value)):
+                missing += () if implied(test, value.guard + missing) else (test,)
             if missing:
                 self.result.extras.append(Extra(self.leaf + number, missing))
             return replace(value, guard=value.guard + missing) if missing else value
@@ -294,10 +297,22 @@ class _Raise:
         return tuple(Claim(kinds, name, None) for name in told)
 
 
-def _at_one_place(buffer: str, stmt: Stmt, other: Stmt) -> Callable[[Tests], Tests]:
-    """Tests of `other` in the loops of `stmt`, where it names the place of `buffer` that both use by its own loops."""
+def _at_one_place(buffer: str, stmt: Stmt, other: Stmt, loops: Mapping[str, Affine]) -> Callable[[Tests], Tests]:
+    """Tests of `other` in the loops of `stmt`, where it names the place of `buffer` that both use by its own loops.
+
+    Of a vector these are two, `place//2` and `place%2`.
+    """
     mine, theirs = (dict((*reads(s), *writes(s)))[buffer] for s in (stmt, other))
-    values = {str(b): a for a, b in zip(mine, theirs, strict=True) if b.names() == {str(b)}}
+    values: dict[str, Affine] = {}
+    for place, name in zip(mine, theirs, strict=True):
+        match name:
+            case Affine(((str(loop), 1),), 0):
+                values[loop] = place
+            case Affine(((str(high), many), (str(low), 1)) | ((str(low), 1), (str(high), many)), 0):
+                if loops.get(low) == const(many):
+                    values |= {high: place // many, low: place % many}
+            case _:
+                pass
     return lambda tests: substitute(tests, values)
 
 
