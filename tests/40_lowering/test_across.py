@@ -145,6 +145,8 @@ def test_operands_of_collapsed_loops_and_of_an_earlier_launch_are_followed(text)
     launches = lower(tree)
     assert prove(tree.kernel, launches).verdict == "proved"
     assert faults(launches, tree, {"M": 9, "N": 7, "K": 13}) is None
+    if len(launches) > 1:
+        assert prove(tree.kernel, launches[::-1]).verdict.startswith("refused: ")
     for fault in (flipped, stale, same_turn):
         wrong = tuple(replace(launch, body=rewrite(launch.body, fault)) for launch in launches)
         assert wrong != launches
