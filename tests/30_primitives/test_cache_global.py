@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from read_back import difference
 from simulate import faults
+from written import tree_from
 
 from tilegen.backends.text import emit
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
 from tilegen.ir.nodes import Load
 from tilegen.ir.show import show
 from tilegen.ir.walk import rewrite, walk
@@ -15,7 +14,6 @@ from tilegen.lowering import lower
 from tilegen.lowering.program import For, If
 from tilegen.poly import judge
 from tilegen.proof import prove
-from tilegen.schedule import apply
 
 TEXT = """
 kernel conv(X: f32[C, W], K: f32[F, C, 3]) -> Y: f32[F, W]:
@@ -37,8 +35,7 @@ schedule rows for conv():
 
 
 def test_joined_dimensions_are_one():
-    module = parse(Source("conv.tg", TEXT))
-    tree = apply(build(module.kernels["conv"]), module.schedules[0]).tree
+    tree = tree_from(TEXT)
     text = show(tree)
     assert "global K.global: f32[C*3, F]  copy of K" in text
     assert "K.global[K.global.c*3 + K.global.s, K.global.f] = K[K.global.f, K.global.c, K.global.s]" in text
@@ -47,8 +44,7 @@ def test_joined_dimensions_are_one():
 
 
 def test_it_computes_the_kernel():
-    module = parse(Source("conv.tg", TEXT))
-    tree = apply(build(module.kernels["conv"]), module.schedules[0]).tree
+    tree = tree_from(TEXT)
     for vector in (True, False):
         launches = lower(tree, vector=vector)
         assert difference(emit(launches, "cuda"), launches, "cuda") is None
@@ -88,8 +84,7 @@ schedule padded for gemm(TK=4):
 
 
 def padded():
-    module = parse(Source("padded.tg", PADDED))
-    return apply(build(module.kernels["gemm"]), module.schedules[0]).tree
+    return tree_from(PADDED)
 
 
 def test_whole_tiles_are_longer_than_the_tensor_and_zero_there():

@@ -2,6 +2,7 @@
 
 import pytest
 from simulate import faults
+from written import tree_from
 
 from tilegen.errors import Source, StepError
 from tilegen.frontend import build, parse
@@ -22,8 +23,7 @@ schedule s for lower():
 
 def test_guard_of_the_copy_uses_only_loops_around_it():
     """`l <= i` holds for a register of R[r, l] only inside i, although i is around l in another nest."""
-    module = parse(Source("lower.tg", TEXT))
-    tree = apply(build(module.kernels["lower"]), module.schedules[0]).tree
+    tree = tree_from(TEXT)
     (copy,) = [s for s in stmts(tree.body) if s.is_copy]
     assert copy.guard == ()
 
@@ -62,8 +62,7 @@ schedule s for conv():
 
 
 def test_windows_that_overlap_share_their_registers():
-    module = parse(Source("conv.tg", WINDOWS))
-    tree = apply(build(module.kernels["conv"]), module.schedules[0]).tree
+    tree = tree_from(WINDOWS)
     assert [e.const for e in tree.buffer("X.shared.reg").shape] == [6]
     assert [e.const for e in tree.buffer("K.reg").shape] == [3]
     launches = lower(tree)

@@ -6,19 +6,17 @@ import numpy as np
 import pytest
 from read_back import difference
 from simulate import faults, verdict
+from written import tree_from
 
 import tilegen
 from tilegen.backends import opencl
 from tilegen.backends.text import emit
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lab.sites import program_of
 from tilegen.lowering import lower
 from tilegen.lowering.program import Barrier
 from tilegen.proof import prove
-from tilegen.schedule import apply
 
 # Each block adds its part of the sum over k, which its threads have in registers.
 SPLIT = """
@@ -87,19 +85,13 @@ schedule s for block():
 """
 
 
-def tree_of(text, **words):
-    module = parse(Source("test.tg", text.format(**words)))
-    (schedule,) = module.schedules
-    return apply(build(module.kernels[schedule.kernel]), schedule).tree
-
-
 TREES = {
-    "split": tree_of(SPLIT, dtype="f32", reduce="sum"),
-    "split, f64": tree_of(SPLIT, dtype="f64", reduce="sum"),
-    "largest": tree_of(SPLIT, dtype="i32", reduce="max"),
-    "terms": tree_of(TERMS),
-    "lanes": tree_of(LANES),
-    "block": tree_of(BLOCK),
+    "split": tree_from(SPLIT.format(dtype="f32", reduce="sum")),
+    "split, f64": tree_from(SPLIT.format(dtype="f64", reduce="sum")),
+    "largest": tree_from(SPLIT.format(dtype="i32", reduce="max")),
+    "terms": tree_from(TERMS),
+    "lanes": tree_from(LANES),
+    "block": tree_from(BLOCK),
 }
 CASES = pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
 

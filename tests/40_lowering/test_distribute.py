@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 from simulate import faults
 from stock import cases, lighter, scheduled
+from written import tree_from
 
-from tilegen.errors import LimitError, Source
-from tilegen.frontend import build, parse
+from tilegen.errors import LimitError
 from tilegen.interpreter import run
 from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.show import show
 from tilegen.ir.walk import loops
 from tilegen.lowering import distributed_tree, lower
-from tilegen.schedule import apply
 
 SMALL = {"gemm": (("M", 33), ("K", 19), ("N", 41)), "transpose": (("M", 35), ("N", 37))}
 
@@ -88,8 +87,7 @@ schedule s for copy():
     bind(lane, thread.x)
     cache_shared(X, at=bx)
 """
-    module = parse(Source("test.tg", text))
-    tree = apply(build(module.kernels["copy"]), module.schedules[0]).tree
+    tree = tree_from(text)
     assert faults(lower(tree), tree, {"C": 5, "N": 7}) is None
     return {loop.name: loop.extent.const for loop in nest(lower(tree)[0], "X.shared.")}
 

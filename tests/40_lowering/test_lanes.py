@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from simulate import faults, verdict
+from written import tree_from
 
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, Source
@@ -98,20 +99,14 @@ schedule s for best():
 """
 
 
-def tree_of(text, **values):
-    module = parse(Source("test.tg", text))
-    (schedule,) = module.schedules
-    return apply(build(module.kernels[schedule.kernel], values), schedule).tree
-
-
 def trees():
     return {
-        "softmax": tree_of(SOFTMAX),
-        "total": tree_of(TOTAL),
-        "total of a long row": tree_of(TOTAL, N=37),
-        "best": tree_of(BEST),
-        "direct": tree_of(DIRECT, M=3),
-        "direct, even": tree_of(DIRECT, M=2, N=8),
+        "softmax": tree_from(SOFTMAX),
+        "total": tree_from(TOTAL),
+        "total of a long row": tree_from(TOTAL, N=37),
+        "best": tree_from(BEST),
+        "direct": tree_from(DIRECT, M=3),
+        "direct, even": tree_from(DIRECT, M=2, N=8),
     }
 
 

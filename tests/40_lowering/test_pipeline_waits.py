@@ -3,17 +3,15 @@
 from dataclasses import replace
 
 from simulate import faults
+from written import tree_from
 
 from tilegen.backends.text import emit
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Index, Op
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
 from tilegen.lowering.program import VectorCopy
 from tilegen.proof import prove
-from tilegen.schedule import apply
 
 TEXT = """
 kernel scaled(X: f32[N + 1], R: f32[3, N]) -> out: f32[N]:
@@ -34,8 +32,7 @@ schedule own for scaled():
 
 
 def test_a_thread_that_reads_its_own_copies_alone_makes_plain_ones():
-    module = parse(Source("scaled.tg", TEXT))
-    tree = apply(build(module.kernels["scaled"]), module.schedules[0]).tree
+    tree = tree_from(TEXT)
     launches = lower(tree)
     assert not any(isinstance(v, VectorCopy) and v.asynchronous for v in walk(launches[0].body))
     assert faults(launches, tree, {"N": 7}) is None
@@ -56,8 +53,7 @@ schedule both for product():
     pipeline(ko, 2)
 """
     )
-    module = parse(Source("both.tg", text))
-    tree = apply(build(module.kernels["product"]), module.schedules[0]).tree
+    tree = tree_from(text)
     for vector in (True, False):
         launches = lower(tree, vector=vector)
         assert faults(launches, tree, {"M": 5, "K": 9}) is None
@@ -82,8 +78,7 @@ schedule both for blur():
 
 
 def blurred(other):
-    module = parse(Source("blur.tg", ZEROS.replace("OTHER", other)))
-    return apply(build(module.kernels["blur"]), module.schedules[0]).tree
+    return tree_from(ZEROS.replace("OTHER", other))
 
 
 def copies_with_zeros(launch):

@@ -4,6 +4,7 @@ import pytest
 from read_back import difference
 from simulate import faults
 from stock import modules, scheduled
+from written import tree_from
 
 from tilegen.backends.text import emit
 from tilegen.errors import Source
@@ -121,8 +122,7 @@ def test_resident_blocks_bound_the_registers():
     resident(b, 4)
 """
     text = f"kernel copy(X: f32[N]) -> Y: f32[N]:\n    Y[i] = X[i]\n\nschedule s for copy():{steps}"
-    module = parse(Source("copy.tg", text))
-    launches = lower(apply(build(module.kernels["copy"]), module.schedules[0]).tree)
+    launches = lower(tree_from(text))
     assert launches[0].resident == 4
     assert "__launch_bounds__(256, 4)" in emit(launches, "cuda")
     assert difference(emit(launches, "cuda"), launches, "cuda") is None
@@ -180,8 +180,7 @@ schedule s for transpose():
 
 @pytest.mark.parametrize(("unit", "stored"), [(4, VectorCopy), (2, Stmt), (1, Stmt)])
 def test_a_vector_is_stored_whole_where_the_swizzle_keeps_it_whole(unit, stored):
-    module = parse(Source("test.tg", TURNED.format(unit=unit)))
-    tree = apply(build(module.kernels["transpose"]), module.schedules[0]).tree
+    tree = tree_from(TURNED.format(unit=unit))
     (launch,) = launches = lower(tree)
     kinds = {type(v) for v in walk(launch.body) if getattr(getattr(v, "target", None), "buffer", "") == "X.shared"}
     assert kinds == {stored}

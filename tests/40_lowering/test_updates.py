@@ -5,16 +5,14 @@ from dataclasses import replace
 import pytest
 import stock
 from simulate import faults
+from written import tree_from
 
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import rewrite, stmts
 from tilegen.lowering import lower, updates
 from tilegen.lowering.program import For, If
 from tilegen.lowering.updates import spare
 from tilegen.proof import prove
-from tilegen.schedule import apply
 
 TEXT = """
 kernel product(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
@@ -39,8 +37,7 @@ schedule s for product():
 
 
 def scheduled():
-    module = parse(Source("product.tg", TEXT))
-    return apply(build(module.kernels["product"]), module.schedules[0]).tree
+    return tree_from(TEXT)
 
 
 def guards(node, name):
@@ -71,8 +68,7 @@ def test_an_update_keeps_the_tests_of_an_element_that_is_used_without_them():
 def test_an_update_from_memory_keeps_its_tests():
     """Outside of its guard it would read outside of the tensor."""
     text = TEXT.replace("    cache_register(A, at=ki)\n", "")
-    module = parse(Source("product.tg", text))
-    tree = apply(build(module.kernels["product"]), module.schedules[0]).tree
+    tree = tree_from(text)
     (node,) = tree.body
     assert guards(spare(node, tree.buffers, tree.kernel).node, "C") == guards(node, "C")
 
@@ -92,8 +88,7 @@ schedule s for same():
 
 def test_a_start_keeps_the_tests_that_keep_it_inside_its_registers():
     """A loop of two that is cut by four runs past the two registers of X; found by a random case."""
-    module = parse(Source("same.tg", CUT))
-    tree = apply(build(module.kernels["same"]), module.schedules[0]).tree
+    tree = tree_from(CUT)
     launches = lower(tree)
     assert faults(launches, tree, {"N": 1, "M": 3}) is None
     assert prove(tree.kernel, launches).verdict == "proved"
@@ -101,8 +96,7 @@ def test_a_start_keeps_the_tests_that_keep_it_inside_its_registers():
 
 def test_the_proof_refuses_a_start_that_runs_past_its_registers(monkeypatch):
     monkeypatch.setattr(updates, "_inside", lambda *_: True)
-    module = parse(Source("same.tg", CUT))
-    tree = apply(build(module.kernels["same"]), module.schedules[0]).tree
+    tree = tree_from(CUT)
     launches = lower(tree)
     assert faults(launches, tree, {"N": 1, "M": 3}) == "bounds"
     proof = prove(tree.kernel, launches)
@@ -116,8 +110,7 @@ def test_a_start_and_an_update_may_both_be_spared_what_the_store_tests():
     text = TEXT.replace("tile(j, 8) -> bj, tj", "tile(j, 4) -> bj, tj").replace("ti, tj, ki", "ti, uj, tj, ki")
     text = text.replace("tile(tj, 2) -> tj, wj", "tile(tj, 8) -> uj, lj\n    tile(lj, 4) -> tj, wj")
     text = text.replace("at=bj)", "at=bj, vector=4)")
-    module = parse(Source("product.tg", text))
-    tree = apply(build(module.kernels["product"]), module.schedules[0]).tree
+    tree = tree_from(text)
     for vector in (True, False):
         launches = lower(tree, vector=vector)
         assert prove(tree.kernel, launches).verdict == "proved"
