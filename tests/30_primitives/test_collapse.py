@@ -19,6 +19,12 @@ schedule tiles for rows():
     order(i, jo, ji)
     collapse(i, jo) -> q
     collapse(q, ji) -> q
+
+schedule inner for rows():
+    tile(j, 4) -> jo, ji
+    order(i, jo, ji)
+    collapse(i, jo) -> jo
+    collapse(jo, ji) -> ji
 """
 
 
@@ -37,6 +43,11 @@ def test_a_quotient_and_its_remainder_are_their_number_again():
     for name in ("flat", "tiles"):
         (stmt,) = stmts(scheduled(name).body)
         assert str(stmt.value.index[0]) == "q"
+
+
+def test_the_new_loop_may_have_the_name_of_the_inner_one():
+    (loop,) = loops(scheduled("inner").body)
+    assert (loop.name, str(loop.extent)) == ("ji", "B*12")
 
 
 def test_what_does_not_make_up_a_number_is_left():

@@ -63,7 +63,8 @@ class Collapse:
             return replace(value, name=self.name, extent=outer.extent * low, body=body, kind="serial")
 
         merged = replace(tree, body=rewrite(tree.body, merge))
-        if any(loop.name == self.inner for loop in loops(merged.body)):
+        names = [loop.name for loop in loops(tree.body)]
+        if names.count(self.inner) != names.count(self.outer):
             raise StepError(f"'{self.inner}' is not inside '{self.outer}' everywhere", notes=(self._way(),))
         return rescoped(merged, (self.outer, self.inner), self.name)
 
