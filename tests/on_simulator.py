@@ -97,12 +97,14 @@ def shifted(array):
 def prepared(text, optimised):
     """(the option, the text): optimised if wanted, and if nothing is divided but by powers of two.
 
-    Division by others, and of what may be negative, gets an instruction when it is optimised (freeze) that Oclgrind's
-    check of uninitialised values does not know; so ids are given bounds.
+    Two things would be told of Oclgrind itself. Division by other numbers, and of what may be negative, gets an
+    instruction when it is optimised (freeze) that its check of uninitialised values does not know; so ids are given
+    bounds. And it takes the store of a vector that is made lane by lane apart into stores of nothing and of each lane.
     """
     divisors = [int(number) for number in re.findall(r" [/%] (\d+)\b(?!\.)", text)]
     if not optimised or any(n & (n - 1) for n in divisors):
         return "-cl-opt-disable", text
+    text = re.sub(r"\*\(__(\w+) ([a-z]+)(\d+)\*\)(&.+) =\s+(\w+);", r"vstore\3(\5, 0, (__\1 \2*)\4);", text)
     text = re.sub(r"get_group_id\(\d\)", r"(\g<0> & 65535)", text)
     return "-O1", re.sub(r"get_local_id\(\d\)", r"(\g<0> & 1023)", text)
 
