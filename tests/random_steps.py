@@ -41,7 +41,8 @@ def random_step(pick, tree, number: int) -> str:
         case "collapse" | "serpentine":
             return f"{word}({', '.join(_some(pick, names, 2, 2))})" + (f" -> {a}" if word == "collapse" else "")
         case "rename":
-            return f"rename({', '.join(_some(pick, names, 1, 2))}) -> {a}"
+            of = pick(["", "", f", of={pick([e.target for e in tree.kernel.equations])}"])
+            return f"rename({', '.join(_some(pick, names, 1, 2))}{of}) -> {a}"
         case "pipeline":
             return f"pipeline({loop}, {pick([2, 3])})"
         case "cache_shared":
@@ -395,6 +396,10 @@ def atomics_recipe(pick, tree, tiles):
     for name, kind in zip(("kp", "b", "t"), kinds, strict=True):
         if pick([True] * 5 + [False]):
             tree = yield f"bind({name}, {kind})"
+    if pick([True, False, False]):
+        tree = yield f"tile(t, {pick([2, 4])}) -> t, v"
+        tree = yield f"rename(v, of={target}) -> u"
+        tree = yield f"vectorize({pick(['u', 'u', 'v'])})"
     for name in ("part", target):
         if pick([True, True, True, False] if name == "part" else [False] * 5 + [True]):
             tree = yield f"{pick(['cache_register'] * 3 + ['cache_shared'])}({name}, at={pick(['b', 't', 'kp'])})"

@@ -323,6 +323,9 @@ class _Reading(Values):
                 value = (*self.plain(node.source), node.bytes)
                 wanted = [("write", (*self.placed(node.target), node.bytes), value)]
                 same(self.effects([texts.pop(0)]), wanted, "a copy of vectors")
+            case p.VectorStore(name, dtype, width, target, update) if update:
+                wanted = [("update", update, f"{dtype}x{width}", self.placed(target), ("vector", name))]
+                same(self.effects([texts.pop(0)]), wanted, f"update with {name}")
             case p.VectorStore(name, dtype, width, target):
                 place = (*self.placed(target), DTYPE_BYTES[dtype] * width)
                 same(self.effects([texts.pop(0)]), [("write", place, ("vector", name))], f"store of {name}")

@@ -63,7 +63,7 @@ class _Launch:
         self.inputs = {t.name for t in launch.kernel.tensors if t.role == "input"}
         memory = [b for b in launch.buffers.values() if b.space not in ("vector", "lanes")]
         self.shapes = {b.name: tuple(e.evaluate(sizes) for e in b.shape) for b in memory}
-        self.seen = {}
+        self.seen, self.updated = {}, set()
 
     def run(self):
         for block in product(*(range(extent.evaluate(self.sizes)) for extent in reversed(self.launch.grid))):
@@ -150,7 +150,8 @@ class _Thread:
                 self.registers = {k: v for k, v in self.registers.items() if k[0] != name}
             case VectorStore(name, _, width, target):
                 for lane, element in enumerate(self._lanes(target, width)):
-                    self._write(element, self._register(name, (lane,)))
+                    value = self._register(name, (lane,))
+                    self._update(element, node.update, value) if node.update else self._write(element, value)
             case VectorCopy(_, width, target, source):
                 values = [self._value(node.value(element)) for element in self._lanes(source, width)]
                 for element, value in zip(self._lanes(target, width), values, strict=True):
@@ -239,7 +240,7 @@ class _Thread:
             for access, term in zip((stmt.best, stmt.target), new, strict=True):
                 self._write(access, term)
         elif stmt.atomic:
-            self._update(stmt, value)
+            self._update(stmt.target, stmt.reduce, value)
         elif stmt.reduce and stmt.name in self.home.reordered:
             self._write(stmt.target, terms.bag(stmt.reduce, self._read(stmt.target), value))
         elif stmt.reduce:
@@ -329,17 +330,21 @@ class _Thread:
         memory = self.shared if space == "shared" else self.home.memory
         memory[key] = value
 
-    def _update(self, stmt, value):
+    def _update(self, target, reduce, value):
         """An atomic update: one access, which other updates of the reduction may come before or behind."""
-        place, space = self._place(stmt.target), self.home.launch.buffers[stmt.target.buffer].space
-        dtype = self.home.launch.buffers[stmt.target.buffer].dtype
-        if space != "global" or (stmt.reduce, dtype) not in ATOMIC or stmt.name not in self.home.reordered:
+        buffer = self.home.launch.buffers[target.buffer]
+        if buffer.space != "global" or (reduce, buffer.dtype) not in ATOMIC:
             raise Wrong("race")
-        key = self._key(space, stmt.target, place)
-        self._note(space, key, f"atomic {stmt.name}")
+        key = self._key("global", target, self._place(target))
+        self._note("global", key, f"atomic {reduce}")
         if key not in self.home.memory:
             raise Wrong("uninitialised")
-        self.home.memory[key] = self.home.terms.bag(stmt.reduce, self.home.memory[key], value)
+        free = buffer.name in self.home.reordered
+        if not free and key in self.home.updated:
+            raise Wrong("race")
+        self.home.updated.add(key)
+        combine = self.home.terms.bag if free else self.home.terms.of
+        self.home.memory[key] = combine(reduce, self.home.memory[key], value)
 
     def _key(self, space, access, place):
         """Global elements by their place in the tensor; shared ones by their address, where rows can overlap."""

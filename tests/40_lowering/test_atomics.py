@@ -15,7 +15,7 @@ from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lab.sites import program_of
 from tilegen.lowering import lower
-from tilegen.lowering.program import Barrier
+from tilegen.lowering.program import Barrier, VectorStore
 from tilegen.proof import prove
 
 # Each block adds its part of the sum over k, which its threads have in registers.
@@ -84,6 +84,30 @@ schedule s for block():
     bind(t, thread.x)
 """
 
+# Neighbours go at once; the sizes decide whether they can.
+WIDE = """
+kernel wide(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule s for wide():
+    tile(k, 2) -> kp, k
+    rfactor(C, kp) -> part
+    reassociate(C)
+    atomic(C)
+    order(kp, i, j, k)
+    order(C.kp, C.i, C.j)
+    fuse(kp, C.kp) -> kp
+    fuse(i, C.i) -> i
+    fuse(j, C.j) -> j
+    tile(j, {width}) -> tj, v
+    order(kp, i, tj, k, v)
+    bind(kp, block.x)
+    bind(i, block.y)
+    cache_register(part, at=tj)
+    rename(v, of=C) -> u
+    vectorize(u)
+"""
+
 
 TREES = {
     "split": tree_from(SPLIT.format(dtype="f32", reduce="sum")),
@@ -92,12 +116,19 @@ TREES = {
     "terms": tree_from(TERMS),
     "lanes": tree_from(LANES),
     "block": tree_from(BLOCK),
+    "wide": tree_from(WIDE.format(width=4)),
+    "half as wide": tree_from(WIDE.format(width=2)),
 }
 CASES = pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
 
 
 def sizes_of(tree, size):
     return {name: size + n for n, name in enumerate(tree.kernel.sizes)}
+
+
+def _holds(condition, sizes):
+    value = condition.value.evaluate(sizes)
+    return value == 0 if condition.equal else value >= 0
 
 
 @CASES
@@ -107,10 +138,11 @@ def test_every_net_follows_it(tree):
         assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
         for language in ("cuda", "opencl"):
             assert difference(emit(launches, language), launches, language) is None
-        for size in (1, 3, 6):
-            if not version.get("whole"):
-                assert faults(launches, tree, sizes_of(tree, size)) is None
-            assert verdict(tree, sizes_of(tree, size)) is None
+        for size in (1, 3, 6, 14):
+            sizes = sizes_of(tree, size)
+            assert verdict(tree, sizes) is None
+            if all(_holds(c, sizes) for launch in launches for c in launch.requires):
+                assert faults(launches, tree, sizes) is None
 
 
 def test_the_text_says_it_in_one_word():
@@ -119,6 +151,13 @@ def test_the_text_says_it_in_one_word():
     assert "atomicAdd(&y[i], y_lanes);" in emit(lower(TREES["lanes"]))
     assert "atomic_add(&y[i], X[i * K + c * 6 + r * 3 + t]);" in emit(lower(TREES["terms"]), "opencl")
     assert "atomic_add_double(&C[i * N + bj * 2 + tj], part_reg);" in emit(lower(TREES["split, f64"]), "opencl")
+
+
+def test_neighbours_go_at_once():
+    (_, launch) = lower(TREES["wide"])
+    assert {node.update for node in walk(launch.body) if isinstance(node, VectorStore)} == {"sum"}
+    assert "atomic_add_float4(&C[i * N + tj * 4], C_vec);" in emit([launch])
+    assert "atomic_add_float2(&C[i * N + tj * 2], C_vec);" in emit(lower(TREES["half as wide"]), "opencl")
 
 
 def barriers(name):
@@ -136,6 +175,8 @@ def test_an_update_goes_to_memory_once():
 
 
 def plain(value):
+    if isinstance(value, VectorStore):
+        return replace(value, update="")
     return replace(value, atomic=False) if isinstance(value, Stmt) else value
 
 
@@ -150,14 +191,21 @@ def twice(value):
     return (value, value) if isinstance(value, Stmt) and value.atomic else value
 
 
-@pytest.mark.parametrize("name", ["split", "largest", "terms", "lanes"])
-@pytest.mark.parametrize("fault", [plain, started_again, twice])
+def another(value):
+    """There is no such vector."""
+    return replace(value, update="max") if isinstance(value, VectorStore) else value
+
+
+FAULTS = [(name, fault) for name in ("split", "largest", "terms", "lanes") for fault in (plain, started_again, twice)]
+
+
+@pytest.mark.parametrize(("name", "fault"), [*FAULTS, ("wide", plain), ("wide", another)])
 def test_faults_are_seen(name, fault):
     tree = TREES[name]
     launches = tuple(replace(launch, body=rewrite(launch.body, fault)) for launch in lower(tree))
     assert prove(tree.kernel, launches, tree.reassociated).violation is not None
-    word = {"plain": "race", "started_again": "race", "twice": "values"}[fault.__name__]
-    assert faults(launches, tree, sizes_of(tree, 8)) == word
+    sizes = sizes_of(tree, 8) if name != "wide" else {"M": 3, "K": 8, "N": 8}
+    assert faults(launches, tree, sizes) == ("values" if fault is twice else "race")
 
 
 def test_without_the_launch_that_starts_it_there_is_no_sum():

@@ -216,7 +216,14 @@ def doubled_reduction(launch):
 
 def plain_update(launch):
     """What was one access is a read and a write, which another thread can come between."""
-    return _edits(launch, lambda n: [(replace(n, atomic=False),)] if isinstance(n, Stmt) and n.atomic else [])
+
+    def change(node):
+        if isinstance(node, Stmt) and node.atomic:
+            yield (replace(node, atomic=False),)
+        if isinstance(node, VectorStore) and node.update:
+            yield (replace(node, update=""),)
+
+    return _edits(launch, change)
 
 
 def store_back_missing(launch):

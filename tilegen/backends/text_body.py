@@ -103,6 +103,9 @@ class Body:
                     bytes_ = DTYPE_BYTES[dtype] * width
                     return [f"__align__({bytes_}) {w.dialect.types[dtype]} {w.names[name]}[{width}];"]
                 return [f"{w.vector(dtype, width)} {w.names[name]};"]
+            case VectorStore(name, dtype, width, target) if node.update:
+                word = f"atomic_add_{w.vector(dtype, width)}"
+                return [f"{word}(&{w.element(target.buffer, target.index)}, {w.names[name]});"]
             case VectorStore(name, dtype, width, target):
                 text = w.names[name]
                 if self._by_array(dtype, width):

@@ -45,6 +45,22 @@ inline void atomic_add_{kind}(__global {kind} *place, {kind} term)
         seen = {word}_cmpxchg((__global {bits} *)place, old, as_{bits}(as_{kind}(old) + term));
     }} while (seen != old);
 }}"""
+_ADD_VECTOR = """\
+// A sum in one access of each of {width} neighbours, at once on sm_90.
+__device__ __forceinline__ void atomic_add_float{width}(float* place, float{width} terms)
+{{
+#if __CUDA_ARCH__ >= 900
+    atomicAdd(reinterpret_cast<float{width}*>(place), terms);
+#else
+{lanes}
+#endif
+}}"""
+_ADD_LANES = """\
+// A sum in one access of each of {width} neighbours.
+inline void atomic_add_float{width}(__global float *place, float{width} terms)
+{{
+{lanes}
+}}"""
 _SIGNS = {"argmax": ">", "argmin": "<"}
 _CUDA = {
     "__half": "#include <cuda_fp16.h>",
@@ -52,6 +68,13 @@ _CUDA = {
     "INFINITY": "#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#endif",
     **{f"{reduce}_of_lanes<": _LANES.format(reduce=reduce, update=update) for reduce, update in _UPDATES.items()},
     **{f"{reduce}_of_lanes<": _PAIRS.format(reduce=reduce, sign=sign) for reduce, sign in _SIGNS.items()},
+    **{
+        f"atomic_add_float{width}(": _ADD_VECTOR.format(
+            width=width,
+            lanes="\n".join(f"    atomicAdd(&place[{n}], terms.{word});" for n, word in enumerate("xyzw"[:width])),
+        )
+        for width in (2, 4)
+    },
     "floor_div(": """\
 // The quotient rounded down, for by > 0.
 template <typename T> __device__ __forceinline__ T floor_div(T value, T by)
@@ -235,6 +258,13 @@ inline bool hidden(bool test)
         bits="ulong",
         word="atom",
     ),
+    **{
+        f"atomic_add_float{width}(": _ADD_LANES.format(
+            width=width,
+            lanes="\n".join(f"    atomic_add_float(&place[{n}], terms.s{n});" for n in range(width)),
+        )
+        for width in (2, 4)
+    },
     "load_half(": "inline float load_half(ushort bits) { return vload_half(0, (const __private half *)&bits); }",
     "round_half(": """\
 inline ushort round_half(float value)
@@ -256,7 +286,11 @@ inline ushort round_bf16(float value)
 def helpers(body: str, dialect: Dialect) -> str:
     """The includes and functions that `body` needs."""
     known = _CUDA if dialect is CUDA else _OPENCL
-    return "\n\n".join(text for word, text in known.items() if _uses(body, word))
+    used: list[str] = []
+    for word, text in reversed(known.items()):  # what a helper needs stands before it
+        if _uses(body, word) or any(_uses(other, word) for other in used):
+            used.insert(0, text)
+    return "\n\n".join(used)
 
 
 def _uses(body: str, word: str) -> bool:

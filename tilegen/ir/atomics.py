@@ -8,6 +8,9 @@ from tilegen.ir.walk import loads
 # What a GPU has an instruction for: the reduction and the type of its element.
 NATIVE = frozenset((("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32")))
 
+# Neighbours that go at once, each of them in one access: the reduction, the type, how many.
+WIDE = frozenset((("sum", "f32", 2), ("sum", "f32", 4)))
+
 
 def accumulated(one: Stmt, two: Stmt, buffer: Buffer) -> bool:
     """True if the two do nothing in `buffer` but make atomic updates of one reduction."""

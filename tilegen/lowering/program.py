@@ -92,12 +92,16 @@ class VectorLoad:
 
 @dataclass(frozen=True)
 class VectorStore:
-    """The vector variable `name` into `width` neighbours of `target`."""
+    """The vector variable `name` into `width` neighbours of `target`.
+
+    With `update`, the word of a reduction, each of them is updated atomically with its lane.
+    """
 
     name: str
     dtype: str
     width: int
     target: Access
+    update: str = ""
 
 
 @dataclass(frozen=True)

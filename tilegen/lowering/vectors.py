@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.atomics import WIDE
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import rewrite, substitute, writes
 from tilegen.lowering.guards import Implied, Tests
@@ -151,10 +152,11 @@ class _Lanes:
 
     def statement(self, stmt: Stmt, guard: Tests) -> tuple[Spmd, ...]:
         ops: list[Spmd] = []
-        stored = stmt.reduce is None and self._fits(stmt.target)
         dtype = self.needs.buffers[stmt.target.buffer].dtype
+        update = stmt.reduce if stmt.atomic and (stmt.reduce, dtype, self.width) in WIDE else None
+        stored = stmt.reduce == update and self._fits(stmt.target)
         value = stmt.value
-        if stored and isinstance(value, Load) and value.dtype == dtype and self._reads(value):
+        if stored and not update and isinstance(value, Load) and value.dtype == dtype and self._reads(value):
             source = Access(value.buffer, self._first(value.index))
             if (guard, *_key(source)) not in self.loaded:
                 self._forget(stmt)
@@ -175,10 +177,10 @@ class _Lanes:
         if target is not None:
             name = self._variable(stmt.target.buffer)
             ops.append(VectorDeclare(name, dtype, self.width))
-            bare = replace(bare, target=Access(name, (var(self.lane),)))
+            bare = replace(bare, target=Access(name, (var(self.lane),)), reduce=None, atomic=False)
         ops += [substitute(bare, {self.lane: const(lane)}) for lane in range(self.width)]
         if target is not None:
-            ops.append(VectorStore(name, dtype, self.width, target))
+            ops.append(VectorStore(name, dtype, self.width, target, update or ""))
         self._forget(stmt)
         return tuple(ops)
 

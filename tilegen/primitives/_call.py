@@ -53,7 +53,8 @@ def _given(call: Call, inside: list[Field[Any]]) -> dict[str, Argument]:
     way = (f"it is written {signature(call.word)}",)
     names = [f.name for f in inside]
     given: dict[str, Argument] = {}
-    if len(inside) == 1 and str(inside[0].type).startswith("tuple"):
+    rest = inside[1:]
+    if inside and str(inside[0].type).startswith("tuple") and all(f.default is not MISSING for f in rest):
         given[names[0]] = Items(call.arguments, call.span)
     elif len(call.arguments) > len(inside):
         raise SourceError(f"{call.word} takes {len(inside)} arguments at most", call.span, notes=way)

@@ -1,4 +1,4 @@
-"""rename(a.j, b.j) -> j"""
+"""rename(a.j, b.j) -> j, rename(j, of=C) -> v"""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Loop, Node, Tree
-from tilegen.ir.walk import rewrite, substitute
-from tilegen.primitives import LoopName, NewName, primitive
+from tilegen.ir.walk import find_loop, rewrite, stmts, substitute
+from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._tree import need_fresh, need_loop, rescoped
 
 
@@ -40,28 +40,36 @@ class Rename:
             Y[i, j] = X[i, j] - m[i]
 
     A cache sees one index in all of them, so that what one nest has loaded the next one finds in registers.
-    The loops stay apart, one after the other, and none may be inside another.
+    The loops stay apart, one after the other, and none may be inside another. With `of`, only those loops get the
+    name that hold nothing but statements of that name: what is one loop in several nests becomes two.
     """
 
     loops: tuple[LoopName, ...]
+    of: BufferName | None = None
     name: NewName
 
     def apply(self, tree: Tree) -> Tree:
         found = [need_loop(tree, name) for name in self.loops]
         if not found:
             raise StepError("rename takes at least one loop")
-        need_fresh(tree, (self.name,), gone=self.loops)
+        need_fresh(tree, (self.name,), gone=() if self.of else self.loops)
         for loop in found[1:]:
             self._same(found[0], loop)
         for node in tree.body:
             self._apart(node, ())
 
         def change(value: object) -> object:
-            if not isinstance(value, Loop) or value.name not in self.loops:
+            if not isinstance(value, Loop) or value.name not in self.loops or not self._wanted(value):
                 return value
             return replace(value, name=self.name, body=substitute(value.body, {value.name: var(self.name)}))
 
-        return rescoped(replace(tree, body=rewrite(tree.body, change)), self.loops, self.name)
+        new = replace(tree, body=rewrite(tree.body, change))
+        if self.of and new == tree:
+            raise StepError(f"no loop {' or '.join(self.loops)} has nothing but '{self.of}' in it")
+        return rescoped(new, [name for name in self.loops if find_loop(new, name) is None], self.name)
+
+    def _wanted(self, loop: Loop) -> bool:
+        return self.of is None or all(stmt.name == self.of for stmt in stmts(loop))
 
     def _same(self, first: Loop, other: Loop) -> None:
         if first.extent != other.extent:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.atomics import WIDE
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import loads, rewrite, substitute, walk, writes
 from tilegen.lowering.program import For, If, Launch, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore
@@ -60,8 +61,8 @@ def _list(body: tuple[Spmd, ...], known: _Variables) -> tuple[Spmd, ...]:
                 known.loaded[name] = (source, width)
             case VectorDeclare(name, _, width):
                 known.opened[name] = _Open(width)
-            case VectorStore(name, _, width, target):
-                out += _stored(known, name, width, target)
+            case VectorStore(name, _, width, target, update):
+                out += _stored(known, name, width, target, update)
             case VectorCopy():
                 out.append(_copied(node, known))
             case Stmt():
@@ -112,7 +113,7 @@ def _statement(stmt: Stmt, known: _Variables) -> tuple[Spmd, ...]:
     return ()
 
 
-def _stored(known: _Variables, name: str, width: int, target: Access) -> tuple[Spmd, ...]:
+def _stored(known: _Variables, name: str, width: int, target: Access, update: str) -> tuple[Spmd, ...]:
     opened = known.opened.pop(name, None)
     order = [const(lane) for lane in range(width)]
     if opened is None or [s.target.index[0] for s in opened.lanes] != order:
@@ -120,7 +121,10 @@ def _stored(known: _Variables, name: str, width: int, target: Access) -> tuple[S
     if any(load.buffer == target.buffer for s in opened.lanes for load in loads(s.value)):
         raise Unproved(f"the lanes of '{name}' read '{target.buffer}', and are stored there")
     places = [Access(target.buffer, _moved(target, lane, known.buffers)) for lane in order]
-    return rolled([replace(s, target=t) for s, t in zip(opened.lanes, places, strict=True)])
+    if update and (update, known.buffers[target.buffer].dtype, width) not in WIDE:
+        raise Refused(f"there is no atomic {update} of {width} neighbours in '{target.buffer}' at once")
+    stmts = [replace(s, target=t) for s, t in zip(opened.lanes, places, strict=True)]
+    return rolled([replace(s, reduce=update, atomic=True) for s in stmts] if update else stmts)
 
 
 def _copied(node: VectorCopy, known: _Variables) -> Spmd:
@@ -208,7 +212,7 @@ def check_aligned(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -
     count = 0
     for value in walk(launch.body):
         match value:
-            case VectorLoad(_, dtype, width, access) | VectorStore(_, dtype, width, access):
+            case VectorLoad(_, dtype, width, access) | VectorStore(_, dtype, width, access, _):
                 parts = [access]
             case VectorCopy(dtype=dtype, width=width, target=target, source=source):
                 parts = [target, source]
