@@ -339,7 +339,7 @@ class _Thread:
         self._note("global", key, f"atomic {reduce}")
         if key not in self.home.memory:
             raise Wrong("uninitialised")
-        free = buffer.name in self.home.reordered
+        free = (buffer.copy_of or buffer.name) in self.home.reordered
         if not free and key in self.home.updated:
             raise Wrong("race")
         self.home.updated.add(key)
