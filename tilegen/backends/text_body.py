@@ -103,14 +103,8 @@ class Body:
                     bytes_ = DTYPE_BYTES[dtype] * width
                     return [f"__align__({bytes_}) {w.dialect.types[dtype]} {w.names[name]}[{width}];"]
                 return [f"{w.vector(dtype, width)} {w.names[name]};"]
-            case VectorStore(name, dtype, width, target) if node.update:
-                word = f"atomic_add_{w.vector(dtype, width)}"
-                return [f"{word}(&{w.element(target.buffer, target.index)}, {w.names[name]});"]
-            case VectorStore(name, dtype, width, target):
-                text = w.names[name]
-                if self._by_array(dtype, width):
-                    text = f"*reinterpret_cast<const {w.vector(dtype, width)}*>({text})"
-                return [f"{self._lanes(target, dtype, width)} = {text};"]
+            case VectorStore():
+                return [self._vector_store(node)]
             case VectorCopy(asynchronous=True) if w.dialect is CUDA:
                 places = f"&{self._first(node.target)}, &{self._first(node.source)}"
                 if node.inside:
@@ -126,6 +120,14 @@ class Body:
                 return self._stmt(node)
             case _:
                 raise TypeError(node)
+
+    def _vector_store(self, node: VectorStore) -> str:
+        text, kind = self._writer.names[node.name], self._writer.vector(node.dtype, node.width)
+        if node.update:
+            return f"atomic_add_{kind}(&{self._first(node.target)}, {text});"
+        if self._by_array(node.dtype, node.width):
+            text = f"*reinterpret_cast<const {kind}*>({text})"
+        return f"{self._lanes(node.target, node.dtype, node.width)} = {text};"
 
     def _first(self, access: Access) -> str:
         return self._writer.element(access.buffer, access.index)
