@@ -66,8 +66,8 @@ def test_s6_eight_loads_a_thread_and_256_threads():
     launch = launch_of("gemm", "registers")
     assert launch.block == (16, 16, 1)
     assert loads_a_thread(launch, "A.shared") == loads_a_thread(launch, "B.shared") == 8
-    # A's tile is stored transposed: 16 rows of 128 elements and 4 unused ones.
-    assert launch.shared_bytes == 4 * (16 * (128 + 4) + 16 * 128)
+    # A's tile is stored transposed: 16 rows of 128 elements, swizzled.
+    assert launch.shared_bytes == 4 * (16 * 128 + 16 * 128)
 
 
 def test_s5_rectangular_tiles_padded_by_two():

@@ -19,8 +19,9 @@ from tilegen.schedule import apply, start
 
 GOLDEN = [
     ("vector_add", "plain"), ("chain", "fused_vector"), ("chain", "fast"), ("conv1d", "shared"),
-    ("transpose", "padded"), ("transpose", "swizzled"), ("permute", "tiled"), ("nbody", "coarsened"), ("gemm", "tiled"),
-    ("gemm", "registers"), ("matching", "fused"), ("softmax", "blocks"), ("row_argmax", "warps"),
+    ("transpose", "padded"), ("transpose", "swizzled"), ("transpose", "vectors"), ("permute", "tiled"),
+    ("nbody", "coarsened"), ("gemm", "tiled"), ("gemm", "registers"),
+    ("matching", "fused"), ("softmax", "blocks"), ("row_argmax", "warps"),
     ("total", "atomic"),
 ]  # fmt: skip
 KINDS = """

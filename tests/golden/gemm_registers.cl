@@ -5,7 +5,7 @@ inline bool hidden(bool test)
     return value;
 }
 
-// gemm: grid (ceil(N/128), ceil(M/128)), block (16, 16), 16640 bytes of shared memory
+// gemm: grid (ceil(N/128), ceil(M/128)), block (16, 16), 16384 bytes of shared memory
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes
 __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void
 gemm(__global const float* restrict A, __global const float* restrict B, __global float* restrict C,
@@ -18,7 +18,8 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
     const int tid = ti * 16 + tj;
 
     // cache_shared(A, at=ko, layout=[k, i], vector=4)
-    __local float A_shared[16][132];
+    // element c of row r lies at c ^ ((r & 7) << 1)
+    __local float A_shared[16][128];
     // cache_shared(B, at=ko, vector=4)
     __local float B_shared[16][128] __attribute__((aligned(16)));
 
@@ -40,10 +41,10 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
                 const int i = l * 64 + tid / 4;
                 const int k = tid % 4;
                 const float4 A_vec = *(__global const float4*)&A[(bi * 128 + i) * K + ko * 16 + k * 4];
-                A_shared[k * 4][i] = A_vec.s0;
-                A_shared[k * 4 + 1][i] = A_vec.s1;
-                A_shared[k * 4 + 2][i] = A_vec.s2;
-                A_shared[k * 4 + 3][i] = A_vec.s3;
+                A_shared[k * 4][i ^ (((k * 4) & 7) << 1)] = A_vec.s0;
+                A_shared[k * 4 + 1][i ^ (((k * 4 + 1) & 7) << 1)] = A_vec.s1;
+                A_shared[k * 4 + 2][i ^ (((k * 4 + 2) & 7) << 1)] = A_vec.s2;
+                A_shared[k * 4 + 3][i ^ (((k * 4 + 3) & 7) << 1)] = A_vec.s3;
             }
 
             for (int l = 0; l < 2; ++l) {
@@ -60,10 +61,10 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
                     if (bi * 128 + i < M) {
                         const float4 A_vec =
                             *(__global const float4*)&A[(bi * 128 + i) * K + ko * 16 + k * 4];
-                        A_shared[k * 4][i] = A_vec.s0;
-                        A_shared[k * 4 + 1][i] = A_vec.s1;
-                        A_shared[k * 4 + 2][i] = A_vec.s2;
-                        A_shared[k * 4 + 3][i] = A_vec.s3;
+                        A_shared[k * 4][i ^ (((k * 4) & 7) << 1)] = A_vec.s0;
+                        A_shared[k * 4 + 1][i ^ (((k * 4 + 1) & 7) << 1)] = A_vec.s1;
+                        A_shared[k * 4 + 2][i ^ (((k * 4 + 2) & 7) << 1)] = A_vec.s2;
+                        A_shared[k * 4 + 3][i ^ (((k * 4 + 3) & 7) << 1)] = A_vec.s3;
                     }
                 }
             }
@@ -88,7 +89,7 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
                 // cache_register(A.shared, at=ki)
                 float A_shared_reg[8];
                 for (int wi = 0; wi < 8; ++wi) {
-                    A_shared_reg[wi] = A_shared[ki][wi * 16 + ti];
+                    A_shared_reg[wi] = A_shared[ki][wi * 16 + (ti ^ ((ki & 7) << 1))];
                 }
 
                 // cache_register(B.shared, at=ki)
@@ -109,7 +110,7 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
                     float A_shared_reg[8];
                     for (int wi = 0; wi < 8; ++wi) {
                         if (bi * 128 + wi * 16 + ti < M) {
-                            A_shared_reg[wi] = A_shared[ki][wi * 16 + ti];
+                            A_shared_reg[wi] = A_shared[ki][wi * 16 + (ti ^ ((ki & 7) << 1))];
                         }
                     }
 

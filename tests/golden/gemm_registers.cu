@@ -1,4 +1,4 @@
-// gemm: grid (ceil(N/128), ceil(M/128)), block (16, 16), 16640 bytes of shared memory
+// gemm: grid (ceil(N/128), ceil(M/128)), block (16, 16), 16384 bytes of shared memory
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(256)
 gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int K, int N)
@@ -10,7 +10,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     const int tid = ti * 16 + tj;
 
     // cache_shared(A, at=ko, layout=[k, i], vector=4)
-    __shared__ float A_shared[16][132];
+    // element c of row r lies at c ^ ((r & 7) << 1)
+    __shared__ float A_shared[16][128];
     // cache_shared(B, at=ko, vector=4)
     __shared__ __align__(16) float B_shared[16][128];
 
@@ -36,10 +37,10 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const int k = tid % 4;
                 const float4 A_vec =
                     *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
-                A_shared[k * 4][i] = A_vec.x;
-                A_shared[k * 4 + 1][i] = A_vec.y;
-                A_shared[k * 4 + 2][i] = A_vec.z;
-                A_shared[k * 4 + 3][i] = A_vec.w;
+                A_shared[k * 4][i ^ (((k * 4) & 7) << 1)] = A_vec.x;
+                A_shared[k * 4 + 1][i ^ (((k * 4 + 1) & 7) << 1)] = A_vec.y;
+                A_shared[k * 4 + 2][i ^ (((k * 4 + 2) & 7) << 1)] = A_vec.z;
+                A_shared[k * 4 + 3][i ^ (((k * 4 + 3) & 7) << 1)] = A_vec.w;
             }
 
             #pragma unroll
@@ -58,10 +59,10 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                     if (bi * 128 + i < M) {
                         const float4 A_vec =
                             *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
-                        A_shared[k * 4][i] = A_vec.x;
-                        A_shared[k * 4 + 1][i] = A_vec.y;
-                        A_shared[k * 4 + 2][i] = A_vec.z;
-                        A_shared[k * 4 + 3][i] = A_vec.w;
+                        A_shared[k * 4][i ^ (((k * 4) & 7) << 1)] = A_vec.x;
+                        A_shared[k * 4 + 1][i ^ (((k * 4 + 1) & 7) << 1)] = A_vec.y;
+                        A_shared[k * 4 + 2][i ^ (((k * 4 + 2) & 7) << 1)] = A_vec.z;
+                        A_shared[k * 4 + 3][i ^ (((k * 4 + 3) & 7) << 1)] = A_vec.w;
                     }
                 }
             }
@@ -89,7 +90,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 float A_shared_reg[8];
                 #pragma unroll
                 for (int wi = 0; wi < 8; ++wi) {
-                    A_shared_reg[wi] = A_shared[ki][wi * 16 + ti];
+                    A_shared_reg[wi] = A_shared[ki][wi * 16 + (ti ^ ((ki & 7) << 1))];
                 }
 
                 // cache_register(B.shared, at=ki)
@@ -115,7 +116,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                     #pragma unroll
                     for (int wi = 0; wi < 8; ++wi) {
                         if (bi * 128 + wi * 16 + ti < M) {
-                            A_shared_reg[wi] = A_shared[ki][wi * 16 + ti];
+                            A_shared_reg[wi] = A_shared[ki][wi * 16 + (ti ^ ((ki & 7) << 1))];
                         }
                     }
 

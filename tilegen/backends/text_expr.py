@@ -173,7 +173,9 @@ class Writer:
             moved = str(swizzle.column(row.const, 0))
         else:
             moved = (
-                f"({self.index(row, 6)} >> {swizzle.rows.bit_length() - 1})" if swizzle.rows > 1 else self.index(row, 6)
+                f"({self.index(row, _ATOM)} >> {swizzle.rows.bit_length() - 1})"
+                if swizzle.rows > 1
+                else self.index(row, _ATOM)
             )
             moved = f"({moved} & {swizzle.count - 1})"
             moved = f"({moved} << {swizzle.unit.bit_length() - 1})" if swizzle.unit > 1 else moved

@@ -1,0 +1,88 @@
+// transpose: grid (ceil(M/64), ceil(N/64)), block (16, 32), 16384 bytes of shared memory
+// needs N % 4 == 0, M % 4 == 0, X aligned to 16 bytes, Y aligned to 16 bytes
+extern "C" __global__ void __launch_bounds__(512)
+transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
+{
+    const int bj = blockIdx.y;   // tile(j, TS) -> bj, tj; bind(bj, block.y)
+    const int bi = blockIdx.x;   // tile(i, TS) -> bi, ti; bind(bi, block.x)
+    const int tj = threadIdx.y;  // bind(tj, thread.y)
+    const int ti = threadIdx.x;  // bind(ti, thread.x)
+
+    // cache_shared(X, at=bi, vector=4)
+    // element c of row r lies at c ^ (((r >> 2) & 7) << 2)
+    __shared__ __align__(16) float X_shared[64][64];
+
+    if (bj * 64 + ti * 4 + 3 < N) {
+        if (bi * 64 + 63 < M) {
+            #pragma unroll
+            for (int l = 0; l < 2; ++l) {
+                *reinterpret_cast<float4*>(&X_shared[l * 32 + tj][(ti * 4) ^ (((tj >> 2) & 7) << 2)]) =
+                    *reinterpret_cast<const float4*>(&X[(bi * 64 + l * 32 + tj) * N + bj * 64 + ti * 4]);
+            }
+        } else {
+            #pragma unroll
+            for (int l = 0; l < 2; ++l) {
+                if (bi * 64 + l * 32 + tj < M) {
+                    *reinterpret_cast<float4*>(&X_shared[l * 32 + tj][(ti * 4) ^ (((tj >> 2) & 7) << 2)]) =
+                        *reinterpret_cast<const float4*>(&X[(bi * 64 + l * 32 + tj) * N + bj * 64 + ti * 4]);
+                }
+            }
+        }
+    }
+
+    __syncthreads();  // X.shared is complete: written above, read below
+
+    if (bj * 64 + 63 < N && bi * 64 + 63 < M) {
+        // cache_register(Y, at=ti, vector=4)
+        float Y_reg[2][4];
+        // tile(tj, ROWS) -> wj, tj
+        // unroll(wj)
+        #pragma unroll
+        for (int wj = 0; wj < 2; ++wj) {
+            // tile(ti, 4) -> ti, vi
+            // unroll(vi)
+            #pragma unroll
+            for (int vi = 0; vi < 4; ++vi) {
+                Y_reg[wj][vi] = X_shared[ti * 4 + vi][wj * 32 + (tj ^ ((((ti * 4 + vi) >> 2) & 7) << 2))];
+            }
+        }
+
+        #pragma unroll
+        for (int wj = 0; wj < 2; ++wj) {
+            float4 Y_vec;
+            Y_vec.x = Y_reg[wj][0];
+            Y_vec.y = Y_reg[wj][1];
+            Y_vec.z = Y_reg[wj][2];
+            Y_vec.w = Y_reg[wj][3];
+            *reinterpret_cast<float4*>(&Y[(bj * 64 + wj * 32 + tj) * M + bi * 64 + ti * 4]) = Y_vec;
+        }
+    } else {
+        float Y_reg[2][4];
+        #pragma unroll
+        for (int wj = 0; wj < 2; ++wj) {
+            if (bj * 64 + wj * 32 + tj < N) {
+                #pragma unroll
+                for (int vi = 0; vi < 4; ++vi) {
+                    if (bi * 64 + ti * 4 + vi < M) {
+                        Y_reg[wj][vi] =
+                            X_shared[ti * 4 + vi][wj * 32 + (tj ^ ((((ti * 4 + vi) >> 2) & 7) << 2))];
+                    }
+                }
+            }
+        }
+
+        if (bi * 64 + ti * 4 + 3 < M) {
+            #pragma unroll
+            for (int wj = 0; wj < 2; ++wj) {
+                if (bj * 64 + wj * 32 + tj < N) {
+                    float4 Y_vec;
+                    Y_vec.x = Y_reg[wj][0];
+                    Y_vec.y = Y_reg[wj][1];
+                    Y_vec.z = Y_reg[wj][2];
+                    Y_vec.w = Y_reg[wj][3];
+                    *reinterpret_cast<float4*>(&Y[(bj * 64 + wj * 32 + tj) * M + bi * 64 + ti * 4]) = Y_vec;
+                }
+            }
+        }
+    }
+}
