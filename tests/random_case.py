@@ -51,6 +51,7 @@ NO_LOWERING = (
     "lives in vector loop",
     "cannot run across",
     "would need other registers",
+    "there is no atomic",
 )
 
 
