@@ -300,7 +300,8 @@ class _Run:
         buffer = self.buffers[name]
         fastest = buffer.order[-1]
         width = self.extents[loop]
-        if width * DTYPE_BYTES[buffer.dtype] > 16 or width not in (2, 4, 8, 16) or first[fastest] % width:
+        moved = buffer.swizzle is not None and buffer.swizzle.unit % width
+        if moved or width * DTYPE_BYTES[buffer.dtype] > 16 or width not in (2, 4, 8, 16) or first[fastest] % width:
             return True
         return any(p - f != (lane if d == fastest else 0) for d, (p, f) in enumerate(zip(place, first, strict=True)))
 
