@@ -61,10 +61,10 @@ def _check_leaf(program: Program, leaf: Leaf) -> None:
             )
     # Registers have no addresses: any lane may be in any of them.
     uses = [u for u in leaf.uses if program.buffers[u.buffer].space != "register"]
-    faults = [(u, f) for u, f in ((u, _fault(program, leaf, u, loop, extent.const)) for u in uses) if f]
+    faults = [f for f in (_fault(program, leaf, use, loop, extent.const) for use in uses) if f]
     if faults and (not leaf.stmt.is_copy or len(faults) == len(uses)):
-        # Of two, a swizzle's is the one that another step can mend.
-        raise next((f for u, f in faults if program.buffers[u.buffer].swizzle), faults[0][1])
+        first, *others = (f.violation for f in faults)
+        raise Refused(first.sentence, first.witness, *first.notes, *(note for v in others for note in v.notes))
 
 
 def _fault(program: Program, leaf: Leaf, use: Use, loop: str, width: int) -> Refused | None:
