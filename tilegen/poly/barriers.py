@@ -10,6 +10,7 @@ from tilegen.ir.atomics import accumulated
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Original, Placed, Program, Use, common, project, renamed, told_apart
+from tilegen.poly.rows import Rows
 from tilegen.poly.system import Undecided, example, same, solvable
 from tilegen.poly.verdict import Words
 
@@ -130,9 +131,8 @@ def crossing(
     one, two = first.leaf, second.leaf
     _, shared, rows = way
     names = two.primed(shared)
-    question = (*original.context, *one.domain, *two.again(shared), *rows, *only)
-    question += same(a.forms, [f.renamed(names) for f in b.forms])
-    question += _same_block(one, two, names)
+    question = original.pair(one, two, shared)
+    question += rows + only + same(a.forms, [f.renamed(names) for f in b.forms]) + _same_block(one, two, names)
     who = {kind: (_thread(program, first, a, kind), _thread(program, second, b, kind)) for kind in THREAD_KINDS}
     for mine, other in who.values():
         for sign in (1, -1):
@@ -142,7 +142,7 @@ def crossing(
                 continue
             if told_apart(one, two, common(a, b), shared, ((False, terms, -1),)):
                 continue
-            apart = (*question, *mine.rows, *renamed(other.rows, {other.name: f"{other.name}'"}), (False, terms, -1))
+            apart = question + (*mine.rows, *renamed(other.rows, {other.name: f"{other.name}'"}), (False, terms, -1))
             if not solvable(apart):
                 continue
             return partial(_told, original, apart, shared, (one, a), (two, b), who)
@@ -151,7 +151,7 @@ def crossing(
 
 def _told(
     original: Original,
-    question: tuple[Row, ...],
+    question: Rows,
     shared: frozenset[str],
     first: tuple[Leaf, Use],
     second: tuple[Leaf, Use],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilegen.poly.digits import all_run
-from tilegen.poly.plain import Plain, Row
+from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, renamed
 from tilegen.poly.system import Undecided, example, same, solvable, uncovered
 from tilegen.poly.verdict import Refused, Words
@@ -50,8 +50,8 @@ def _wanted(program: Program, name: str) -> tuple[Row, ...]:
 
 
 def _image(program: Program, leaf: Leaf) -> tuple[Row, ...]:
-    """The instances that the leaf runs, over the same names, with the leaf's loops."""
-    rows = leaf.domain
+    """What its instance is, over the same names, at an iteration of the leaf."""
+    rows: tuple[Row, ...] = ()
     for name, place in zip(_instance_names(program, leaf.stmt.name), leaf.point, strict=True):
         rows += (((True, (*place.terms, (name, -1)), place.const)), *place.rows)
     return rows
@@ -93,8 +93,8 @@ def _replaced(row: Row, values: dict[str, tuple[tuple[tuple[str, int], ...], int
 def _no_strangers(program: Program, leaf: Leaf) -> None:
     """Every iteration of `leaf` is an instance of the kernel."""
     original, name = program.original, leaf.stmt.name
-    image = (*original.context, *_image(program, leaf))
-    if Plain(image).certain(_wanted(program, name)):
+    image = original.rows(leaf) + _image(program, leaf)
+    if image.plain.certain(_wanted(program, name)):
         return
     names = [*original.kernel.sizes, *_instance_names(program, name), *leaf.names]
     missing = uncovered(image, [(*original.context, *_wanted(program, name))], names)
@@ -112,11 +112,10 @@ def _once(program: Program, one: Placed, two: Placed) -> None:
     first, second = one.leaf, two.leaf
     if one is two and first.determined(first.stmt.instance or (), frozenset()) >= set(first.names):
         return
-    both = (*program.original.context, *first.domain)
     for depth in range(len(first.names) if one is two else 1):
         shared = frozenset(first.names[:depth]) if one is two else frozenset()
         names = second.primed(shared)
-        rows = (*both, *second.again(shared))
+        rows = program.original.pair(first, second, shared)
         rows += same(first.point, [f.renamed(names) for f in second.point])
         if one is two:
             loop = first.names[depth]
@@ -135,7 +134,7 @@ def _once(program: Program, one: Placed, two: Placed) -> None:
 def _nothing_missing(program: Program, name: str, leaves: list[Placed]) -> None:
     original = program.original
     wanted, instance = (*original.context, *_wanted(program, name)), _instance_names(program, name)
-    pieces = [(*original.context, *_plain(_image(program, p.leaf), p.leaf)) for p in leaves]
+    pieces = [(*original.context, *_plain(p.leaf.domain + _image(program, p.leaf), p.leaf)) for p in leaves]
     try:
         missing = uncovered(wanted, pieces, [*original.kernel.sizes, *instance])
     except Undecided:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tilegen.poly.plain import Plain, Row
+from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, solvable
 
 
-def differing(rows: tuple[Row, ...], left: tuple[Form, ...], right: tuple[Form, ...]) -> tuple[Row, ...] | None:
+def differing(rows: Rows, left: tuple[Form, ...], right: tuple[Form, ...]) -> Rows | None:
     """A question with an answer: `rows`, and that the two index tuples differ; None if rows make them equal."""
     differences = [a.minus(b) for a, b in zip(left, right, strict=True)]
-    plain = Plain((*rows, *(row for difference in differences for row in difference.rows)))
+    plain = (rows + tuple(row for difference in differences for row in difference.rows)).plain
     for a, b, difference in zip(left, right, differences, strict=True):
         if plain.zero(difference.terms, difference.const):
             continue

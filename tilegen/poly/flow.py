@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.ir.nodes import Buffer, Const, Load
 from tilegen.poly.order import before, earlier
-from tilegen.poly.plain import Plain
 from tilegen.poly.project import Placed, Program, Use, exchanged, renamed
+from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, Point, Row, Undecided, covered, same, uncovered
 from tilegen.poly.verdict import Refused
 
@@ -183,7 +183,7 @@ def _elements(storage: Storage, touch: Touch, tag: str) -> tuple[Element, ...]:
         raise Refused(f"'{buffer}' is copied before anything is in it")
     if around:
         program, leaf = storage.program, touch.placed.leaf
-        rows = (*program.original.context, *leaf.domain)
+        rows = program.original.rows(leaf)
         names = [*program.kernel.sizes, *leaf.names]
         if not covered(rows, [rows + e.rows for e in found], names):
             raise Refused(f"'{buffer}' is copied in a circle")
@@ -280,7 +280,7 @@ def settled(storage: Storage, reader: Touch) -> Since:
 def _settled(storage: Storage, reader: Touch, writers: list[Touch], depths: range) -> int:
     """The first of the depths in which everything that is read is written; where the range ends, if none."""
     wanted, names = _read(storage, reader)
-    pieces = [(d, p) for d, p in _written(storage, reader, writers) if d > depths.stop and not Plain(p).impossible]
+    pieces = [(d, p) for d, p in _written(storage, reader, writers) if d > depths.stop and not p.plain.impossible]
     for depth in depths:
         # Where no piece is added, no more is covered than one loop further inside.
         new = depth == depths.start or any(d == depth for d, _ in pieces)
@@ -308,41 +308,41 @@ def unwritten(storage: Storage, reader: Touch, writers: list[Touch]) -> Point | 
 
 
 def unwritten_since(
-    storage: Storage, rows: tuple[Row, ...], one: Touch, two: Touch, shared: frozenset[str]
-) -> tuple[Row, ...] | None:
+    storage: Storage, rows: Rows, one: Touch, two: Touch, shared: frozenset[str]
+) -> Rows | None:
     """`rows`, of an instance of each, at a point at which nothing writes the place of both between; None if unknown."""
     scope, names = storage.scopes.get(two.use.buffer), two.placed.leaf.primed(shared)
     home = one.placed.leaf.names.index(scope) + 1 if scope in one.placed.leaf.names else 0
     same_names = {f"{n}'": n for n in shared}
-    pieces: list[tuple[Row, ...]] = []
+    pieces: list[Rows] = []
     for other in (t for t in storage.of(two.use.buffer) if t.use.writes):
         marks = {n: f"{n}*" for n in other.placed.leaf.primed(frozenset())}
-        both = (*rows, *renamed(other.placed.leaf.domain, marks))
+        both = rows + renamed(other.placed.leaf.domain, marks)
         both += same(one.use.forms, [f.renamed(marks) for f in other.use.forms])
         for first in earlier(one.placed, "", other.placed, "*", home):
             for last in earlier(other.placed, "*", two.placed, "'", home):
-                pieces += [(*both, *first, *renamed(last, same_names))]
+                pieces += [both + (*first, *renamed(last, same_names))]
     told = [*storage.program.kernel.sizes, *one.placed.leaf.names]
     told = list(dict.fromkeys([*told, *(names.get(n, n) for n in two.placed.leaf.names)]))
     try:
         point = uncovered(rows, pieces, told)
     except Undecided:
         return None
-    return None if point is None else (*rows, *((True, ((n, 1),), -value) for n, value in point.items()))
+    return None if point is None else rows + tuple((True, ((n, 1),), -value) for n, value in point.items())
 
 
-def _read(storage: Storage, reader: Touch) -> tuple[tuple[Row, ...], list[str]]:
+def _read(storage: Storage, reader: Touch) -> tuple[Rows, list[str]]:
     """Where the read is made, and the names for it."""
     leaf, program = reader.placed.leaf, storage.program
-    return (*program.original.context, *leaf.domain), [*program.kernel.sizes, *leaf.names]
+    return program.original.rows(leaf), [*program.kernel.sizes, *leaf.names]
 
 
-def _written(storage: Storage, reader: Touch, writers: list[Touch]) -> Iterator[tuple[int, tuple[Row, ...]]]:
+def _written(storage: Storage, reader: Touch, writers: list[Touch]) -> Iterator[tuple[int, Rows]]:
     """The parts of it that each of the writers has written before, with the loops that both share."""
-    wanted, _ = _read(storage, reader)
     for writer in sorted(writers, key=lambda w: w.placed.number >= reader.placed.number):
         for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed):
             # The reader keeps plain names here: the writer's are primed, so the rows' are exchanged.
             primes = writer.placed.leaf.primed(shared)
             place = same(reader.use.forms, [f.renamed(primes) for f in writer.use.forms])
-            yield len(shared), (*wanted, *writer.placed.leaf.again(shared), *place, *exchanged(rows))
+            both = storage.program.original.pair(reader.placed.leaf, writer.placed.leaf, shared)
+            yield len(shared), both + (place + exchanged(rows))

@@ -14,8 +14,8 @@ from fractions import Fraction
 from tilegen.ir.nodes import Buffer, Const
 from tilegen.poly.flow import Element, Storage, Touch, before_in_scope, elements, scope_of
 from tilegen.poly.order import earlier
-from tilegen.poly.plain import Plain
 from tilegen.poly.project import Placed, exchanged, renamed
+from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, Row, covered, same, solvable
 
 
@@ -52,36 +52,36 @@ def _finds(storage: Storage, buffer: Buffer, reader: Touch, held: _Writes) -> bo
 
 def _put(storage: Storage, buffer: Buffer, reader: Touch, wanted: Element, held: _Writes) -> bool:
     """True if the element that is wanted is written to the place before each read."""
-    leaf, context = reader.placed.leaf, storage.program.original.context
-    pieces: list[tuple[Row, ...]] = []
+    original, leaf = storage.program.original, reader.placed.leaf
+    pieces: list[Rows] = []
     for writer, element in held:
         for shared, rows in before_in_scope(storage, buffer.name, writer.placed, reader.placed):
             names = writer.placed.leaf.primed(shared)
             there = element.renamed(names)
-            piece = (*context, *leaf.domain, *writer.placed.leaf.again(shared), *exchanged(rows))
-            piece += same(reader.use.forms, [f.renamed(names) for f in writer.use.forms])
-            pieces += [(*piece, *there.rows, *same(wanted.index, there.index))]
-    return covered((*context, *leaf.domain), pieces, [*storage.program.kernel.sizes, *leaf.names])
+            piece = exchanged(rows) + same(reader.use.forms, [f.renamed(names) for f in writer.use.forms])
+            piece += there.rows + same(wanted.index, there.index)
+            pieces += [original.pair(leaf, writer.placed.leaf, shared) + piece]
+    return covered(original.rows(leaf), pieces, [*storage.program.kernel.sizes, *leaf.names])
 
 
 def _others(
     storage: Storage, buffer: Buffer, reader: Touch, wanted: Element, held: _Writes
-) -> Iterator[tuple[Touch, tuple[Row, ...]]]:
+) -> Iterator[tuple[Touch, Rows]]:
     """The ways in which a writer, its names primed, puts another element to the place before it is read."""
-    context = storage.program.original.context
     for writer, element in held:
-        names = _marked(writer, "'")
+        names = writer.placed.leaf.primed(frozenset())
         there = element.renamed(names)
-        both = (*context, *reader.placed.leaf.domain, *renamed(writer.placed.leaf.domain, names), *there.rows)
-        both += same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
+        both = storage.program.original.pair(reader.placed.leaf, writer.placed.leaf, frozenset())
+        met = there.rows + same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
+        met += tuple(row for form in (*there.index, *wanted.index) for row in form.rows)
         for order in earlier(writer.placed, "'", reader.placed, "", _home(buffer, reader)):
-            plain = Plain((*both, *order, *(row for form in (*there.index, *wanted.index) for row in form.rows)))
+            meeting = both + (met + order)
             for a, b in zip(there.index, wanted.index, strict=True):
                 difference = a.minus(b)
-                if plain.zero(difference.terms, difference.const):
+                if meeting.plain.zero(difference.terms, difference.const):
                     continue
                 for apart in (a.minus(b, 1), b.minus(a, 1)):
-                    rows = (*both, *order, *apart.nonnegative())
+                    rows = meeting + apart.nonnegative()
                     if solvable(rows):
                         yield writer, rows
 
@@ -93,7 +93,7 @@ def _behind(
     wanted: Element,
     held: _Writes,
     other: Touch,
-    rows: tuple[Row, ...],
+    rows: Rows,
 ) -> bool:
     """True if `other` can do so behind a write of the element that is wanted."""
     for writer, element in held:
@@ -101,10 +101,11 @@ def _behind(
         there = element.renamed(names, "~")
         mine = renamed(writer.placed.leaf.domain, names) + there.rows + same(there.index, wanted.index)
         mine += same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
-        if Plain((*rows, *mine)).impossible:
+        both = rows + mine
+        if both.plain.impossible:
             continue
         for order in earlier(writer.placed, "~", other.placed, "'", _home(buffer, reader)):
-            if solvable((*rows, *mine, *order)):
+            if solvable(both + order):
                 return True
     return False
 

@@ -141,8 +141,7 @@ def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> No
         names = one.leaf.primed(shared)
         point = {f"{n}°": f.renamed(names) for n, f in _named_point(original, one)}
         point |= {f"{n}°'": f for n, f in _named_point(original, two)}
-        question = (*original.context, *two.leaf.domain, *one.leaf.again(shared), *rows)
-        question += substituted(p.rows, point)
+        question = original.pair(two.leaf, one.leaf, shared) + (rows + substituted(p.rows, point))
         if not solvable(question):
             original.memo[key] = True
             continue

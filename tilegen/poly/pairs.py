@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tilegen.poly.flow import Storage, Touch
-from tilegen.poly.system import Form, Row, example
+from tilegen.poly.rows import Rows
+from tilegen.poly.system import Form, example
 from tilegen.poly.verdict import Words
 
 
@@ -19,14 +20,14 @@ def distinct(touches: Iterable[Touch]) -> list[Touch]:
 
 def pair(
     storage: Storage, one: Touch, two: Touch, shared: frozenset[str]
-) -> tuple[tuple[Row, ...], Mapping[str, str], tuple[Form, ...]]:
+) -> tuple[Rows, Mapping[str, str], tuple[Form, ...]]:
     """Rows for an instance of each, the names of the second one, and its index in these names."""
     names = two.placed.leaf.primed(shared)
-    rows = (*storage.program.original.context, *one.placed.leaf.domain, *two.placed.leaf.again(shared))
+    rows = storage.program.original.pair(one.placed.leaf, two.placed.leaf, shared)
     return rows, names, tuple(f.renamed(names) for f in two.use.forms)
 
 
-def point_words(storage: Storage, question: tuple[Row, ...], one: Touch, two: Touch, shared: frozenset[str]) -> Words:
+def point_words(storage: Storage, question: Rows, one: Touch, two: Touch, shared: frozenset[str]) -> Words:
     names = two.placed.leaf.primed(shared)
     sizes = storage.program.kernel.sizes
     order = [*sizes, *one.placed.leaf.names, *(names.get(n, n) for n in two.placed.leaf.names)]

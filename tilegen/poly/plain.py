@@ -30,24 +30,29 @@ class Plain:
         impossible: no integers satisfy the rows.
     """
 
+    __slots__ = ("_given", "_high", "_low", "_sized", "_standing", "_values", "impossible")
+
     def __init__(self, rows: Iterable[Row]) -> None:
         self.impossible = False
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
         self._values: dict[str, tuple[Sums, int]] = {}  # names, and the sums that are put in their places
+        self._given: dict[Terms, int] = {}  # the inequalities as they came
+        self._standing: list[tuple[Sums, int]] = []  # and in the names that stay
         # By a name without end and its factor, the inequalities that bound it.
-        self._sized: dict[tuple[str, int], list[tuple[Sums, int]]] = {}
-        equal: list[tuple[Sums, int]] = []
-        least: dict[Terms, int] = {}
-        for is_equal, terms, constant in rows:
-            if is_equal:
-                equal.append((dict(terms), constant))
-            elif len(terms) == 1:
-                self._bound(*terms[0], constant)
-            elif constant < least.get(terms, constant + 1):
-                least[terms] = constant
-        self._solve([*equal, *self._remainders(least)])
-        self.impossible = self.impossible or self._contradicted(least)
+        self._sized: dict[tuple[str, int], tuple[tuple[Sums, int], ...]] = {}
+        self._add(rows)
+
+    def plus(self, rows: Iterable[Row]) -> Plain:
+        """What these rows and `rows` say. What has been worked out stays: this is cheaper than to begin anew."""
+        if self.impossible:
+            return self
+        new = object.__new__(Plain)
+        new.impossible = False
+        new._low, new._high, new._values = self._low.copy(), self._high.copy(), self._values.copy()
+        new._given, new._standing, new._sized = self._given.copy(), self._standing, self._sized.copy()
+        new._add(rows)
+        return new
 
     def zero(self, terms: Terms, constant: int) -> bool:
         """True if the sum is certain to be zero."""
@@ -64,20 +69,49 @@ class Plain:
                 return self.impossible
         return True
 
+    def _add(self, rows: Iterable[Row]) -> None:
+        equal: list[tuple[Sums, int]] = []
+        least: dict[Terms, int] = {}
+        known, given, ends = len(self._values), self._given, set[str]()
+        for is_equal, terms, constant in rows:
+            if is_equal:
+                equal.append((dict(terms), constant))
+            elif len(terms) == 1 and terms[0][0] not in self._values:
+                name, factor = terms[0]
+                if self._bound(name, factor, constant):
+                    ends.add(name)
+            elif constant < given.get(terms, constant + 1):
+                least[terms] = given[terms] = constant
+        if self.impossible:
+            return
+        equal += self._remainders(least)
+        self._solve(equal)
+        if not self.impossible:
+            self.impossible = self._contradicted(least, ends.union(list(self._values)[known:]))
+
     # -- ranges
 
-    def _bound(self, name: str, factor: int, constant: int) -> None:
-        """factor * name + constant >= 0."""
+    def _bound(self, name: str, factor: int, constant: int) -> bool:
+        """factor * name + constant >= 0: True if that is new."""
         if factor > 0:
             low = -(constant // factor)
-            if low > self._low.get(name, low - 1):
-                self._low[name] = low
-                self.impossible = self.impossible or low > self._high.get(name, low)
+            known = self._low.get(name)
+            if known is not None and low <= known:
+                return False
+            self._low[name] = low
+            other = self._high.get(name)
+            if other is not None and low > other:
+                self.impossible = True
         else:
             high = constant // -factor
-            if high < self._high.get(name, high + 1):
-                self._high[name] = high
-                self.impossible = self.impossible or high < self._low.get(name, high)
+            known = self._high.get(name)
+            if known is not None and high >= known:
+                return False
+            self._high[name] = high
+            other = self._low.get(name)
+            if other is not None and high < other:
+                self.impossible = True
+        return True
 
     def _most(self, sums: Sums, constant: int) -> int | None:
         """The greatest value that the ranges of the names allow; None if there is none."""
@@ -92,10 +126,10 @@ class Plain:
 
     def _remainders(self, least: dict[Terms, int]) -> Iterator[tuple[Sums, int]]:
         """For each division an equality that gives its remainder a name."""
-        for number, (terms, constant) in enumerate(least.items()):
+        for terms, constant in least.items():
             quotient, factor = terms[-1] if terms else ("", 0)
             if factor < 0 and "/" in quotient and least.get(_negative(terms)) == -factor - 1 - constant:
-                rest = f"%{number}"
+                rest = f"%{len(self._low)}"
                 self._low[rest], self._high[rest] = 0, -factor - 1
                 divided = dict(terms[:-1])
                 high, low = self._most(divided, constant), self._most(_opposite(divided), -constant)
@@ -128,8 +162,8 @@ class Plain:
         if units:
             # The ranges of the names that stay are what is known in the end.
             name = next((n for n in units if n not in self._low), units[0])
-            factor = -sums.pop(name)
-            self._values[name] = ({n: f * factor for n, f in sums.items()}, constant * factor)
+            factor = -sums[name]
+            self._values[name] = ({n: f * factor for n, f in sums.items() if n != name}, constant * factor)
             for other, (inner, c) in self._values.items():
                 if name in inner:
                     self._values[other] = self._replaced(inner, c)
@@ -152,11 +186,12 @@ class Plain:
 
     def _replaced(self, sums: Sums, constant: int) -> tuple[Sums, int]:
         """The sum with what names are in their places."""
-        if self._values.keys().isdisjoint(sums):
+        values = self._values
+        if values.keys().isdisjoint(sums):
             return sums, constant
         new: Sums = {}
         for name, factor in sums.items():
-            value = self._values.get(name)
+            value = values.get(name)
             if value is None:
                 new[name] = new.get(name, 0) + factor
                 continue
@@ -167,24 +202,40 @@ class Plain:
 
     # -- inequalities
 
-    def _contradicted(self, least: dict[Terms, int]) -> bool:
-        """True if one of the inequalities, or the sum of two, is negative for certain."""
+    def _contradicted(self, least: dict[Terms, int], changed: set[str]) -> bool:
+        """True if one of the inequalities, or the sum of two, is negative for certain.
+
+        Those that were there before are looked at again where `changed` says more of their names.
+        """
         # What a question adds to what is always so comes last.
-        for terms, constant in reversed(least.items()):
-            sums, constant = self._replaced(dict(terms), constant)
+        new = [self._replaced(dict(terms), constant) for terms, constant in reversed(least.items())]
+        if self._standing and changed:
+            new += [self._replaced(*one) for one in self._standing if not changed.isdisjoint(one[0])]
+            self._standing = [one for one in self._standing if changed.isdisjoint(one[0])] + new
+        else:
+            self._standing = self._standing + new
+        low, high, sized = self._low, self._high, self._sized
+        for one in new:
+            sums, constant = one
             if self._negative(sums, constant):
                 return True
             for name, factor in sums.items():
-                if name not in self._low or name not in self._high:
-                    self._sized.setdefault((name, factor), []).append((sums, constant))
+                if name not in low or name not in high:
+                    key = (name, factor)
+                    sized[key] = (*sized.get(key, ()), one)
         return False
 
     def _negative(self, sums: Sums, constant: int) -> bool:
         """True if the sum is negative for certain, by the ranges or by what bounds a size from the other side."""
-        size = next((n for n, f in sums.items() if n not in (self._high if f > 0 else self._low)), None)
-        if size is None:
-            most = self._most(sums, constant)
-            return most is not None and most < 0
+        most = constant
+        for name, factor in sums.items():
+            end = (self._high if factor > 0 else self._low).get(name)
+            if end is None:
+                return self._negative_with(name, sums, constant)
+            most += factor * end
+        return most < 0
+
+    def _negative_with(self, size: str, sums: Sums, constant: int) -> bool:
         for other, c in self._sized.get((size, -sums[size]), ()):
             both = dict(sums)
             for n, f in other.items():

@@ -6,7 +6,7 @@ the names of the second one; loops that both are in the same iteration of keep o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -17,6 +17,7 @@ from tilegen.ir.nodes import Buffer, Condition, Const, Equation, Kernel, Loop, N
 from tilegen.ir.walk import leaves, loads, loops
 from tilegen.poly.determined import determined
 from tilegen.poly.plain import Plain
+from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, Row, form, rows_of
 
 Places = tuple[int, ...]
@@ -203,11 +204,22 @@ class Original:
 
     def plain(self, leaf: Leaf) -> Plain:
         """What is plain of an iteration in which the leaf runs its statement."""
-        key = ("plain", leaf.where)
-        if key not in self.memo:
-            self.memo[key] = Plain(self.context + leaf.domain)
-        found = self.memo[key]
-        assert isinstance(found, Plain)
+        return self.rows(leaf).plain
+
+    def rows(self, leaf: Leaf) -> Rows:
+        """Rows for an iteration in which the leaf runs its statement."""
+        return self._kept(("rows", leaf.where), lambda: self.context + leaf.domain)
+
+    def pair(self, one: Leaf, two: Leaf, shared: frozenset[str]) -> Rows:
+        """Rows for such an iteration of each, the second one's names primed but for the loops in `shared`."""
+        key = ("pair", one.where, two.where, shared)
+        return self._kept(key, lambda: (*self.context, *one.domain, *two.again(shared)))
+
+    def _kept(self, key: object, rows: Callable[[], tuple[Row, ...]]) -> Rows:
+        found = self.memo.get(key)
+        if found is None:
+            found = self.memo[key] = Rows(rows())
+        assert isinstance(found, Rows)
         return found
 
     def elements(self, leaf: Leaf) -> tuple[Use, ...]:

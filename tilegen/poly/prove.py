@@ -14,6 +14,7 @@ from tilegen.poly.coverage import check_coverage
 from tilegen.poly.order import check_order
 from tilegen.poly.project import Leaf, Program, project
 from tilegen.poly.races import check_races, check_structure
+from tilegen.poly.rows import Rows
 from tilegen.poly.shape import check_shape
 from tilegen.poly.slots import check_values_in_turn
 from tilegen.poly.sync import Made, Slot, Stop, check_minimal, check_synchronised
@@ -157,11 +158,12 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
                 continue
             shared = frozenset(one.leaf.names[:depth])
             names = two.leaf.primed(shared)
-            both = (*program.original.context, *one.leaf.ranges, *two.leaf.again(shared))
-            for use in (u for u in two.leaf.uses if u.buffer == write.buffer):
+            both = Rows((*program.original.context, *one.leaf.ranges, *two.leaf.again(shared)))
+            for use in {u.index: u for u in two.leaf.uses if u.buffer == write.buffer}.values():
+                met = both + same(write.forms, [f.renamed(names) for f in use.forms])
                 for rows in (r for c in extra.missing for r in negated(c)):
-                    question = (*both, *rows, *same(write.forms, [f.renamed(names) for f in use.forms]))
-                    if not solvable(question):
+                    question = met + rows
+                    if met.plain.impossible or not solvable(question):
                         continue
                     found = example(question, [*program.kernel.sizes, *one.leaf.names])
                     assert found is not None

@@ -259,8 +259,7 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
     if told_apart(one, two, common(a, b), shared, rows):
         return
     names = two.primed(shared)
-    question = (*original.context, *one.domain, *two.again(shared), *rows)
-    question += same(a.forms, [f.renamed(names) for f in b.forms])
+    question = original.pair(one, two, shared) + (rows + same(a.forms, [f.renamed(names) for f in b.forms]))
     if not solvable(question):
         original.memo[key] = True
         return

@@ -18,6 +18,7 @@ from tilegen.ir.walk import rewrite
 from tilegen.poly.flow import settled, storages
 from tilegen.poly.order import earlier
 from tilegen.poly.project import Leaf, Placed, Program, Use, project, renamed
+from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, Row, example, same, solvable
 from tilegen.poly.values import check_values
 from tilegen.poly.verdict import Refused, Words
@@ -186,7 +187,7 @@ def _check_read(
         for rows in _late(program, other, read, depth):
             for meant in (replace(w, mark="~") for w in writes):
                 for order in _then(program, meant, other, depth):
-                    question = (*rows, *meant.rows(), *order, *same(meant.turn(), read.turn()))
+                    question = rows + (*meant.rows(), *order, *same(meant.turn(), read.turn()))
                     if not solvable(question):
                         continue
                     point = example(question, [*program.kernel.sizes, *read.leaf.names])
@@ -199,16 +200,17 @@ def _check_read(
                     )
 
 
-def _late(program: Program, other: _Instance, read: _Instance, depth: int) -> Iterator[tuple[Row, ...]]:
+def _late(program: Program, other: _Instance, read: _Instance, depth: int) -> Iterator[Rows]:
     """The ways in which `other` writes the slot of `read`, before it, for another turn."""
     for order in _then(program, other, read, depth):
-        rows = (*program.original.context, *read.rows(), *other.rows(), *order, *same(other.place(), read.place()))
+        rows = program.original.pair(read.leaf, other.leaf, frozenset())
+        rows += order + same(other.place(), read.place())
         for d, (a, b) in enumerate(zip(other.turn(), read.turn(), strict=True)):
             if other.turns.index[d] == other.use.index[d] and read.turns.index[d] == read.use.index[d]:
                 continue  # a dimension without turns, in which the places are the same
             for apart in (a.minus(b, 1), b.minus(a, 1)):
-                if solvable((*rows, *apart.nonnegative())):
-                    yield (*rows, *apart.nonnegative())
+                if solvable(late := rows + apart.nonnegative()):
+                    yield late
 
 
 def _then(program: Program, one: _Instance, two: _Instance, least: int) -> Iterator[tuple[Row, ...]]:

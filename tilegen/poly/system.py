@@ -18,9 +18,9 @@ import islpy as isl
 
 from tilegen.ir.affine import Affine, Div, Mod
 from tilegen.ir.nodes import Condition
-from tilegen.poly.plain import Plain
 from tilegen.poly.plain import Row as Row
 from tilegen.poly.plain import Terms as Terms
+from tilegen.poly.rows import Rows, plain_of
 
 # isl operations that one question may take: three times what any question of the stock schedules needs.
 BUDGET = 50_000
@@ -143,11 +143,11 @@ def asked() -> int:
     return next(_asked)
 
 
-def solvable(rows: Iterable[Row]) -> bool:
+def solvable(rows: Rows | Iterable[Row]) -> bool:
     """True if some integer point satisfies all rows. Raises Undecided past the budget."""
     next(_asked)
-    rows = tuple(rows)
-    if Plain(rows).impossible:
+    rows = rows if isinstance(rows, Rows) else tuple(rows)
+    if plain_of(rows).impossible:
         return False
     kept, _ = _simplified(rows)
     return kept is not None and all(_part_solvable(part) for part in _parts(kept))
@@ -187,7 +187,7 @@ def _root(group: dict[str, str], name: str) -> str:
     return name
 
 
-def example(rows: Iterable[Row], first: Iterable[str] = ()) -> Point | None:
+def example(rows: Rows | Iterable[Row], first: Iterable[str] = ()) -> Point | None:
     """A point that satisfies all rows, the least one in the order of `first`, or None if there is none."""
     rows = list(rows)
     if not solvable(rows):
@@ -286,7 +286,7 @@ def _matrix(rows: list[Row], first: list[str] = []) -> tuple[str, dict[str, int]
     return f"{len(lines)} {width + 2}\n" + "\n".join(lines), columns
 
 
-def uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> Point | None:
+def uncovered(wanted: Iterable[Row], pieces: Iterable[Rows | Iterable[Row]], names: list[str]) -> Point | None:
     """The least point over `names` that `wanted` holds and no piece does, or None if the pieces cover it.
 
     Names beyond those given are existential, in `wanted` and in each piece of its own.
@@ -301,20 +301,21 @@ def uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: lis
         raise Undecided(str(error)) from None
 
 
-def covered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> bool:
+def covered(wanted: Iterable[Row], pieces: Iterable[Rows | Iterable[Row]], names: list[str]) -> bool:
     """True if the pieces cover `wanted`, as for `uncovered`."""
     return _until_covered(wanted, pieces, names) is None
 
 
-def _until_covered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> tuple[str, ...] | None:
+def _until_covered(
+    wanted: Iterable[Row], pieces: Iterable[Rows | Iterable[Row]], names: list[str]
+) -> tuple[str, ...] | None:
     """None as soon as nothing is left of `wanted` without the pieces; else all that had to be looked at."""
     next(_asked)
     texts: tuple[str, ...] = (_projectable(wanted, names),)
     try:
         for piece in pieces:
-            rows = tuple(dict.fromkeys(piece))
-            if not Plain(rows).impossible:
-                texts += (_matrix(list(rows), names)[0],)
+            if not plain_of(piece).impossible:
+                texts += (_matrix(list(dict.fromkeys(piece)), names)[0],)
                 if _nothing_left(texts, len(names)):
                     return None
         return None if _nothing_left(texts, len(names)) else texts

@@ -29,6 +29,7 @@ from tilegen.poly.flow import (
 from tilegen.poly.latest import latest
 from tilegen.poly.pairs import distinct, named, pair, point_words
 from tilegen.poly.project import Program
+from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, Row, form, same
 from tilegen.poly.verdict import Refused, Words
 from tilegen.poly.written import check_written
@@ -163,11 +164,11 @@ def _astray(
 ) -> tuple[tuple[Row, ...], tuple[Form, ...], tuple[Form, ...]] | None:
     """Where `writer` puts another element than `reader` wants, and the two elements; None if it never does."""
     rows, names, place = pair(storage, writer, reader, shared)
-    rows += same(writer.use.forms, place) + order
+    rows += order + same(writer.use.forms, place)
     for held in elements(storage, writer, "^"):
         for wanted in elements(storage, reader, "~"):
             target = wanted.renamed(names)
-            question = _apart(storage, rows + held.rows + target.rows, held, target)
+            question = _apart(storage, rows + (held.rows + target.rows), held, target)
             if question is not None:
                 return question, held.index, target.index
             given, needed = held.fallback, wanted.fallback
@@ -179,7 +180,7 @@ def _astray(
     return None
 
 
-def _apart(storage: Storage, rows: tuple[Row, ...], held: Element, wanted: Element) -> tuple[Row, ...] | None:
+def _apart(storage: Storage, rows: Rows, held: Element, wanted: Element) -> Rows | None:
     """A question with an answer: the elements differ. Outside of the tensor one is as good as another."""
     question = differing(rows, held.index, wanted.index)
     if question is None or held.fallback is None or wanted.fallback is None:

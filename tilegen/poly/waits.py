@@ -13,9 +13,10 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Stmt
 from tilegen.poly.order import before
 from tilegen.poly.project import Placed, Program, renamed
+from tilegen.poly.rows import Rows
 from tilegen.poly.slots import home_of
 from tilegen.poly.sync import Made, Slot, Stop
-from tilegen.poly.system import Row, example, form, rows_of, same, solvable
+from tilegen.poly.system import example, form, rows_of, same, solvable
 from tilegen.poly.verdict import Refused, Unproved, Words
 
 
@@ -37,10 +38,10 @@ def check_waits(program: Program, stops: Mapping[Slot, Stop], copies: Sequence[t
                 if made[id(one.leaf.stmt)].since not in ("", *shared):
                     raise Unproved("asynchronous copies are counted in a loop that their readers are not in")
                 names = two.leaf.primed(shared)
-                rows = (*program.original.context, *one.leaf.domain, *two.leaf.again(shared), *order)
+                rows = program.original.pair(one.leaf, two.leaf, shared)
                 for read in reads.values():
                     place = [f.renamed(names) for f in read.forms]
-                    question = (*rows, *same(write.forms, place))
+                    question = rows + (order + same(write.forms, place))
                     _check_pair(program, one, two, question, made[id(one.leaf.stmt)], waits, shared)
 
 
@@ -48,7 +49,7 @@ def _check_pair(
     program: Program,
     one: Placed,
     two: Placed,
-    rows: tuple[Row, ...],
+    rows: Rows,
     made: Made,
     waits: list[tuple[tuple[Condition, ...], Made]],
     shared: frozenset[str],
@@ -58,7 +59,7 @@ def _check_pair(
         if ended.since != made.since:
             raise Unproved("asynchronous copies are made in one loop and waited for in another")
         late = form(made.groups).minus(form(ended.groups).renamed(names)).nonnegative()
-        question = (*rows, *renamed(tuple(r for c in cases for r in rows_of(c)), names), *late)
+        question = rows + (*renamed(tuple(r for c in cases for r in rows_of(c)), names), *late)
         if not solvable(question):
             continue
         point = example(question, [*program.kernel.sizes, *one.leaf.names, *(names.get(n, n) for n in two.leaf.names)])

@@ -14,6 +14,7 @@ from tilegen.poly.flow import Storage, Touch, before_in_scope, elements, other_s
 from tilegen.poly.order import earlier
 from tilegen.poly.pairs import distinct, named, pair, point_words
 from tilegen.poly.project import renamed
+from tilegen.poly.rows import Rows
 from tilegen.poly.system import Row, Undecided, covered, same, solvable, uncovered
 from tilegen.poly.verdict import Refused, Words
 
@@ -66,12 +67,12 @@ def _check_place(storage: Storage, one: Touch, two: Touch, shared: frozenset[str
     for first in elements(storage, one, "^"):
         for second in elements(storage, two, "~"):
             target = second.renamed(names)
-            both = rows + first.rows + target.rows + same(first.index, target.index)
+            both = rows + (first.rows + target.rows + same(first.index, target.index))
             if alike:
                 both = _unguarded(storage, one, two, names) + same(first.index, target.index)
                 if differing(both, one.use.forms, place) is None:
                     continue
-                both = rows + first.rows + target.rows + same(first.index, target.index)
+                both = rows + (first.rows + target.rows + same(first.index, target.index))
             question = differing(both, one.use.forms, place)
             if question is not None:
                 words = point_words(storage, question, one, two, shared)
@@ -83,10 +84,10 @@ def _check_place(storage: Storage, one: Touch, two: Touch, shared: frozenset[str
                 )
 
 
-def _unguarded(storage: Storage, one: Touch, two: Touch, names: Mapping[str, str]) -> tuple[Row, ...]:
+def _unguarded(storage: Storage, one: Touch, two: Touch, names: Mapping[str, str]) -> Rows:
     """The loops' ranges alone: what holds for these holds for every access of the same signature."""
     first, second = one.placed.leaf.ranges, two.placed.leaf.ranges
-    return (*storage.program.original.context, *first, *renamed(second, names))
+    return Rows((*storage.program.original.context, *first, *renamed(second, names)))
 
 
 def _check_exclusive(storage: Storage, buffer: Buffer, touches: list[Touch]) -> None:
@@ -106,7 +107,7 @@ def _check_exclusive(storage: Storage, buffer: Buffer, touches: list[Touch]) -> 
             for first in elements(storage, mine, "^"):
                 for second in elements(storage, other, "~"):
                     target = second.renamed(names)
-                    question = rows + first.rows + target.rows + same(first.index, target.index)
+                    question = rows + (first.rows + target.rows + same(first.index, target.index))
                     if not solvable(question):
                         continue
                     way = _in_the_way(storage, touches, other)
@@ -136,18 +137,18 @@ def _in_the_way(storage: Storage, touches: list[Touch], other: Touch) -> tuple[R
     found: tuple[Row, ...] = ()
     for rows, mark in ((before, "<"), (after, ">")):
         names = {n for _, terms, _ in rows for n, _ in terms} - set(sizes)
-        found += renamed(rows, {n: f"{n}{mark}" for n in names})
+        found += renamed(rows.all, {n: f"{n}{mark}" for n in names})
     return found
 
 
-def _meeting(storage: Storage, one: Touch, two: Touch, mine: Touch) -> tuple[Row, ...] | None:
+def _meeting(storage: Storage, one: Touch, two: Touch, mine: Touch) -> Rows | None:
     """Where `one` uses an element before `two` does, in one iteration of the loop that the buffer lives in."""
     for shared, order in before_in_scope(storage, mine.use.buffer, one.placed, two.placed):
         rows, names, _ = pair(storage, one, two, shared)
         for first in elements(storage, one, "^"):
             for second in elements(storage, two, "~"):
                 target = second.renamed(names)
-                question = rows + order + first.rows + target.rows + same(first.index, target.index)
+                question = rows + (order + first.rows + target.rows + same(first.index, target.index))
                 if solvable(question):
                     return question
     return None
@@ -160,7 +161,7 @@ def _check_fills_first(storage: Storage, touches: list[Touch], changes: list[Tou
             ways = before_in_scope(storage, fill.use.buffer, change.placed, fill.placed)
             for shared, order in ways:
                 rows, _, place = pair(storage, change, fill, shared)
-                question = rows + order + same(change.use.forms, place)
+                question = rows + (order + same(change.use.forms, place))
                 if not solvable(question) or _stored_between(storage, touches, change, fill):
                     continue
                 words = point_words(storage, question, change, fill, shared)
@@ -179,12 +180,12 @@ def _stored_between(storage: Storage, touches: list[Touch], change: Touch, fill:
     first, last = _Marked(change, ""), _Marked(fill, "'")
     names = [*sizes, *first.names, *last.names]
     for order in earlier(change.placed, "", fill.placed, "'", home):
-        rows = (*storage.program.original.context, *first.rows, *last.rows, *order, *same(first.place, last.place))
+        rows = Rows((*storage.program.original.context, *first.rows, *last.rows, *order, *same(first.place, last.place)))
         pieces = []
         for stored in (_Marked(t, "~") for t in stores):
-            both = (*rows, *stored.rows, *same(first.place, stored.place))
+            both = rows + (*stored.rows, *same(first.place, stored.place))
             for one in earlier(change.placed, "", stored.touch.placed, "~", home):
-                pieces += [(*both, *one, *two) for two in earlier(stored.touch.placed, "~", fill.placed, "'", home)]
+                pieces += [both + (*one, *two) for two in earlier(stored.touch.placed, "~", fill.placed, "'", home)]
         try:
             if not covered(rows, pieces, names):
                 return False
@@ -217,7 +218,7 @@ def _check_stored(storage: Storage, buffer: Buffer, touches: list[Touch], change
         for store in stores:
             for shared, order in before_in_scope(storage, buffer.name, change.placed, store.placed):
                 rows, _, place = pair(storage, change, store, shared)
-                pieces += [rows + order + same(change.use.forms, place)]
+                pieces += [rows + (order + same(change.use.forms, place))]
         missing = uncovered(wanted, pieces, names)
         if missing is not None:
             words = Words(program.original, missing)
@@ -243,7 +244,7 @@ def _check_stays(storage: Storage, buffer: Buffer, touches: list[Touch]) -> None
                 for first in elements(storage, one, "^"):
                     for second in elements(storage, two, "~"):
                         target = second.renamed(names)
-                        question = rows + order + first.rows + target.rows + same(first.index, target.index)
+                        question = rows + (order + first.rows + target.rows + same(first.index, target.index))
                         if solvable(question):
                             words = point_words(storage, question, one, two, shared)
                             raise Refused(
