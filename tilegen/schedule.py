@@ -151,7 +151,7 @@ def _marked(after: Tree, before: Tree, call: Call) -> Tree:
         return value
 
     buffers = tuple(b if b.name in old else replace(b, step=call.text, span=call.span) for b in after.buffers)
-    return replace(after, buffers=buffers, body=rewrite(after.body, mark))
+    return replace(after, buffers=buffers, body=rewrite(after.body, mark, (Stmt,)))
 
 
 # -- parameters and composite steps

@@ -26,9 +26,10 @@ _known: dict[type, tuple[str, ...] | None] = {}
 def _inside(value: object) -> tuple[str, ...] | None:
     """The fields of `value` that a traversal looks into; None if it is no dataclass value."""
     kind = type(value)
-    if kind in _known:
+    try:
         return _known[kind]
-    _known[kind] = None
+    except KeyError:
+        _known[kind] = None
     if is_dataclass(value):
         names = tuple(f.name for f in fields(value) if f.name not in _PROVENANCE and not _is_scalar(f))
         _known[kind] = () if kind is Affine else names
@@ -39,6 +40,11 @@ def _is_scalar(field: Field[Any]) -> bool:
     return isinstance(field.type, str) and set(findall(r"\w+", field.type)) <= _SCALAR
 
 
+# By the identity of a statement: the statement, and what `walk` finds in it. Steps leave most statements as they are.
+_found: dict[int, tuple[Stmt, tuple[Any, ...]]] = {}
+_MOST_FOUND = 20_000
+
+
 def walk(value: Any, short_of: tuple[type, ...] = ()) -> Iterator[Any]:
     """`value` and every dataclass value inside it, parents first, in program order.
 
@@ -47,43 +53,68 @@ def walk(value: Any, short_of: tuple[type, ...] = ()) -> Iterator[Any]:
     waiting = [value]
     while waiting:
         value = waiting.pop()
-        if isinstance(value, tuple):
+        kind = type(value)
+        if kind is tuple:
             waiting += value[::-1]
+        elif kind is Stmt and not short_of:
+            yield from _inside_stmt(value)
         elif (names := _inside(value)) is not None:
             yield value
-            if names and not isinstance(value, short_of):
+            if names and kind not in short_of:
                 waiting += [getattr(value, name) for name in reversed(names)]
 
 
-def rewrite(value: T, change: Callable[[Any], Any]) -> T:
+def _inside_stmt(stmt: Stmt) -> tuple[Any, ...]:
+    """The statement and every dataclass value inside it; found once for each statement."""
+    known = _found.get(id(stmt))
+    if known is not None:
+        return known[1]
+    if len(_found) > _MOST_FOUND:
+        _found.clear()
+    names = _inside(stmt)
+    assert names is not None
+    found = (stmt, *walk(tuple(getattr(stmt, name) for name in names)))
+    _found[id(stmt)] = (stmt, found)
+    return found
+
+
+def rewrite(value: T, change: Callable[[Any], Any], short_of: tuple[type, ...] = ()) -> T:
     """`value` with `change` applied to every dataclass value in it, children first.
 
     `change` gets a node whose children are done and returns it or its replacement; inside a tuple, a
     replacement that is itself a tuple is spliced in, so a statement can become several or none.
-    Unchanged parts are the same objects as before.
+    Unchanged parts are the same objects as before. What is inside of values of the kinds `short_of` is left as it is.
     """
-    new: T = _rewritten(value, change)
+    new: T = _rewritten(value, change, short_of)
     return new
 
 
-def _rewritten(value: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(value, tuple):
+def _rewritten(value: Any, change: Callable[[Any], Any], short_of: tuple[type, ...]) -> Any:
+    kind = type(value)
+    if kind is tuple:
         items: list[Any] = []
+        same = True
         for item in value:
-            new = _rewritten(item, change)
-            items += new if isinstance(new, tuple) and not isinstance(item, tuple) else (new,)
-        same = len(items) == len(value) and all(a is b for a, b in zip(items, value, strict=True))
+            new = _rewritten(item, change, short_of)
+            same = same and new is item
+            if type(new) is tuple and type(item) is not tuple:
+                items += new
+            else:
+                items.append(new)
         return value if same else tuple(items)
     names = _inside(value)
     if names is None:
         return value
-    new_fields = {}
-    for name in names:
-        old = getattr(value, name)
-        new = _rewritten(old, change)
-        if new is not old:
-            new_fields[name] = new
-    return change(replace(value, **new_fields) if new_fields else value)
+    if names and kind not in short_of:
+        new_fields = {}
+        for name in names:
+            old = getattr(value, name)
+            new = _rewritten(old, change, short_of)
+            if new is not old:
+                new_fields[name] = new
+        if new_fields:
+            value = replace(value, **new_fields)
+    return change(value)
 
 
 def substitute(value: T, values: Mapping[str, Affine]) -> T:
@@ -103,7 +134,7 @@ def stmts(value: Any) -> Iterator[Stmt]:
 
 def loads(value: Any) -> Iterator[Load]:
     """Every load, in program order."""
-    return (v for v in walk(value) if isinstance(v, Load))
+    return (v for v in walk(value) if type(v) is Load)
 
 
 def leaves(body: tuple[Node, ...], path: tuple[Loop, ...] = ()) -> Iterator[tuple[tuple[Loop, ...], Stmt]]:

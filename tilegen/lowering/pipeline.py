@@ -120,7 +120,7 @@ def _across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...]:
     ending = _at(rest, loop, loop.extent - ahead + var(last), mine)
 
     def nested(inner: Loop) -> Node:
-        node: Node = rewrite(nest, lambda v: inner if isinstance(v, Loop) and v.name == name else v)
+        node: Node = rewrite(nest, lambda v: inner if isinstance(v, Loop) and v.name == name else v, (Stmt,))
         return node
 
     place = outer.body.index(nest)

@@ -59,7 +59,7 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
         elif not stmt.reduce:
             key = (stmt.name, buffer.name)
             starts[key] = starts.get(key, True) and not kept
-    bare = rewrite(node, lambda v: updates.get(id(v), v) if isinstance(v, Stmt) else v) if updates else node
+    bare = rewrite(node, lambda v: updates.get(id(v), v) if isinstance(v, Stmt) else v, (Stmt,)) if updates else node
     return Spare(bare, frozenset(key for key, none in starts.items() if none))
 
 

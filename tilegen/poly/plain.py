@@ -154,7 +154,9 @@ class Plain:
 
     def _said(self, sums: Sums, constant: int) -> list[tuple[Sums, int]]:
         """The equalities that `sums + constant == 0` comes apart into; what a name is, if it does not."""
-        for scale in sorted({abs(f) for f in sums.values()} - {1}, reverse=True):
+        scales = set(map(abs, sums.values()))
+        scales.discard(1)
+        for scale in sorted(scales, reverse=True):
             parts = self._apart(sums, constant, scale)
             if parts:
                 return parts
@@ -209,20 +211,24 @@ class Plain:
         """
         # What a question adds to what is always so comes last.
         new = [self._replaced(dict(terms), constant) for terms, constant in reversed(least.items())]
-        if self._standing and changed:
-            new += [self._replaced(*one) for one in self._standing if not changed.isdisjoint(one[0])]
-            self._standing = [one for one in self._standing if changed.isdisjoint(one[0])] + new
-        else:
-            self._standing = self._standing + new
+        stay = self._standing
+        if changed and stay:
+            new += [self._replaced(*one) for one in stay if not changed.isdisjoint(one[0])]
+            stay = [one for one in stay if changed.isdisjoint(one[0])]
         low, high, sized = self._low, self._high, self._sized
+        open_: list[tuple[Sums, int]] = []
         for one in new:
             sums, constant = one
             if self._negative(sums, constant):
                 return True
-            for name, factor in sums.items():
-                if name not in low or name not in high:
-                    key = (name, factor)
-                    sized[key] = (*sized.get(key, ()), one)
+            endless = [n for n in sums if n not in low or n not in high]
+            for name in endless:
+                key = (name, sums[name])
+                sized[key] = (*sized.get(key, ()), one)
+            # What the ranges alone say is not looked at again.
+            if endless or constant + sum(f * (low if f > 0 else high)[n] for n, f in sums.items()) < 0:
+                open_.append(one)
+        self._standing = stay + open_
         return False
 
     def _negative(self, sums: Sums, constant: int) -> bool:

@@ -129,11 +129,12 @@ def _check_apart(program: Program) -> None:
 
 def _check_extra_bounds(program: Program, leaf: Leaf, missing: tuple[Condition, ...]) -> None:
     """Also where it runs without the `missing` conditions, each access of the statement is inside its registers."""
-    tested = [row for c in leaf.stmt.guard if c not in missing for row in rows_of(c)]
+    tested = tuple(row for c in leaf.stmt.guard if c not in missing for row in rows_of(c))
+    runs = Rows((*program.original.context, *leaf.ranges, *tested))
     for use in leaf.uses:
         for place, extent in zip(use.index, program.buffers[use.buffer].shape, strict=True):
             for room in (place, extent - 1 - place):
-                question = (*program.original.context, *leaf.ranges, *tested, *rows_of(Condition(-1 - room)))
+                question = runs + rows_of(Condition(-1 - room))
                 if not solvable(question):
                     continue
                 found = example(question, [*program.kernel.sizes, *leaf.names])

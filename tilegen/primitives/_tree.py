@@ -67,7 +67,7 @@ def guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
             return replace(value, guard=(*value.guard, condition))
         return value
 
-    return rewrite(body, add)
+    return rewrite(body, add, (Stmt,))
 
 
 def rescoped(tree: Tree, old: Iterable[str], new: str) -> Tree:
@@ -82,4 +82,4 @@ def change_loops(tree: Tree, name: str, change: Callable[[Loop], Loop]) -> Tree:
     def visit(value: object) -> object:
         return change(value) if isinstance(value, Loop) and value.name == name else value
 
-    return replace(tree, body=rewrite(tree.body, visit))
+    return replace(tree, body=rewrite(tree.body, visit, (Stmt,)))

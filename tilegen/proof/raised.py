@@ -279,7 +279,7 @@ class _Raise:
             return replace(value, guard=value.guard + missing) if missing else value
 
         *before, last = self.result.body
-        self.result.body = (*before, rewrite(last, change))
+        self.result.body = (*before, rewrite(last, change, (Stmt,)))
 
     # -- what a barrier's comment says
 
