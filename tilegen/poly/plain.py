@@ -12,12 +12,15 @@ with a size against another that bounds the same size from the other side. "Poss
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from math import gcd
 
 Terms = tuple[tuple[str, int], ...]
 # (is an equality, terms, constant): sum of terms + constant == 0, or >= 0.
 Row = tuple[bool, Terms, int]
 Sums = dict[str, int]
+# Names, each with the sum that it is.
+Values = dict[str, tuple[Sums, int]]
 
 # Equalities that are looked at before a question is left to isl.
 STEPS = 100
@@ -36,7 +39,7 @@ class Plain:
         self.impossible = False
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
-        self._values: dict[str, tuple[Sums, int]] = {}  # names, and the sums that are put in their places
+        self._values: Values = {}  # names, and the sums that are put in their places
         self._given: dict[Terms, int] = {}  # the inequalities as they came
         self._standing: list[tuple[Sums, int]] = []  # and in the names that stay
         # By a name without end and its factor, the inequalities that bound it.
@@ -68,6 +71,36 @@ class Plain:
             if not equal and not self._negative(_opposite(sums), -constant - 1):
                 return self.impossible
         return True
+
+    def extends(self, names: Iterable[str], rows: Iterable[Row], both: Plain) -> bool:
+        """True if wherever these rows hold, some integers for other names than theirs are certain to satisfy `rows`.
+
+        Args:
+            names: all names of these rows.
+            both: what is plain of these rows and `rows`: it says which integers to try.
+        """
+        mine = {*names, *self._low}
+        chosen = both._chosen(mine)
+        for equal, terms, constant in rows:
+            sums, start = _put(dict(terms), constant, chosen)
+            if not mine.issuperset(sums) or not self.certain(((equal, tuple(sums.items()), start),)):
+                return False
+        return True
+
+    def _chosen(self, known: AbstractSet[str]) -> Values:
+        """Names that are not `known`, each as a sum; where the rows allow it, of names that are."""
+        chosen: Values = {}
+        for name, (inner, constant) in self._values.items():
+            sums, constant = _put({name: -1, **inner}, constant, chosen)
+            own = next((n for n, f in sums.items() if n not in known and f in (1, -1)), None)
+            if own is not None:
+                factor = -sums.pop(own)
+                value = {n: f * factor for n, f in sums.items()}, constant * factor
+                for other, (old, c) in chosen.items():
+                    if own in old:
+                        chosen[other] = _put(old, c, {own: value})
+                chosen[own] = value
+        return chosen
 
     def _add(self, rows: Iterable[Row]) -> None:
         equal: list[tuple[Sums, int]] = []
@@ -129,7 +162,7 @@ class Plain:
         for terms, constant in least.items():
             quotient, factor = terms[-1] if terms else ("", 0)
             if factor < 0 and "/" in quotient and least.get(_negative(terms)) == -factor - 1 - constant:
-                rest = f"%{len(self._low)}"
+                rest = f"{terms} + {constant}"  # what it is, so that it is the same wherever it is met
                 self._low[rest], self._high[rest] = 0, -factor - 1
                 divided = dict(terms[:-1])
                 high, low = self._most(divided, constant), self._most(_opposite(divided), -constant)
@@ -188,19 +221,7 @@ class Plain:
 
     def _replaced(self, sums: Sums, constant: int) -> tuple[Sums, int]:
         """The sum with what names are in their places."""
-        values = self._values
-        if values.keys().isdisjoint(sums):
-            return sums, constant
-        new: Sums = {}
-        for name, factor in sums.items():
-            value = values.get(name)
-            if value is None:
-                new[name] = new.get(name, 0) + factor
-                continue
-            constant += factor * value[1]
-            for n, f in value[0].items():
-                new[n] = new.get(n, 0) + factor * f
-        return {n: f for n, f in new.items() if f}, constant
+        return _put(sums, constant, self._values)
 
     # -- inequalities
 
@@ -250,6 +271,22 @@ class Plain:
             if most is not None and most < 0:
                 return True
         return False
+
+
+def _put(sums: Sums, constant: int, values: Values) -> tuple[Sums, int]:
+    """The sum with the values of names in their places."""
+    if values.keys().isdisjoint(sums):
+        return sums, constant
+    new: Sums = {}
+    for name, factor in sums.items():
+        value = values.get(name)
+        if value is None:
+            new[name] = new.get(name, 0) + factor
+            continue
+        constant += factor * value[1]
+        for n, f in value[0].items():
+            new[n] = new.get(n, 0) + factor * f
+    return {n: f for n, f in new.items() if f}, constant
 
 
 def _opposite(sums: Sums) -> Sums:

@@ -208,17 +208,17 @@ class Original:
 
     def rows(self, leaf: Leaf) -> Rows:
         """Rows for an iteration in which the leaf runs its statement."""
-        return self._kept(("rows", leaf.where), lambda: self.context + leaf.domain)
+        return self._kept(("rows", leaf.where), lambda: Rows(self.context + leaf.domain))
 
     def pair(self, one: Leaf, two: Leaf, shared: frozenset[str]) -> Rows:
         """Rows for such an iteration of each, the second one's names primed but for the loops in `shared`."""
         key = ("pair", one.where, two.where, shared)
-        return self._kept(key, lambda: (*self.context, *one.domain, *two.again(shared)))
+        return self._kept(key, lambda: (self.rows(one) + two.again(shared)).kept())
 
-    def _kept(self, key: object, rows: Callable[[], tuple[Row, ...]]) -> Rows:
+    def _kept(self, key: object, rows: Callable[[], Rows]) -> Rows:
         found = self.memo.get(key)
         if found is None:
-            found = self.memo[key] = Rows(rows())
+            found = self.memo[key] = rows()
         assert isinstance(found, Rows)
         return found
 
@@ -258,8 +258,16 @@ def told_apart(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozense
     names = {name.removesuffix("'") for name, _ in rows[0][1]}
     if len(rows[0][1]) != 2 or len(names) != 1 or sum(factor for _, factor in rows[0][1]) != 0:
         return False
-    if not names <= one.determined(index, shared):
-        return False
+    return names <= one.determined(index, shared) and _alike(one, two, index)
+
+
+def alike_in(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str]) -> frozenset[str]:
+    """Loops that iterations of the two leaves with one value of `index` are in the same iteration of."""
+    return one.determined(index, shared) if _alike(one, two, index) else frozenset()
+
+
+def _alike(one: Leaf, two: Leaf, index: tuple[Affine, ...]) -> bool:
+    """True if the loops in `index` run over the same in both."""
     if one is two or one.where == two.where:
         return True
     return all(one.loops.get(n) == two.loops.get(n) for i in index for n in i.names())

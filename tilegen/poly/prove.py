@@ -12,7 +12,7 @@ from tilegen.poly.atomics import check_atomics
 from tilegen.poly.bounds import check_bounds
 from tilegen.poly.coverage import check_coverage
 from tilegen.poly.order import check_order
-from tilegen.poly.project import Leaf, Program, project
+from tilegen.poly.project import Leaf, Program, alike_in, common, project
 from tilegen.poly.races import check_races, check_structure
 from tilegen.poly.rows import Rows
 from tilegen.poly.shape import check_shape
@@ -148,6 +148,7 @@ def _check_extra_bounds(program: Program, leaf: Leaf, missing: tuple[Condition, 
 
 def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
     """What runs where the kernel has no instance touches no register that anything else uses."""
+    sizes = frozenset(program.kernel.sizes)
     for extra in extras:
         one = program.leaves[extra.leaf]
         _check_extra_bounds(program, one.leaf, extra.missing)
@@ -161,8 +162,11 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
             names = two.leaf.primed(shared)
             both = Rows((*program.original.context, *one.leaf.ranges, *two.leaf.again(shared)))
             for use in {u.index: u for u in two.leaf.uses if u.buffer == write.buffer}.values():
-                met = both + same(write.forms, [f.renamed(names) for f in use.forms])
-                for rows in (r for c in extra.missing for r in negated(c)):
+                fixed = alike_in(one.leaf, two.leaf, common(write, use), shared) | shared | sizes
+                # What a user of the same element tests itself is not missing there.
+                open_ = [c for c in extra.missing if c not in two.leaf.stmt.guard or not c.value.names() <= fixed]
+                met = both + same(write.forms, [f.renamed(names) for f in use.forms]) if open_ else both
+                for rows in (r for c in open_ for r in negated(c)):
                     question = met + rows
                     if met.plain.impossible or not solvable(question):
                         continue

@@ -10,11 +10,12 @@ from tilegen.poly.plain import Plain, Row
 class Rows:
     """Rows, as a tuple of them is; `rows + more` are these and more, and knows what was plain of `rows`."""
 
-    __slots__ = ("_all", "_base", "_more", "_plain")
+    __slots__ = ("_all", "_base", "_kept", "_more", "_plain")
 
-    def __init__(self, rows: tuple[Row, ...], base: Rows | None = None) -> None:
+    def __init__(self, rows: tuple[Row, ...], base: Rows | None = None, *, kept: bool = False) -> None:
         self._base = base
         self._more = rows
+        self._kept = kept or base is None
         self._all: tuple[Row, ...] | None = rows if base is None else None
         self._plain: Plain | None = None
 
@@ -32,19 +33,34 @@ class Rows:
             self._all = self._base.all + self._more
         return self._all
 
+    def kept(self) -> Rows:
+        """These rows, which more than one question begins with."""
+        return self if self._kept else Rows(self._more, self._base, kept=True)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All names in the rows."""
+        return frozenset(name for _, terms, _ in self.all for name, _ in terms)
+
+    def beyond(self, base: Rows) -> tuple[Row, ...] | None:
+        """The rows that have been added to `base`; None if these began otherwise."""
+        if self is base:
+            return ()
+        if self._base is None:
+            return None
+        before = self._base.beyond(base)
+        return None if before is None else before + self._more
+
     @property
     def plain(self) -> Plain:
         """What the rows plainly say."""
         if self._plain is None:
-            # What lies between was not asked about; only the first rows are sure to be asked about again.
-            new: tuple[Row, ...] = ()
-            base: Rows = self
-            while base._base is not None and base._plain is None:
+            # What lies between was not asked about, and will not be.
+            base, new = self._base, self._more
+            while base is not None and base._plain is None and not base._kept:
                 new = base._more + new
                 base = base._base
-            if base._plain is None:
-                base._plain = Plain(base._more)
-            self._plain = base._plain.plus(new) if base is not self else base._plain
+            self._plain = Plain(new) if base is None else base.plain.plus(new)
         return self._plain
 
 

@@ -311,16 +311,26 @@ def _until_covered(
 ) -> tuple[str, ...] | None:
     """None as soon as nothing is left of `wanted` without the pieces; else all that had to be looked at."""
     next(_asked)
-    texts: tuple[str, ...] = (_projectable(wanted, names),)
+    wanted = wanted if isinstance(wanted, Rows) else Rows(tuple(wanted))
+    texts: tuple[str, ...] = (_matrix(list(dict.fromkeys(wanted)), names)[0],)
     try:
         for piece in pieces:
-            if not plain_of(piece).impossible:
-                texts += (_matrix(list(dict.fromkeys(piece)), names)[0],)
-                if _nothing_left(texts, len(names)):
-                    return None
+            if plain_of(piece).impossible:
+                continue
+            if isinstance(piece, Rows) and _runs_through(wanted, piece):
+                return None
+            texts += (_matrix(list(dict.fromkeys(piece)), names)[0],)
+            if _nothing_left(texts, len(names)):
+                return None
         return None if _nothing_left(texts, len(names)) else texts
     except isl.Error as error:
         raise Undecided(str(error)) from None
+
+
+def _runs_through(wanted: Rows, piece: Rows) -> bool:
+    """True if the piece, some rows more than `wanted`, plainly covers it."""
+    more = piece.beyond(wanted)
+    return more is not None and wanted.plain.extends(wanted.names, more, piece.plain)
 
 
 @lru_cache(maxsize=20_000)
@@ -335,10 +345,6 @@ def _left(texts: tuple[str, ...], width: int) -> isl.Set:
     _context.reset_operations()
     last = _projected(texts[-1], width)
     return last if rest is None else rest.subtract(last)
-
-
-def _projectable(rows: Iterable[Row], names: list[str]) -> str:
-    return _matrix(list(dict.fromkeys(rows)), names)[0]
 
 
 def _least(points: isl.Set) -> Any:

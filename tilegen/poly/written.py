@@ -213,7 +213,7 @@ def _check_stored(storage: Storage, buffer: Buffer, touches: list[Touch], change
     for change in distinct(changes):
         leaf = change.placed.leaf
         names = [*program.kernel.sizes, *leaf.names]
-        wanted = (*program.original.context, *leaf.domain)
+        wanted = program.original.rows(leaf)
         pieces = []
         for store in stores:
             for shared, order in before_in_scope(storage, buffer.name, change.placed, store.placed):
