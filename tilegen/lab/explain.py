@@ -11,6 +11,7 @@ from math import prod
 from tilegen.backends import nvrtc, sass
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError, TilegenError
+from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Tree
 from tilegen.lab import formula, metric
 from tilegen.lab.banks import Remedy, remedies
@@ -121,7 +122,7 @@ def explain(
     """
     notes = _notes(compiled)
     stages = lines(scheduled.stages)[-1:] if last else lines(scheduled.stages)
-    versions: list[_Version | TilegenError] = []
+    versions: list[tuple[_Version, ...] | TilegenError] = []
     for number, stage in enumerate(stages):
         progress("lower", number, len(stages))
         try:
@@ -129,7 +130,7 @@ def explain(
         except TilegenError as error:
             versions.append(error)
     built = _compiled_all(versions, machine.arch, progress) if compiled and not nvrtc.missing() else {}
-    known: dict[str, tuple[LaunchReport, ...]] = {}
+    known: dict[_Key, LaunchReport] = {}
     reports: list[StepReport] = []
     for number, (stage, version) in enumerate(zip(stages, versions, strict=True)):
         progress("explain", number, len(stages))
@@ -139,9 +140,10 @@ def explain(
         if isinstance(version, TilegenError):
             reports.append(StepReport(text, place, error=version.message))
             continue
-        if version.key not in known:
-            known[version.key] = _reports(version, sizes, machine, built.get(version.key, _Built()))
-        reports.append(StepReport(text, place, known[version.key]))
+        for one in version:
+            if one.key not in known:
+                known[one.key] = _report(one.launch, sizes, machine, built.get(one.key, _Built()))
+        reports.append(StepReport(text, place, tuple(known[one.key] for one in version)))
     kernel = scheduled.kernel
     return Explanation(
         kernel.name,
@@ -170,9 +172,11 @@ def explain_tree(
     tree: Tree, sizes: Mapping[str, int], machine: Machine = H200, *, compiled: bool = True
 ) -> tuple[LaunchReport, ...]:
     """The launches of one tree. Raises LimitError where it cannot be launched."""
-    version = _version(tree, sizes)
-    built = _compiled(version.text, machine.arch) if compiled and not nvrtc.missing() else _Built()
-    return _reports(version, sizes, machine, built)
+    asked = compiled and not nvrtc.missing()
+    return tuple(
+        _report(one.launch, sizes, machine, _compiled(one.text, machine.arch) if asked else _Built())
+        for one in _version(tree, sizes)
+    )
 
 
 def _notes(compiled: bool) -> tuple[str, ...]:
@@ -187,13 +191,17 @@ def _notes(compiled: bool) -> tuple[str, ...]:
     return ()
 
 
+# The text of a launch without its comments, its grid and its block: what is told of it depends on these.
+_Key = tuple[str, tuple[Affine, ...], tuple[int, ...]]
+
+
 @dataclass(frozen=True)
 class _Version:
-    """The launches that run at the given sizes and their text; `key` is the text without its comments."""
+    """A launch as it runs at the given sizes, and its text."""
 
-    launches: tuple[Launch, ...]
+    launch: Launch
     text: str
-    key: str
+    key: _Key
 
 
 @dataclass(frozen=True)
@@ -204,20 +212,26 @@ class _Built:
     codes: Mapping[str, sass.Hot] = field(default_factory=dict)
 
 
-def _version(tree: Tree, sizes: Mapping[str, int]) -> _Version:
+def _version(tree: Tree, sizes: Mapping[str, int]) -> tuple[_Version, ...]:
     """With vectors where the sizes allow them. Raises LimitError where the tree cannot be launched."""
     launches = lower(tree)
     if loose := unmet(launches, sizes, {}):
         launches = lower(tree, loose=loose)
-    text = emit(launches, "cuda")
-    return _Version(launches, text, "\n".join(line.partition("//")[0].rstrip() for line in text.splitlines()))
+    found: list[_Version] = []
+    for launch in launches:
+        text = emit((launch,), "cuda")
+        bare = "\n".join(line.partition("//")[0].rstrip() for line in text.splitlines())
+        found.append(_Version(launch, text, (bare, launch.grid, launch.block)))
+    return tuple(found)
 
 
-def _compiled_all(versions: Sequence[_Version | TilegenError], arch: str, progress: Progress) -> dict[str, _Built]:
+def _compiled_all(
+    versions: Sequence[tuple[_Version, ...] | TilegenError], arch: str, progress: Progress
+) -> dict[_Key, _Built]:
     """The texts compiled, on all cores, each once. One thread alone tells nothing by its registers: it is left out."""
-    several = [v for v in versions if isinstance(v, _Version) and any(x.threads > 1 for x in v.launches)]
-    texts = {version.key: version.text for version in several}
-    found: dict[str, _Built] = {}
+    every = [one for v in versions if not isinstance(v, TilegenError) for one in v]
+    texts = {one.key: one.text for one in every if one.launch.threads > 1}
+    found: dict[_Key, _Built] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for key, built in zip(texts, pool.map(lambda text: _compiled(text, arch), texts.values()), strict=True):
             progress("compile", len(found), len(texts))
@@ -234,20 +248,8 @@ def _compiled(text: str, arch: str) -> _Built:
     return _Built(built.resources, {name: sass.hot(listing) for name, listing in codes.items()})
 
 
-def _reports(version: _Version, sizes: Mapping[str, int], machine: Machine, built: _Built) -> tuple[LaunchReport, ...]:
-    return tuple(
-        _report(launch, sizes, machine, built.resources.get(launch.name), built.codes.get(launch.name))
-        for launch in version.launches
-    )
-
-
-def _report(
-    launch: Launch,
-    sizes: Mapping[str, int],
-    machine: Machine,
-    resources: nvrtc.Resources | None,
-    hot: sass.Hot | None,
-) -> LaunchReport:
+def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _Built) -> LaunchReport:
+    resources, hot = built.resources.get(launch.name), built.codes.get(launch.name)
     program = program_of(launch)
     moved = tuple(traffic(program, sizes))
     work = arithmetic(program, sizes)
