@@ -218,7 +218,9 @@ def finish(case, engine=None):
     """The lowered versions of the last tree: run by the interpreter, printed, and run on a device."""
     tree = case.scheduled.tree
     needs = None
-    for version in ({}, {"vector": False}, {"whole": True}):
+    # Without loops over vectors, the version without vectors is lowered from the same tree.
+    vectors = any(loop.kind == "vector" for loop in loops(tree.body))
+    for version in ({}, *([{"vector": False}] if vectors else []), {"whole": True}):
         try:
             launches = lower(tree, **version)
         except LimitError:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
+from types import CodeType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -60,7 +62,7 @@ def run(tree: Tree, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> di
         names[f"data{n}"] = memory[buffer.name]
         names[f"set{n}"] = bytearray(b"\1" if buffer.role == "input" else b"\0") * count
         names[f"unset{n}"] = bytes(count)
-    exec(compile("\n".join(writer.lines), f"<tree of {tree.kernel.name}>", "exec"), names)
+    exec(_compiled("\n".join(writer.lines), f"<tree of {tree.kernel.name}>"), names)
     names["execute"]()
     results = {}
     for buffer in tree.buffers:
@@ -68,6 +70,12 @@ def run(tree: Tree, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> di
             written = np.frombuffer(names[f"set{writer.buffers[buffer.name]}"], dtype=np.bool_)
             results[buffer.name] = _result(buffer, memory[buffer.name], written, writer.shapes[buffer.name])
     return results
+
+
+@lru_cache(maxsize=64)
+def _compiled(text: str, name: str) -> CodeType:
+    """The text of a tree, which steps that only say where loops run leave as it was."""
+    return compile(text, name, "exec")
 
 
 def _memory(buffer: Buffer, shape: tuple[int, ...], arrays: Mapping[str, Array]) -> Any:
