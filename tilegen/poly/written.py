@@ -180,7 +180,9 @@ def _stored_between(storage: Storage, touches: list[Touch], change: Touch, fill:
     first, last = _Marked(change, ""), _Marked(fill, "'")
     names = [*sizes, *first.names, *last.names]
     for order in earlier(change.placed, "", fill.placed, "'", home):
-        rows = Rows((*storage.program.original.context, *first.rows, *last.rows, *order, *same(first.place, last.place)))
+        rows = Rows(
+            (*storage.program.original.context, *first.rows, *last.rows, *order, *same(first.place, last.place))
+        )
         pieces = []
         for stored in (_Marked(t, "~") for t in stores):
             both = rows + (*stored.rows, *same(first.place, stored.place))
