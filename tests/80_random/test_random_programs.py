@@ -7,6 +7,7 @@ One case:    python tests/80_random/test_random_programs.py --seed 1 --case 4711
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import sys
 import traceback
@@ -58,6 +59,7 @@ def test_drawn_cases(data):
 def chunk_of(job):
     """(counts, failures, needless refusals, steps) of the cases `numbers` of one seed; PoCL runs `share` of them."""
     chosen, numbers, share = job
+    gc.set_threshold(50_000, 20, 20)  # a case makes many small values and no circles of them
     counts, failures, careful, words = Counter(), [], [], Counter()
     for number in numbers:
         rng = random.Random(f"{chosen}/{number}")

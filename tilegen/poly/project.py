@@ -242,7 +242,9 @@ _ALIKE = ("domain", "ranges", "uses", "point", "loops", "_variables", "_digits",
 _uids = count()
 _interned: dict[object, tuple[Stmt, Leaf]] = {}
 _domains: dict[object, int] = {}
+# The kernels that were asked about last, with what has been answered: a schedule derives a few from the one written.
 _originals: dict[int, tuple[Kernel, Original]] = {}
+_MOST_ORIGINALS = 32
 
 
 def common(a: Use, b: Use) -> tuple[Affine, ...]:
@@ -278,8 +280,8 @@ def original_of(kernel: Kernel) -> Original:
     known = _originals.get(id(kernel))
     if known is not None:
         return known[1]
-    if len(_originals) > 200:
-        _originals.clear()
+    if len(_originals) >= _MOST_ORIGINALS:
+        _originals.pop(next(iter(_originals)))
     context: tuple[Row, ...] = tuple((False, ((size, 1),), -1) for size in kernel.sizes)
     context += tuple(r for c in kernel.assumptions for r in rows_of(c))
     statements = {p.leaf.stmt.name: p for p in _placed(tree_of(kernel).body)}
