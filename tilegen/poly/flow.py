@@ -307,9 +307,7 @@ def unwritten(storage: Storage, reader: Touch, writers: list[Touch]) -> Point | 
     return uncovered(wanted, (piece for _, piece in _written(storage, reader, writers)), names)
 
 
-def unwritten_since(
-    storage: Storage, rows: Rows, one: Touch, two: Touch, shared: frozenset[str]
-) -> Rows | None:
+def unwritten_since(storage: Storage, rows: Rows, one: Touch, two: Touch, shared: frozenset[str]) -> Rows | None:
     """`rows`, of an instance of each, at a point at which nothing writes the place of both between; None if unknown."""
     scope, names = storage.scopes.get(two.use.buffer), two.placed.leaf.primed(shared)
     home = one.placed.leaf.names.index(scope) + 1 if scope in one.placed.leaf.names else 0

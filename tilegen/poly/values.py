@@ -161,7 +161,7 @@ def _check_agreement(storage: Storage, reader: Touch, writers: list[Touch]) -> N
 
 def _astray(
     storage: Storage, writer: Touch, reader: Touch, shared: frozenset[str], order: tuple[Row, ...]
-) -> tuple[tuple[Row, ...], tuple[Form, ...], tuple[Form, ...]] | None:
+) -> tuple[Rows, tuple[Form, ...], tuple[Form, ...]] | None:
     """Where `writer` puts another element than `reader` wants, and the two elements; None if it never does."""
     rows, names, place = pair(storage, writer, reader, shared)
     rows += order + same(writer.use.forms, place)
