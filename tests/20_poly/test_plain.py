@@ -9,6 +9,7 @@ import pytest
 from tilegen.ir.affine import Affine, const, var
 from tilegen.poly.determined import determined
 from tilegen.poly.plain import Plain
+from tilegen.poly.rows import Rows
 from tilegen.poly.system import _matrix, form
 
 NAMES = ("i", "j", "k", "i'", "j'", "N")
@@ -57,6 +58,51 @@ def test_what_is_plainly_zero_is_zero(seed):
             assert empty((*rows, (False, terms, -1))), rows
             assert empty((*rows, (False, tuple((n, -f) for n, f in terms), -1))), rows
     assert found > 5
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_added_later_says_no_less_and_nothing_wrong(seed):
+    rng = random.Random(seed)
+    found = 0
+    for _ in range(100):
+        rows = random_rows(rng)
+        cut = rng.randrange(len(rows))
+        if (Rows(rows[:cut]) + rows[cut:]).plain.impossible:
+            found += 1
+            assert empty(rows), rows
+    assert found > 10
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_goes_on_everywhere_has_a_point_everywhere(seed):
+    """Rows with names of their own, marked with `~`, hold for some values of these wherever the first ones do."""
+    rng = random.Random(seed)
+    found = 0
+    for _ in range(100):
+        first = Rows(random_rows(rng)[:-1])
+        both = first + continued(rng, NAMES[:3])
+        if first.plain.extends(first.names, both.beyond(first), both.plain):
+            found += 1
+            text, width = _matrix(list(first), list(NAMES))[0], len(NAMES)
+            wanted, there = projected(text, width), projected(_matrix(list(both), list(NAMES))[0], width)
+            assert wanted.is_subset(there), both.all
+    assert found > 3
+
+
+def continued(rng, names):
+    """Another instance: each name's own is the same, a digit apart or an iteration earlier, in a range."""
+    rows = ()
+    for name in names:
+        other = f"{name}~"
+        rows += ((False, ((other, 1),), 0), (False, ((other, -1),), rng.randrange(6, 12)))
+        shift, factor = rng.choice((0, 0, 0, 1)), rng.choice((1, 1, 4))
+        rows += ((True, ((name, factor), (other, -factor)), -shift * factor),)
+    return rows
+
+
+def projected(text, width):
+    whole = isl.BasicSet.read_from_str(isl.DEFAULT_CONTEXT, text).to_set()
+    return whole.project_out(isl.dim_type.set, width, whole.dim(isl.dim_type.set) - width)
 
 
 def empty(rows):
