@@ -140,9 +140,8 @@ def explain(
         if isinstance(version, TilegenError):
             reports.append(StepReport(text, place, error=version.message))
             continue
-        for one in version:
-            if one.key not in known:
-                known[one.key] = _report(one.launch, sizes, machine, built.get(one.key, _Built()))
+        for one in (o for o in version if o.key not in known):
+            known[one.key] = _report(one.launch, sizes, machine, built.get(one.key, _Built()))
         reports.append(StepReport(text, place, tuple(known[one.key] for one in version)))
     kernel = scheduled.kernel
     return Explanation(
