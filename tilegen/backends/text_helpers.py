@@ -120,17 +120,12 @@ __device__ __forceinline__ float approximate_tanh(float x)
     return result;
 }""",
     "copy_async<": """\
-// Asynchronous copies of 4, 8 or 16 bytes from global to shared memory, past the L1 cache where they are of 16, which
-// alone can be; before sm_80 they are plain ones.
+// Asynchronous copies of 4, 8 or 16 bytes from global to shared memory; before sm_80 they are plain ones.
 template <int bytes> __device__ __forceinline__ void copy_async(void* to, const void* from)
 {
 #if __CUDA_ARCH__ >= 800
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    if constexpr (bytes == 16) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
-    } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(bytes) : "memory");
-    }
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(bytes) : "memory");
 #else
     for (int i = 0; i < bytes / 4; ++i) {
         static_cast<int*>(to)[i] = static_cast<const int*>(from)[i];
@@ -143,13 +138,8 @@ template <int bytes> __device__ __forceinline__ void copy_async_or_zero(void* to
 {
 #if __CUDA_ARCH__ >= 800
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    const int read = inside ? bytes : 0;
-    if constexpr (bytes == 16) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(read) : "memory");
-    } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(bytes), "r"(read)
-                     : "memory");
-    }
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(bytes),
+                 "r"(inside ? bytes : 0) : "memory");
 #else
     for (int i = 0; i < bytes / 4; ++i) {
         static_cast<int*>(to)[i] = inside ? static_cast<const int*>(from)[i] : 0;
