@@ -17,14 +17,14 @@ import torch
 
 import tilegen
 
-# M, N, K; a schedule of schedules/gemm.tg, or split_k of schedules/gemm_split.tg; its parameters.
+# M, N, K; a schedule of schedules/gemm.tg, or one of schedules/gemm_split.tg; its parameters.
 SHAPES: tuple[tuple[tuple[int, int, int], str, dict[str, int]], ...] = (
     ((1024, 1024, 1024), "across", {"TM": 64, "TN": 128, "TK": 32, "STAGES": 3}),
     ((2048, 2048, 2048), "across", {}),
     ((4096, 4096, 4096), "transposed", {}),
     ((8192, 8192, 8192), "transposed", {}),
     ((16384, 1024, 4096), "across", {}),
-    ((128, 8192, 8192), "split_k", {"KP": 2048}),
+    ((128, 8192, 8192), "split_transposed", {}),
     ((512, 512, 65536), "split_k", {}),
     ((4095, 4093, 4097), "padded", {}),
 )
@@ -40,7 +40,7 @@ def main() -> None:
         words = " ".join(f"{name}={value}" for name, value in parameters.items())
         program = programs.get(key := f"{schedule} {words}")
         if program is None:
-            file = "gemm_split" if schedule == "split_k" else "gemm"
+            file = "gemm_split" if schedule.startswith("split") else "gemm"
             program = programs[key] = tilegen.load(file).schedule(schedule, **parameters).compile()
         report(program, (m, n, k), key)
 

@@ -24,6 +24,7 @@ LARGEST_TILE = 5000
 _SPLIT = (("KP", 32), ("TM", 32), ("TN", 64), ("TK", 8), ("WI", 2), ("WJ", 2))
 LIGHTER = {
     ("gemm_split", "split_k"): _SPLIT,
+    ("gemm_split", "split_transposed"): _SPLIT,
     ("gemm_split", "atomic"): _SPLIT,
     ("conv2d_winograd", "products"): (("COUNT", 32), ("TF", 32), ("TP", 32), ("TC", 4), ("WF", 1), ("WP", 1)),
 }
@@ -37,6 +38,7 @@ def lighter(name, schedule):
 # How many points a block or a launch takes is no tile, nor is the size of an image: fewer change nothing in the text.
 FEWER = {
     ("gemm_split", "split_k"): (("KP", 64),),
+    ("gemm_split", "split_transposed"): (("KP", 64),),
     ("gemm_split", "atomic"): (("KP", 64),),
     ("nbody", "split"): (("PART", 512),),
     ("total", "two_launches"): (("PART", 4096),),
