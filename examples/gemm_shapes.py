@@ -25,7 +25,7 @@ SHAPES: tuple[tuple[tuple[int, int, int], str, dict[str, int]], ...] = (
     ((8192, 8192, 8192), "transposed", {}),
     ((16384, 1024, 4096), "across", {}),
     ((128, 8192, 8192), "split_transposed", {}),
-    ((512, 512, 65536), "split_k", {}),
+    ((512, 512, 65536), "atomic", {}),
     ((4095, 4093, 4097), "padded", {}),
 )
 
@@ -40,7 +40,7 @@ def main() -> None:
         words = " ".join(f"{name}={value}" for name, value in parameters.items())
         program = programs.get(key := f"{schedule} {words}")
         if program is None:
-            file = "gemm_split" if schedule.startswith("split") else "gemm"
+            file = "gemm_split" if schedule == "atomic" or schedule.startswith("split") else "gemm"
             program = programs[key] = tilegen.load(file).schedule(schedule, **parameters).compile()
         report(program, (m, n, k), key)
 
