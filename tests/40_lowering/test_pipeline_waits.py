@@ -6,8 +6,8 @@ from simulate import faults
 from written import tree_from
 
 from tilegen.backends.text import emit
-from tilegen.ir.affine import const
-from tilegen.ir.nodes import Index, Op
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import Index, Loop, Op
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
 from tilegen.lowering.program import VectorCopy
@@ -110,3 +110,36 @@ def test_a_copy_that_reads_outside_is_refused():
     wrong = replace(launch, body=rewrite(launch.body, lambda v: replace(v, inside=always) if v == copy else v))
     assert prove(tree.kernel, (wrong,)).verdict != "proved"
     assert faults((wrong,), tree, {"C": 5, "N": 6})
+
+
+def test_what_a_loop_copies_again_to_one_place_is_copied_plainly():
+    tree = tree_from(
+        """
+kernel rows(X: f32[N], Y: f32[N, N]) -> out: f32[N, M, N]:
+    out[i, j, k] = (X[i - 1] else 0) - Y[i, k]
+
+schedule s for rows():
+    tile(k, 8) -> b, t
+    order(i, b, t, j)
+    bind(t, thread.x)
+    cache_shared(X, at=b)
+    pipeline(b, 2)
+"""
+    )
+    # The copy does the same in each j: it has to be said in a loop of j, as `order` leaves it.
+    (loop,) = [v for v in walk(tree.body) if isinstance(v, Loop) and v.name == "b"]
+    again = replace(loop, body=(Loop("j2", var("M"), loop.body[:1]), *loop.body[1:]))
+    tree = replace(tree, body=rewrite(tree.body, lambda v: again if v == loop else v))
+    (launch,) = launches = lower(tree)
+    assert not any(isinstance(v, VectorCopy) and v.asynchronous for v in walk(launch.body))
+    assert faults(launches, tree, {"N": 9, "M": 2}) is None
+    assert prove(tree.kernel, launches).verdict == "proved"
+
+    def hasty(value):
+        copies = isinstance(value, VectorCopy) and value.target.buffer == "X.shared"
+        return replace(value, asynchronous=True) if copies else value
+
+    launches = (replace(launch, body=rewrite(launch.body, hasty)),)
+    assert launches != (launch,)
+    assert faults(launches, tree, {"N": 9, "M": 2}) == "race"
+    assert "write one element of 'X.shared' in each" in str(prove(tree.kernel, launches))

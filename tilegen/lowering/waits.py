@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from math import copysign
 
-from tilegen.ir.affine import Mod, var
+from tilegen.ir.affine import Mod, const, var
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Op, Stmt
-from tilegen.ir.walk import loads, rewrite, stmts
+from tilegen.ir.walk import loads, rewrite, stmts, walk
 from tilegen.lowering.conflicts import Path
 from tilegen.lowering.pipeline import Pipe
-from tilegen.lowering.program import Barrier, Spmd, VectorCopy
+from tilegen.lowering.program import Barrier, For, Spmd, VectorCopy
 
 _BYTES = (4, 8, 16)
 # The place before a child of the body at a path.
@@ -138,7 +138,8 @@ def _read(body: tuple[Node, ...], pipe: Pipe) -> frozenset[str]:
 def asynchronous(body: tuple[Spmd, ...], pipes: tuple[Pipe, ...], buffers: dict[str, Buffer]) -> tuple[Spmd, ...]:
     """`body` with every plain copy from global memory into a staged buffer made asynchronous.
 
-    So is one with zeros outside the tensor: the copy itself can write them.
+    So is one with zeros outside the tensor: the copy itself can write them. What a loop does again at the same place
+    stays plain: of two asynchronous copies that are on their way, none is the last.
     """
     staged = frozenset(name for pipe in pipes for name in pipe.buffers)
 
@@ -162,4 +163,18 @@ def asynchronous(body: tuple[Spmd, ...], pipes: tuple[Pipe, ...], buffers: dict[
             return value
         return replace(plain, asynchronous=True)
 
-    return rewrite(body, change) if staged else body
+    def once(value: object) -> object:
+        if not isinstance(value, For) or value.extent == const(1):
+            return value
+        if any(isinstance(node, Barrier) for node in walk(value.body)):
+            return value
+        return rewrite(value, lambda copy: _plain_again(copy, value.name))
+
+    return rewrite(rewrite(body, change), once) if staged else body
+
+
+def _plain_again(value: object, loop: str) -> object:
+    """An asynchronous copy to a place that `loop` does not change, made a plain one."""
+    if isinstance(value, VectorCopy) and not any(loop in place.names() for place in value.target.index):
+        return replace(value, asynchronous=False)
+    return value

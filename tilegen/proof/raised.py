@@ -66,6 +66,7 @@ def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
         where = axes(launch, result.loops)
         body = in_axes(rerolled(lanes(plain(launch.body, launch), launch)), where)
         result.texts.append(body)
+        _written_once(body)
         body = merged(body, launch, where.extents)
         result.loops |= where.extents
         result.loops |= {v.name: v.extent for v in walk(body) if isinstance(v, For)}
@@ -314,6 +315,20 @@ def _at_one_place(buffer: str, stmt: Stmt, other: Stmt, loops: Mapping[str, Affi
             case _:
                 pass
     return lambda tests: substitute(tests, values)
+
+
+def _written_once(body: tuple[Spmd, ...]) -> None:
+    """Refused where a loop makes two asynchronous copies to one place in one group: neither is the last."""
+    for loop in walk(body):
+        if isinstance(loop, For) and loop.extent != const(1) and _groups(loop.body) == 0:
+            for stmt in walk(loop.body):
+                if isinstance(stmt, Stmt) and stmt.step == ASYNCHRONOUS and loop.name not in _names(stmt.target):
+                    buffer = stmt.target.buffer
+                    raise Refused(f"asynchronous copies write one element of '{buffer}' in each '{loop.name}'")
+
+
+def _names(access: Access) -> frozenset[str]:
+    return frozenset[str]().union(*(place.names() for place in access.index))
 
 
 def _groups(body: tuple[Spmd, ...]) -> int | None:
