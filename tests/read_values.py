@@ -75,8 +75,7 @@ class Values:
         return tuple(places)
 
     def plain(self, access):
-        streamed = self.cuda and self.launch.buffers[access.buffer].streamed
-        return ("__ldcs" if streamed else "load", *self.placed(access))
+        return ("load", *self.placed(access))
 
     def _loaded(self, access):
         dtype = self.launch.buffers[access.buffer].dtype
@@ -215,10 +214,6 @@ class Values:
                 return ("cast", " ".join(words), self.term(value))
             case ("choice", *args):
                 return ("select", *map(self.term, args))
-            case ("call", "__ldcs" as word, (), (("&", place),)):
-                return (word, *self.place(place))
-            case ("call", "__ldcs" as word, (), (("cast", words, ("&", place)),)):
-                return (word, *self.place(place), vector_bytes(words))
             case ("call", word, _, args):
                 single = self.cuda and word[-1] == "f" and (word[:-1] in OPERATIONS or word[:-1] in FUNCTIONS)
                 word = word.removesuffix("f") if single else word

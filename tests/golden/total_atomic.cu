@@ -32,8 +32,7 @@ total_pl(const float* __restrict__ x, float* __restrict__ y, int N)
     if (b * 65536 + 65535 < N) {
         // tile(r, 4096) -> c, r
         for (int c = 0; c < 16; ++c) {
-            const float4 x_vec =
-                __ldcs(reinterpret_cast<const float4*>(&x[b * 65536 + c * 4096 + w * 128 + l * 4]));
+            const float4 x_vec = *reinterpret_cast<const float4*>(&x[b * 65536 + c * 4096 + w * 128 + l * 4]);
 
             // cache_register(x, at=c, vector=4)
             float x_reg[4];
@@ -52,7 +51,7 @@ total_pl(const float* __restrict__ x, float* __restrict__ y, int N)
             float x_reg[4];
             if (b * 65536 + c * 4096 + w * 128 + l * 4 + 3 < N) {
                 const float4 x_vec =
-                    __ldcs(reinterpret_cast<const float4*>(&x[b * 65536 + c * 4096 + w * 128 + l * 4]));
+                    *reinterpret_cast<const float4*>(&x[b * 65536 + c * 4096 + w * 128 + l * 4]);
                 x_reg[0] = x_vec.x;
                 x_reg[1] = x_vec.y;
                 x_reg[2] = x_vec.z;

@@ -232,7 +232,7 @@ class Writer:
         """`value` as it is assigned to `target`."""
         dtype = self.buffers[target.buffer].dtype
         if isinstance(value, Load) and value.fallback is None and self.buffers[value.buffer].dtype == dtype:
-            return self._read(Access(value.buffer, value.index))
+            return self.element(value.buffer, value.index)
         if dtype not in _HALVES:
             return self.value(value, -1)
         inner = value.arg if isinstance(value, Cast) and value.dtype == dtype else value
@@ -256,16 +256,8 @@ class Writer:
 
     def loaded(self, access: Access) -> str:
         """The element as a value to compute with."""
-        dtype, text = self.buffers[access.buffer].dtype, self._read(access)
+        dtype, text = self.buffers[access.buffer].dtype, self.element(access.buffer, access.index)
         return f"{self.dialect.widen[dtype]}({text})" if dtype in _HALVES else text
-
-    def _read(self, access: Access) -> str:
-        text = self.element(access.buffer, access.index)
-        return f"__ldcs(&{text})" if self.streamed(access.buffer) else text
-
-    def streamed(self, buffer: str) -> bool:
-        """True where loads tell the caches that nobody reads this again soon; OpenCL C has no words for it."""
-        return self.buffers[buffer].streamed and self.dialect is CUDA
 
     def constant(self, value: float | int, dtype: str) -> str:
         if dtype == "bool":

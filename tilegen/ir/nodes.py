@@ -200,7 +200,6 @@ class Buffer:
     in `Tensor`.
     A register buffer may have dimensions that run over thread loops; each thread keeps its own slice.
     `joined` says, of a copy, which dimensions of the original each of its own consists of, where not of one.
-    What is read of a `streamed` input is not expected to be read again soon.
     """
 
     name: str
@@ -214,7 +213,6 @@ class Buffer:
     pad: int = 0
     swizzle: Swizzle | None = None
     joined: tuple[tuple[int, ...], ...] = ()
-    streamed: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 

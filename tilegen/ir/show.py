@@ -44,7 +44,7 @@ def show_buffer(buffer: Buffer) -> str:
     if buffer.swizzle:
         text += f" swizzle {buffer.swizzle}"
     if buffer.role != "copy":
-        return f"{text}  {buffer.role}" + ("  streamed" if buffer.streamed else "")
+        return f"{text}  {buffer.role}"
     return f"{text}  copy of {buffer.copy_of}, in {buffer.scope}"
 
 
