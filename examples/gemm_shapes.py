@@ -25,7 +25,7 @@ SHAPES: tuple[tuple[tuple[int, int, int], str, dict[str, int]], ...] = (
     ((8192, 8192, 8192), "transposed", {}),
     ((16384, 1024, 4096), "across", {}),
     ((128, 8192, 8192), "split_transposed", {}),
-    ((512, 512, 65536), "atomic", {}),
+    ((512, 512, 65536), "split_k", {}),
     ((4095, 4093, 4097), "padded", {}),
 )
 
