@@ -321,14 +321,10 @@ def _written_once(body: tuple[Spmd, ...]) -> None:
     """Refused where a loop makes two asynchronous copies to one place in one group: neither is the last."""
     for loop in walk(body):
         if isinstance(loop, For) and loop.extent != const(1) and _groups(loop.body) == 0:
-            for stmt in walk(loop.body):
-                if isinstance(stmt, Stmt) and stmt.step == ASYNCHRONOUS and loop.name not in _names(stmt.target):
-                    buffer = stmt.target.buffer
+            for copy in (v for v in walk(loop.body) if isinstance(v, Stmt) and v.step == ASYNCHRONOUS):
+                if not any(loop.name in place.names() for place in copy.target.index):
+                    buffer = copy.target.buffer
                     raise Refused(f"asynchronous copies write one element of '{buffer}' in each '{loop.name}'")
-
-
-def _names(access: Access) -> frozenset[str]:
-    return frozenset[str]().union(*(place.names() for place in access.index))
 
 
 def _groups(body: tuple[Spmd, ...]) -> int | None:
