@@ -18,12 +18,8 @@ from tilegen.lowering import lower
 from tilegen.lowering.program import Barrier, VectorStore
 from tilegen.proof import prove
 
-# Each block adds its part of the sum over k, which its threads have in registers.
-SPLIT = """
-kernel split(A: {dtype}[M, K], B: {dtype}[K, N]) -> C: {dtype}[M, N]:
-    C[i, j] = {reduce}[k](A[i, k] * B[k, j])
-
-schedule s for split():
+# The sum in parts, each added to the result by the nest that makes it.
+ADDED = """\
     tile(k, 2) -> kp, k
     rfactor(C, kp) -> part
     reassociate(C)
@@ -33,6 +29,17 @@ schedule s for split():
     fuse(kp, C.kp) -> kp
     fuse(i, C.i) -> i
     fuse(j, C.j) -> j
+"""
+# Each block adds its part of the sum over k, which its threads have in registers.
+SPLIT = (
+    """
+kernel split(A: {dtype}[M, K], B: {dtype}[K, N]) -> C: {dtype}[M, N]:
+    C[i, j] = {reduce}[k](A[i, k] * B[k, j])
+
+schedule s for split():
+"""
+    + ADDED
+    + """\
     tile(j, 2) -> bj, tj
     order(kp, i, bj, tj)
     bind(kp, block.z)
@@ -41,6 +48,7 @@ schedule s for split():
     bind(tj, thread.x)
     cache_register(part, at=bj)
 """
+)
 # Threads and blocks add every term by itself; no thread waits for another one.
 TERMS = """
 kernel terms(X: i32[M, K]) -> y: i32[M]:
@@ -85,20 +93,15 @@ schedule s for block():
 """
 
 # Neighbours go at once; the sizes decide whether they can.
-WIDE = """
+WIDE = (
+    """
 kernel wide(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
     C[i, j] = sum[k](A[i, k] * B[k, j])
 
 schedule s for wide():
-    tile(k, 2) -> kp, k
-    rfactor(C, kp) -> part
-    reassociate(C)
-    atomic(C)
-    order(kp, i, j, k)
-    order(C.kp, C.i, C.j)
-    fuse(kp, C.kp) -> kp
-    fuse(i, C.i) -> i
-    fuse(j, C.j) -> j
+"""
+    + ADDED
+    + """\
     tile(j, {width}) -> tj, v
     order(kp, i, tj, k, v)
     bind(kp, block.x)
@@ -107,6 +110,7 @@ schedule s for wide():
     rename(v, of=C) -> u
     vectorize(u)
 """
+)
 
 
 TREES = {
