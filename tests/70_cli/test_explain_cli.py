@@ -52,6 +52,11 @@ def test_an_unknown_size_is_a_mistake(capsys):
     assert "has no size 'Q'" in capsys.readouterr().err
 
 
+def test_a_constant_given_as_a_size_is_told_apart(capsys):
+    assert run(["explain", "row_sum", "--schedule", "warps", "--size", "N=64"]) == 2
+    assert "a constant of the kernel: --set N=64 changes it" in capsys.readouterr().err
+
+
 @pytest.mark.nvrtc
 def test_asm_shows_the_loop_and_its_mix(capsys):
     assert run(["asm", "gemm", "--schedule", "tiled", "--ptx"]) == 0

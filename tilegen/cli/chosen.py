@@ -36,6 +36,23 @@ class Asked:
         """The only schedule. Raises UsageError where there are several."""
         return one(self.schedules(fixed), command)
 
+    def check_sizes(self, kernel: nodes.Kernel) -> None:
+        """Raises UsageError where --size names what is no size of the kernel, or gives one below 1."""
+        for name, value in self.sizes.items():
+            if name not in kernel.sizes:
+                message = f"kernel '{kernel.name}' has no size '{name}'"
+                raise UsageError(message, notes=self._instead_of(name, value, kernel))
+            if value < 1:
+                raise UsageError(f"size {name} is {value}, and sizes are at least 1")
+
+    def _instead_of(self, size: str, value: int, kernel: nodes.Kernel) -> Sequence[str]:
+        """What to write where `size` is none of the kernel's."""
+        declared = api.load(self.file).kernels.get(kernel.name)
+        if declared and size in declared.attributes:
+            return (f"it is a constant of the kernel: --set {size}={value} changes it",)
+        known = list(kernel.sizes)
+        return did_you_mean(size, known) or (f"its sizes are {', '.join(known)}" if known else "it has none",)
+
 
 def schedules(
     file: api.File, kernel: str | None, names: Sequence[str], settings: Mapping[str, int], fixed: Mapping[str, int]
@@ -91,13 +108,3 @@ def _sorted_settings(
             notes = did_you_mean(name, known) or (f"there are {', '.join(known) or 'none'}",)
             raise UsageError(f"no schedule has a parameter '{name}', and the kernel no attribute", notes=notes)
     return _own(settings, attributes), _own(settings, parameters)
-
-
-def known_sizes(kernel: nodes.Kernel, given: Mapping[str, int]) -> None:
-    """Raises UsageError where a size is given that the kernel does not have, or that is below 1."""
-    for name, value in given.items():
-        if name not in kernel.sizes:
-            notes = did_you_mean(name, list(kernel.sizes)) or (f"its sizes are {', '.join(kernel.sizes)}",)
-            raise UsageError(f"kernel '{kernel.name}' has no size '{name}'", notes=notes)
-        if value < 1:
-            raise UsageError(f"size {name} is {value}, and sizes are at least 1")

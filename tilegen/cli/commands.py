@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tilegen import __version__, api
-from tilegen.cli import chosen, show
+from tilegen.cli import show
 from tilegen.cli.chosen import Asked
 from tilegen.cli.words import listed, numbers
 from tilegen.errors import WrongResult
@@ -155,7 +155,7 @@ def check_command(asked: Asked, fix: tuple[str, ...], device: str) -> int:
     given, wanted = asked.sizes, asked.schedules(numbers(fix, "--fix"))
     first = next(iter(wanted.values())).kernel
     runs_on = engine(device)
-    chosen.known_sizes(first, given)
+    asked.check_sizes(first)
     found, proofs, wrong = {}, {}, []
     with show.progress() as progress:
         progress("reference", 0, 1)
@@ -192,7 +192,7 @@ def compare_command(asked: Asked, fix: tuple[str, ...], device: str) -> int:
 
     given, fixed = asked.sizes, numbers(fix, "--fix")
     wanted = asked.schedules(fixed)
-    chosen.known_sizes(next(iter(wanted.values())).kernel, given)
+    asked.check_sizes(next(iter(wanted.values())).kernel)
     with show.progress() as progress:
         result = compare({name: each.tree for name, each in wanted.items()}, engine(device), given, progress)
     result = replace(result, sizes={**fixed, **result.sizes})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tilegen.cli import chosen, explain_show, show
+from tilegen.cli import explain_show, show
 from tilegen.cli.chosen import Asked
 from tilegen.cli.commands import shared_arguments, tilegen
 
@@ -21,7 +21,7 @@ def explain_command(asked: Asked, last: bool, maps: bool, no_compile: bool) -> i
     from tilegen.lab.sizes import GPU_LIMITS, power_sizes
 
     scheduled = asked.one("explain", fixed={})
-    chosen.known_sizes(scheduled.kernel, asked.sizes)
+    asked.check_sizes(scheduled.kernel)
     counted = power_sizes(scheduled.kernel, asked.sizes, GPU_LIMITS)
     with show.progress() as progress:
         result = explain(scheduled.core, counted, compiled=not no_compile, last=last, progress=progress)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tilegen.cli import chosen, explain_show, show
+from tilegen.cli import explain_show, show
 from tilegen.cli.chosen import Asked
 from tilegen.cli.commands import DEVICE, shared_arguments, tilegen
 
@@ -29,7 +29,7 @@ def ladder_command(asked: Asked, limit: float | None, device: str) -> int:
     from tilegen.lab.ladder import ladder
 
     scheduled = asked.one("ladder", fixed={})
-    chosen.known_sizes(scheduled.kernel, asked.sizes)
+    asked.check_sizes(scheduled.kernel)
     with show.progress() as progress:
         result = ladder(scheduled.core, engine(device), asked.sizes, limit=limit, progress=progress)
     if asked.json_file:
