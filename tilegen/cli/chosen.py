@@ -45,7 +45,7 @@ class Asked:
             if value < 1:
                 raise UsageError(f"size {name} is {value}, and sizes are at least 1")
 
-    def _instead_of(self, size: str, value: int, kernel: nodes.Kernel) -> Sequence[str]:
+    def _instead_of(self, size: str, value: int, kernel: nodes.Kernel) -> tuple[str, ...]:
         """What to write where `size` is none of the kernel's."""
         declared = api.load(self.file).kernels.get(kernel.name)
         if declared and size in declared.attributes:
