@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from math import gcd
 
 Terms = tuple[tuple[str, int], ...]
@@ -105,11 +106,12 @@ class Plain:
     def _add(self, rows: Iterable[Row]) -> None:
         equal: list[tuple[Sums, int]] = []
         least: dict[Terms, int] = {}
-        known, given, ends = len(self._values), self._given, set[str]()
+        values, given, ends = self._values, self._given, set[str]()
+        known = len(values)
         for is_equal, terms, constant in rows:
             if is_equal:
                 equal.append((dict(terms), constant))
-            elif len(terms) == 1 and terms[0][0] not in self._values:
+            elif len(terms) == 1 and terms[0][0] not in values:
                 name, factor = terms[0]
                 if self._bound(name, factor, constant):
                     ends.add(name)
@@ -120,7 +122,7 @@ class Plain:
         equal += self._remainders(least)
         self._solve(equal)
         if not self.impossible:
-            self.impossible = self._contradicted(least, ends.union(list(self._values)[known:]))
+            self.impossible = self._contradicted(least, ends.union(list(values)[known:]))
 
     # -- ranges
 
@@ -146,14 +148,17 @@ class Plain:
                 self.impossible = True
         return True
 
-    def _most(self, sums: Sums, constant: int) -> int | None:
-        """The greatest value that the ranges of the names allow; None if there is none."""
-        for name, factor in sums.items():
-            end = (self._high if factor > 0 else self._low).get(name)
-            if end is None:
-                return None
-            constant += factor * end
-        return constant
+    def _ends(self, terms: Terms, constant: int) -> tuple[int | None, int | None]:
+        """The least and the greatest value that the ranges of the names allow; None for no end."""
+        least: int | None = constant
+        most: int | None = constant
+        for name, factor in terms:
+            low, high = self._low.get(name), self._high.get(name)
+            if factor < 0:
+                low, high = high, low
+            least = None if least is None or low is None else least + factor * low
+            most = None if most is None or high is None else most + factor * high
+        return least, most
 
     # -- equalities
 
@@ -162,62 +167,83 @@ class Plain:
         for terms, constant in least.items():
             quotient, factor = terms[-1] if terms else ("", 0)
             if factor < 0 and "/" in quotient and least.get(_negative(terms)) == -factor - 1 - constant:
-                rest = f"{terms} + {constant}"  # what it is, so that it is the same wherever it is met
+                sums, rest = _remainder(terms, constant)
                 self._low[rest], self._high[rest] = 0, -factor - 1
-                divided = dict(terms[:-1])
-                high, low = self._most(divided, constant), self._most(_opposite(divided), -constant)
+                low, high = self._ends(terms[:-1], constant)
                 if high is not None:
                     self._bound(quotient, -1, high // -factor)
                 if low is not None:
-                    self._bound(quotient, 1, -(-low // -factor))
-                yield {**dict(terms), rest: -1}, constant
+                    self._bound(quotient, 1, -(low // -factor))
+                yield sums, constant
 
     def _solve(self, waiting: list[tuple[Sums, int]]) -> None:
-        steps = STEPS
-        while waiting and steps and not self.impossible:
-            sums, constant = self._replaced(*waiting.pop())
+        values = self._values
+        for _ in range(STEPS):
+            if not waiting:
+                return
+            sums, constant = _put(*waiting.pop(), values)
             common = gcd(*sums.values())
             if not common or constant % common:
-                self.impossible = constant != 0
+                if constant:
+                    self.impossible = True
+                    return
             elif common == 1:
                 waiting += self._said(sums, constant)
             else:
                 waiting += self._said({n: f // common for n, f in sums.items()}, constant // common)
-            steps -= 1
 
     def _said(self, sums: Sums, constant: int) -> list[tuple[Sums, int]]:
-        """The equalities that `sums + constant == 0` comes apart into; what a name is, if it does not."""
+        """The equalities that `sums + constant == 0` comes apart into; what a name is, if it does not.
+
+        No number but one divides all factors.
+        """
         scales = set(map(abs, sums.values()))
         scales.discard(1)
-        for scale in sorted(scales, reverse=True):
-            parts = self._apart(sums, constant, scale)
-            if parts:
-                return parts
+        if scales and (parts := self._apart(sums, constant, scales)):
+            return parts
         units = [n for n, f in sums.items() if f in (1, -1)]
         if units:
             # The ranges of the names that stay are what is known in the end.
             name = next((n for n in units if n not in self._low), units[0])
             factor = -sums[name]
-            self._values[name] = ({n: f * factor for n, f in sums.items() if n != name}, constant * factor)
+            value = {n: f * factor for n, f in sums.items() if n != name}, constant * factor
             for other, (inner, c) in self._values.items():
                 if name in inner:
-                    self._values[other] = self._replaced(inner, c)
+                    self._values[other] = _put(inner, c, {name: value})
+            self._values[name] = value
         return []
 
-    def _apart(self, sums: Sums, constant: int, scale: int) -> list[tuple[Sums, int]]:
-        """The multiples of `scale` in the sum, and the rest, if only one multiple can make up for the rest."""
-        rest = {n: f for n, f in sums.items() if f % scale}
-        if not rest:
-            return []
-        left = constant % scale
-        high, low = self._most(rest, left), self._most(_opposite(rest), -left)
-        if high is None or low is None or high // scale > -(low // scale):
-            return []
-        if high // scale < -(low // scale):
-            return [({}, 1)]
-        only = high // scale * scale
-        multiples = {n: f for n, f in sums.items() if not f % scale}
-        return [(rest, left - only), (multiples, constant - left + only)]
+    def _apart(self, sums: Sums, constant: int, scales: set[int]) -> list[tuple[Sums, int]]:
+        """The multiples of the largest scale for which only one multiple can make up for the rest, and that rest."""
+        endless: list[int] = []
+        ends: list[tuple[int, int, int]] = []
+        low, high = self._low, self._high
+        for name, factor in sums.items():
+            least, most = low.get(name), high.get(name)
+            if least is None or most is None:
+                endless.append(factor)
+            elif factor > 0:
+                ends.append((factor, factor * least, factor * most))
+            else:
+                ends.append((factor, factor * most, factor * least))
+        for scale in sorted(scales, reverse=True):
+            least = most = left = constant % scale
+            for factor in endless:
+                if factor % scale:
+                    break
+            else:
+                for factor, lower, upper in ends:
+                    if factor % scale:
+                        least += lower
+                        most += upper
+                only, first = most // scale, -(-least // scale)
+                if only < first:
+                    return [({}, 1)]
+                if only == first:
+                    rest = {n: f for n, f in sums.items() if f % scale}
+                    multiples = {n: f for n, f in sums.items() if not f % scale}
+                    return [(rest, left - only * scale), (multiples, constant - left + only * scale)]
+        return []
 
     def _replaced(self, sums: Sums, constant: int) -> tuple[Sums, int]:
         """The sum with what names are in their places."""
@@ -230,26 +256,53 @@ class Plain:
 
         Those that were there before are looked at again where `changed` says more of their names.
         """
-        # What a question adds to what is always so comes last.
-        new = [self._replaced(dict(terms), constant) for terms, constant in reversed(least.items())]
-        stay = self._standing
+        values = self._values
+        stay: list[tuple[Sums, int]] = self._standing
+        again: list[tuple[Sums, int]] = []
         if changed and stay:
-            new += [self._replaced(*one) for one in stay if not changed.isdisjoint(one[0])]
-            stay = [one for one in stay if changed.isdisjoint(one[0])]
-        low, high, sized = self._low, self._high, self._sized
+            stay = []
+            for one in self._standing:
+                (stay if changed.isdisjoint(one[0]) else again).append(one)
+        # What a question adds to what is always so comes last.
         open_: list[tuple[Sums, int]] = []
-        for one in new:
-            sums, constant = one
-            if self._negative(sums, constant):
+        for terms, constant in reversed(least.items()):
+            if self._looked_at(_put(dict(terms), constant, values), open_):
                 return True
-            endless = [n for n in sums if n not in low or n not in high]
-            for name in endless:
-                key = (name, sums[name])
-                sized[key] = (*sized.get(key, ()), one)
-            # What the ranges alone say is not looked at again.
-            if endless or constant + sum(f * (low if f > 0 else high)[n] for n, f in sums.items()) < 0:
-                open_.append(one)
+        for sums, constant in again:
+            if self._looked_at(_put(sums, constant, values), open_):
+                return True
         self._standing = stay + open_
+        return False
+
+    def _looked_at(self, one: tuple[Sums, int], open_: list[tuple[Sums, int]]) -> bool:
+        """True if an inequality is negative for certain; it joins `open_` unless the ranges alone say it."""
+        sums, constant = one
+        low, high = self._low, self._high
+        least = most = constant
+        endless: list[str] = []
+        missing = ""  # the first name without the end that the greatest value needs
+        for name, factor in sums.items():
+            below, above = low.get(name), high.get(name)
+            if factor < 0:
+                below, above = above, below
+            if above is None:
+                missing = missing or name
+                endless.append(name)
+            elif below is None:
+                most += factor * above
+                endless.append(name)
+            else:
+                least += factor * below
+                most += factor * above
+        if self._negative_with(missing, sums, constant) if missing else most < 0:
+            return True
+        sized = self._sized
+        for name in endless:
+            key = (name, sums[name])
+            sized[key] = (*sized.get(key, ()), one)
+        # What the ranges alone say is not looked at again.
+        if endless or least < 0:
+            open_.append(one)
         return False
 
     def _negative(self, sums: Sums, constant: int) -> bool:
@@ -263,13 +316,21 @@ class Plain:
         return most < 0
 
     def _negative_with(self, size: str, sums: Sums, constant: int) -> bool:
-        for other, c in self._sized.get((size, -sums[size]), ()):
-            both = dict(sums)
+        low, high = self._low, self._high
+        for other, most in self._sized.get((size, -sums[size]), ()):
+            most += constant
+            both = sums.copy()
             for n, f in other.items():
                 both[n] = both.get(n, 0) + f
-            most = self._most({n: f for n, f in both.items() if f}, constant + c)
-            if most is not None and most < 0:
-                return True
+            for name, factor in both.items():
+                if factor:
+                    end = (high if factor > 0 else low).get(name)
+                    if end is None:
+                        break
+                    most += factor * end
+            else:
+                if most < 0:
+                    return True
         return False
 
 
@@ -283,10 +344,18 @@ def _put(sums: Sums, constant: int, values: Values) -> tuple[Sums, int]:
         if value is None:
             new[name] = new.get(name, 0) + factor
             continue
-        constant += factor * value[1]
-        for n, f in value[0].items():
+        inner, more = value
+        constant += factor * more
+        for n, f in inner.items():
             new[n] = new.get(n, 0) + factor * f
-    return {n: f for n, f in new.items() if f}, constant
+    return ({n: f for n, f in new.items() if f} if 0 in new.values() else new), constant
+
+
+@lru_cache(maxsize=20_000)
+def _remainder(terms: Terms, constant: int) -> tuple[Sums, str]:
+    """The remainder of a division less its name; the name says what it is, so that it is the same everywhere."""
+    rest = f"{terms} + {constant}"
+    return {**dict(terms), rest: -1}, rest
 
 
 def _opposite(sums: Sums) -> Sums:
