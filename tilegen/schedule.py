@@ -113,9 +113,9 @@ def apply(
     return Scheduled(kernel, schedule.name, stages, values, schedule.doc)
 
 
-def judge_stage(stage: Stage) -> Stage:
-    """`stage`, unless the judge refuses its tree: then IllegalStep at its step."""
-    violation = judge_tree(stage.tree)
+def judge_stage(stage: Stage, before: Tree | None = None) -> Stage:
+    """`stage`, whose step made its tree from `before`, unless the judge refuses it: then IllegalStep at its step."""
+    violation = judge_tree(stage.tree, before)
     if violation is None:
         return stage
     step = stage.step
@@ -132,7 +132,7 @@ def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[St
             after = verify(_marked(step.apply(before), before, call))
         except TilegenError as error:
             raise error.at(call.span) from None
-        stages += (judge_stage(Stage(call, after)),)
+        stages += (judge_stage(Stage(call, after), before),)
     return stages
 
 

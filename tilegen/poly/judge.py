@@ -13,6 +13,7 @@ from tilegen.poly.derived import check_derived
 from tilegen.poly.order import check_order
 from tilegen.poly.project import Program, project
 from tilegen.poly.races import check_races, check_structure
+from tilegen.poly.recut import recut
 from tilegen.poly.shape import check_shape
 from tilegen.poly.system import Undecided
 from tilegen.poly.values import check_values
@@ -43,17 +44,28 @@ CHECKS: tuple[tuple[str, Callable[[Program], None]], ...] = (
 )
 
 
-def judge(tree: Tree) -> Violation | None:
+# Those that ask what runs and in which order, and not what runs at once.
+IN_ORDER = (check_coverage, check_shape, check_order, check_bounds, check_values)
+
+
+def judge(tree: Tree, before: Tree | None = None) -> Violation | None:
     """None if `tree` computes its kernel for all sizes, else why not.
 
-    What a step has not changed was answered before, and answers are kept with the kernel.
+    What a step has not changed was answered before, and answers are kept with the kernel. With `before`, the tree
+    from which a step made this one: where that is what was accepted last, and this runs the same instances on the
+    same elements in the same order, what is asked of one is answered by the other.
     """
     program = project(tree)
+    memo = program.original.memo
+    same = before is not None and memo.get("accepted") is before and recut(before, tree)
     for question, check in CHECKS:
+        if same and check in IN_ORDER:
+            continue
         try:
             check(program)
         except Refused as refused:
             return refused.violation
         except Undecided:
             return Violation(f"unproved: {question}", None, ("the question is beyond the budget for one proof",))
+    memo["accepted"] = tree
     return None
