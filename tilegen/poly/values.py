@@ -54,11 +54,20 @@ def check_values(program: Program) -> None:
 
 
 def _key(storage: Storage) -> object:
-    """All that the answer depends on: the leaves, how they nest, and where the copies live."""
+    """All that the answer depends on: the leaves, how they nest, and where the copies live.
+
+    Of a leaf these are its loops, its guard and what it has to do with the tensor; what else it computes with is not.
+    """
     placed = list(dict.fromkeys(t.placed for t in storage.touches))
     nesting = tuple(a.shares(b) for a, b in zip(placed, placed[1:], strict=False))
-    copies = tuple((b.name, b.scope, b.copy_of) for b in storage.copies)
-    return ("values", storage.tensor, storage.backed, copies, nesting, tuple(p.leaf.points for p in placed))
+    copies = tuple((b.name, b.space, b.scope, b.copy_of) for b in storage.copies)
+    leaves = tuple((p.leaf.where, p.leaf.names, p.leaf.stmt.is_copy) for p in placed)
+    number = {id(p): n for n, p in enumerate(placed)}
+    touches = tuple(
+        (number[id(t.placed)], t.use.buffer, t.use.index, t.use.writes, t.use.fallback, t.wanted)
+        for t in storage.touches
+    )
+    return ("values", storage.tensor, storage.backed, copies, nesting, leaves, touches)
 
 
 def _check_within(storage: Storage, buffer: Buffer) -> None:
