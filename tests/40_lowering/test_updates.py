@@ -1,13 +1,15 @@
 """Sums in registers without tests at the border: only where nobody looks at what they leave there."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import stock
 from simulate import faults
 from written import tree_from
 
-from tilegen.ir.nodes import Stmt
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.walk import rewrite, stmts
 from tilegen.lowering import lower, updates
 from tilegen.lowering.program import For, If
@@ -114,6 +116,56 @@ def test_a_start_and_an_update_may_both_be_spared_what_the_store_tests():
     for vector in (True, False):
         launches = lower(tree, vector=vector)
         assert prove(tree.kernel, launches).verdict == "proved"
+
+
+a, b = var("a"), var("b")
+INDEXES = [
+    (a, b),
+    (b, a),
+    (3 - a, b),
+    (a * 2 + 1, b),
+    (a * 2, 3 - b),
+    (a * -2 + 7, b),
+    (a, a),
+    (a + b, b),
+    (const(1), b),
+]
+VALUES = [
+    a - 1,
+    2 - a,
+    a * 2 - 3,
+    4 - a * 2,
+    a // 2 + b - 1,
+    a % 2 + b,
+    a + b * 2 - 4,
+    b - 1,
+    (3 - a) // 2,
+    var("s") - a,
+]
+
+
+def test_conditions_that_are_said_alike_of_a_place_hold_together():
+    found = [(i, v, updates._by_place(Condition(v), i, frozenset("ab"))) for i in INDEXES for v in VALUES]
+    points = [dict(zip("ab", point, strict=True), s=2) for point in product(range(4), repeat=2)]
+    alike = 0
+    for (one, v, first), (two, w, second) in product(found, repeat=2):
+        if first is None or first != second:
+            continue
+        alike += (one, v) != (two, w)
+        there = {tuple(i.evaluate(p) for i in one): v.evaluate(p) for p in points}
+        for p in points:
+            place = tuple(i.evaluate(p) for i in two)
+            assert there.get(place, w.evaluate(p)) == w.evaluate(p), (one, v, two, w)
+    assert alike > 20
+
+
+def test_what_has_a_loop_that_the_place_does_not_tell_is_not_said_of_it():
+    said = updates._by_place
+    assert said(Condition(a + b), (a,), frozenset("ab")) is None
+    assert said(Condition(a + b), (a,), frozenset("a")) == Condition(var("$0") + b)
+    assert said(Condition(a), (a * 2,), frozenset("a")) is None
+    assert said(Condition(a // 2), (a * 2,), frozenset("a")) is None
+    assert said(Condition(a), (a + b,), frozenset("ab")) is None
 
 
 @pytest.mark.parametrize("name", ["row_sum", "softmax", "layer_norm"])

@@ -121,13 +121,16 @@ def _under(condition: Condition, update: Leaf, user: Leaf, access: Access, own: 
     (path, stmt), (other, used) = update, user
     if access.index == stmt.target.index and condition in used.guard:
         return True
-    values = _same_loops(stmt.target, access)
-    if values is not None and Condition(condition.value.substitute(values), condition.equal) in used.guard:
-        return True
     # Loops of both that fix the element are in the same iteration; the others are two variables.
-    common = {loop.name for loop in path} & {loop.name for loop in other}
+    common = _names(path) & _names(other)
     told = {a for i in stmt.target.index for a in i.names()}
-    apart = {loop.name: f"{loop.name}'" for loop in other if loop.name not in common & own - told}
+    alike = common & own - told
+    mine = _by_place(condition, stmt.target.index, _names(path) - alike)
+    if mine is not None:
+        there = _names(other) - alike
+        if any(_by_place(c, access.index, there) == mine for c in used.guard):
+            return True
+    apart = {loop.name: f"{loop.name}'" for loop in other if loop.name not in alike}
     primed = {old: var(new) for old, new in apart.items()}
     extents = {loop.name: loop.extent for loop in path}
     extents |= {apart.get(loop.name, loop.name): loop.extent for loop in other}
@@ -137,13 +140,27 @@ def _under(condition: Condition, update: Leaf, user: Leaf, access: Access, own: 
     return not any(facts.possible([*both, Condition(f)], extents) for f in fails)
 
 
-def _same_loops(target: Access, access: Access) -> dict[str, Affine] | None:
-    """The loops of `target` in those of `access`, where the two name their elements alike."""
-    values: dict[str, Affine] = {}
-    for mine, theirs in zip(target.index, access.index, strict=True):
-        if mine == theirs:
+def _names(path: tuple[Loop, ...]) -> frozenset[str]:
+    return frozenset(loop.name for loop in path)
+
+
+def _by_place(condition: Condition, index: tuple[Affine, ...], apart: frozenset[str]) -> Condition | None:
+    """The condition said of the place `index`, by `$0` for its first number and so on, without the loops `apart`.
+
+    Where that is possible, any iteration with this place has this condition: two that are said alike hold together.
+    None where it is not said of the place.
+    """
+    value, names = condition.value, condition.value.names()
+    said: dict[str, Affine] = {}
+    for number, place in enumerate(index):
+        name, factor = place.terms[0] if len(place.terms) == 1 else ("", 0)
+        if not isinstance(name, str) or name not in names & apart or name in said:
             continue
-        if len(mine.terms) != 1 or mine != var(str(mine.terms[0][0])):
-            return None
-        values[str(mine)] = theirs
-    return values
+        # From `$0 == 2 * v + 1`: 6 * v is 3 * ($0 - 1), but v/4 is nothing of $0.
+        if abs(factor) == 1:
+            said[name] = (var(f"${number}") - place.const) * factor
+        elif value.linear_in(name) and value.coefficient(name) % factor == 0:
+            times = value.coefficient(name) // factor
+            value += (var(f"${number}") - var(name) * factor - place.const) * times
+    value = value.substitute(said)
+    return None if value.names() & apart else Condition(value, condition.equal)
