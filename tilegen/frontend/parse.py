@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from threading import Lock
 
-from lark import Lark, Token
+from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 from lark.indenter import DedentError, Indenter
 
@@ -99,6 +99,8 @@ def _misaligned(place: Place, newline: Token) -> SourceError:
 
 
 def _check_depth(place: Place, tree: Branch) -> None:
+    if _height(tree) <= _DEEPEST:
+        return
     depths: dict[int, int] = {}
     for node in tree.iter_subtrees():
         depth = 1 + max((depths[id(c)] for c in node.children if not isinstance(c, Token) and c is not None), default=0)
@@ -109,6 +111,16 @@ def _check_depth(place: Place, tree: Branch) -> None:
                 place.of(node),
                 notes=("split it into several equations with 'var'",),
             )
+
+
+def _height(tree: Branch) -> int:
+    """How many branches are inside one another at most."""
+    level: list[Branch] = [tree]
+    height = 0
+    while level:
+        height += 1
+        level = [c for node in level for c in node.children if isinstance(c, Tree)]
+    return height
 
 
 def _module(place: Place, tree: Branch) -> Module:
