@@ -109,7 +109,9 @@ def check_order(program: Program) -> None:
             continue
         for one in program.of(p.source):
             for two in program.of(p.sink):
-                key = ("ordered", id(p), one.leaf.points, two.leaf.points, one.shares(two), one.places <= two.places)
+                # What is computed there makes no difference.
+                what = tuple((x.leaf.where, x.leaf.names, x.leaf.stmt.instance) for x in (one, two))
+                key = ("ordered", id(p), what, one.shares(two), one.places <= two.places)
                 if key not in memo:
                     _check_pair(program, p, one, two)
                     memo[key] = True
