@@ -133,6 +133,8 @@ def crossing(
     names = two.primed(shared)
     question = original.pair(one, two, shared)
     question += rows + only + same(a.forms, [f.renamed(names) for f in b.forms]) + _same_block(one, two, names)
+    if question.plain.impossible:
+        return None  # whichever threads they are
     who = {kind: (_thread(program, first, a, kind), _thread(program, second, b, kind)) for kind in THREAD_KINDS}
     for mine, other in who.values():
         for sign in (1, -1):
