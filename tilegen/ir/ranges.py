@@ -50,6 +50,8 @@ def rejoined(value: Affine) -> Affine:
 
 def simplify(value: Affine, extents: Mapping[str, int]) -> Affine:
     """`value` with divisions and remainders removed that the extents decide."""
+    if all(isinstance(atom, str) for atom, _ in value.terms):
+        return value
     result = const(value.const)
     for atom, coefficient in value.terms:
         match atom:

@@ -92,23 +92,16 @@ def rewrite(value: T, change: Callable[[Any], Any], short_of: tuple[type, ...] =
 def _rewritten(value: Any, change: Callable[[Any], Any], short_of: tuple[type, ...]) -> Any:
     kind = type(value)
     if kind is tuple:
-        items: list[Any] = []
-        same = True
-        for item in value:
-            new = _rewritten(item, change, short_of)
-            same = same and new is item
-            if type(new) is tuple and type(item) is not tuple:
-                items += new
-            else:
-                items.append(new)
-        return value if same else tuple(items)
-    names = _inside(value)
+        return _rewritten_items(value, change, short_of)
+    names = _known[kind] if kind in _known else _inside(value)
     if names is None:
         return value
     if names and kind not in short_of:
         new_fields = {}
         for name in names:
             old = getattr(value, name)
+            if old is None:
+                continue
             new = _rewritten(old, change, short_of)
             if new is not old:
                 new_fields[name] = new
@@ -117,9 +110,25 @@ def _rewritten(value: Any, change: Callable[[Any], Any], short_of: tuple[type, .
     return change(value)
 
 
+def _rewritten_items(items: tuple[Any, ...], change: Callable[[Any], Any], short_of: tuple[type, ...]) -> Any:
+    found: list[Any] = []
+    same = True
+    for item in items:
+        new = _rewritten(item, change, short_of)
+        if new is item:
+            found.append(item)
+            continue
+        same = False
+        if type(new) is tuple and type(item) is not tuple:
+            found += new
+        else:
+            found.append(new)
+    return items if same else tuple(found)
+
+
 def substitute(value: T, values: Mapping[str, Affine]) -> T:
     """Every index expression in `value` with the given names replaced."""
-    return rewrite(value, lambda v: v.substitute(values) if isinstance(v, Affine) else v)
+    return rewrite(value, lambda v: v.substitute(values) if type(v) is Affine else v)
 
 
 def loops(value: Any) -> Iterator[Loop]:

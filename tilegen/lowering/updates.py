@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
@@ -144,6 +145,7 @@ def _names(path: tuple[Loop, ...]) -> frozenset[str]:
     return frozenset(loop.name for loop in path)
 
 
+@lru_cache(maxsize=2_000)
 def _by_place(condition: Condition, index: tuple[Affine, ...], apart: frozenset[str]) -> Condition | None:
     """The condition said of the place `index`, by `$0` for its first number and so on, without the loops `apart`.
 
