@@ -13,8 +13,8 @@ from fractions import Fraction
 
 from tilegen.ir.nodes import Buffer, Const
 from tilegen.poly.flow import Element, Storage, Touch, before_in_scope, elements, scope_of
-from tilegen.poly.order import earlier
-from tilegen.poly.project import Placed, exchanged, renamed
+from tilegen.poly.order import between
+from tilegen.poly.project import Placed, common, exchanged, renamed, told_apart
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, Row, covered, same, solvable
 
@@ -35,88 +35,66 @@ def latest(storage: Storage, buffer: Buffer) -> bool:
     beyond = {e.fallback for _, e in held} | {e.fallback for r in readers.values() for e in elements(storage, r)}
     if len(beyond - {None}) > 1:
         return False
-    return all(_finds(storage, buffer, reader, held) for reader in readers.values())
+    return all(_finds(storage, reader, held) for reader in readers.values())
 
 
 # A copy, and the element that it writes, in the names of its loops alone.
 _Writes = list[tuple[Touch, Element]]
 
 
-def _finds(storage: Storage, buffer: Buffer, reader: Touch, held: _Writes) -> bool:
-    (wanted,) = elements(storage, reader)
-    if not _put(storage, buffer, reader, wanted, held):
-        return False
-    others = _others(storage, buffer, reader, wanted, held)
-    return not any(_behind(storage, buffer, reader, wanted, held, *other) for other in others)
-
-
-def _put(storage: Storage, buffer: Buffer, reader: Touch, wanted: Element, held: _Writes) -> bool:
-    """True if the element that is wanted is written to the place before each read."""
+def _finds(storage: Storage, reader: Touch, held: _Writes) -> bool:
+    """True if before each read something has put the element there, and nothing puts another one there since."""
     original, leaf = storage.program.original, reader.placed.leaf
-    pieces: list[Rows] = []
-    for writer, element in held:
-        for shared, rows in before_in_scope(storage, buffer.name, writer.placed, reader.placed):
-            names = writer.placed.leaf.primed(shared)
-            there = element.renamed(names)
-            piece = exchanged(rows) + same(reader.use.forms, [f.renamed(names) for f in writer.use.forms])
-            piece += there.rows + same(wanted.index, there.index)
-            pieces += [original.pair(leaf, writer.placed.leaf, shared) + piece]
-    return covered(original.rows(leaf), pieces, [*storage.program.kernel.sizes, *leaf.names])
+    (wanted,) = elements(storage, reader)
+    rights = [right for writer, element in held for right in _rights(storage, reader, wanted, writer, element)]
+    if not covered(original.rows(leaf), [r.rows for r in rights], [*storage.program.kernel.sizes, *leaf.names]):
+        return False
+    # Of all writes to the place before the read, the last one is right, or it is behind one that is.
+    return not any(
+        _overwritten(reader, wanted, right, writer, element)
+        for right in rights
+        if not right.rows.plain.impossible
+        for writer, element in held
+    )
 
 
-def _others(
-    storage: Storage, buffer: Buffer, reader: Touch, wanted: Element, held: _Writes
-) -> Iterator[tuple[Touch, Rows]]:
-    """The ways in which a writer, its names primed, puts another element to the place before it is read."""
-    for writer, element in held:
-        names = writer.placed.leaf.primed(frozenset())
-        there = element.renamed(names)
-        both = storage.program.original.pair(reader.placed.leaf, writer.placed.leaf, frozenset())
-        met = there.rows + same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
-        met += tuple(row for form in (*there.index, *wanted.index) for row in form.rows)
-        for order in earlier(writer.placed, "'", reader.placed, "", _home(buffer, reader)):
-            meeting = both + (met + order)
-            for a, b in zip(there.index, wanted.index, strict=True):
-                difference = a.minus(b)
-                if meeting.plain.zero(difference.terms, difference.const):
-                    continue
-                for apart in (a.minus(b, 1), b.minus(a, 1)):
-                    rows = meeting + apart.nonnegative()
-                    if solvable(rows):
-                        yield writer, rows
+@dataclass(frozen=True)
+class _Right:
+    """Where a write, primed but for the loops in `shared`, puts the element to the place before it is read."""
+
+    writer: Touch
+    shared: frozenset[str]
+    rows: Rows
 
 
-def _behind(
-    storage: Storage,
-    buffer: Buffer,
-    reader: Touch,
-    wanted: Element,
-    held: _Writes,
-    other: Touch,
-    rows: Rows,
-) -> bool:
-    """True if `other` can do so behind a write of the element that is wanted."""
-    for writer, element in held:
-        names = _marked(writer, "~")
-        there = element.renamed(names, "~")
-        mine = renamed(writer.placed.leaf.domain, names) + there.rows + same(there.index, wanted.index)
-        mine += same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
-        both = rows + mine
-        if both.plain.impossible:
+def _rights(storage: Storage, reader: Touch, wanted: Element, writer: Touch, element: Element) -> Iterator[_Right]:
+    one, two = writer.placed.leaf, reader.placed.leaf
+    place = common(writer.use, reader.use)
+    for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed):
+        if told_apart(one, two, place, shared, rows):
             continue
-        for order in earlier(writer.placed, "~", other.placed, "'", _home(buffer, reader)):
-            if solvable(both + order):
+        names = one.primed(shared)
+        there = element.renamed(names)
+        piece = exchanged(rows) + same(reader.use.forms, [f.renamed(names) for f in writer.use.forms])
+        piece += there.rows + same(wanted.index, there.index)
+        yield _Right(writer, shared, storage.program.original.pair(two, one, shared) + piece)
+
+
+def _overwritten(reader: Touch, wanted: Element, right: _Right, writer: Touch, element: Element) -> bool:
+    """True if `writer` can put another element there between the right one and the read."""
+    leaf = writer.placed.leaf
+    names = {n: f"{n}~" for n in leaf.primed(right.shared)}
+    mine = renamed(leaf.domain, names) + same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
+    there = element.renamed(names, "~")
+    for rows in between((right.writer, "'"), (writer, "~"), (reader, ""), right.shared, right.rows + mine):
+        # Mostly nothing at all is written there.
+        if not solvable(rows):
+            continue
+        rows += there.rows + tuple(row for form in (*there.index, *wanted.index) for row in form.rows)
+        for a, b in zip(there.index, wanted.index, strict=True):
+            if any(solvable(rows + apart.nonnegative()) for apart in (a.minus(b, 1), b.minus(a, 1))):
                 return True
     return False
-
-
-def _marked(touch: Touch, mark: str) -> dict[str, str]:
-    return {n: f"{n}{mark}" for n in touch.placed.leaf.primed(frozenset())}
-
-
-def _home(buffer: Buffer, touch: Touch) -> int:
-    """How many loops lie around the iteration that the buffer lives in, that one included."""
-    return touch.placed.leaf.names.index(buffer.scope) + 1 if buffer.scope else 0
 
 
 # -- what a write puts there

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Load
 from tilegen.ir.walk import loads
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Original, Placed, Program, Use, renamed, told_apart
+from tilegen.poly.project import Original, Placed, Program, Use, alike_in, common, renamed, told_apart
+from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, example, same, solvable
 from tilegen.poly.verdict import Refused, Words
 
@@ -48,22 +50,62 @@ def before(one: Placed, two: Placed) -> Iterator[tuple[frozenset[str], tuple[Row
         yield frozenset(names[:depth]), ()
 
 
-def earlier(one: Placed, mark: str, two: Placed, other: str, home: int) -> Iterator[tuple[Row, ...]]:
+def earlier(
+    one: Placed, mark: str, two: Placed, other: str, home: int, alike: frozenset[str] = frozenset()
+) -> Iterator[tuple[Row, ...]]:
     """The ways in which `one` comes before `two` in one iteration of the first `home` loops, which both are in.
 
-    The names of each carry a mark of their own, those of the loops that they share too.
+    The names of each carry a mark of their own, those of the loops that they share too. Of the loops in `alike`
+    it is known that both are in the same iteration: nothing is said of these.
     """
     depth = one.shares(two)
     if depth < home:
         return
     equal: tuple[Row, ...] = ()
     for d, name in enumerate(one.leaf.names[:depth]):
+        if name in alike:
+            continue
         first, second = f"{name}{mark}", f"{name}{other}"
         if d >= home:
             yield (*equal, (False, ((second, 1), (first, -1)), -1))
         equal += ((True, ((second, 1), (first, -1)), 0),)
     if one.places < two.places:
         yield equal
+
+
+class Access(Protocol):
+    """One access of a placed leaf."""
+
+    @property
+    def placed(self) -> Placed: ...
+
+    @property
+    def use(self) -> Use: ...
+
+
+# An access at a point whose names carry a mark.
+Marked = tuple[Access, str]
+
+
+def between(one: Marked, other: Marked, last: Marked, shared: frozenset[str], rows: Rows) -> Iterator[Rows]:
+    """The ways in which `other` comes behind `one` and before `last`, where `rows` hold: all three use one place.
+
+    Since `one` and `last` are in the same iteration of the outermost loops, those in `shared`, so is whatever comes
+    between them: these loops have one name.
+    """
+    (first, mark), (second, its), (third, end) = one, other, last
+    depth = len(shared)
+    if min(second.placed.shares(first.placed), second.placed.shares(third.placed)) < depth or rows.plain.impossible:
+        return
+    leaf = second.placed.leaf
+    met = shared | alike_in(first.placed.leaf, leaf, common(first.use, second.use), shared)
+    meet = shared | alike_in(leaf, third.placed.leaf, common(second.use, third.use), shared)
+    for behind in earlier(first.placed, mark, second.placed, its, depth, met):
+        half = rows + behind
+        if half.plain.impossible:
+            continue
+        for before in earlier(second.placed, its, third.placed, end, depth, meet):
+            yield half + before
 
 
 def precedences(original: Original) -> tuple[Precedence, ...]:

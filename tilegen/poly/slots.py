@@ -16,8 +16,8 @@ from tilegen.ir.affine import Affine, Mod
 from tilegen.ir.nodes import Access, Buffer, Load, Tree
 from tilegen.ir.walk import rewrite
 from tilegen.poly.flow import settled, storages
-from tilegen.poly.order import earlier
-from tilegen.poly.project import Leaf, Placed, Program, Use, project, renamed
+from tilegen.poly.order import before, between
+from tilegen.poly.project import Leaf, Placed, Program, Use, common, project, renamed, told_apart
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, Row, example, same, solvable
 from tilegen.poly.values import check_values
@@ -54,8 +54,12 @@ def _check_turns(program: Program, slots: frozenset[tuple[str, int]]) -> None:
     unrolled = project(_unrolled(program.tree, slots))
     check_values(unrolled)
     depths = _depths(unrolled, names)
-    for placed, real, turns in _reads(program, slots):
-        _check_read(program, slots, placed, real, turns, depths[placed.number, turns])
+    accesses = list(_accesses(program, slots))
+    for read in (a for a in accesses if not a.use.writes):
+        writes = [a for a in accesses if a.use.writes and a.use.buffer == read.use.buffer]
+        scope = program.buffers[read.use.buffer].scope
+        home = read.leaf.names.index(scope) + 1 if scope in read.leaf.names else 0
+        _check_read(program, read, writes, max(home, depths[read.placed.number, read.turn.index]))
 
 
 def _depths(unrolled: Program, names: frozenset[str]) -> dict[tuple[int, tuple[Affine, ...]], int]:
@@ -128,93 +132,75 @@ def _unrolled(tree: Tree, slots: frozenset[tuple[str, int]]) -> Tree:
     return replace(tree, body=rewrite(tree.body, change))
 
 
-def _reads(program: Program, slots: frozenset[tuple[str, int]]) -> Iterator[tuple[Placed, Use, tuple[Affine, ...]]]:
+def _accesses(program: Program, slots: frozenset[tuple[str, int]]) -> Iterator[_Access]:
+    """The accesses to these buffers, equal ones of a leaf once."""
+    names = {name for name, _ in slots}
     for placed in program.leaves:
-        for use in {(u.buffer, u.index): u for u in placed.leaf.uses if not u.writes}.values():
-            if any(name == use.buffer for name, _ in slots):
-                yield placed, use, _in_turn(use.index, program.buffers[use.buffer], slots)
+        uses = {(u.buffer, u.index, u.writes): u for u in placed.leaf.uses if u.buffer in names}
+        for use in uses.values():
+            index = _in_turn(use.index, program.buffers[use.buffer], slots)
+            yield _Access(placed, use, Use(use.buffer, index, use.writes))
 
 
 @dataclass(frozen=True)
-class _Instance:
-    """An access of a leaf at a point whose names carry a mark."""
+class _Access:
+    """An access of a leaf, and the turn that it is for: its index without the remainders of slots."""
 
     placed: Placed
     use: Use
-    turns: Use
-    mark: str
+    turn: Use
 
     @property
     def leaf(self) -> Leaf:
         return self.placed.leaf
 
-    def rows(self) -> tuple[Row, ...]:
-        return renamed(self.leaf.domain, self.names)
-
-    def place(self) -> list[Form]:
-        return [f.renamed(self.names) for f in self.use.forms]
-
-    def turn(self) -> list[Form]:
-        divisions = {n for f in self.turns.forms for _, terms, _ in f.rows for n, _ in terms if "/" in n}
-        names = self.names | {n: f"{n}{self.mark}" for n in divisions}
-        return [f.renamed(names) for f in self.turns.forms]
-
-    @property
-    def names(self) -> dict[str, str]:
-        return {n: f"{n}{self.mark}" for n in self.leaf.primed(frozenset())}
+    def at(self, mark: str, shared: frozenset[str]) -> tuple[tuple[Row, ...], list[Form], list[Form]]:
+        """Rows, place and turn at a point whose names carry a mark, but for those of the loops in `shared`."""
+        names = {n: f"{n}{mark}" for n in self.leaf.primed(shared)}
+        divisions = {n for f in self.turn.forms for _, terms, _ in f.rows for n, _ in terms if "/" in n}
+        place = [f.renamed(names) for f in self.use.forms]
+        return (
+            renamed(self.leaf.domain, names),
+            place,
+            [f.renamed(names | {n: f"{n}{mark}" for n in divisions}) for f in self.turn.forms],
+        )
 
 
-def _check_read(
-    program: Program,
-    slots: frozenset[tuple[str, int]],
-    placed: Placed,
-    use: Use,
-    turns: tuple[Affine, ...],
-    depth: int,
-) -> None:
+def _check_read(program: Program, read: _Access, writes: list[_Access], depth: int) -> None:
     """Nobody writes the slot of this read for another turn after the write that it means.
 
-    That one is in the same iteration of the first `depth` loops, and so is what would come after it.
+    That one is in the same iteration of the first `depth` loops, and so is what comes after it.
     """
-    read = _Instance(placed, use, Use(use.buffer, turns, False), "")
-    writes = [
-        _Instance(p, u, Use(u.buffer, _in_turn(u.index, program.buffers[u.buffer], slots), True), "'")
-        for p in program.leaves
-        for u in p.leaf.uses
-        if u.writes and u.buffer == use.buffer
-    ]
-    for other in writes:
-        for rows in _late(program, other, read, depth):
-            for meant in (replace(w, mark="~") for w in writes):
-                for order in _then(program, meant, other, depth):
-                    question = rows + (*meant.rows(), *order, *same(meant.turn(), read.turn()))
-                    if not solvable(question):
-                        continue
-                    point = example(question, [*program.kernel.sizes, *read.leaf.names])
-                    assert point is not None
-                    words = Words(program.original, point)
-                    raise Refused(
-                        f"a slot of '{use.buffer}' is written again before its last read",
-                        f"{words.instance(other.leaf, True)} writes {words.element(other.use, True)}, which "
-                        f"{words.instance(read.leaf)} reads later for an earlier turn{words.sizes}",
-                    )
+    for meant in writes:
+        for shared, order in before(meant.placed, read.placed):
+            if len(shared) < depth or told_apart(meant.leaf, read.leaf, common(meant.use, read.use), shared, order):
+                continue
+            rows, _, turn = meant.at("~", shared)
+            swapped = {f"{n}'": n for n in read.leaf.names} | {n: f"{n}~" for n in read.leaf.names}
+            both = program.original.rows(read.leaf) + (rows + renamed(order, swapped) + same(turn, read.turn.forms))
+            if both.plain.impossible:
+                continue
+            for other in writes:
+                _check_between(program, read, meant, other, shared, both)
 
 
-def _late(program: Program, other: _Instance, read: _Instance, depth: int) -> Iterator[Rows]:
-    """The ways in which `other` writes the slot of `read`, before it, for another turn."""
-    for order in _then(program, other, read, depth):
-        rows = program.original.pair(read.leaf, other.leaf, frozenset())
-        rows += order + same(other.place(), read.place())
-        for d, (a, b) in enumerate(zip(other.turn(), read.turn(), strict=True)):
-            if other.turns.index[d] == other.use.index[d] and read.turns.index[d] == read.use.index[d]:
+def _check_between(
+    program: Program, read: _Access, meant: _Access, other: _Access, shared: frozenset[str], rows: Rows
+) -> None:
+    domain, place, turn = other.at("'", shared)
+    rows += domain + same(place, read.use.forms)
+    for question in between((meant, "~"), (other, "'"), (read, ""), shared, rows):
+        for d, (a, b) in enumerate(zip(turn, read.turn.forms, strict=True)):
+            if other.turn.index[d] == other.use.index[d] and read.turn.index[d] == read.use.index[d]:
                 continue  # a dimension without turns, in which the places are the same
             for apart in (a.minus(b, 1), b.minus(a, 1)):
-                if solvable(late := rows + apart.nonnegative()):
-                    yield late
-
-
-def _then(program: Program, one: _Instance, two: _Instance, least: int) -> Iterator[tuple[Row, ...]]:
-    """The ways in which `one` comes before `two` during one life of the buffer, in one iteration of `least` loops."""
-    scope, names = program.buffers[one.use.buffer].scope, one.leaf.names
-    home = max(names.index(scope) + 1 if scope in names else 0, least)
-    yield from earlier(one.placed, one.mark, two.placed, two.mark, home)
+                if not solvable(wrong := question + apart.nonnegative()):
+                    continue
+                point = example(wrong, [*program.kernel.sizes, *read.leaf.names])
+                assert point is not None
+                words = Words(program.original, point, shared)
+                raise Refused(
+                    f"a slot of '{read.use.buffer}' is written again before its last read",
+                    f"{words.instance(other.leaf, True)} writes {words.element(other.use, True)}, which "
+                    f"{words.instance(read.leaf)} reads later for an earlier turn{words.sizes}",
+                )
