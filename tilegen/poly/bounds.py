@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition
 from tilegen.ir.ranges import bounds
 from tilegen.ir.show import show_condition
@@ -33,8 +36,7 @@ def _check_use(program: Program, leaf: Leaf, use: Use) -> None:
     if len(buffer.shape) != len(use.index):
         raise Refused(f"'{use.buffer}' has {len(buffer.shape)} dimensions and is used with {len(use.index)}")
     for dim, (place, extent) in enumerate(zip(use.index, buffer.shape, strict=True)):
-        ends = bounds(place, extents)
-        if ends is not None and ends[0] >= 0 and extent.is_const and ends[1] < extent.const:
+        if within(place, extent, extents):
             continue
         for inside in (Condition(place), Condition(extent - 1 - place)):
             if program.original.plain(leaf).certain(rows_of(inside)):
@@ -54,3 +56,9 @@ def _check_use(program: Program, leaf: Leaf, use: Use) -> None:
                     if not leaf.stmt.guard
                     else f"its guard lets it through: {' and '.join(show_condition(c) for c in leaf.stmt.guard)}",
                 )
+
+
+def within(place: Affine, extent: Affine, extents: Mapping[str, int]) -> bool:
+    """True if `place` is in 0 <= place < extent whatever the loops with these extents are."""
+    ends = bounds(place, extents)
+    return ends is not None and ends[0] >= 0 and extent.is_const and ends[1] < extent.const

@@ -10,8 +10,8 @@ from typing import Protocol
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Load
 from tilegen.ir.walk import loads
-from tilegen.poly.plain import Row
-from tilegen.poly.project import Original, Placed, Program, Use, alike_in, common, renamed, told_apart
+from tilegen.poly.plain import Plain, Row
+from tilegen.poly.project import Original, Placed, Program, Use, alike_in, apart_in, common, renamed, told_apart
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, example, same, solvable
 from tilegen.poly.verdict import Refused, Words
@@ -173,22 +173,24 @@ def _commutes(original: Original, p: Precedence) -> bool:
 def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> None:
     original = program.original
     instances = (one.leaf.where, one.leaf.stmt.instance, two.leaf.where, two.leaf.stmt.instance)
+    # Many steps leave most of the ways as they were.
+    keys = {way: ("never reversed", id(p), instances, *way) for way in before(two, one)}
+    open_ = [way for way, key in keys.items() if key not in original.memo]
     index = _common(original, p, one, two)
-    for shared, rows in before(two, one):
-        # Many steps leave most of the ways as they were.
-        key = ("never reversed", id(p), instances, shared, rows)
-        if key in original.memo:
-            continue
-        if index is not None and told_apart(two.leaf, one.leaf, index, shared, rows):
-            continue
-        # `before` primes its second leaf, here the source: the sink keeps plain names.
-        names = one.leaf.primed(shared)
-        point = {f"{n}°": f.renamed(names) for n, f in _named_point(original, one)}
-        point |= {f"{n}°'": f for n, f in _named_point(original, two)}
-        question = original.pair(two.leaf, one.leaf, shared) + (rows + substituted(p.rows, point))
+    if index is not None:
+        open_ = [(shared, rows) for shared, rows in open_ if not told_apart(two.leaf, one.leaf, index, shared, rows)]
+    if len(open_) > 2:
+        # In which loops the two are in the same iteration anyway is read off their points once, for all ways.
+        met = _meeting(original, p, one, two, frozenset()).plain
+        if met.impossible:
+            return
+        open_ = [(shared, rows) for shared, rows in open_ if not _equal(met, apart_in(rows))]
+    for shared, rows in open_:
+        question = _meeting(original, p, one, two, shared) + rows
         if not solvable(question):
-            original.memo[key] = True
+            original.memo[keys[shared, rows]] = True
             continue
+        names = one.leaf.primed(shared)
         first = [*original.kernel.sizes, *two.leaf.names, *(names.get(n, n) for n in one.leaf.names)]
         found = example(question, first)
         assert found is not None
@@ -199,6 +201,20 @@ def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> No
             f"{source} must run before {sink}, but runs after it{words.sizes}",
             *_notes(original, p),
         )
+
+
+def _meeting(original: Original, p: Precedence, one: Placed, two: Placed, shared: frozenset[str]) -> Rows:
+    """Rows for instances of the two that keep their order, in the same iteration of the loops in `shared`."""
+    # `before` primes its second leaf, here the source: the sink keeps plain names.
+    names = one.leaf.primed(shared)
+    point = {f"{n}°": f.renamed(names) for n, f in _named_point(original, one)}
+    point |= {f"{n}°'": f for n, f in _named_point(original, two)}
+    return original.pair(two.leaf, one.leaf, shared) + substituted(p.rows, point)
+
+
+def _equal(known: Plain, loop: str | None) -> bool:
+    """True if both instances are in the same iteration of the loop, and of none is asked whether it is another."""
+    return loop is not None and known.zero(((f"{loop}'", 1), (loop, -1)), 0)
 
 
 def _common(original: Original, p: Precedence, one: Placed, two: Placed) -> tuple[Affine, ...] | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from tilegen.ir.nodes import Const
 from tilegen.poly.flow import Element, Storage, Touch, scope_of
@@ -90,7 +89,7 @@ class _Sum:
 # These, and what stands for an element outside of the tensor.
 _Function = tuple[tuple[_Sum, ...], Const | None]
 # A sum of loops, by their names, and of places, by their numbers.
-_Terms = dict[str | int, Fraction]
+_Terms = dict[str | int, int]
 
 
 def held_by(storage: Storage, writer: Touch, above: tuple[Placed, ...] = ()) -> Element | None:
@@ -153,16 +152,19 @@ def _factors(places: tuple[Form, ...], wanted: Form, shared: frozenset[str]) -> 
     steps: list[tuple[str, _Terms]] = []
     for d, place in enumerate((*places, wanted)):
         # Its own terms, and beside them, under numbers, which places it has been made of.
-        left: _Terms = {n: Fraction(f) for n, f in place.terms if n not in shared} | {d: Fraction(1)}
+        left: _Terms = {n: f for n, f in place.terms if n not in shared}
+        left[d] = 1
         for pivot, step in steps:
-            times = left.get(pivot, Fraction(0)) / step[pivot]
-            left = {n: f for n in left | step if (f := left.get(n, 0) - times * step.get(n, 0))}
+            times, by = left.get(pivot, 0), step[pivot]
+            if times:
+                left = {n: f for n in left | step if (f := left.get(n, 0) * by - times * step.get(n, 0))}
         names = [n for n in left if isinstance(n, str)]
         steps += [(names[0], left)] if names and d < len(places) else []
-    factors = [-left.get(d, Fraction(0)) for d in range(len(places))]
-    if names or any(f.denominator != 1 for f in factors):
+    # So many times `wanted`, and what has been taken from it.
+    times, taken = left[len(places)], [-left.get(d, 0) for d in range(len(places))]
+    if names or any(f % times for f in taken):
         return None
-    return tuple(f.numerator for f in factors)
+    return tuple(f // times for f in taken)
 
 
 def _quotients(form: Form, shared: frozenset[str]) -> set[str]:

@@ -254,13 +254,18 @@ def common(a: Use, b: Use) -> tuple[Affine, ...]:
 
 def told_apart(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str], rows: tuple[Row, ...]) -> bool:
     """True if iterations of the two leaves with one value of `index` are in the same one of the loop that `rows` tell
-    apart: rows of one inequality between a loop and itself, primed."""
-    if len(rows) != 1 or rows[0][0] or rows[0][2] >= 0:
-        return False
-    names = {name.removesuffix("'") for name, _ in rows[0][1]}
-    if len(rows[0][1]) != 2 or len(names) != 1 or sum(factor for _, factor in rows[0][1]) != 0:
-        return False
-    return names <= one.determined(index, shared) and _alike(one, two, index)
+    apart."""
+    loop = apart_in(rows)
+    return loop is not None and loop in one.determined(index, shared) and _alike(one, two, index)
+
+
+def apart_in(rows: tuple[Row, ...]) -> str | None:
+    """The loop that `rows` tell apart: one inequality between a loop and itself, primed. None if they say more."""
+    if len(rows) != 1 or rows[0][0] or rows[0][2] >= 0 or len(rows[0][1]) != 2:
+        return None
+    (first, factor), (second, other) = rows[0][1]
+    loop = first.removesuffix("'")
+    return loop if loop == second.removesuffix("'") and factor + other == 0 else None
 
 
 def alike_in(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str]) -> frozenset[str]:

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from tilegen.ir.nodes import Condition, Stmt, Tree
 from tilegen.poly.atomics import check_atomics
-from tilegen.poly.bounds import check_bounds
+from tilegen.poly.bounds import check_bounds, within
 from tilegen.poly.coverage import check_coverage
 from tilegen.poly.order import check_order
 from tilegen.poly.project import Leaf, Program, alike_in, common, project
@@ -131,8 +131,11 @@ def _check_extra_bounds(program: Program, leaf: Leaf, missing: tuple[Condition, 
     """Also where it runs without the `missing` conditions, each access of the statement is inside its registers."""
     tested = tuple(row for c in leaf.stmt.guard if c not in missing for row in rows_of(c))
     runs = Rows((*program.original.context, *leaf.ranges, *tested))
-    for use in leaf.uses:
+    counts = {n: e.const for n, e in leaf.loops.items() if e.is_const}
+    for use in {(u.buffer, u.index): u for u in leaf.uses}.values():
         for place, extent in zip(use.index, program.buffers[use.buffer].shape, strict=True):
+            if within(place, extent, counts):
+                continue
             for room in (place, extent - 1 - place):
                 question = runs + rows_of(Condition(-1 - room))
                 if not solvable(question):

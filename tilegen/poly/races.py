@@ -14,7 +14,7 @@ from tilegen.ir.lanes import WARP, writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, writes
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Leaf, Placed, Program, Use, common, told_apart
+from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, apart_in, common, told_apart
 from tilegen.poly.system import example, same, solvable
 from tilegen.poly.verdict import Refused, Words
 
@@ -189,8 +189,10 @@ def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed, free
                 pairs.setdefault((a.index, b.index), (a, b))
     for a, b in pairs.values():
         mirrored = one is two and a.index == b.index
+        alike = alike_in(one.leaf, two.leaf, common(a, b), frozenset())
         for case in _collisions(buffer, one, two, (1,) if mirrored else (1, -1), free):
-            _check_case(program, one.leaf, two.leaf, a, b, case)
+            if apart_in(case[1]) not in alike:
+                _check_case(program, one.leaf, two.leaf, a, b, case)
 
 
 # How two instances may run at once: which loops they share, rows for what differs, and what it is called.
