@@ -28,6 +28,7 @@ from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For,
 from tilegen.poly import Claim, Extra, Made, Refused, Slot, Stop, Unproved
 from tilegen.proof.lanes import Lanes, joined, lanes_of
 from tilegen.proof.plain import Axes, axes, in_axes, plain
+from tilegen.proof.serpentine import straightened
 from tilegen.proof.vectors import ASYNCHRONOUS, lanes, rerolled
 from tilegen.proof.versions import merged
 
@@ -64,7 +65,7 @@ def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
     result = Raised(kernel)
     for launch in launches:
         where = axes(launch, result.loops)
-        body = in_axes(rerolled(lanes(plain(launch.body, launch), launch)), where)
+        body = in_axes(straightened(rerolled(lanes(plain(launch.body, launch), launch))), where)
         result.texts.append(body)
         _written_once(body)
         body = merged(body, launch, where.extents)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -151,16 +151,16 @@ def _moved(access: Access, lane: Affine, buffers: Mapping[str, Buffer]) -> tuple
 # -- lanes one by one become a loop again where they differ by a constant: fewer cases for every question
 
 
-def rolled(stmts: list[Stmt]) -> tuple[Spmd, ...]:
-    """The statements as one loop over lanes, if they are that."""
-    name = f"lane{len(stmts)}"
+def rolled(stmts: Sequence[Spmd], name: str = "") -> tuple[Spmd, ...]:
+    """The statements as one loop over lanes, if they are that; and so of loops."""
+    name = name or f"lane{len(stmts)}"
     whole = _between(stmts[0], stmts[1], var(name)) if len(stmts) > 1 else None
     if whole is None or any(substitute(whole, {name: const(n)}) != s for n, s in enumerate(stmts)):
         return tuple(stmts)
     return (For(name, const(len(stmts)), (whole,)),)
 
 
-def _between(first: Stmt, second: Stmt, lane: Affine) -> Stmt | None:
+def _between(first: Spmd, second: Spmd, lane: Affine) -> Spmd | None:
     """The statement that is `first` in lane 0 and `second` in lane 1."""
     left = [v for v in walk(first) if isinstance(v, Affine)]
     right = [v for v in walk(second) if isinstance(v, Affine)]
