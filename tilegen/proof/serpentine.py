@@ -44,6 +44,8 @@ def _pair(first: Spmd, second: Spmd) -> Spmd | None:
     name = _loop(first)
     if not name or name != _loop(second) or not _bare(first) or not _bare(second):
         return None
+    if [_extent(n) for n in _nodes(first)] != [_extent(n) for n in _nodes(second)]:
+        return None
     pair = rolled((first, second), f"{name}.2")
     return pair[0] if len(pair) == 1 else None
 
@@ -59,6 +61,10 @@ def _bare(node: Spmd) -> bool:
     """Nothing in the node counts or waits or is declared."""
     inside = list(_nodes(node))
     return all(isinstance(n, For | If) or (isinstance(n, Stmt) and n.step != ASYNCHRONOUS) for n in inside)
+
+
+def _extent(node: Spmd) -> Affine | None:
+    return node.extent if isinstance(node, For) else None
 
 
 def _nodes(node: Spmd) -> Iterator[Spmd]:
