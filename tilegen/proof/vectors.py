@@ -75,7 +75,7 @@ def _list(body: tuple[Spmd, ...], known: _Variables) -> tuple[Spmd, ...]:
 
 def _forget(node: Spmd, known: _Variables) -> None:
     """A variable stands for memory only as long as nothing is written there."""
-    changed = {name for v in walk(node) for name in _written(v)}
+    changed = {name for v in walk(node) for name in _written(v)} if known.loaded else set()
     for name in [n for n, (source, _) in known.loaded.items() if source.buffer in changed]:
         del known.loaded[name]
 
