@@ -14,9 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
 
-from enumeration import Terms, Wrong, _Run, verdict  # noqa: F401
+from enumeration import Wrong, as_written, verdict  # noqa: F401
 
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Index, Load, Op, Stmt, tree_of
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Index, Load, Op, Stmt
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -39,12 +39,11 @@ COMPARE = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__,
 
 def faults(launches, tree, sizes):
     """The first fault of the launches of `tree` at these sizes, or None."""
-    terms = Terms()
     memory = {}
     try:
+        expected, terms = as_written(tree.kernel, tuple(sizes.items()), frozenset(tree.reassociated))
         for launch in launches:
             _Launch(launch, sizes, memory, terms, set(tree.reassociated)).run()
-        expected = _Run(tree_of(tree.kernel), sizes, set(tree.reassociated), terms)
     except Wrong as wrong:
         return str(wrong)
     for tensor in tree.kernel.tensors:

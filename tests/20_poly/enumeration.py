@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from structure import structure
 from terms import Terms
 
 from tilegen.ir.nodes import (
@@ -25,7 +26,7 @@ from tilegen.ir.nodes import (
     Op,
     tree_of,
 )
-from tilegen.ir.walk import leaves, loads, loops, reads, writes
+from tilegen.ir.walk import loads, loops, writes
 
 PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative")
 # What a GPU updates in one access.
@@ -41,10 +42,11 @@ def verdict(tree, sizes):
     if structure(tree):
         return "structure"
     reordered = frozenset(tree.reassociated)
-    if tree.kernel.origin and _outputs(tree.kernel, sizes) != _outputs(tree.kernel.written, sizes):
+    at = tuple(sizes.items())
+    if tree.kernel.origin and _outputs(tree.kernel, at) != _outputs(tree.kernel.written, at):
         return "derived"
     try:
-        expected, terms = _as_written(tree.kernel, tuple(sizes.items()), reordered)
+        expected, terms = as_written(tree.kernel, at, reordered)
         run = _Run(tree, sizes, reordered, terms)
     except Wrong as wrong:
         return str(wrong)
@@ -62,49 +64,21 @@ def verdict(tree, sizes):
     return run.collision() or run.vectors()
 
 
+@lru_cache(maxsize=32)
 def _outputs(kernel, sizes):
     """What the outputs of a kernel are, every reduction as the bag of its terms."""
     try:
-        run = _Together(tree_of(kernel), sizes, set(), TERMS)
+        run = _Together(tree_of(kernel), dict(sizes), set(), TERMS)
     except Wrong as wrong:
         return str(wrong)
     return {t.name: run.contents(t.name) for t in kernel.tensors if t.role == "output"}
 
 
 @lru_cache(maxsize=32)
-def _as_written(kernel, sizes, reordered):
+def as_written(kernel, sizes, reordered):
     """The run of the kernel's own tree, and the terms that it is told in: the same for many trees in turn."""
     terms = Terms()
     return _Run(tree_of(kernel), dict(sizes), reordered, terms), terms
-
-
-def structure(tree):
-    """What no launch can be, whatever the sizes: a sentence, or None."""
-    buffers = {b.name: b for b in tree.buffers}
-    for path, stmt in leaves(tree.body):
-        kinds = [loop.kind for loop in path]
-        names = [loop.name for loop in path]
-        for n, kind in enumerate(kinds):
-            if kind in (*BLOCK_KINDS, *THREAD_KINDS) and kind in kinds[:n]:
-                return f"{kind} twice"
-            if kind in BLOCK_KINDS and any(k not in BLOCK_KINDS for k in kinds[:n]):
-                return f"block loop {names[n]} inside another"
-            if kind == "vector" and n != len(kinds) - 1:
-                return f"vector loop {names[n]} holds loops"
-        for name in {b for b, _ in (*reads(stmt), *writes(stmt))}:
-            buffer = buffers.get(name)
-            if buffer is None or buffer.space == "global":
-                continue
-            if buffer.scope not in names:
-                return f"{name} outside its scope"
-            home = names.index(buffer.scope)
-            if buffer.space == "register" and "cooperative" in kinds[home + 1 :]:
-                return f"{name} is dealt out to threads"
-            if buffer.space == "shared" and any(k in BLOCK_KINDS for k in kinds[home + 1 :]):
-                return f"{name} for several blocks"
-            if buffer.space == "shared" and any(k in THREAD_KINDS for k in kinds[: home + 1]):
-                return f"{name} inside a thread"
-    return None
 
 
 TERMS = Terms()
@@ -370,18 +344,18 @@ class _Together(_Run):
     def _value(self, expr, env, path):
         zero = self.terms.of("const", 0)
         match expr:
-            case Op("select", (_, one, other)):
-                nothing = self._value(one, env, path) == self._value(other, env, path) == zero
             case Op(name, args):
                 found = [self._value(a, env, path) for a in args]
                 # Of integers a product with one zero is zero, too.
                 nothing = name in ("*", "+", "-", "neg", "abs", "min", "max") and set(found) == {zero}
                 nothing |= name == "*" and expr.dtype in INTEGERS and zero in found
-            case Cast(arg):
-                nothing = self._value(arg, env, path) == zero
+                nothing |= name == "select" and set(found[1:]) == {zero}
+                return zero if nothing else self.terms.of(name, *found)
+            case Cast(arg, dtype):
+                found = self._value(arg, env, path)
+                return zero if found == zero else self.terms.of(dtype, found)
             case _:
-                nothing = False
-        return zero if nothing else super()._value(expr, env, path)
+                return super()._value(expr, env, path)
 
     def _stmt(self, stmt, env, path):
         if stmt.name.endswith(".init"):

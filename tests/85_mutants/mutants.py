@@ -1,10 +1,14 @@
 """Faults put into the stock schedules, and the net that catches each first. Prints a table fault x net.
 
-All:      python tests/85_mutants/mutants.py
-Some:     python tests/85_mutants/mutants.py --each 2 --jobs 2       at most two of each kind in each schedule
-By text:  python tests/85_mutants/mutants.py --levels text            the printed text, read back
-Running:  python tests/85_mutants/mutants.py --levels ran             the text again, by what compiles and runs it
-Which:    python tests/85_mutants/mutants.py --show                  says what got through, or counted as no fault
+All:       python tests/85_mutants/mutants.py --jobs 16
+Some:      python tests/85_mutants/mutants.py --each 2 --only gemm,softmax.warps     at most two of each kind in each
+By text:   python tests/85_mutants/mutants.py --levels text          the printed text, read back
+Running:   python tests/85_mutants/mutants.py --levels ran           the text again, by what compiles and runs it
+Which:     python tests/85_mutants/mutants.py --show                 says what got through, or counted as no fault
+In pieces: python tests/85_mutants/mutants.py --log F --seconds 500  again and again, until nothing is left to do
+
+A log has a line for each kind of fault in each schedule, with what came of its mutants. What is in it is not done
+again, so that a run goes on where one was cut off; several are summed by `cat a b > c` and `--log c --sum`.
 
 A mutant is equivalent, and not counted, if it is proven to be the kernel all the same, and besides, at
 every size around the tiles, the simulation of the lowered program thread by thread on symbolic values finds each
@@ -16,11 +20,16 @@ what touches no memory that it guards; a larger pad without vectors.
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
-from multiprocessing import get_context
+from multiprocessing import TimeoutError, get_context
 from pathlib import Path
+from time import monotonic
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "20_poly"))
@@ -29,77 +38,80 @@ sys.path.insert(0, str(Path(__file__).parent))
 import launch_faults
 import text_faults
 import tree_faults
-from nets import AFTER, BEFORE, EQUIVALENT, Base, boundary_sizes, caught_launches, caught_tree
-from stock import cases, modules, scheduled
+from nets import AFTER, BEFORE, EQUIVALENT, Base, admitted, boundary_sizes, caught_launches, caught_tree, turned
+from small import FEW, small
+from stock import cases
 
-from tilegen.errors import TilegenError
 from tilegen.lowering import lower
-from tilegen.proof import prove
 
-# Tiles as small as the steps allow, so that sizes around them are quickly enumerated.
-SMALL = {
-    "T": 4, "TS": 4, "TI": 4, "TJ": 2, "TD": 2, "TM": 8, "TN": 8, "TK": 4, "WM": 2, "WN": 2, "W": 2, "WPT": 2,
-    "TSM": 4, "TSN": 4, "TSK": 4, "WPTN": 2, "ROWS": 2, "TY": 2, "TX": 4, "WF": 2,
-}  # fmt: skip
-# Warps have lanes in fixed numbers; these are the fewest. A patch of a warp fills the tile that it is in.
-WHOLE = {name: tile for name, tile in SMALL.items() if name not in ("TX", "TY")}
-TILES = (SMALL, WHOLE, {"TM": 32, "TN": 128, "TK": 4}, {"TM": 32, "TN": 128, "TK": 32}, {})
+LEVELS = ("tree", "lowered", "text")
+LONG = ("matching_dot", "conv", "gemm", "total", "layer_norm")
 
 
 @cache
 def base(position):
-    """Stock schedule number `position` with small tiles; as it is where small tiles do not fit its steps."""
+    """Stock schedule number `position` with small tiles."""
     name, schedule = cases()[position]
     tree = small(name, schedule)
-    return Base(f"{name}.{schedule}", tree, boundary_sizes(tree))
+    sizes = turned(tree, FEW[name]) if name in FEW else boundary_sizes(tree)
+    assert any(admitted(lower(tree), at) for at in sizes), f"no size for the vectors of {name}.{schedule}"
+    return Base(f"{name}.{schedule}", tree, sizes)
 
 
-def small(name, schedule):
-    """The tree with the first tiles with which it can be applied and is proved."""
-    stock = next(s for s in modules()[name].schedules if s.name == schedule)
-    for tiles in TILES:
-        values = tuple((p.name, tiles[p.name]) for p in stock.parameters if p.name in tiles)
-        try:
-            tree = scheduled(name, schedule, (), values).tree
-            versions = [lower(tree, vector=vector) for vector in (True, False)]
-        except TilegenError:
-            continue
-        if all(prove(tree.kernel, launches, tree.reassociated).verdict == "proved" for launches in versions):
-            return tree
-    raise AssertionError(f"{name}.{schedule} is proved with no tiles")
-
-
-def mutants(base, each):
-    """(level, fault, number, mutant) of every kind; at most `each` of a kind, spread over its places."""
-    for fault, make in tree_faults.FAULTS.items():
-        yield from _sampled("tree", fault, [t for t in make(base.tree) if t != base.tree], each)
+def mutants(base, level, fault, each):
+    """[(number, mutant)] of a kind of fault; at most `each`, spread over its places."""
+    if level == "tree":
+        return _sampled([t for t in tree_faults.FAULTS[fault](base.tree) if t != base.tree], each)
     launches = lower(base.tree)
-    for fault, make in launch_faults.FAULTS.items():
-        made = [(*launches[:n], m, *launches[n + 1 :]) for n, launch in enumerate(launches) for m in make(launch)]
-        yield from _sampled("lowered", fault, [m for m in made if m != launches], each)
+    faulty = [(n, m) for n, launch in enumerate(launches) for m in launch_faults.FAULTS[fault](launch)]
+    made = [(*launches[:n], m, *launches[n + 1 :]) for n, m in faulty]
+    return _sampled([m for m in made if m != launches], each)
 
 
-def _sampled(level, fault, made, each):
+def _sampled(made, each):
     step = max(1, -(-len(made) // each))
-    for number in range(0, len(made), step):
-        yield level, fault, number, made[number]
+    return [(number, made[number]) for number in range(0, len(made), step)]
 
 
-def of_base(job):
+@dataclass(frozen=True)
+class Task:
+    """A kind of fault in a stock schedule, at most `each` of its mutants; on texts all kinds are one task."""
+
+    position: int
+    level: str
+    fault: str
+    each: int
+
+    @property
+    def key(self):
+        return ".".join(cases()[self.position]), self.level, self.fault, self.each
+
+
+def tasks(positions, levels, each):
+    """The longest first."""
+    kinds = {"tree": tree_faults.FAULTS, "lowered": launch_faults.FAULTS}
+    found = [Task(n, level, fault, each) for n in positions for level in levels for fault in kinds.get(level, ("all",))]
+    return sorted(found, key=lambda t: not ".".join(cases()[t.position]).startswith(LONG))
+
+
+def done(task):
+    """(task, [(base, level, fault, number, net)], seconds)."""
+    since, right = monotonic(), base(task.position)
+    match task.level:
+        case "text":
+            found = text_faults.results(right, task.each)
+        case "ran":
+            found = text_faults.ran(right)
+        case _:
+            caught = caught_tree if task.level == "tree" else caught_launches
+            made = mutants(right, task.level, task.fault, task.each)
+            found = [(task.fault, number, caught(right, mutant)) for number, mutant in made]
+    return task, [(right.name, task.level, *one) for one in found], monotonic() - since
+
+
+def of_base(position, each, levels=LEVELS):
     """[(base, level, fault, number, net)] of one base."""
-    position, each, levels = job
-    right = base(position)
-    catch = {"tree": caught_tree, "lowered": caught_launches}
-    found = [
-        (right.name, level, fault, number, catch[level](right, mutant))
-        for level, fault, number, mutant in mutants(right, each)
-        if level in levels
-    ]
-    if "text" in levels:
-        found += [(right.name, "text", *result) for result in text_faults.results(right, each)]
-    if "ran" in levels:
-        found += [(right.name, "ran", *result) for result in text_faults.ran(right)]
-    return found
+    return [one for task in tasks([position], levels, each) for one in done(task)[1]]
 
 
 def table(results):
@@ -123,27 +135,74 @@ def figures(results):
     return len(real), sum(n is not None for n in real), sum(n in BEFORE for n in real), len(nets) - len(real)
 
 
-def main() -> int:
+def recorded(log):
+    """{key of a task: its results} of a log; a line that was cut off is none."""
+    found = {}
+    for line in log.read_text().splitlines() if log and log.exists() else ():
+        with suppress(json.JSONDecodeError):
+            key, results = json.loads(line)
+            found[tuple(key)] = [tuple(r) for r in results]
+    return found
+
+
+def run(todo, known, chosen):
+    """Does the tasks and adds their results to `known` and to the log; says when a schedule is through."""
+    left, took = Counter(task.position for task in todo), Counter()
+    end = monotonic() + chosen.seconds
+    with get_context("spawn").Pool(chosen.jobs) as pool, open(chosen.log or os.devnull, "a") as log:
+        results = pool.imap_unordered(done, todo, chunksize=1)
+        for _ in todo:
+            try:
+                task, found, seconds = results.next(timeout=max(0, end - monotonic()))
+            except TimeoutError:
+                break
+            known[task.key] = found
+            log.write(json.dumps([task.key, found]) + "\n")
+            log.flush()
+            left[task.position] -= 1
+            took[task.position] += seconds
+            if not left[task.position]:
+                name = task.key[0]
+                of = [r for key, results in known.items() for r in results if key[0] == name]
+                print(f"{name}: {told(of)}, {took[task.position]:.0f} s", flush=True)
+        pool.terminate()
+
+
+def told(results):
+    total, caught, before, equivalent = figures(results)
+    return f"{total} mutants, {caught} caught, {before} of them before anything runs; {equivalent} more are equivalent"
+
+
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--each", type=int, default=3, help="mutants of one kind in one schedule, at most")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--levels", default="tree,lowered,text")
+    parser.add_argument("--levels", default=",".join(LEVELS))
+    parser.add_argument("--only", default="", help="schedules, or files of them")
     parser.add_argument("--show", action="store_true")
-    chosen = parser.parse_args()
-    jobs = [(n, chosen.each, chosen.levels.split(",")) for n in range(len(cases()))]
-    results = []
-    with get_context("spawn").Pool(chosen.jobs) as pool:
-        for found in pool.imap(of_base, jobs, chunksize=1):
-            results += found
-            print(f"{found[0][0]}: {figures(found)}", file=sys.stderr, flush=True)
+    parser.add_argument("--log", type=Path, help="where results are kept; what is there is not done again")
+    parser.add_argument("--seconds", type=float, default=1e6, help="what is not done by then is left")
+    parser.add_argument("--sum", action="store_true", help="only tell what the log has")
+    return parser.parse_args()
+
+
+def main() -> int:
+    chosen = arguments()
+    named = set(chosen.only.split(",")) - {""}
+    positions = [n for n, case in enumerate(cases()) if not named or named & {case[0], ".".join(case)}]
+    known = recorded(chosen.log)
+    wanted = tasks(positions, chosen.levels.split(","), chosen.each)
+    if not chosen.sum:
+        run([task for task in wanted if task.key not in known], known, chosen)
+    results = [one for task in wanted for one in known.get(task.key, ())]
     print(table(results))
     for result in results:
         if result[-1] is None or chosen.show and result[-1] not in BEFORE:
             print(*result)
-    total, caught, before, equivalent = figures(results)
-    print(f"{total} mutants, {caught} caught, {before} of them before anything runs ({before / total:.1%}); ", end="")
-    print(f"{equivalent} more are equivalent")
-    return 0 if caught == total else 1
+    total, caught, before, _ = figures(results)
+    whole = {task.position for task in wanted} - {task.position for task in wanted if task.key not in known}
+    print(f"{len(whole)} of {len(positions)} schedules: {told(results)}; {before / max(1, total):.2%} before")
+    return 0 if caught == total and len(whole) == len(positions) else 1
 
 
 if __name__ == "__main__":

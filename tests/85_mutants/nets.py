@@ -70,11 +70,16 @@ def simulated(base, versions):
     """The first fault that the simulation of any version shows, at the sizes of the base that it admits."""
     for launches in versions:
         for sizes in base.sizes:
-            if all(_holds(c, sizes) for launch in launches for c in launch.requires):
+            if admitted(launches, sizes):
                 wrong = faults(launches, base.tree, sizes)
                 if wrong:
                     return wrong
     return None
+
+
+def admitted(launches, sizes):
+    """True if these sizes are such as the launches require."""
+    return all(_holds(c, sizes) for launch in launches for c in launch.requires)
 
 
 def _holds(condition, sizes):
@@ -106,12 +111,17 @@ def boundary_sizes(tree):
     tiles = sorted({loop.extent.const for loop in loops(tree.body) if loop.extent.is_const and loop.extent.const > 1})
     tile = tiles[-1] if tiles else 4
     names = tree.kernel.sizes
-    if len(names) > 4:  # a convolution has six: more would take minutes
-        few = ((1,), (3,), (1, 2), (2, 1, 3))
-        return tuple({name: values[n % len(values)] for n, name in enumerate(names)} for values in few)
+    if len(names) > 4:  # a convolution: more would take minutes; in the last there are vectors
+        return turned(tree, ((1,), (3,), (1, 2), (2, 1, 3), (1, 3, 3, 4, 4)))
     values = sorted({max(1, v) for v in (1, tile - 1, tile, tile + 1, 2 * tile - 1, 2 * tile) if v <= 9})
     values = values if len(values) > 1 else [1, 5, 8]
     few = [values[0], values[len(values) // 2], values[-1]]
     mixed = list(product(few, repeat=len(names)))[1 :: max(1, 3 ** len(names) // 5)]
     alike = [(v,) * len(names) for v in values]
     return tuple(dict(zip(names, v, strict=True)) for v in dict.fromkeys([*alike, *mixed]))
+
+
+def turned(tree, choices):
+    """Sizes of the tree for each of `choices`, whose values the sizes take in turn."""
+    names = tree.kernel.sizes
+    return tuple({name: values[n % len(values)] for n, name in enumerate(names)} for values in choices)

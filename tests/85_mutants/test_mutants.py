@@ -16,7 +16,7 @@ EACH = 2
 
 @pytest.mark.parametrize("position", [n for n, case in enumerate(cases()) if ".".join(case) in SAMPLE])
 def test_every_fault_is_caught_before_anything_runs(position):
-    results = of_base((position, EACH, ("tree", "lowered", "text")))
+    results = of_base(position, EACH)
     total, caught, before, equivalent = figures(results)
     missed = [result for result in results if result[-1] is None]
     assert not missed, missed

@@ -22,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "85_mutants"))
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mutants import small
 from on_simulator import Job, run_all
 from own_tiles import SLOW, TOO_SLOW, own_jobs, work
 from random_case import one_case
+from small import small
 from stock import cases, scheduled
 
 from tilegen.backends import opencl
@@ -49,10 +49,10 @@ def stock_jobs():
 
 
 def _sizes(tree):
-    """One choice of odd sizes, one of even ones, which vectors take."""
-    return tuple(
-        {name: size + step * (n % 2) for n, name in enumerate(tree.kernel.sizes)} for size, step in ((5, 2), (8, 0))
-    )
+    """One choice of odd sizes, one of even ones, which vectors take; of a convolution, which has many, small ones."""
+    names = tree.kernel.sizes
+    choices = ((5, 2), (8, 0)) if len(names) < 5 else ((3, 2), (4, 0))
+    return tuple({name: size + step * (n % 2) for n, name in enumerate(names)} for size, step in choices)
 
 
 def random_jobs(seed, wanted):

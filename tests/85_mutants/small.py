@@ -1,0 +1,83 @@
+"""The stock schedules with tiles as small as their steps allow, so that sizes around them are quickly enumerated."""
+
+from __future__ import annotations
+
+from stock import modules, scheduled
+
+from tilegen.lowering import lower
+from tilegen.proof import prove
+
+SMALL = {
+    "T": 4, "TS": 4, "TI": 4, "TJ": 2, "TD": 2, "TM": 8, "TN": 8, "TK": 4, "WM": 2, "WN": 2, "W": 2, "WPT": 2,
+    "TSM": 4, "TSN": 4, "TSK": 4, "WPTN": 2, "ROWS": 2, "TY": 2, "TX": 4, "WF": 2, "TC": 4,
+}  # fmt: skip
+# A product in warps: two of them, each with the fewest rows and columns that its lanes have.
+WARPS = {"TM": 16, "TN": 64, "TK": 4, "WI": 1, "WJ": 2, "KP": 8}
+# The same where the number of warps is no parameter.
+FIXED_WARPS = {"TM": 32, "TN": 128, "TK": 4}
+# A patch of a convolution: several filters, rows and columns a thread, four lanes.
+PATCH = {"TF": 8, "TY": 4, "TX": 4, "LF": 2, "LX": 2, "VF": 2, "VY": 2, "VX": 2, "YV": 2}
+ROW = {"N": 256, "R": 2}  # two vectors a lane, two warps
+LONG_ROW = {"N": 512, "W": 2}
+# What the steps of a schedule allow where it is not SMALL; and the constants of its kernel.
+FITTING = {
+    "conv1x1.product": {"TF": 16, "TP": 64, "TC": 4},
+    "conv2d.patches": PATCH | {"TN": 2, "TC": 2},
+    "conv2d.deep": PATCH | {"LF": 4, "LX": 1, "VF": 1, "VX": 4, "TC": 2},
+    "conv2d.strided": PATCH,
+    "conv2d_winograd.products": {
+        "H": 4, "W": 6, "TH": 1, "TW": 2, "COUNT": 4, "WIDTH": 2, "TF": 16, "TP": 32, "TC": 2, "WF": 1, "WP": 1,
+    },
+    "gemm.registers": {"TM": 32, "TN": 16, "TK": 4, "WM": 4, "WN": 4},
+    "gemm.warps": FIXED_WARPS,
+    "gemm.pipelined": FIXED_WARPS,
+    "gemm.across": WARPS,
+    "gemm.transposed": WARPS,
+    "gemm.padded": WARPS | {"TN": 32, "WJ": 1},
+    "gemm_bias_gelu.fused": WARPS,
+    "gemm_split.split_k": WARPS,
+    "gemm_split.split_transposed": WARPS,
+    "gemm_split.atomic": WARPS,
+    "layer_norm.warps": ROW,
+    "layer_norm.blocks": LONG_ROW,
+    "matching_dot.fused": {"TM": 32, "TN": 64},
+    "matching_dot.across": {"TM": 32, "TN": 64},
+    "nbody.coarsened": {"T": 4, "TJ": 4, "U": 2},
+    "nbody.split": {"T": 4, "C": 2, "TJ": 4, "U": 2, "PART": 8},
+    "row_argmax.warps": ROW,
+    "row_argmax.blocks": LONG_ROW,
+    "row_sum.warps": ROW,
+    "row_sum.blocks": LONG_ROW,
+    "softmax.warps": ROW,
+    "softmax.blocks": LONG_ROW,
+    "total.two_launches": {"PART": 4096},
+    "total.atomic": {"PART": 4096},
+    "transpose.vectors": {"TS": 32, "ROWS": 16},
+}  # fmt: skip
+# Sizes of the kernel, in turn, where those around the tiles would take minutes; vectors take the last ones.
+FEW = {
+    "conv2d_winograd": ((1,), (1, 3, 2), (2, 1, 4)),
+    "layer_norm": ((1,), (3,)),
+    "matching_dot": ((1,), (3, 2), (4,)),
+    "row_argmax": ((1,), (3,)),
+    "row_sum": ((1,), (3,)),
+    "softmax": ((1,), (3,)),
+}
+
+
+def small(name, schedule):
+    """The tree of a stock schedule with small tiles; each version of it is proved."""
+    stock = next(s for s in modules()[name].schedules if s.name == schedule)
+    chosen = FITTING.get(f"{name}.{schedule}", SMALL).items()
+    tiles = {p.name for p in stock.parameters}
+    constants = modules()[name].kernels[stock.kernel].attributes.keys() - tiles
+    tree = scheduled(
+        name,
+        schedule,
+        tuple((n, value) for n, value in chosen if n in constants),
+        tuple((n, value) for n, value in chosen if n in tiles),
+    ).tree
+    for vector in (True, False):
+        proof = prove(tree.kernel, lower(tree, vector=vector), tree.reassociated)
+        assert proof.verdict == "proved", f"{name}.{schedule}: {proof.verdict}"
+    return tree
