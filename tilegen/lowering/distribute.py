@@ -9,7 +9,7 @@ from typing import Any
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
+from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import loops, rewrite, stmts, substitute
 
@@ -196,15 +196,15 @@ def _serial(node: Node) -> Node:
             return replace(value, kind="serial")
         return value
 
-    new: Node = rewrite(node, change)
+    new: Node = rewrite(node, change, (Stmt,))
     return new
 
 
 def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
     def change(value: Any) -> Any:
-        return replace(value, guard=(condition, *value.guard)) if hasattr(value, "guard") else value
+        return replace(value, guard=(condition, *value.guard)) if isinstance(value, Stmt) else value
 
-    return rewrite(body, change)
+    return rewrite(body, change, (Stmt,))
 
 
 def constant_extents(node: Node | tuple[Node, ...]) -> dict[str, int]:

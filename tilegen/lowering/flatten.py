@@ -189,4 +189,4 @@ def drop_dims(body: tuple[Spmd, ...], kept: Mapping[str, tuple[int, ...]]) -> tu
             return replace(value, index=tuple(value.index[d] for d in kept[value.buffer]))
         return value
 
-    return rewrite(body, change)
+    return rewrite(body, change, (Access, Load))

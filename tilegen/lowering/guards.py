@@ -111,7 +111,7 @@ def _block_level(
 
 
 def _synchronizes(node: Spmd) -> bool:
-    return any(isinstance(v, Barrier | AsyncGroup | Combine) for v in walk(node))
+    return any(isinstance(v, Barrier | AsyncGroup | Combine) for v in walk(node, (Stmt,)))
 
 
 def _region(body: tuple[Spmd, ...], inner: Mapping[str, int], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:
@@ -124,7 +124,7 @@ def _freed(body: tuple[Spmd, ...], free: frozenset[tuple[str, str]]) -> tuple[Sp
     for node in body:
         match node:
             case If(body=then):
-                inside = [v for v in walk(then) if isinstance(v, Stmt | VectorLoad | VectorStore | VectorCopy)]
+                inside = [v for v in walk(then, (Stmt,)) if isinstance(v, Stmt | VectorLoad | VectorStore | VectorCopy)]
                 harmless = inside and all(isinstance(s, Stmt) and (s.name, s.target.buffer) in free for s in inside)
                 then = _freed(then, free)
                 out += then if harmless else (replace(node, body=then),)
@@ -202,8 +202,9 @@ def _without(body: Iterable[Spmd], tests: Tests) -> tuple[Spmd, ...]:
 
 def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, ...]:
     """Where tests stand inside loops: one test that they all succeed, and a version without them behind it."""
-    box = {**inner, **{f.name: f.extent.const for f in walk(body) if isinstance(f, For) and f.extent.is_const}}
-    blocked = {f.name for f in walk(body) if isinstance(f, For) and not f.extent.is_const}
+    loops = [f for f in walk(body, (Stmt,)) if isinstance(f, For)]
+    box = {**inner, **{f.name: f.extent.const for f in loops if f.extent.is_const}}
+    blocked = {f.name for f in loops if not f.extent.is_const}
     affected: list[int] = []
     for place, node in enumerate(body):
         lows = _hardest((node,), box, blocked)
@@ -234,8 +235,8 @@ def _deeper(node: Spmd, inner: Mapping[str, int]) -> Spmd:
 
 def _inside_loops(node: Spmd) -> list[Condition]:
     """The tests in `node` that are made once an iteration."""
-    loops = [loop for loop in walk(node) if isinstance(loop, For) and loop.extent != const(1)]
-    return [c for loop in loops for test in walk(loop.body)
+    loops = [loop for loop in walk(node, (Stmt,)) if isinstance(loop, For) and loop.extent != const(1)]
+    return [c for loop in loops for test in walk(loop.body, (Stmt,))
             if isinstance(test, If) for c in test.test]  # fmt: skip
 
 

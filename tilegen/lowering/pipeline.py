@@ -65,7 +65,9 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
         return _across(value, loop.name, mine) if loop.across else _ahead(value, mine)
 
     buffers = tuple(_staged(b, loop.stages, around) if b.name in mine else b for b in tree.buffers)
-    return replace(tree, buffers=buffers, body=rewrite(tree.body, change)), Pipe(loop.name, shared, loop.stages - 2)
+    return replace(tree, buffers=buffers, body=rewrite(tree.body, change, (Stmt,))), Pipe(
+        loop.name, shared, loop.stages - 2
+    )
 
 
 def _own(tree: Tree, loop: Loop, mine: frozenset[str]) -> Tree:
@@ -85,7 +87,7 @@ def _own(tree: Tree, loop: Loop, mine: frozenset[str]) -> Tree:
         return replace(buffer, shape=(*(each.extent for each in threads), *buffer.shape), order=order)
 
     buffers = tuple(widened(b) if b.name in mine else b for b in tree.buffers)
-    return replace(tree, buffers=buffers, body=rewrite(tree.body, change))
+    return replace(tree, buffers=buffers, body=rewrite(tree.body, change, (Access, Load)))
 
 
 def _ahead(loop: Loop, mine: frozenset[str]) -> tuple[Node, ...]:
@@ -161,7 +163,7 @@ def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
     def guarded(value: object) -> object:
         return replace(value, guard=(condition, *value.guard)) if isinstance(value, Stmt) else value
 
-    return rewrite(body, guarded)
+    return rewrite(body, guarded, (Stmt,))
 
 
 def _begins(left: Affine) -> Condition:
@@ -181,7 +183,7 @@ def _in_slot(node: Node, mine: frozenset[str], slot: Affine) -> Node:
             return replace(value, index=(slot, *value.index))
         return value
 
-    return rewrite(node, change)
+    return rewrite(node, change, (Access, Load))
 
 
 def _staged(buffer: Buffer, stages: int, scope: str | None) -> Buffer:

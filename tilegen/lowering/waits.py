@@ -166,11 +166,11 @@ def asynchronous(body: tuple[Spmd, ...], pipes: tuple[Pipe, ...], buffers: dict[
     def once(value: object) -> object:
         if not isinstance(value, For) or value.extent == const(1):
             return value
-        if any(isinstance(node, Barrier) for node in walk(value.body)):
+        if any(isinstance(node, Barrier) for node in walk(value.body, (Stmt,))):
             return value
-        return rewrite(value, lambda copy: _plain_again(copy, value.name))
+        return rewrite(value, lambda copy: _plain_again(copy, value.name), (Stmt,))
 
-    return rewrite(rewrite(body, change), once) if staged else body
+    return rewrite(rewrite(body, change, (Stmt,)), once, (Stmt,)) if staged else body
 
 
 def _plain_again(value: object, loop: str) -> object:

@@ -93,7 +93,7 @@ def redirected(
             return replace(value, buffer=new, index=index(value.index), fallback=None)
         return Access(new, index(value.index))
 
-    return rewrite(body, change)
+    return rewrite(body, change, (Access, Load))
 
 
 def with_copies(
@@ -118,7 +118,7 @@ def with_copies(
         return replace(value, body=(*body[:first], *before, *body[first:last], *after, *body[last:]))
 
     kept = tuple(b for b in tree.buffers if not (region.moves and b.name == old))
-    return reparented(replace(tree, buffers=(*kept, copy), body=rewrite(tree.body, change)), old, copy.name)
+    return reparented(replace(tree, buffers=(*kept, copy), body=rewrite(tree.body, change, (Stmt,))), old, copy.name)
 
 
 def reparented(tree: Tree, old: str, new: str) -> Tree:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.nodes import Loop, Tree
+from tilegen.ir.nodes import Loop, Stmt, Tree
 from tilegen.ir.ranges import rejoined, simplify
 from tilegen.ir.walk import loops, rewrite, substitute
 from tilegen.primitives import LoopName, NewName, primitive
@@ -62,7 +62,7 @@ class Collapse:
             body = rewrite(substitute(value.body[0].body, place), _whole)
             return replace(value, name=self.name, extent=outer.extent * low, body=body, kind="serial")
 
-        merged = replace(tree, body=rewrite(tree.body, merge))
+        merged = replace(tree, body=rewrite(tree.body, merge, (Stmt,)))
         names = [loop.name for loop in loops(tree.body)]
         if names.count(self.inner) != names.count(self.outer):
             raise StepError(f"'{self.inner}' is not inside '{self.outer}' everywhere", notes=(self._way(),))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import Loop, Tree
+from tilegen.ir.nodes import Loop, Stmt, Tree
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import need_constant, need_loop, need_serial
@@ -63,7 +63,7 @@ class Serpentine:
             back = substitute(value.body, odd | backwards if turns else odd)
             return replace(value, extent=const(extents[0] // 2), body=(*there, *back))
 
-        folded = replace(tree, body=rewrite(tree.body, fold))
+        folded = replace(tree, body=rewrite(tree.body, fold, (Stmt,)))
         if not met:
             raise StepError(f"{', '.join(inner)} are nowhere directly inside '{outer}'")
         return folded
