@@ -259,6 +259,7 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
     if key in original.memo:
         return
     if told_apart(one, two, common(a, b), shared, rows):
+        original.memo[key] = True
         return
     names = two.primed(shared)
     question = original.pair(one, two, shared) + (rows + same(a.forms, [f.renamed(names) for f in b.forms]))
