@@ -19,12 +19,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
 
-from enumeration import structure, verdict
+from enumeration import verdict
 from random_atomics import atomics_recipe
 from random_programs import holds, points, random_kernel, random_sizes
 from random_steps import any_steps, gpu_recipe, lanes_recipe, random_step, warp_recipe
 from read_back import difference
 from simulate import faults
+from structure import structure
 
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, ProofError, Source, SourceError, StepError

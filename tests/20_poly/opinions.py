@@ -22,11 +22,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "85_mutants"))
 
 import tree_faults
-from enumeration import structure, verdict
+from enumeration import verdict
 from random_atomics import atomics_recipe
 from random_case import NO_LOWERING, composites, other_sizes, witness_sizes
 from random_programs import holds, points, random_kernel
 from random_steps import gpu_recipe, lanes_recipe, random_step, warp_recipe
+from structure import structure
 
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import build, parse

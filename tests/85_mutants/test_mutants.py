@@ -1,5 +1,6 @@
 """A sample of the mutants: every kind of fault, in four of the stock schedules. mutants.py has them all."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mutants import figures, of_base, table
+from mutants import figures, of_base, recorded, table
 from stock import cases
 
 SAMPLE = {"gemm.tiled", "chain.fused_vector", "matching.tiled", "transpose.swizzled"}
@@ -23,3 +24,13 @@ def test_every_fault_is_caught_before_anything_runs(position):
     assert before >= 0.95 * total, table(results)
     assert total >= 40
     assert equivalent <= total // 3
+
+
+def test_a_log_is_read_up_to_where_a_run_was_cut_off(tmp_path):
+    log = tmp_path / "log"
+    one, other = (["gemm.tiled", "tree", fault, 2] for fault in ("wrong pad", "wrong value"))
+    log.write_text(
+        f'[{json.dumps(one)}, [["gemm.tiled", "tree", "wrong pad", 0, "the judge"]]]\n[{json.dumps(other)}, [["g'
+    )
+    assert recorded(log) == {tuple(one): [("gemm.tiled", "tree", "wrong pad", 0, "the judge")]}
+    assert recorded(tmp_path / "none") == {}
