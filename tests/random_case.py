@@ -35,6 +35,7 @@ from tilegen.ir.affine import Mod
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.ir.walk import loops
 from tilegen.lowering import lower
+from tilegen.lowering.peel import peeled
 from tilegen.lowering.pipeline import pipelined
 from tilegen.poly import judge
 from tilegen.primitives._call import bind
@@ -230,7 +231,7 @@ def finish(case, engine=None):
         if version.get("whole") and [launch.requires for launch in launches] == needs:
             continue  # no loop is cut into tiles, and this is the first version again
         needs = needs or [launch.requires for launch in launches]
-        whole = pipelined(tree)[0]
+        whole = peeled(pipelined(tree)[0])
         dealt = replace(whole, body=tuple(launch.distributed for launch in launches))
         case.same(run(dealt, case.sizes, case.arrays)["out"], f"lowered, {version}")
         simulated(case, launches, version)

@@ -11,7 +11,7 @@ WORDS = (
     ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
     + ["cache_shared", "cache_register", "cache_register", "pad", "swizzle", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
-    + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up"]
+    + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel"]
 )  # fmt: skip
 
 
@@ -259,6 +259,8 @@ class _Launch:
                 tree = yield f"unroll({name})"
         if at and pick([True, False, False, False]):
             tree = yield f"pipeline({at}, {pick([2, 2, 3])})"
+        if at and pick([True, False, False, False]):
+            tree = yield f"peel({at})"
         return tree
 
 
@@ -303,6 +305,8 @@ def warp_recipe(pick, tree, tiles):
         tree = yield f"pipeline(ko, {pick([2, 3])})"
     if pick([True, False]):
         tree = yield f"pipeline(ki, {pick([2, 2, 3])}{pick(['', ', across=ko'])})"
+    if pick([True, False]):
+        tree = yield "peel(ko)"
 
 
 def _warps(pick, tree, axis, tile):

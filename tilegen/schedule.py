@@ -138,11 +138,11 @@ def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[St
 
 def _marked(after: Tree, before: Tree, call: Call) -> Tree:
     """`after` with the step's text on every loop and statement that it made or bound, and on buffers."""
-    kinds = {loop.name: (loop.kind, loop.stages, loop.across) for loop in loops(before.body)}
+    kinds = {loop.name: _manner(loop) for loop in loops(before.body)}
     old = {b.name for b in before.buffers}
 
     def mark(value: Any) -> Any:
-        if isinstance(value, Loop) and kinds.get(value.name) != (value.kind, value.stages, value.across):
+        if isinstance(value, Loop) and kinds.get(value.name) != _manner(value):
             known = value.step.split("; ") if value.name in kinds and value.step else []
             text = "; ".join(dict.fromkeys([*known, call.text]))
             return replace(value, step=text, span=call.span or value.span)
@@ -152,6 +152,11 @@ def _marked(after: Tree, before: Tree, call: Call) -> Tree:
 
     buffers = tuple(b if b.name in old else replace(b, step=call.text, span=call.span) for b in after.buffers)
     return replace(after, buffers=buffers, body=rewrite(after.body, mark, (Stmt,)))
+
+
+def _manner(loop: Loop) -> tuple[str, int, str, bool]:
+    """How a loop runs, which a step can change."""
+    return loop.kind, loop.stages, loop.across, loop.peeled
 
 
 # -- parameters and composite steps

@@ -268,7 +268,8 @@ class Loop:
     With `stages` above 1, the copies to shared memory at the start of the body are made that many less
     one iterations ahead when the tree is lowered; the loop means the same. With `across`, the name of a
     loop around it, those for its first iterations are made in its last ones, an iteration of that loop
-    before. Of a block loop, so many blocks at least are to be `resident` on a multiprocessor at a time.
+    before. The last iteration of a `peeled` loop will stand in the text by itself, behind the loop. Of a block loop,
+    so many blocks at least are to be `resident` on a multiprocessor at a time.
     `step` is the text of the schedule step that made the loop, `span` its place.
     """
 
@@ -278,6 +279,7 @@ class Loop:
     kind: str = "serial"
     stages: int = 1
     across: str = ""
+    peeled: bool = False
     resident: int = 1
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)

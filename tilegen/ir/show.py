@@ -60,6 +60,7 @@ def _node(node: Node, depth: int) -> list[str]:
     kind = "" if node.kind == "serial" else f"  {node.kind}"
     kind += f"  {node.stages} stages" if node.stages > 1 else ""
     kind += f" across {node.across}" if node.across else ""
+    kind += "  peeled" if node.peeled else ""
     kind += f"  {node.resident} resident" if node.resident > 1 else ""
     lines = [f"{lead}for {node.name} < {node.extent}{kind}"]
     for child in node.body:

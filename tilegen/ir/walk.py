@@ -165,6 +165,14 @@ def find_loop(tree: Tree, name: str) -> Loop | None:
     return next((loop for loop in loops(tree.body) if loop.name == name), None)
 
 
+def loop_around(tree: Tree, name: str) -> str | None:
+    """The name of the loop right around the one called `name`."""
+    for loop in loops(tree.body):
+        if any(isinstance(child, Loop) and child.name == name for child in loop.body):
+            return loop.name
+    return None
+
+
 def reads(stmt: Stmt) -> Iterator[tuple[str, tuple[Affine, ...]]]:
     """(buffer, index) of every element that `stmt` reads, its own target too if it reduces."""
     for load in loads(stmt):

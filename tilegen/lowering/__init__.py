@@ -15,6 +15,7 @@ from tilegen.lowering.flatten import Coordinates, coordinates, drop_dims, flatte
 from tilegen.lowering.guards import guard
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.lanes import Lanes
+from tilegen.lowering.peel import peeled
 from tilegen.lowering.pipeline import Pipe, pipelined
 from tilegen.lowering.places import named_places
 from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, distributed_tree, shared_layout, unmet
@@ -55,6 +56,7 @@ def lower(
     if loose:
         tree = replace(tree, body=tuple(singly(node, loose) for node in tree.body))
     tree, pipes = pipelined(tree)
+    tree = peeled(tree)
     names, version = _launch_names(tree), _Version(loose, whole, wide)
     return tuple(_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body)))
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import loops, rewrite, stmts, substitute
+from tilegen.ir.walk import loop_around, loops, rewrite, stmts, substitute
 from tilegen.poly import leading, nest_of, staged
 
 
@@ -57,7 +57,7 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
     tree = _own(tree, loop, mine) if loop.across else tree
     shared = frozenset(b.name for b in tree.buffers if b.space == "shared" and b.name in mine)
     outermost = loop.across or loop.name
-    around = _around(tree, outermost)
+    around = loop_around(tree, outermost)
 
     def change(value: object) -> object:
         if not isinstance(value, Loop) or value.name != outermost:
@@ -189,11 +189,3 @@ def _in_slot(node: Node, mine: frozenset[str], slot: Affine) -> Node:
 def _staged(buffer: Buffer, stages: int, scope: str | None) -> Buffer:
     order = (0, *(dim + 1 for dim in buffer.order))
     return replace(buffer, shape=(affine(stages), *buffer.shape), order=order, scope=scope)
-
-
-def _around(tree: Tree, name: str) -> str | None:
-    """The loop right around the one called `name`."""
-    for loop in loops(tree.body):
-        if any(isinstance(child, Loop) and child.name == name for child in loop.body):
-            return loop.name
-    return None

@@ -85,9 +85,10 @@ def _pending_ahead(around: Loop | None, key: Slot, waits: frozenset[Slot], pipe:
 
 def _tiles(node: Node, pipe: Pipe) -> set[int]:
     """Which tiles are read in an iteration of a pipelined loop: 0 is its own, 1 that of the next."""
-    turns = [atom.arg for load in loads(node) if load.buffer in pipe.buffers
-             for atom, _ in load.index[0].terms if isinstance(atom, Mod)]  # fmt: skip
-    return {(turn - var(pipe.loop)).const for turn in turns}
+    slots = [load.index[0] for load in loads(node) if load.buffer in pipe.buffers]
+    # In a loop of few iterations a slot may be the number of its tile, without a remainder.
+    turns = [next((atom.arg for atom, _ in slot.terms if isinstance(atom, Mod)), slot) for slot in slots]
+    return {(turn - var(pipe.loop)).const for turn in turns if pipe.loop in turn.names()}
 
 
 def _at(node: Node, path: Path) -> Loop | None:

@@ -1,4 +1,4 @@
-"""Pipelined loops: what is copied ahead must be the same when it is copied earlier."""
+"""Pipelined loops: what is copied ahead must be the same when it is copied earlier. Peeled ones: where they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tilegen.poly.verdict import Refused
 
 
 def check_ahead(program: Program) -> None:
-    """Refused where a pipelined loop copies what it writes itself, or fills a buffer by more than copies."""
+    """Refused where a pipelined loop copies what it writes itself, or fills a buffer by more than copies, and where
+    a launch is nothing but a pipelined or a peeled loop."""
     tree = program.tree
     for loop in tree.body:
         if isinstance(loop, Loop) and loop.stages > 1:
@@ -18,6 +19,12 @@ def check_ahead(program: Program) -> None:
                 f"'{loop.name}' is outermost in its launch, and there is nothing around it for its buffers to live in",
                 None,
                 "pipeline a loop inside the block loops",
+            )
+        if isinstance(loop, Loop) and loop.peeled:
+            raise Refused(
+                f"'{loop.name}' is outermost in its launch, and its last iteration would be a launch of its own",
+                None,
+                "peel a loop inside the block loops",
             )
     for loop in loops(tree.body):
         if loop.stages > 1:

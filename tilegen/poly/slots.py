@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from tilegen.ir.affine import Affine, Mod
-from tilegen.ir.nodes import Access, Buffer, Load, Tree
+from tilegen.ir.nodes import Access, Load, Stmt, Tree
 from tilegen.ir.walk import rewrite
 from tilegen.poly.flow import settled, storages
 from tilegen.poly.order import before, between
@@ -51,10 +51,11 @@ def _choices(program: Program) -> list[frozenset[tuple[str, int]]]:
 def _check_turns(program: Program, slots: frozenset[tuple[str, int]]) -> None:
     names = frozenset(name for name, _ in slots)
     program = project(_lives(program, names))
-    unrolled = project(_unrolled(program.tree, slots))
+    turning = _Turning(program, slots)
+    unrolled = project(_unrolled(turning))
     check_values(unrolled)
     depths = _depths(unrolled, names)
-    accesses = list(_accesses(program, slots))
+    accesses = list(_accesses(turning))
     for read in (a for a in accesses if not a.use.writes):
         writes = [a for a in accesses if a.use.writes and a.use.buffer == read.use.buffer]
         scope = program.buffers[read.use.buffer].scope
@@ -100,8 +101,61 @@ def _turn(place: Affine, slots: Affine) -> Affine:
             return place
 
 
-def _in_turn(index: tuple[Affine, ...], buffer: Buffer, slots: frozenset[tuple[str, int]]) -> tuple[Affine, ...]:
-    return tuple(_turn(p, buffer.shape[d]) if (buffer.name, d) in slots else p for d, p in enumerate(index))
+class _Turning:
+    """The accesses of a program with turns for slots: `index` gives an access its places without the remainders.
+
+    Behind the loop that fills slots in turn, a slot is read for the last turn that went there: with n turns, slot
+    (n - 1)%3, whether it is written so, or as (n + 2)%3, or as a number because n is one.
+    """
+
+    def __init__(self, program: Program, slots: frozenset[tuple[str, int]]) -> None:
+        self.program = program
+        self.slots = slots
+        self._last: list[tuple[str, int, tuple[int, ...], Affine]] = []
+        for placed in program.leaves:
+            for use in placed.leaf.uses:
+                if use.writes:
+                    self._last += self._of_write(placed, use)
+
+    def _of_write(self, placed: Placed, use: Use) -> Iterator[tuple[str, int, tuple[int, ...], Affine]]:
+        """(buffer, dimension, place of the loop that it goes round with, its last turn) for each slot of a write."""
+        leaf = placed.leaf
+        for d, place in enumerate(use.index):
+            if (use.buffer, d) not in self.slots:
+                continue
+            turn = _turn(place, self.program.buffers[use.buffer].shape[d])
+            around = [n for n in leaf.names if n in turn.names()]
+            if len(around) == 1:
+                loop = placed.places[: leaf.names.index(around[0]) + 1]
+                yield use.buffer, d, loop, turn.substitute({around[0]: leaf.loops[around[0]] - 1})
+
+    def index(self, placed: Placed, use: Use) -> tuple[Affine, ...]:
+        """The places of an access of `placed`, in turns."""
+        return tuple(
+            self._place(placed, use, d) if (use.buffer, d) in self.slots else place for d, place in enumerate(use.index)
+        )
+
+    def _place(self, placed: Placed, use: Use, dim: int) -> Affine:
+        buffer = self.program.buffers[use.buffer]
+        turn = _turn(use.index[dim], buffer.shape[dim])
+        if use.writes or turn.names() & set(placed.leaf.names):
+            return turn
+        ahead = [
+            (loop[-1], number)
+            for number, (name, d, loop, _) in enumerate(self._last)
+            if (name, d) == (buffer.name, dim) and _behind(placed, loop)
+        ]
+        if not ahead:
+            return turn
+        last = self._last[max(ahead)[1]][3]
+        since = (last - turn) % buffer.shape[dim].const
+        return last - since if since.is_const else turn
+
+
+def _behind(placed: Placed, loop: tuple[int, ...]) -> bool:
+    """True if `placed` stands in the same body as the loop at the place `loop`, further down."""
+    mine = placed.places[: len(loop)]
+    return len(mine) == len(loop) and mine[:-1] == loop[:-1] and mine[-1] > loop[-1]
 
 
 def _lives(program: Program, names: frozenset[str]) -> Tree:
@@ -121,25 +175,33 @@ def home_of(program: Program, name: str) -> str | None:
     return users[0].leaf.names[depth - 1] if depth else None
 
 
-def _unrolled(tree: Tree, slots: frozenset[tuple[str, int]]) -> Tree:
-    known = {b.name: b for b in tree.buffers}
+def _unrolled(turning: _Turning) -> Tree:
+    tree = turning.program.tree
+    leaves = iter(turning.program.leaves)
 
-    def change(value: Any) -> Any:
-        if isinstance(value, Access | Load) and any(name == value.buffer for name, _ in slots):
-            return replace(value, index=_in_turn(value.index, known[value.buffer], slots))
-        return value
+    def change(stmt: Any) -> Any:
+        if not isinstance(stmt, Stmt):
+            return stmt
+        placed = next(leaves)
 
-    return replace(tree, body=rewrite(tree.body, change))
+        def in_turn(value: Any) -> Any:
+            if isinstance(value, Access | Load) and any(name == value.buffer for name, _ in turning.slots):
+                use = Use(value.buffer, value.index, isinstance(value, Access))
+                return replace(value, index=turning.index(placed, use))
+            return value
+
+        return rewrite(stmt, in_turn)
+
+    return replace(tree, body=rewrite(tree.body, change, (Stmt,)))
 
 
-def _accesses(program: Program, slots: frozenset[tuple[str, int]]) -> Iterator[_Access]:
+def _accesses(turning: _Turning) -> Iterator[_Access]:
     """The accesses to these buffers, equal ones of a leaf once."""
-    names = {name for name, _ in slots}
-    for placed in program.leaves:
+    names = {name for name, _ in turning.slots}
+    for placed in turning.program.leaves:
         uses = {(u.buffer, u.index, u.writes): u for u in placed.leaf.uses if u.buffer in names}
         for use in uses.values():
-            index = _in_turn(use.index, program.buffers[use.buffer], slots)
-            yield _Access(placed, use, Use(use.buffer, index, use.writes))
+            yield _Access(placed, use, Use(use.buffer, turning.index(placed, use), use.writes))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tilegen.ir.affine import var
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Stmt
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
 from tilegen.poly.order import before
 from tilegen.poly.project import Placed, Program, renamed
 from tilegen.poly.rows import Rows
@@ -74,8 +74,8 @@ def _check_pair(
 def _waits(program: Program, stops: Mapping[Slot, Stop], read: Placed) -> Iterator[tuple[tuple[Condition, ...], Made]]:
     """(when, the groups that have ended) for the last wait before the read, in the cases there are.
 
-    It stands ahead of the read in the same iteration of the loops around; else at the same place in the
-    iteration before; else, in a first iteration, ahead of the loop.
+    It stands ahead of the read in the same iteration of the loops around, or in the last iteration of a loop there;
+    else at the same place in the iteration before; else, in a first iteration, ahead of the loop.
     """
     first: tuple[Condition, ...] = ()
     for depth in range(len(read.places) - 1, 0, -1):
@@ -84,9 +84,14 @@ def _waits(program: Program, stops: Mapping[Slot, Stop], read: Placed) -> Iterat
             continue
         path, place = read.places[:depth], read.places[depth]
         here = [(s, stop) for (p, s), stop in stops.items() if p == path and stop.wait is not None]
-        ahead = [(s, stop) for s, stop in here if s <= place]
+        ahead = max(((s, stop) for s, stop in here if s <= place), key=lambda pair: pair[0], default=None)
+        for loop, stop in _of_loops(program, stops, path, ahead[0] if ahead else 0, place):
+            ended = _ended(stop)
+            last_one = {loop.name: loop.extent - 1}
+            yield (*first, Condition(loop.extent - 1)), replace(ended, groups=ended.groups.substitute(last_one))
+            first = (*first, Condition(-loop.extent))
         if ahead:
-            yield first, _ended(max(ahead, key=lambda pair: pair[0])[1])
+            yield first, _ended(ahead[1])
             return
         if kind in BLOCK_KINDS:
             continue
@@ -99,6 +104,22 @@ def _waits(program: Program, stops: Mapping[Slot, Stop], read: Placed) -> Iterat
         else:
             raise Unproved(f"no wait stands in '{name}', which reads what asynchronous copies write")
     yield first, Made()
+
+
+def _of_loops(
+    program: Program, stops: Mapping[Slot, Stop], path: tuple[int, ...], first: int, end: int
+) -> Iterator[tuple[Loop, Stop]]:
+    """(loop, its last wait) for the children of the body at `path` from number `first` up to `end`, the last first."""
+    body = program.tree.body
+    for place in path:
+        node = body[place]
+        assert isinstance(node, Loop)
+        body = node.body
+    for place in range(end - 1, first - 1, -1):
+        node = body[place]
+        inside = [(s, stop) for (p, s), stop in stops.items() if p == (*path, place) and stop.wait is not None]
+        if inside and isinstance(node, Loop) and node.kind not in (*THREAD_KINDS, *BLOCK_KINDS):
+            yield node, max(inside, key=lambda pair: pair[0])[1]
 
 
 def _ended(stop: Stop) -> Made:

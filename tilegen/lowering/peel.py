@@ -1,0 +1,67 @@
+"""Peeled loops: the last iteration stands behind the loop, without what it would do for a next one.
+
+    for ko < n                                    for ko < n - 1
+      A.shared[(ko + 1)%2] = ..  if ko + 1 < n      A.shared[(ko + 1)%2] = ..  if ko + 1 < n
+      use A.shared[ko%2]                            use A.shared[ko%2]
+                                                  use A.shared[(n - 1)%2]
+
+The result is an ordinary tree: which tests are certain now, which barriers the last iteration needs, and whether
+all of it is right is found out from it as from any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
+from tilegen.ir.walk import loop_around, loops, rewrite, substitute
+from tilegen.poly import Facts
+
+
+def peeled(tree: Tree) -> Tree:
+    """The tree with its peeled loops in two parts."""
+    names = {loop.name for loop in loops(tree.body) if _is_peeled(loop)}
+    if not names:
+        return tree
+    facts = Facts(tree.kernel)
+    extents = {loop.name: loop.extent for loop in loops(tree.body)}
+
+    def possible(value: object) -> object:
+        """A statement that may run, or nothing; nor a loop without any."""
+        if isinstance(value, Loop):
+            return value if value.body else ()
+        if isinstance(value, Stmt) and not facts.possible(value.guard, extents):
+            return ()
+        return value
+
+    def change(value: object) -> object:
+        if not isinstance(value, Loop) or not _is_peeled(value):
+            return value
+        last = value.extent - 1
+        ending: tuple[Node, ...] = rewrite(substitute(value.body, {value.name: last}), possible, (Stmt,))
+        if not facts.implied(Condition(last), {}):
+            ending = _guarded(ending, Condition(last))
+        return replace(value, extent=last), *ending
+
+    # What lived in an iteration lives in both parts.
+    buffers = tree.buffers
+    for name in names:
+        around = loop_around(tree, name)
+        buffers = tuple(replace(b, scope=around) if b.scope == name else b for b in buffers)
+    return replace(tree, buffers=buffers, body=rewrite(tree.body, change, (Stmt,)))
+
+
+def _is_peeled(loop: Loop) -> bool:
+    """True if the loop is to be peeled, and is still one when its last iteration is gone.
+
+    A later step may have dealt the iterations to blocks or threads, or made them one vector.
+    """
+    few = loop.extent.is_const and loop.extent.const <= 2
+    return loop.peeled and not few and loop.kind in ("serial", "unrolled")
+
+
+def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
+    def guarded(value: object) -> object:
+        return replace(value, guard=(condition, *value.guard)) if isinstance(value, Stmt) else value
+
+    return rewrite(body, guarded, (Stmt,))

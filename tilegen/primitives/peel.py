@@ -1,0 +1,39 @@
+"""peel(ko)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.ir.nodes import Tree
+from tilegen.primitives import LoopName, primitive
+from tilegen.primitives._tree import change_loops, need_loop, need_serial
+
+
+@primitive
+class Peel:
+    """Write the last iteration of a loop by itself, behind the loop.
+
+    kernel:
+        kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+            C[i, j] = sum[k](A[i, k] * B[k, j])
+    before:
+        for ko < (K + 7)/8  2 stages
+    steps:
+        tile(i, 16) -> bi, ti
+        tile(k, 8) -> ko, ki
+        order(bi, j, ko, ti, ki)
+        cache_shared(A, at=ko)
+        pipeline(ko, 2)
+        peel(ko)
+    after:
+        for ko < (K + 7)/8  2 stages  peeled
+
+    The meaning of the loop does not change. A pipelined loop needs no test for a next iteration then, and the compiler
+    can leave the loop's results in other registers than those that the stores behind it want.
+    """
+
+    loop: LoopName
+
+    def apply(self, tree: Tree) -> Tree:
+        need_serial(need_loop(tree, self.loop), "peel")
+        return change_loops(tree, self.loop, lambda old: replace(old, peeled=True))
