@@ -19,12 +19,12 @@ import tilegen
 
 # M, N, K; a schedule of schedules/gemm.tg, or one of schedules/gemm_split.tg; its parameters.
 SHAPES: tuple[tuple[tuple[int, int, int], str, dict[str, int]], ...] = (
-    ((1024, 1024, 1024), "across", {"TM": 64, "TN": 128, "TK": 32, "STAGES": 3}),
+    ((1024, 1024, 1024), "across", {"TM": 64, "TN": 128, "TK": 16, "WI": 2}),
     ((2048, 2048, 2048), "across", {}),
-    ((4096, 4096, 4096), "transposed", {}),
-    ((8192, 8192, 8192), "transposed", {}),
+    ((4096, 4096, 4096), "across", {}),
+    ((8192, 8192, 8192), "across", {}),
     ((16384, 1024, 4096), "across", {}),
-    ((128, 8192, 8192), "split_transposed", {}),
+    ((128, 8192, 8192), "split_k", {"KP": 2048}),
     ((512, 512, 65536), "split_k", {}),
     ((4095, 4093, 4097), "padded", {}),
 )
