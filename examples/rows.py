@@ -2,9 +2,10 @@
 
     python examples/rows.py [row_sum row_argmax softmax layer_norm total]
 
-All of one kind are timed in turns, on random inputs that no cache holds; medians. Each result is compared with torch's.
-What is timed of tilegen are launches of kernels whose arguments are prepared: a call from Python takes about as long as
-the shortest of these kernels, and a GPU that has caught up with its host would wait for it.
+All of one kind are timed in turns, in another order each time, on random inputs that no cache holds; medians. Each
+result is compared with torch's. What is timed of tilegen are launches of kernels whose arguments are prepared: a call
+from Python takes about as long as the shortest of these kernels, and a GPU that has caught up with its host would wait
+for it.
 GB/s are those of the inputs read once and the outputs written once.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from random import sample
 from statistics import median
 from typing import Any
 
@@ -50,7 +52,7 @@ def main() -> None:
             report(shown, name, kernel, [torch.randn(rows, length, device="cuda") for _ in range(2)], more)
     if "total" in wanted:
         vectors = [torch.randn(2**30, device="cuda") for _ in range(2)]
-        report("total 2^30", "total", tilegen.load("total").schedule("two_launches"), vectors, [])
+        report("total 2^30", "total", tilegen.load("total").schedule("atomic", PART=131072), vectors, [])
 
 
 def report(shown: str, name: str, kernel: Any, inputs: list[Any], more: list[Any]) -> None:
@@ -69,7 +71,7 @@ def report(shown: str, name: str, kernel: Any, inputs: list[Any], more: list[Any
     }
     times: dict[str, list[float]] = {word: [] for word in calls}
     for turn in range(24):
-        for word, call in calls.items():
+        for word, call in sample(sorted(calls.items()), len(calls)):
             first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             call(turn % 2)
             first.record()
