@@ -42,7 +42,7 @@ def _check_use(program: Program, leaf: Leaf, use: Use) -> None:
             if program.original.plain(leaf).certain(rows_of(inside)):
                 continue
             outside = Condition(-1 - inside.value)
-            question = (*program.original.context, *leaf.domain, *rows_of(outside))
+            question = program.original.rows(leaf) + rows_of(outside)
             if solvable(question):
                 found = example(question, [*program.original.kernel.sizes, *leaf.names])
                 assert found is not None

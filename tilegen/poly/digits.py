@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
 from tilegen.ir.nodes import Condition
 from tilegen.poly.project import Leaf
+from tilegen.poly.rows import Rows
 from tilegen.poly.system import Row, Undecided, negated, rows_of, solvable
 
 # Ways to miss an instance that are followed up from leaf to leaf.
@@ -26,7 +27,8 @@ def all_run(wanted: tuple[Row, ...], names: list[str], leaves: list[Leaf]) -> bo
     """True if every instance in `wanted`, rows over `names`, is certain to be run by one of the leaves."""
     marks: dict[object, str] = {}
     certain: dict[Condition, bool] = {}
-    missing = [wanted]
+    all_wanted = Rows(wanted)
+    missing = [all_wanted]
     try:
         for leaf in leaves:
             # Leaves of one form share their digits.
@@ -35,9 +37,10 @@ def all_run(wanted: tuple[Row, ...], names: list[str], leaves: list[Leaf]) -> bo
             if inverse is None:
                 continue
             rows, conditions = inverse
+            said = (all_wanted + rows).kept()
             for c in conditions:
                 if c not in certain:
-                    certain[c] = not any(solvable(wanted + rows + contrary) for contrary in negated(c))
+                    certain[c] = not any(solvable(said + contrary) for contrary in negated(c))
             open_ = [c for c in conditions if not certain[c]]
             missing = [piece for m in missing for piece in _missed(m + rows, open_)]
             if not missing or len(missing) > _MOST:
@@ -47,8 +50,9 @@ def all_run(wanted: tuple[Row, ...], names: list[str], leaves: list[Leaf]) -> bo
     return not missing
 
 
-def _missed(rows: tuple[Row, ...], conditions: list[Condition]) -> Iterator[tuple[Row, ...]]:
+def _missed(rows: Rows, conditions: list[Condition]) -> Iterator[Rows]:
     """The parts of `rows` where a condition does not hold, no point in two of them."""
+    rows = rows.kept()
     for condition in conditions:
         missed = [rows + contrary for contrary in negated(condition) if solvable(rows + contrary)]
         yield from missed

@@ -9,12 +9,13 @@ from tilegen.poly.system import Form, solvable
 def differing(rows: Rows, left: tuple[Form, ...], right: tuple[Form, ...]) -> Rows | None:
     """A question with an answer: `rows`, and that the two index tuples differ; None if rows make them equal."""
     differences = [a.minus(b) for a, b in zip(left, right, strict=True)]
-    plain = (rows + tuple(row for difference in differences for row in difference.rows)).plain
+    both = rows + tuple(row for difference in differences for row in difference.rows)
     for a, b, difference in zip(left, right, differences, strict=True):
-        if plain.zero(difference.terms, difference.const):
+        if both.plain.zero(difference.terms, difference.const):
             continue
         for side in (a.minus(b, 1), b.minus(a, 1)):
-            question = rows + side.nonnegative()
+            # `both` has the rows of all divisions already, and more than this question is asked about it.
+            question = both + ((False, side.terms, side.const),)
             if solvable(question):
                 return question
     return None

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Condition, Kernel
 from tilegen.poly.project import original_of
-from tilegen.poly.system import Row, Undecided, negated, rows_of, solvable
+from tilegen.poly.rows import Rows
+from tilegen.poly.system import Undecided, negated, rows_of, solvable
 
 
 class Facts:
     """What follows from a kernel's sizes and from the ranges of loops."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self._context = original_of(kernel).context
-        self._known: dict[object, bool] = {}
+        self._original = original_of(kernel)
 
     def implied(self, condition: Condition, extents: Mapping[str, Affine], given: Iterable[Condition] = ()) -> bool:
         """True if the condition holds for all sizes that the kernel admits and all loop values.
@@ -27,10 +27,10 @@ class Facts:
         False means "not proven": what isl cannot decide within its budget counts as not implied.
         """
         given = tuple(given)
-        key = (condition, tuple(extents.items()), given)
-        if key not in self._known:
-            self._known[key] = self._ask(condition, extents, given)
-        return self._known[key]
+        memo, key = self._original.memo, ("implied", condition, tuple(extents.items()), given)
+        if key not in memo:
+            memo[key] = self._ask(condition, extents, given)
+        return memo[key] is True
 
     def possible(self, conditions: Iterable[Condition], extents: Mapping[str, Affine]) -> bool:
         """True unless the conditions can never hold together. Arguments as for `implied`."""
@@ -47,8 +47,13 @@ class Facts:
         except Undecided:
             return False
 
-    def _ranges(self, extents: Mapping[str, Affine]) -> tuple[Row, ...]:
-        rows = self._context
-        for name, extent in extents.items():
-            rows += ((False, ((name, 1),), 0), *rows_of(Condition(extent - 1 - var(name))))
-        return rows
+    def _ranges(self, extents: Mapping[str, Affine]) -> Rows:
+        memo, key = self._original.memo, ("ranges", tuple(extents.items()))
+        if key not in memo:
+            rows = self._original.context
+            for name, extent in extents.items():
+                rows += ((False, ((name, 1),), 0), *rows_of(Condition(extent - 1 - var(name))))
+            memo[key] = Rows(rows)
+        found = memo[key]
+        assert isinstance(found, Rows)
+        return found

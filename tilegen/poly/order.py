@@ -129,7 +129,7 @@ def _between(original: Original, one: Placed, two: Placed) -> Iterator[Precedenc
         for shared, rows in before(one, two):
             names = two.leaf.primed(shared)
             core = same(a.forms, [f.renamed(names) for f in b.forms]) + rows
-            if solvable((*original.context, *one.leaf.domain, *two.leaf.again(shared), *core)):
+            if solvable(original.pair(one.leaf, two.leaf, shared) + core):
                 marked = _marked(one, two, shared, core)
                 yield Precedence(one.leaf.stmt.name, two.leaf.stmt.name, marked, a.buffer)
 

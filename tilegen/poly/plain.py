@@ -120,7 +120,8 @@ class Plain:
         if self.impossible:
             return
         equal += self._remainders(least)
-        self._solve(equal)
+        if not self.impossible:
+            self._solve(equal)
         if not self.impossible:
             self.impossible = self._contradicted(least, ends.union(list(values)[known:]))
 

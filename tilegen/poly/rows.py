@@ -37,6 +37,15 @@ class Rows:
         """These rows, which more than one question begins with."""
         return self if self._kept else Rows(self._more, self._base, kept=True)
 
+    def since_kept(self) -> tuple[Rows, tuple[Row, ...]]:
+        """The nearest rows that are kept, and those that have been added to them."""
+        base: Rows = self
+        new: tuple[Row, ...] = ()
+        while not base._kept:
+            assert base._base is not None
+            base, new = base._base, base._more + new
+        return base, new
+
     @property
     def names(self) -> frozenset[str]:
         """All names in the rows."""

@@ -135,6 +135,10 @@ def same(left: Iterable[Form], right: Iterable[Form]) -> tuple[Row, ...]:
 _context = isl.Context()
 _context.set_max_operations(BUDGET)
 _answers: dict[str, bool] = {}
+# Questions as they are put: the rows that are kept, and those added to them. A schedule's steps and the versions of
+# a kernel ask many again, and an answer does not depend on who asks.
+_known: dict[tuple[Rows | None, tuple[Row, ...]], bool] = {}
+_MOST_KNOWN = 5_000
 _asked = count()
 
 
@@ -146,7 +150,16 @@ def asked() -> int:
 def solvable(rows: Rows | Iterable[Row]) -> bool:
     """True if some integer point satisfies all rows. Raises Undecided past the budget."""
     next(_asked)
-    rows = rows if isinstance(rows, Rows) else tuple(rows)
+    key = rows.since_kept() if isinstance(rows, Rows) else (None, tuple(rows))
+    known = _known.get(key)
+    if known is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[key] = _is_solvable(rows if isinstance(rows, Rows) else key[1])
+    return known
+
+
+def _is_solvable(rows: Rows | tuple[Row, ...]) -> bool:
     if plain_of(rows).impossible:
         return False
     kept, _ = _simplified(rows)
