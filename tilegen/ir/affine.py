@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 
 
@@ -32,7 +33,12 @@ Atom = str | Div | Mod
 
 
 def _key(atom: Atom) -> tuple[int, str]:
-    return (0, atom) if isinstance(atom, str) else (1, repr(atom))
+    return (0, atom) if isinstance(atom, str) else (1, _shown(atom))
+
+
+@lru_cache(maxsize=10_000)
+def _shown(atom: Div | Mod) -> str:
+    return repr(atom)
 
 
 @dataclass(frozen=True)
@@ -45,16 +51,20 @@ class Affine:
     # -- arithmetic
 
     def __add__(self, other: Affine | int) -> Affine:
-        other = affine(other)
-        if not other.terms:
-            return Affine(self.terms, self.const + other.const)
-        sums: dict[Atom, int] = dict(self.terms)
-        for atom, coefficient in other.terms:
-            sums[atom] = sums.get(atom, 0) + coefficient
-        return _canonical(sums, self.const + other.const)
+        return self._plus(other, 1)
 
     def __sub__(self, other: Affine | int) -> Affine:
-        return self + affine(other) * -1
+        return self._plus(other, -1)
+
+    def _plus(self, other: Affine | int, times: int) -> Affine:
+        if isinstance(other, int):
+            return Affine(self.terms, self.const + times * other)
+        if not other.terms:
+            return Affine(self.terms, self.const + times * other.const)
+        sums: dict[Atom, int] = dict(self.terms)
+        for atom, coefficient in other.terms:
+            sums[atom] = sums.get(atom, 0) + times * coefficient
+        return _canonical(sums, self.const + times * other.const)
 
     def __neg__(self) -> Affine:
         return self * -1
@@ -62,6 +72,8 @@ class Affine:
     def __mul__(self, factor: int) -> Affine:
         if factor == 0:
             return Affine()
+        if factor == 1:
+            return self
         return Affine(tuple((a, c * factor) for a, c in self.terms), self.const * factor)
 
     __radd__ = __add__
@@ -125,19 +137,25 @@ class Affine:
         """Each name in `values` replaced, all at once."""
         if not values or self.names().isdisjoint(values):
             return self
-        result = Affine((), self.const)
+        sums: dict[Atom, int] = {}
+        constant = self.const
         for atom, coefficient in self.terms:
             match atom:
                 case str():
-                    new = values.get(atom, var(atom))
+                    if atom not in values:
+                        sums[atom] = sums.get(atom, 0) + coefficient
+                        continue
+                    new = values[atom]
                 case Div(arg, by):
                     new = arg.substitute(values) // by
                 case Mod(arg, by):
                     new = arg.substitute(values) % by
                 case _:
                     raise TypeError(atom)
-            result = result + new * coefficient
-        return result
+            constant += coefficient * new.const
+            for inner, factor in new.terms:
+                sums[inner] = sums.get(inner, 0) + coefficient * factor
+        return _canonical(sums, constant)
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """The integer at the given values of all names; numpy arrays work as values too."""
@@ -196,10 +214,12 @@ def var(name: str) -> Affine:
 
 def _canonical(sums: Mapping[Atom, int], constant: int) -> Affine:
     kept = [(a, c) for a, c in sums.items() if c]
-    if all(isinstance(a, str) for a, _ in kept):
-        kept.sort()
+    for atom, _ in kept:
+        if not isinstance(atom, str):
+            kept.sort(key=lambda t: _key(t[0]))
+            break
     else:
-        kept.sort(key=lambda t: _key(t[0]))
+        kept.sort()
     return Affine(tuple(kept), constant)
 
 

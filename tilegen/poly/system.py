@@ -8,11 +8,10 @@ variable for each floor division. isl answers; a system that isl cannot decide w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import islpy as isl
 
@@ -34,8 +33,7 @@ class Undecided(Exception):
     """isl spent its budget on a question."""
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """An affine expression as a plain sum; `rows` define the variables of its divisions."""
 
     terms: Terms
@@ -166,7 +164,8 @@ def _is_solvable(rows: Rows | tuple[Row, ...]) -> bool:
     return kept is not None and all(_part_solvable(part) for part in _parts(kept))
 
 
-def _part_solvable(rows: list[Row]) -> bool:
+@lru_cache(maxsize=20_000)
+def _part_solvable(rows: tuple[Row, ...]) -> bool:
     text, columns = _matrix(rows)
     # isl counts no operations in the simplex tableau of a dense system, and can spend minutes there.
     if len(columns) > DENSE_NAMES and sum(len(terms) for _, terms, _ in rows) > DENSE_TERMS * len(rows):
@@ -179,25 +178,25 @@ def _part_solvable(rows: list[Row]) -> bool:
     return known
 
 
-def _parts(rows: list[Row]) -> list[list[Row]]:
+def _parts(rows: list[Row]) -> list[tuple[Row, ...]]:
     """The rows in groups that share no name, the small ones first: each is a question of its own."""
-    group: dict[str, str] = {}
+    group: dict[str, int] = {}
+    above: list[int] = []  # by the number of a group, that of the one it has become a part of, or its own
     for _, terms, _ in rows:
-        first = _root(group, terms[0][0])
+        mine = len(above)
+        above.append(mine)
         for name, _ in terms:
-            other = _root(group, name)
-            if other != first:
-                group[other] = first
-    parts: dict[str, list[Row]] = {}
+            other = group.setdefault(name, mine)
+            while above[other] != other:
+                other = above[other]
+            above[mine] = mine = other
+    parts: dict[int, list[Row]] = {}
     for row in rows:
-        parts.setdefault(_root(group, row[1][0][0]), []).append(row)
-    return sorted(parts.values(), key=len)
-
-
-def _root(group: dict[str, str], name: str) -> str:
-    while (above := group.setdefault(name, name)) != name:
-        name = above
-    return name
+        number = group[row[1][0][0]]
+        while above[number] != number:
+            number = above[number]
+        parts.setdefault(number, []).append(row)
+    return sorted(map(tuple, parts.values()), key=len)
 
 
 def example(rows: Rows | Iterable[Row], first: Iterable[str] = ()) -> Point | None:
@@ -280,7 +279,7 @@ def _without_trivial(rows: list[Row]) -> list[Row] | None:
     return kept
 
 
-def _matrix(rows: list[Row], first: list[str] = []) -> tuple[str, dict[str, int]]:  # noqa: B006
+def _matrix(rows: Sequence[Row], first: list[str] = []) -> tuple[str, dict[str, int]]:  # noqa: B006
     """The rows in PolyLib's notation, and the column of each name."""
     columns: dict[str, int] = {name: n for n, name in enumerate(first)}
     for _, terms, _ in rows:
@@ -328,10 +327,12 @@ def _until_covered(
     texts: tuple[str, ...] = (_matrix(list(dict.fromkeys(wanted)), names)[0],)
     try:
         for piece in pieces:
-            if plain_of(piece).impossible:
-                continue
-            if isinstance(piece, Rows) and _runs_through(wanted, piece):
-                return None
+            # What is plain of rows that nothing else is asked about would cost more than isl does.
+            if isinstance(piece, Rows):
+                if piece.plain.impossible:
+                    continue
+                if _runs_through(wanted, piece):
+                    return None
             texts += (_matrix(list(dict.fromkeys(piece)), names)[0],)
             if _nothing_left(texts, len(names)):
                 return None
