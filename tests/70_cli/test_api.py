@@ -1,12 +1,13 @@
 """tilegen from Python: load, schedule by name and by method, source, compile, call."""
 
+import gc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tilegen
-from tilegen.errors import ArgumentError, IllegalStep, SourceError, StepError, UsageError
+from tilegen.errors import ArgumentError, IllegalStep, SourceError, StepError, TilegenError, UsageError
 
 TEXT = "kernel twice(A: f32[N]) -> B: f32[N]:\n    B[i] = 2 * A[i]\n"
 
@@ -129,3 +130,22 @@ def test_several_outputs_come_as_a_tuple_and_misaligned_arrays_work() -> None:
     np.testing.assert_array_equal(c, base[1:] - 1)
     add = tilegen.load("vector_add").schedule("vector").compile("cpu")
     np.testing.assert_array_equal(add(base[1:], base[:-1]), base[1:] + base[:-1])
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_collector_is_left_as_it_was(on) -> None:
+    def is_as_it_was() -> bool:
+        return gc.isenabled() is on
+
+    (gc.enable if on else gc.disable)()
+    try:
+        scheduled = tilegen.load("vector_add").schedule("vector")
+        assert is_as_it_was()
+        with pytest.raises(UsageError):
+            scheduled.source("fortran")
+        assert is_as_it_was()
+        with pytest.raises(TilegenError):
+            tilegen.load("kernel\n").schedule("vector")
+        assert is_as_it_was()
+    finally:
+        gc.enable()

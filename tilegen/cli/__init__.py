@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -10,6 +11,7 @@ from tilegen.errors import DeviceError, TilegenError
 
 def main() -> None:
     """The command `tilegen`; ends the process with its exit code."""
+    gc.set_threshold(50_000, 20, 20)  # the process is ours: it makes many small values and no circles of them
     sys.exit(run(sys.argv[1:]))
 
 
