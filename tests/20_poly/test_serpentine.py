@@ -2,7 +2,7 @@
 
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Const, Load, Op, Stmt
-from tilegen.lowering.program import Barrier, Declare, For, If
+from tilegen.lowering.program import Barrier, Declare, For
 from tilegen.proof.serpentine import straightened
 from tilegen.proof.vectors import ASYNCHRONOUS
 
@@ -51,17 +51,16 @@ def test_two_statements_in_a_loop_keep_their_order():
     assert straightened((back,)) == (back,)
 
 
-def test_a_test_goes_where_its_iteration_goes():
-    inside = Condition(t - i)
-    back = loop("i", If((inside,), (put(const(3) - i),)))
-    turned = loop("i", If((Condition(t + i - 3),), (put(i),)))
-    assert straightened((back,)) == (turned,)
+def test_a_guard_goes_where_its_iteration_goes():
+    back = loop("i", put(const(3) - i, guard=(Condition(t - i),)))
+    assert straightened((back,)) == (loop("i", put(i, guard=(Condition(t + i - 3),))),)
 
 
-def test_loops_under_tests_that_differ_by_constants_are_a_pair():
-    first, second = (If((Condition(t - n),), (loop("i", put(i, const(n))),)) for n in (0, 1))
+def test_loops_whose_guards_differ_by_constants_are_a_pair():
+    first, second = (loop("i", put(i, const(n), guard=(Condition(t - n),))) for n in (0, 1))
     n = var("i.2")
-    assert straightened((first, second)) == (For("i.2", const(2), (If((Condition(t - n),), (loop("i", put(i, n)),)),)),)
+    pair = For("i.2", const(2), (loop("i", put(i, n, guard=(Condition(t - n),))),))
+    assert straightened((first, second)) == (pair,)
 
 
 def test_loops_that_differ_by_more_are_no_pair():

@@ -65,10 +65,10 @@ def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
     result = Raised(kernel)
     for launch in launches:
         where = axes(launch, result.loops)
-        body = in_axes(straightened(rerolled(lanes(plain(launch.body, launch), launch))), where)
+        body = in_axes(rerolled(lanes(plain(launch.body, launch), launch)), where)
         result.texts.append(body)
         _written_once(body)
-        body = merged(body, launch, where.extents)
+        body = straightened(merged(body, launch, where.extents))
         result.loops |= where.extents
         result.loops |= {v.name: v.extent for v in walk(body) if isinstance(v, For)}
         result.buffers |= {b.name: _kept(b, where) for b in launch.buffers.values() if b.space in ("global", "shared")}

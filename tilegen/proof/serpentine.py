@@ -12,25 +12,25 @@ it writes reads these alone. And loops one after the other that differ by consta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads, substitute
-from tilegen.lowering.program import For, If, Spmd
+from tilegen.lowering.program import For, Spmd
 from tilegen.poly.determined import determined
 from tilegen.proof.vectors import ASYNCHRONOUS, rolled
 
 
 def straightened(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
-    """`body` with loops that are walked backwards walked forwards, and pairs that differ by constants as one loop."""
+    """`body` with loops that are walked backwards walked forwards, and two that differ by constants as one.
+
+    Its tests are the guards of its statements.
+    """
     out: list[Spmd] = []
     for node in body:
         if isinstance(node, For):
             node = _forwards(replace(node, body=straightened(node.body)))
-        if isinstance(node, If):
-            node = replace(node, body=straightened(node.body), orelse=straightened(node.orelse))
         pair = _pair(out[-1], node) if out else None
         if pair is None:
             out.append(node)
@@ -40,38 +40,30 @@ def straightened(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
 
 
 def _pair(first: Spmd, second: Spmd) -> Spmd | None:
-    """The two, of loops or of tests of one, as one loop around the first of them, if they differ by constants."""
-    name = _loop(first)
-    if not name or name != _loop(second) or not _bare(first) or not _bare(second):
+    """The two as one loop around the first, if they are loops that differ by constants."""
+    if not isinstance(first, For) or not isinstance(second, For) or first.name != second.name:
         return None
-    if [_extent(n) for n in _nodes(first)] != [_extent(n) for n in _nodes(second)]:
+    one, two = _inside(first), _inside(second)
+    if one is None or two is None or one != two:
         return None
-    pair = rolled((first, second), f"{name}.2")
+    pair = rolled((first, second), f"{first.name}.2")
     return pair[0] if len(pair) == 1 else None
 
 
-def _loop(node: Spmd) -> str:
-    """The loop that the node is, or that it runs under tests and nothing beside."""
-    while isinstance(node, If) and len(node.body) == 1 and not node.orelse:
-        (node,) = node.body
-    return node.name if isinstance(node, For) else ""
-
-
-def _bare(node: Spmd) -> bool:
-    """Nothing in the node counts or waits or is declared."""
-    inside = list(_nodes(node))
-    return all(isinstance(n, For | If) or (isinstance(n, Stmt) and n.step != ASYNCHRONOUS) for n in inside)
-
-
-def _extent(node: Spmd) -> Affine | None:
-    return node.extent if isinstance(node, For) else None
-
-
-def _nodes(node: Spmd) -> Iterator[Spmd]:
-    yield node
-    if isinstance(node, For | If):
-        for inner in (*node.body, *(node.orelse if isinstance(node, If) else ())):
-            yield from _nodes(inner)
+def _inside(node: For) -> list[object] | None:
+    """The loops in a nest and what they write, in their order; None if anything counts, waits or is declared there."""
+    found: list[object] = [(node.name, node.extent)]
+    for inner in node.body:
+        if isinstance(inner, For):
+            more = _inside(inner)
+            if more is None:
+                return None
+            found += more
+        elif isinstance(inner, Stmt) and inner.step != ASYNCHRONOUS:
+            found.append((inner.name, inner.target.buffer))
+        else:
+            return None
+    return found
 
 
 def _forwards(loop: For) -> For:
@@ -94,12 +86,11 @@ def _forwards(loop: For) -> For:
 
 
 def _only(loop: For) -> tuple[Stmt | None, dict[str, Affine]]:
-    """The one statement in the loop, under loops and tests alone, and the loops around it, this one included."""
+    """The one statement in the loop, under loops alone, and the loops around it, this one included."""
     extents = {}
     node: Spmd = loop
-    while isinstance(node, For) or (isinstance(node, If) and not node.orelse):
-        if isinstance(node, For):
-            extents[node.name] = node.extent
+    while isinstance(node, For):
+        extents[node.name] = node.extent
         if len(node.body) != 1:
             return None, {}
         (node,) = node.body
