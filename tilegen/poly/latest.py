@@ -82,6 +82,8 @@ def _rights(storage: Storage, reader: Touch, wanted: Element, writer: Touch, ele
 
 def _overwritten(reader: Touch, wanted: Element, right: _Right, writer: Touch, element: Element) -> bool:
     """True if `writer` can put another element there between the right one and the read."""
+    if writer.placed.shares(reader.placed) < len(right.shared):
+        return False  # it is not in the iteration that both of them are in
     leaf = writer.placed.leaf
     names = {n: f"{n}~" for n in leaf.primed(right.shared)}
     mine = renamed(leaf.domain, names) + same([f.renamed(names) for f in writer.use.forms], reader.use.forms)

@@ -91,11 +91,11 @@ def between(one: Marked, other: Marked, last: Marked, shared: frozenset[str], ro
     """The ways in which `other` comes behind `one` and before `last`, where `rows` hold: all three use one place.
 
     Since `one` and `last` are in the same iteration of the outermost loops, those in `shared`, so is whatever comes
-    between them: these loops have one name.
+    between them, if it comes in these loops at all: they have one name.
     """
     (first, mark), (second, its), (third, end) = one, other, last
     depth = len(shared)
-    if min(second.placed.shares(first.placed), second.placed.shares(third.placed)) < depth or rows.plain.impossible:
+    if rows.plain.impossible:
         return
     leaf = second.placed.leaf
     met = shared | alike_in(first.placed.leaf, leaf, common(first.use, second.use), shared)

@@ -249,6 +249,8 @@ def _check_read(program: Program, read: _Access, writes: list[_Access], depth: i
 def _check_between(
     program: Program, read: _Access, meant: _Access, other: _Access, shared: frozenset[str], rows: Rows
 ) -> None:
+    if other.placed.shares(read.placed) < len(shared):
+        return  # it is not in the iteration that both of them are in
     domain, place, turn = other.at("'", shared)
     rows += domain + same(place, read.use.forms)
     for question in between((meant, "~"), (other, "'"), (read, ""), shared, rows):

@@ -56,7 +56,8 @@ def check_integers(
     values |= {v.extent for v in walk(body) if isinstance(v, For)}
     sides = {side for value in values for side in _sides(value) if not side.is_const}
     for side in sorted(sides, key=str):
-        if not facts.implied(Condition(_MOST - side), {n: extents[n] for n in extents if n in side.names()}, known):
+        names = side.names()
+        if not facts.implied(Condition(_MOST - side), {n: e for n, e in extents.items() if n in names}, known):
             raise Unproved(f"{side} in {launch.name} may pass {_MOST} at the largest sizes, and has 32 bits")
     return len(sides)
 
