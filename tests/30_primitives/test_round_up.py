@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from simulate import faults
+from simulate import faults, verdict
 
 from tilegen.api import load
 from tilegen.interpreter import reference, run
 from tilegen.ir.derived import RoundedUp
 from tilegen.ir.nodes import Const
+from tilegen.ir.nodes import tree_of as whole_tree
 from tilegen.ir.rounded import rounded
 from tilegen.lowering import lower
 from tilegen.poly import Refused, check_derived
@@ -72,3 +73,14 @@ def test_where_the_tile_divides_the_range_any_reduction_is_as_it_was():
     steps = "\nschedule s for most():\n    round_up(k, 4)\n    tile(k, 4) -> ko, ki\n"
     tree = tree_of(text, steps)
     assert prove(tree.kernel, lower(tree)).verdict == "proved"
+
+
+def test_a_sum_that_no_output_reads_is_rounded_up_with_the_same_care():
+    unread = "kernel two(x: f32[K]) -> z: f32[1]:\n    var w: f32[1]\n    w[i] = sum[k](x[k]{})\n    z[i] = x[i]\n"
+    fine, wrong = (load(unread.format(more)).kernel().ir for more in (" * x[k]", " + 1"))
+    made = RoundedUp("w", fine.equations[0].reduced[0].name, 4)
+    check_derived(rounded(fine, made))
+    assert verdict(whole_tree(rounded(fine, made)), {"K": 3}) is None
+    with pytest.raises(Refused, match="not all products of zeros"):
+        check_derived(rounded(wrong, made))
+    assert verdict(whole_tree(rounded(wrong, made)), {"K": 3}) == "derived"
