@@ -52,10 +52,16 @@ def load(path_or_text: str | Path) -> File:
     if path.is_file():
         try:
             return File(_with_stock(parse(Source(text, path.read_text(encoding="utf-8")))))
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read {text}: {error}") from None
+        except UnicodeDecodeError as error:
+            line = error.object[: error.start].count(b"\n") + 1
+            byte = error.object[error.start]
+            raise UsageError(f"{text} is no text in UTF-8: line {line} has the byte {byte:#04x}") from None
+        except OSError as error:
+            raise UsageError(f"cannot read {text}: {error.strerror}") from None
     if text in stock_names():
         return File(_stock(text))
+    if path.is_dir():
+        raise UsageError(f"{text} is a directory, and a file is wanted")
     notes = did_you_mean(text, stock_names()) or (f"the stock files are {', '.join(stock_names())}",)
     raise UsageError(f"there is no file '{text}', and no stock file of that name", notes=notes)
 
@@ -94,8 +100,9 @@ class File:
             used = {s.kernel for s in self.schedules} & set(self.kernels)
             names = list(self.kernels) if len(self.kernels) == 1 else sorted(used)
             if len(names) != 1:
-                known = ", ".join(self.kernels) or "none"
-                raise UsageError(f"{self.source.name} has several kernels, or none: say which", notes=(known,))
+                known = ", ".join(self.kernels)
+                what = "several kernels: say which" if known else "no kernel"
+                raise UsageError(f"{self.source.name} has {what}", notes=(known,) if known else ())
             name = names[0]
         if name not in self.kernels:
             notes = did_you_mean(name, list(self.kernels)) or (f"its kernels are {', '.join(self.kernels)}",)

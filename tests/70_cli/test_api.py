@@ -149,3 +149,14 @@ def test_the_collector_is_left_as_it_was(on) -> None:
         assert is_as_it_was()
     finally:
         gc.enable()
+
+
+def test_what_is_no_file_of_text_is_told_so(tmp_path):
+    (tmp_path / "bytes.tg").write_bytes(b"# one\n\xff")
+    (tmp_path / "empty.tg").write_text("")
+    with pytest.raises(UsageError, match="is a directory"):
+        tilegen.load(str(tmp_path))
+    with pytest.raises(UsageError, match="no text in UTF-8: line 2 has the byte 0xff"):
+        tilegen.load(str(tmp_path / "bytes.tg"))
+    with pytest.raises(UsageError, match="empty.tg has no kernel$"):
+        tilegen.load(str(tmp_path / "empty.tg")).kernel()

@@ -48,7 +48,9 @@ def _check_kinds(leaf: Leaf) -> None:
             continue
         if kinds.index(kind) != depth:
             other = leaf.names[kinds.index(kind)]
-            raise Refused(f"loops '{other}' and '{name}' are both {kind}, and '{name}' is inside '{other}'")
+            free = ", ".join(k for k in (*BLOCK_KINDS, *THREAD_KINDS) if k not in kinds)
+            way = f"bind one of them to another: {free}" if free else "leave one of them serial"
+            raise Refused(f"loops '{other}' and '{name}' are both {kind}, and '{name}' is inside '{other}'", None, way)
         if kind in BLOCK_KINDS:
             outside = next((n for n, k in zip(leaf.names[:depth], kinds, strict=False) if k not in BLOCK_KINDS), None)
             if outside is not None:

@@ -99,8 +99,12 @@ def _converted(value: Argument, kind: str, name: str, call: Call) -> Any:
 
 def _number(value: Argument, name: str, call: Call) -> int:
     if not isinstance(value, Number):
-        text = f" and '{value.text}' is no parameter of the schedule" if isinstance(value, Word) else ""
-        raise SourceError(f"'{name}' of {call.word} takes a number,{text}", value.span or call.span)
+        text = ""
+        notes: tuple[str, ...] = ()
+        if isinstance(value, Word):
+            text = f", and '{value.text}' is no parameter of the schedule"
+            notes = (f"parameters stand in the schedule's head, with their values: {value.text}=8",)
+        raise SourceError(f"'{name}' of {call.word} takes a number{text}", value.span or call.span, notes=notes)
     return value.value
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import Buffer, Condition, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import find_loop, loop_names, rewrite
+from tilegen.ir.walk import find_loop, loop_names, rewrite, stmts
 
 
 def need_loop(tree: Tree, name: str) -> Loop:
@@ -15,9 +15,23 @@ def need_loop(tree: Tree, name: str) -> Loop:
     loop = find_loop(tree, name)
     if loop is None:
         known = loop_names(tree)
+        made = _made_of(tree, name)
+        if made:
+            raise StepError(f"there is no loop '{name}' any more", notes=(f"it runs as {', '.join(made)} now",))
         notes = did_you_mean(name, known) or (f"the loops are {', '.join(known)}",)
         raise StepError(f"there is no loop '{name}'", notes=notes)
     return loop
+
+
+def _made_of(tree: Tree, name: str) -> list[str]:
+    """The loops that an index of the kernel has been cut into, or fused into; none where there is no such index."""
+    for equation in tree.kernel.equations:
+        for stmt in stmts(tree.body):
+            if stmt.name == equation.target and stmt.instance is not None:
+                for index, value in zip((*equation.loops, *equation.reduced), stmt.instance, strict=False):
+                    if name in (index.name, f"{equation.target}.{index.name}"):
+                        return [n for n in loop_names(tree) if n in value.names()]
+    return []
 
 
 def need_buffer(tree: Tree, name: str) -> Buffer:
