@@ -29,6 +29,28 @@ def check_ahead(program: Program) -> None:
     for loop in loops(tree.body):
         if loop.stages > 1:
             _check_loop(tree, loop)
+        if loop.peeled:
+            _check_peeled(tree, loop)
+
+
+def _check_peeled(tree: Tree, loop: Loop) -> None:
+    """What lives in an iteration is kept around the loop, where its last iteration finds it."""
+    inside = {each.name: each for each in loops(loop)}
+    for buffer in tree.buffers:
+        home = inside.get(buffer.scope or "")
+        if (
+            home is None
+            or home.stages > 1
+            and loop.name in (home.name, home.across)
+            and buffer.name in staged(tree, home)
+        ):
+            continue
+        across = "" if home.name == loop.name else f", across={loop.name}"
+        raise Refused(
+            f"'{buffer.name}' lives in one iteration of '{home.name}', not around '{loop.name}' and its last iteration",
+            None,
+            f"pipeline({home.name}, 2{across}), before this step, keeps it around the loop",
+        )
 
 
 def _check_loop(tree: Tree, loop: Loop) -> None:
