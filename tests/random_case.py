@@ -54,6 +54,8 @@ NO_LOWERING = (
     "cannot run across",
     "would need other registers",
     "there is no atomic",
+    "have no next one to copy for",
+    "and its last iteration",
 )
 
 

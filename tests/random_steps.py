@@ -259,8 +259,8 @@ class _Launch:
                 tree = yield f"unroll({name})"
         if at and pick([True, False, False, False]):
             tree = yield f"pipeline({at}, {pick([2, 2, 3])})"
-        if at and pick([True, False, False, False]):
-            tree = yield f"peel({at})"
+            if pick([True, False]):
+                tree = yield f"peel({at})"
         return tree
 
 

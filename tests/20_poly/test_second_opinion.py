@@ -32,6 +32,8 @@ UNSEEN = (
     "inside",
     "written and not stored",
     "there is no atomic",
+    "have no next one to copy for",
+    "and its last iteration",
     "updated atomically in memory",
 )
 

@@ -42,8 +42,6 @@ ACROSS = ("pipeline(ko, STAGES)", "pipeline(ki, 2, across=ko)", "peel(ko)")
 
 
 def scheduled(steps, text=PRODUCT, **values):
-    if steps == AHEAD:
-        text = text.replace("    cache_register(A.shared, at=ki)\n    cache_register(B.shared, at=ki)\n", "")
     module = parse(Source("small.tg", text + "".join(f"    {step}\n" for step in steps)))
     (kernel,) = module.kernels.values()
     return apply(build(kernel), module.schedules[0], values).tree
@@ -134,7 +132,7 @@ schedule rows for neighbours:
 
 
 def test_a_loop_that_may_have_no_iteration_has_no_last_one_then():
-    tree = scheduled(("peel(x)",), ROWS)
+    tree = scheduled(("cache_shared(X, at=x)", "pipeline(x, 2)", "peel(x)"), ROWS)
     right(tree, {"M": 3, "W": 2}, {"M": 3, "W": 3}, {"M": 3, "W": 7})
 
 
@@ -142,9 +140,3 @@ def test_a_loop_of_one_iteration_is_its_last():
     tree = scheduled(AHEAD, PRODUCT.replace("K", "4").replace("T4", "TK"))
     assert "for (int ko" not in emit(lower(tree), "cuda")
     right(tree, {"M": 9, "N": 17})
-
-
-def test_iterations_that_threads_share_stay_together():
-    tree = scheduled(("tile(x, 4) -> b, t", "peel(t)", "bind(t, thread.x)"), ROWS)
-    assert lower(tree)[0].block == (4, 1, 1)
-    right(tree, {"M": 3, "W": 9})

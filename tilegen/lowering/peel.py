@@ -52,12 +52,9 @@ def peeled(tree: Tree) -> Tree:
 
 
 def _is_peeled(loop: Loop) -> bool:
-    """True if the loop is to be peeled, and is still one when its last iteration is gone.
-
-    A later step may have dealt the iterations to blocks or threads, or made them one vector.
-    """
+    """True if the loop is to be peeled, and is still one when its last iteration is gone."""
     few = loop.extent.is_const and loop.extent.const <= 2
-    return loop.peeled and not few and loop.kind in ("serial", "unrolled")
+    return loop.peeled and not few
 
 
 def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:

@@ -27,6 +27,12 @@ def check_ahead(program: Program) -> None:
                 "peel a loop inside the block loops",
             )
     for loop in loops(tree.body):
+        if loop.stages > 1 and loop.kind not in ("serial", "unrolled"):
+            raise Refused(
+                f"'{loop.name}' is pipelined, and iterations that run at once have no next one to copy for",
+                None,
+                "pipeline a loop whose iterations a thread runs one after the other",
+            )
         if loop.stages > 1:
             _check_loop(tree, loop)
         if loop.peeled:
@@ -34,23 +40,23 @@ def check_ahead(program: Program) -> None:
 
 
 def _check_peeled(tree: Tree, loop: Loop) -> None:
-    """What lives in an iteration is kept around the loop, where its last iteration finds it."""
+    """What lives in an iteration is kept around the loop, where its last iteration finds it, or is copied anew."""
     inside = {each.name: each for each in loops(loop)}
     for buffer in tree.buffers:
         home = inside.get(buffer.scope or "")
-        if (
-            home is None
-            or home.stages > 1
-            and loop.name in (home.name, home.across)
-            and buffer.name in staged(tree, home)
-        ):
+        if home is None or home is not loop and _is_filled_by_copies(tree, buffer.name):
             continue
-        across = "" if home.name == loop.name else f", across={loop.name}"
+        if home.stages > 1 and loop.name in (home.name, home.across) and buffer.name in staged(tree, home):
+            continue
         raise Refused(
             f"'{buffer.name}' lives in one iteration of '{home.name}', not around '{loop.name}' and its last iteration",
             None,
-            f"pipeline({home.name}, 2{across}), before this step, keeps it around the loop",
+            f"keep it around '{loop.name}', or peel a loop inside '{home.name}'",
         )
+
+
+def _is_filled_by_copies(tree: Tree, buffer: str) -> bool:
+    return all(s.is_copy for s in stmts(tree.body) if s.target.buffer == buffer)
 
 
 def _check_loop(tree: Tree, loop: Loop) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilegen.errors import StepError
 from tilegen.ir.nodes import Tree
+from tilegen.ir.walk import loops
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import change_loops, need_loop, need_serial
 
 
 @primitive
 class Peel:
-    """Write the last iteration of a loop by itself, behind the loop.
+    """Write the last iteration of a pipelined loop by itself, behind the loop.
 
     kernel:
         kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
@@ -35,5 +37,9 @@ class Peel:
     loop: LoopName
 
     def apply(self, tree: Tree) -> Tree:
-        need_serial(need_loop(tree, self.loop), "peel")
+        loop = need_loop(tree, self.loop)
+        need_serial(loop, "peel")
+        if loop.stages == 1 and not any(each.across == loop.name for each in loops(tree.body)):
+            message = f"'{loop.name}' does nothing ahead for a next iteration, so that its last one is like the others"
+            raise StepError(message, notes=(f"pipeline({loop.name}, 2), before this step, copies ahead",))
         return change_loops(tree, self.loop, lambda old: replace(old, peeled=True))
