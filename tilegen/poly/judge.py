@@ -16,6 +16,7 @@ from tilegen.poly.races import check_races, check_structure
 from tilegen.poly.recut import recut
 from tilegen.poly.shape import check_shape
 from tilegen.poly.system import Undecided
+from tilegen.poly.turned import rekinded, turned
 from tilegen.poly.values import check_values
 from tilegen.poly.vectors import check_vectors
 from tilegen.poly.verdict import Refused, Violation
@@ -48,18 +49,27 @@ CHECKS: tuple[tuple[str, Callable[[Program], None]], ...] = (
 IN_ORDER = (check_coverage, check_shape, check_order, check_bounds, check_values)
 
 
+def _answered(before: Tree, tree: Tree) -> tuple[Callable[[Program], None], ...]:
+    """What need not be asked of `tree`, for it was asked of `before`, and the answer is the same."""
+    if recut(before, tree) or rekinded(before, tree):
+        return IN_ORDER
+    # Whether the kernel lets the order change is asked as ever.
+    return tuple(check for check in IN_ORDER if check is not check_order) if turned(before, tree) else ()
+
+
 def judge(tree: Tree, before: Tree | None = None) -> Violation | None:
     """None if `tree` computes its kernel for all sizes, else why not.
 
     What a step has not changed was answered before, and answers are kept with the kernel. With `before`, the tree
     from which a step made this one: where that is what was accepted last, and this runs the same instances on the
-    same elements in the same order, what is asked of one is answered by the other.
+    same elements in the same order, or in another that makes no difference, what is asked of one is answered by the
+    other.
     """
     program = project(tree)
     memo = program.original.memo
-    same = before is not None and memo.get("accepted") is before and recut(before, tree)
+    answered = _answered(before, tree) if before is not None and memo.get("accepted") is before else ()
     for question, check in CHECKS:
-        if same and check in IN_ORDER:
+        if check in answered:
             continue
         try:
             check(program)

@@ -1,0 +1,129 @@
+"""Is one tree another one with some loops walked in another order, where no order matters?"""
+
+from __future__ import annotations
+
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.nodes import Loop, Node, Stmt, Tree
+from tilegen.ir.walk import loads, substitute
+
+
+def rekinded(old: Tree, new: Tree) -> bool:
+    """True if the loops of `new` are those of `old`, and only how they run is another: their kinds, stages and so on.
+
+    In what order an ordinary program runs its instances has nothing to do with these.
+    """
+    return _alike_around(old, new) and _same(old.body, new.body, turned=False)
+
+
+def turned(old: Tree, new: Tree) -> bool:
+    """True if `new` is `old` but for nests of one statement each, whose loops are in another order or go to and fro.
+
+    In such a nest, loops of constant extents with nothing in them but the next one, every iteration writes an element
+    of its own, and reads nothing that another of them writes: of the tensor that it writes, nothing but this element.
+    So these iterations may run in any order, and whatever ran before or behind all of them still does: every read
+    finds the value that it found before, on the same instances and elements. No buffer may live in a loop of the nest,
+    for what an iteration of it holds is another thing then.
+    """
+    return _alike_around(old, new) and _same(old.body, new.body, turned=True, homes=_homes(old))
+
+
+def _alike_around(old: Tree, new: Tree) -> bool:
+    return old.kernel is new.kernel and old.reassociated == new.reassociated and old.buffers == new.buffers
+
+
+def _homes(tree: Tree) -> frozenset[str]:
+    return frozenset(b.scope for b in tree.buffers if b.scope is not None)
+
+
+def _same(old: tuple[Node, ...], new: tuple[Node, ...], *, turned: bool, homes: frozenset[str] = frozenset()) -> bool:
+    if len(old) != len(new):
+        return False
+    for a, b in zip(old, new, strict=True):
+        if a is b:
+            continue
+        if not isinstance(a, Loop) or not isinstance(b, Loop):
+            if a != b:
+                return False
+        elif (a.name, a.extent) == (b.name, b.extent) and _same(a.body, b.body, turned=turned, homes=homes):
+            continue
+        elif not turned or not _other_order(a, b, homes):
+            return False
+    return True
+
+
+def _other_order(old: Loop, new: Loop, homes: frozenset[str]) -> bool:
+    """True if the two are one nest whose iterations run in another order, and may."""
+    around, stmt = _nest(old)
+    extents = {loop.name: loop.extent.const for loop in around if loop.extent.is_const}
+    if stmt is None or len(extents) != len(around) or not homes.isdisjoint(extents):
+        return False
+    return _apart(stmt, extents) and (_permuted(extents, stmt, new) or _to_and_fro(old, extents, stmt, new))
+
+
+def _nest(node: Node) -> tuple[list[Loop], Stmt | None]:
+    """The loops down to the one statement in them, or None if there is more in one of them."""
+    around: list[Loop] = []
+    while isinstance(node, Loop):
+        around += [node]
+        if len(node.body) != 1:
+            return around, None
+        node = node.body[0]
+    return around, node
+
+
+def _permuted(extents: dict[str, int], stmt: Stmt, new: Loop) -> bool:
+    around, inner = _nest(new)
+    return inner == stmt and len(around) == len(extents) and _extents(around) == extents
+
+
+def _extents(around: list[Loop]) -> dict[str, int | None]:
+    return {loop.name: loop.extent.const if loop.extent.is_const else None for loop in around}
+
+
+def _to_and_fro(old: Loop, extents: dict[str, int], stmt: Stmt, new: Loop) -> bool:
+    """True if `new` runs two iterations of `old` in one, with the inner loops of the second in either direction.
+
+    2 n and 2 n + 1 for n below half of an even extent are all iterations, each once, and so are e - 1 - i for i < e.
+    """
+    rows = extents[old.name]
+    if rows % 2 or new.name != old.name or new.extent != const(rows // 2) or len(new.body) != 2:
+        return False
+    inside = {name: extent for name, extent in extents.items() if name != old.name}
+    for turn, node in enumerate(new.body):
+        around, inner = _nest(node)
+        if inner is None or len(around) != len(inside) or _extents(around) != inside:
+            return False
+        row = {old.name: var(old.name) * 2 + turn}
+        if not any(inner == substitute(stmt, row | way) for way in ({}, _backwards(inside))):
+            return False
+    return True
+
+
+def _backwards(extents: dict[str, int]) -> dict[str, Affine]:
+    return {name: const(extent - 1) - var(name) for name, extent in extents.items()}
+
+
+def _apart(stmt: Stmt, extents: dict[str, int]) -> bool:
+    """True if each iteration of these loops writes an element of its own, the only one of its tensor that it reads."""
+    target = stmt.target
+    if stmt.best is not None or stmt.arg is not None:
+        return False
+    if any(load.buffer == target.buffer and load.index != target.index for load in loads(stmt.value)):
+        return False
+    # A loop is in one index alone and in no division, so that two iterations which differ in it differ there,
+    # if what the loops of smaller factors add up to is less than one step of it.
+    for name in extents:
+        found = [place for place in target.index if name in place.names()]
+        if len(found) != 1 or not found[0].linear_in(name):
+            return False
+    return all(_digits(place, extents) for place in target.index)
+
+
+def _digits(place: Affine, extents: dict[str, int]) -> bool:
+    """True if the sum tells all iterations of the loops in it apart: each step is longer than all shorter ones."""
+    reach = 0
+    for factor, extent in sorted((abs(place.coefficient(n)), e) for n, e in extents.items() if place.coefficient(n)):
+        if factor <= reach:
+            return False
+        reach += factor * (extent - 1)
+    return True
