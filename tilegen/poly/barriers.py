@@ -130,25 +130,31 @@ def crossing(
     original = program.original
     one, two = first.leaf, second.leaf
     _, shared, rows = way
+    who = {kind: (_thread(program, first, a, kind), _thread(program, second, b, kind)) for kind in THREAD_KINDS}
+    # Most pairs are told apart by what their places have in common: then no rows are made.
+    place = common(a, b)
+    further = [row for row in _further(who) if not told_apart(one, two, place, shared, row[-1:])]
+    if not further:
+        return None
     names = two.primed(shared)
     question = original.pair(one, two, shared)
     question += rows + only + same(a.forms, [f.renamed(names) for f in b.forms]) + _same_block(one, two, names)
     if question.plain.impossible:
         return None  # whichever threads they are
-    who = {kind: (_thread(program, first, a, kind), _thread(program, second, b, kind)) for kind in THREAD_KINDS}
+    for apart in (question + row for row in further):
+        if solvable(apart):
+            return partial(_told, original, apart, shared, (one, a), (two, b), who)
+    return None
+
+
+def _further(who: Mapping[str, tuple[_Thread, _Thread]]) -> Iterator[tuple[Row, ...]]:
+    """The ways in which the two are different threads: what each can be along an axis, and that one is further."""
     for mine, other in who.values():
         for sign in (1, -1):
             terms: tuple[tuple[str, int], ...] = ((mine.name, sign),) if mine.name else ()
             terms += ((f"{other.name}'", -sign),) if other.name else ()
-            if not terms:
-                continue
-            if told_apart(one, two, common(a, b), shared, ((False, terms, -1),)):
-                continue
-            apart = question + (*mine.rows, *renamed(other.rows, {other.name: f"{other.name}'"}), (False, terms, -1))
-            if not solvable(apart):
-                continue
-            return partial(_told, original, apart, shared, (one, a), (two, b), who)
-    return None
+            if terms:
+                yield (*mine.rows, *renamed(other.rows, {other.name: f"{other.name}'"}), (False, terms, -1))
 
 
 def _told(
