@@ -1,0 +1,87 @@
+"""What a rewrite makes of values: as `dataclasses.replace` makes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+
+from tilegen.errors import Source, Span
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.nodes import Access, Const, Load, Loop, Stmt
+from tilegen.ir.walk import rewrite, substitute
+
+SPAN = Span(Source("a.tg", "text"), 1, 2)
+STMT = Stmt(
+    "C", Access("C", (var("i"),)), Load("A", (var("i"), var("k")), "f32", span=SPAN), span=SPAN, step="unroll(k)"
+)
+
+
+def same_in_all(one, two):
+    """Also in fields that take no part in equality."""
+    return type(one) is type(two) and all(getattr(one, f.name) == getattr(two, f.name) for f in fields(one))
+
+
+def test_fields_that_do_not_change_are_kept_and_those_of_no_equality_too():
+    tree = Loop("i", const(4), (STMT,), kind="unrolled", stages=2, span=SPAN, step="tile(i, 4)")
+    new = substitute(tree, {"i": var("i") + 1})
+    inner = replace(
+        STMT,
+        target=replace(STMT.target, index=(var("i") + 1,)),
+        value=replace(STMT.value, index=(var("i") + 1, var("k"))),
+    )
+    assert same_in_all(new, replace(tree, body=(inner,)))
+    assert same_in_all(new.body[0], inner)
+    assert new.body[0].value.span == SPAN
+    assert hash(new) == hash(replace(tree, body=(inner,)))
+
+
+def test_what_was_read_is_as_it_was():
+    before = repr(STMT)
+    assert substitute(STMT, {"i": const(0)}) != STMT
+    assert repr(STMT) == before
+    assert substitute(STMT, {"j": const(0)}) is STMT
+
+
+@dataclass(frozen=True)
+class Worked:
+    """A value that works something out of itself."""
+
+    index: Affine
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return self.index.names()
+
+
+@dataclass(frozen=True)
+class Made:
+    """A value that does something when it is made."""
+
+    index: Affine
+    names: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", self.index.names())
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    index: Affine
+
+
+def test_what_a_value_has_worked_out_is_not_that_of_the_new_one():
+    old = Worked(var("i"))
+    assert old.names == {"i"}
+    assert substitute(old, {"i": var("j")}).names == {"j"}
+    assert substitute(Made(var("i")), {"i": var("j")}).names == {"j"}
+    assert substitute(Slotted(var("i")), {"i": var("j")}) == Slotted(var("j"))
+
+
+def test_a_statement_becomes_several_or_none():
+    body = (STMT, replace(STMT, name="D"))
+    twice = rewrite(body, lambda v: (v, v) if isinstance(v, Stmt) and v.name == "C" else v)
+    assert twice == (STMT, STMT, body[1])
+    none = rewrite(Loop("i", const(4), body), lambda v: () if isinstance(v, Stmt) else v)
+    assert none == Loop("i", const(4), ())
+    zero = rewrite(STMT, lambda v: Const(0, "f32") if isinstance(v, Load) else v)
+    assert zero.value == Const(0, "f32")
