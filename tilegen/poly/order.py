@@ -94,18 +94,23 @@ def between(one: Marked, other: Marked, last: Marked, shared: frozenset[str], ro
     between them, if it comes in these loops at all: they have one name.
     """
     (first, mark), (second, its), (third, end) = one, other, last
-    depth = len(shared)
-    if rows.plain.impossible:
-        return
-    leaf = second.placed.leaf
+    depth, leaf = len(shared), second.placed.leaf
     met = shared | alike_in(first.placed.leaf, leaf, common(first.use, second.use), shared)
+    behind = list(earlier(first.placed, mark, second.placed, its, depth, met))
+    if not behind:
+        return
     meet = shared | alike_in(leaf, third.placed.leaf, common(second.use, third.use), shared)
-    for behind in earlier(first.placed, mark, second.placed, its, depth, met):
-        half = rows + behind
-        if half.plain.impossible:
+    before = list(earlier(second.placed, its, third.placed, end, depth, meet))
+    # What the ways have in common is looked at by itself where more than one would be left to ask about. Nothing
+    # is answered by that but "impossible", and so it is by the question that it belongs to.
+    if not before or (len(behind) * len(before) > 1 and rows.plain.impossible):
+        return
+    for one_way in behind:
+        half = rows + one_way
+        if len(before) > 1 and half.plain.impossible:
             continue
-        for before in earlier(second.placed, its, third.placed, end, depth, meet):
-            yield half + before
+        for other_way in before:
+            yield half + other_way
 
 
 def precedences(original: Original) -> tuple[Precedence, ...]:
