@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import Condition
+from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering.program import For, If, Launch, Spmd, bytes_of
 from tilegen.poly import Facts, Refused, Unproved
@@ -52,8 +52,8 @@ def check_integers(
         for b in launch.buffers.values()
         if b.space == "global"
     )
-    values = {c.value for v in walk(body) if isinstance(v, If) for c in v.test}
-    values |= {v.extent for v in walk(body) if isinstance(v, For)}
+    values = {c.value for v in walk(body, (Stmt,)) if isinstance(v, If) for c in v.test}
+    values |= {v.extent for v in walk(body, (Stmt,)) if isinstance(v, For)}
     sides = {side for value in values for side in _sides(value) if not side.is_const}
     for side in sorted(sides, key=str):
         names = side.names()

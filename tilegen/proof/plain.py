@@ -85,7 +85,7 @@ def _plain(body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, T
 def in_axes(body: tuple[Spmd, ...], where: Axes) -> tuple[Spmd, ...]:
     """`body` in the loop names of `where`, its index expressions simplified."""
     extents = {n: e.const for n, e in where.extents.items() if e.is_const}
-    extents |= {v.name: v.extent.const for v in walk(body) if isinstance(v, For) and v.extent.is_const}
+    extents |= {v.name: v.extent.const for v in walk(body, (Stmt,)) if isinstance(v, For) and v.extent.is_const}
     known: dict[Affine, Affine] = {}
 
     def change(value: object) -> object:

@@ -70,7 +70,7 @@ def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
         _written_once(body)
         body = straightened(merged(body, launch, where.extents))
         result.loops |= where.extents
-        result.loops |= {v.name: v.extent for v in walk(body) if isinstance(v, For)}
+        result.loops |= {v.name: v.extent for v in walk(body, (Stmt,)) if isinstance(v, For)}
         result.buffers |= {b.name: _kept(b, where) for b in launch.buffers.values() if b.space in ("global", "shared")}
         _Raise(result, launch, where, lanes_of(body, launch, where)).run(body)
     return result
@@ -153,11 +153,11 @@ class _Raise:
 
     def _parted(self, loop: For) -> bool:
         """True if threads wait for each other in the loop, or do some of it each and some of it together."""
-        return any(isinstance(v, Barrier | Combine) for v in walk(loop)) or len(self._axes(loop)) > 1
+        return any(isinstance(v, Barrier | Combine) for v in walk(loop, (Stmt,))) or len(self._axes(loop)) > 1
 
     def _axes(self, node: Spmd) -> frozenset[frozenset[str]]:
         """Along which axes all threads do the same, for each statement in `node`."""
-        return frozenset(self.lanes.axes(v) for v in walk(node) if isinstance(v, Stmt))
+        return frozenset(self.lanes.axes(v) for v in walk(node, (Stmt,)) if isinstance(v, Stmt))
 
     def _threads(self, body: tuple[Node, ...], together: frozenset[str]) -> tuple[Node, ...]:
         for kind, name, extent in reversed(self.where.threads):
@@ -320,9 +320,9 @@ def _at_one_place(buffer: str, stmt: Stmt, other: Stmt, loops: Mapping[str, Affi
 
 def _written_once(body: tuple[Spmd, ...]) -> None:
     """Refused where a loop makes two asynchronous copies to one place in one group: neither is the last."""
-    for loop in walk(body):
+    for loop in walk(body, (Stmt,)):
         if isinstance(loop, For) and loop.extent != const(1) and _groups(loop.body) == 0:
-            for copy in (v for v in walk(loop.body) if isinstance(v, Stmt) and v.step == ASYNCHRONOUS):
+            for copy in (v for v in walk(loop.body, (Stmt,)) if isinstance(v, Stmt) and v.step == ASYNCHRONOUS):
                 if not any(loop.name in place.names() for place in copy.target.index):
                     buffer = copy.target.buffer
                     raise Refused(f"asynchronous copies write one element of '{buffer}' in each '{loop.name}'")

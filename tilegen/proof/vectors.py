@@ -155,7 +155,8 @@ def rolled(stmts: Sequence[Spmd], name: str = "") -> tuple[Spmd, ...]:
     """The statements as one loop over lanes, if they are that; and so of loops."""
     name = name or f"lane{len(stmts)}"
     whole = _between(stmts[0], stmts[1], var(name)) if len(stmts) > 1 else None
-    if whole is None or any(substitute(whole, {name: const(n)}) != s for n, s in enumerate(stmts)):
+    # It was made from the first one, and is that in lane 0.
+    if whole is None or any(substitute(whole, {name: const(n)}) != s for n, s in enumerate(stmts) if n):
         return tuple(stmts)
     return (For(name, const(len(stmts)), (whole,)),)
 

@@ -32,7 +32,7 @@ def merged(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]
     Raises:
         Refused: a barrier is under a test.
     """
-    loops = {v.name: v.extent for v in walk(body) if isinstance(v, For)}
+    loops = {v.name: v.extent for v in walk(body, (Stmt,)) if isinstance(v, For)}
     implied = implied_in(launch.kernel, {**extents, **loops}, launch.requires)
     choosing = frozenset(e.target for e in launch.kernel.equations if any(_is_choice(v) for v in walk(e)))
     return _Merge(implied, launch.buffers, choosing).body(body, ())
@@ -69,14 +69,14 @@ class _Merge:
         return tuple(out)
 
     def _test(self, node: If, given: Tests) -> tuple[Spmd, ...]:
-        barrier = next((v for v in walk(node) if isinstance(v, Barrier)), None)
+        barrier = next((v for v in walk(node, (Stmt,)) if isinstance(v, Barrier)), None)
         if barrier is not None:
             tests = " and ".join(map(str, node.test))
             raise Refused("a barrier stands under a test", f"'{barrier.reason}' if {tests}")
-        if any(isinstance(v, Combine) for v in walk(node)):
+        if any(isinstance(v, Combine) for v in walk(node, (Stmt,))):
             tests = " and ".join(map(str, node.test))
             raise Refused("lanes exchange values under a test, which others of their warp may fail", tests)
-        if any(isinstance(v, AsyncGroup) for v in walk(node)):
+        if any(isinstance(v, AsyncGroup) for v in walk(node, (Stmt,))):
             raise Unproved("asynchronous copies are grouped under a test")
         then = self.body(node.body, given + node.test)
         if not node.orelse:
@@ -105,7 +105,7 @@ class _Merge:
             bare = rewrite(value.value, lambda v: self._certain(v, given))
             return replace(value, guard=tuple(sorted(kept, key=str)), value=bare)
 
-        return rewrite(body, change)
+        return rewrite(body, change, (Stmt,))
 
     # -- reads with a fallback
 
@@ -142,7 +142,7 @@ def _under(tests: Tests, body: Iterable[Spmd]) -> tuple[Spmd, ...]:
     def change(value: Any) -> Any:
         return replace(value, guard=tuple(dict.fromkeys(tests + value.guard))) if isinstance(value, Stmt) else value
 
-    return rewrite(tuple(body), change)
+    return rewrite(tuple(body), change, (Stmt,))
 
 
 def _contrary(condition: Condition) -> tuple[Condition, ...]:
