@@ -10,7 +10,7 @@ from tilegen.poly.plain import Plain, Row
 class Rows:
     """Rows, as a tuple of them is; `rows + more` are these and more, and knows what was plain of `rows`."""
 
-    __slots__ = ("_all", "_base", "_kept", "_more", "_plain")
+    __slots__ = ("_all", "_base", "_kept", "_more", "_names", "_plain")
 
     def __init__(self, rows: tuple[Row, ...], base: Rows | None = None, *, kept: bool = False) -> None:
         self._base = base
@@ -18,6 +18,7 @@ class Rows:
         self._kept = kept or base is None
         self._all: tuple[Row, ...] | None = rows if base is None else None
         self._plain: Plain | None = None
+        self._names: frozenset[str] | None = None
 
     def __add__(self, more: tuple[Row, ...]) -> Rows:
         return Rows(more, self) if more else self
@@ -49,7 +50,9 @@ class Rows:
     @property
     def names(self) -> frozenset[str]:
         """All names in the rows."""
-        return frozenset(name for _, terms, _ in self.all for name, _ in terms)
+        if self._names is None:
+            self._names = frozenset(name for _, terms, _ in self.all for name, _ in terms)
+        return self._names
 
     def beyond(self, base: Rows) -> tuple[Row, ...] | None:
         """The rows that have been added to `base`; None if these began otherwise."""

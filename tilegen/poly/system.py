@@ -324,7 +324,7 @@ def _until_covered(
     """None as soon as nothing is left of `wanted` without the pieces; else all that had to be looked at."""
     next(_asked)
     wanted = wanted if isinstance(wanted, Rows) else Rows(tuple(wanted))
-    texts: tuple[str, ...] = (_matrix(list(dict.fromkeys(wanted)), names)[0],)
+    texts: tuple[str, ...] = ()
     try:
         for piece in pieces:
             # What is plain of rows that nothing else is asked about would cost more than isl does.
@@ -333,12 +333,17 @@ def _until_covered(
                     continue
                 if _runs_through(wanted, piece):
                     return None
-            texts += (_matrix(list(dict.fromkeys(piece)), names)[0],)
+            texts = (*(texts or (_text(wanted, names),)), _text(piece, names))
             if _nothing_left(texts, len(names)):
                 return None
+        texts = texts or (_text(wanted, names),)
         return None if _nothing_left(texts, len(names)) else texts
     except isl.Error as error:
         raise Undecided(str(error)) from None
+
+
+def _text(rows: Iterable[Row], names: list[str]) -> str:
+    return _matrix(list(dict.fromkeys(rows)), names)[0]
 
 
 def _runs_through(wanted: Rows, piece: Rows) -> bool:
