@@ -235,7 +235,8 @@ def finish(case, engine=None):
         needs = needs or [launch.requires for launch in launches]
         whole = peeled(pipelined(tree)[0])
         dealt = replace(whole, body=tuple(launch.distributed for launch in launches))
-        case.same(run(dealt, case.sizes, case.arrays)["out"], f"lowered, {version}")
+        if not version.get("whole") or all(_holds(case.sizes, x) for x in launches):
+            case.same(run(dealt, case.sizes, case.arrays)["out"], f"lowered, {version}")
         simulated(case, launches, version)
         for language in ("cuda", "opencl"):
             wrong = difference(emit(launches, language), launches, language)

@@ -67,12 +67,12 @@ def test_it_computes_the_kernel_at_all_kinds_of_sizes(steps, stages):
 
 def test_the_loop_asks_for_no_next_tile_and_the_last_one_copies_none():
     launches = lower(scheduled(ACROSS), whole=True)
-    loop, _, rest = emit(launches, "cuda").partition("    for (int ko = 0; ko < (K + 3) / 4 - 1; ++ko) {")
+    loop, _, rest = emit(launches, "cuda").partition("    for (int ko = 0; ko < K / 4 - 1; ++ko) {")
     loop, last = rest.split("\n    }\n", 1)
     assert loop.count("copy_async") == 2
     assert "if (" not in loop
     assert "copy_async" not in last
-    assert "A_shared[((K + 3) / 4 + 1) % 2][ki + 1]" in last
+    assert "A_shared[(K / 4 + 1) % 2][ki + 1]" in last
     # One ahead of the loop, for its first tile, and one in each of its iterations; none behind it.
     assert [v.wait for v in walk(launches[0].body) if isinstance(v, Barrier)].count(0) == 2
 

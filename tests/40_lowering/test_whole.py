@@ -24,6 +24,8 @@ def test_it_needs_whole_tiles_and_has_no_tests_for_others():
     assert "< M" not in text
     assert "< N" not in text
     assert "else" not in text[text.index("gemm(") :]
+    assert "K / 4" in text
+    assert "(K + 3) / 4" not in text
 
 
 def test_it_is_proved_and_computes_the_kernel():

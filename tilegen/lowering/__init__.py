@@ -69,7 +69,7 @@ class _Version:
 
 
 def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version: _Version) -> Launch:
-    node = tree.body[number]
+    node, requires = whole_tiles(tree.body[number], tree.kernel) if version.whole else (tree.body[number], ())
     taken = frozenset(tree.kernel.sizes) | {loop.name for loop in loops(node)} | {b.name for b in tree.buffers}
     block = block_of(node, taken)
     told: dict[str, Shares] = {}
@@ -77,7 +77,6 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     plain = explicit(dealt, block)
     where = coordinates(dealt)
     extents = _extents(dealt, block)
-    requires = whole_tiles(node, tree.kernel) if version.whole else ()
     implied = implied_in(tree.kernel, extents, requires)
     slots = barriers(plain, conflicts(replace(tree, body=(plain,))), implied) if block.threads > 1 else {}
     ahead = waited(plain, pipes, with_waits(plain, slots, pipes))

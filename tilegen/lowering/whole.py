@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from tilegen.ir.affine import Div
+from collections.abc import Iterator, Mapping
+
+from tilegen.ir.affine import Affine, Div, Mod, const, var
 from tilegen.ir.nodes import Condition, Kernel, Node
-from tilegen.ir.walk import loops
+from tilegen.ir.walk import loops, rewrite
 from tilegen.poly import Facts
 
 
-def whole_tiles(node: Node, kernel: Kernel) -> tuple[Condition, ...]:
-    """That the tiles of a loop, (N + 31)/32 of them, have no rest: N % 32 == 0, for all loops of a launch."""
-    found: list[Condition] = []
-    for loop in loops(node):
-        for atom, _ in loop.extent.terms:
-            if isinstance(atom, Div) and atom.arg.names() <= set(kernel.sizes):
-                rest = (atom.arg - (atom.by - 1)) % atom.by
-                if not rest.is_const:
-                    found.append(Condition(rest, equal=True))
+def whole_tiles(node: Node, kernel: Kernel) -> tuple[Node, tuple[Condition, ...]]:
+    """The launch `node` for sizes that its tiles divide, N/32 of them instead of (N + 31)/32, and that they do.
+
+    A compiler does not know that the two are the same, and the end of a loop and what stands behind it are shorter so.
+    """
+    return _exactly(node, kernel), _no_rests(node, kernel)
+
+
+def _no_rests(node: Node, kernel: Kernel) -> tuple[Condition, ...]:
+    """That the tiles of a loop have no rest: N % 32 == 0, for all loops of a launch."""
+    rests = [_tiled(atom) % atom.by for atom in _tilings(node, kernel)]
+    found = [Condition(rest, equal=True) for rest in rests if not rest.is_const]
     facts = Facts(kernel)
     needed: list[Condition] = []
     # The largest tiles first: N % 256 == 0 says what N % 32 == 0 does.
@@ -24,6 +29,42 @@ def whole_tiles(node: Node, kernel: Kernel) -> tuple[Condition, ...]:
         if not facts.implied(condition, {}, tuple(needed)):
             needed.append(condition)
     return tuple(needed)
+
+
+def _exactly(node: Node, kernel: Kernel) -> Node:
+    exact: dict[Div, Affine] = {}
+    for atom in _tilings(node, kernel):
+        exact[atom] = _in_whole_tiles(_tiled(atom), exact) // atom.by
+    return rewrite(node, lambda value: _in_whole_tiles(value, exact) if type(value) is Affine else value)
+
+
+def _tilings(node: Node, kernel: Kernel) -> Iterator[Div]:
+    """What counts the tiles of a loop, (N + 31)/32."""
+    for loop in loops(node):
+        for atom, _ in loop.extent.terms:
+            if isinstance(atom, Div) and atom.arg.names() <= set(kernel.sizes):
+                yield atom
+
+
+def _tiled(atom: Div) -> Affine:
+    """What (N + 31)/32 counts the tiles of: N."""
+    return atom.arg - (atom.by - 1)
+
+
+def _in_whole_tiles(index: Affine, exact: Mapping[Div, Affine]) -> Affine:
+    """`index` with the numbers of tiles that `exact` has without their rounding."""
+    total = const(index.const)
+    for atom, factor in index.terms:
+        match atom:
+            case str():
+                total += var(atom) * factor
+            case Div(arg, by):
+                total += (exact[atom] if atom in exact else _in_whole_tiles(arg, exact) // by) * factor
+            case Mod(arg, by):
+                total += _in_whole_tiles(arg, exact) % by * factor
+            case _:
+                raise TypeError(atom)
+    return total
 
 
 def _tile(condition: Condition) -> int:
