@@ -6,7 +6,7 @@ from lark import Token
 
 from tilegen.errors import SourceError
 from tilegen.frontend.expressions import number
-from tilegen.frontend.place import Branch, Place, branch, rule, token
+from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.ir.steps import (
     Argument,
     Arithmetic,
@@ -24,36 +24,40 @@ from tilegen.ir.steps import (
 
 def schedule(place: Place, tree: Branch) -> Schedule:
     """A schedule with its parameters, steps, and the comment above it."""
-    name, kernel, head, *body = tree.children
-    parameters = tuple(_parameter(place, branch(p)) for p in branch(head).children) if head is not None else ()
+    _, name, _, kernel, _, head, *body = tree.children
+    given = branches(branch(head).children) if head is not None else ()
+    parameters = tuple(_parameter(place, p) for p in given)
     seen: set[str] = set()
     for parameter in parameters:
         if parameter.name in seen:
             raise SourceError(f"the parameter '{parameter.name}' is given twice", parameter.span)
         seen.add(parameter.name)
-    steps = tuple(_call(place, branch(s)) for s in body)
+    steps = tuple(_call(place, s) for s in branches(body))
     span = place.of(token(name))
     return Schedule(str(name), str(kernel), parameters, steps, place.doc_above(span), span)
 
 
 def define(place: Place, tree: Branch) -> Define:
     """A composite step with the comment above it."""
-    word, parameters, results, *body = tree.children
+    _, word, _, parameters, _, _, results, *body = tree.children
     names, new = _names(place, parameters), _names(place, results)
-    steps = tuple(_call(place, branch(s)) for s in body)
+    steps = tuple(_call(place, s) for s in branches(body))
     span = place.of(token(word))
     made = {r.text for step in steps for r in step.results} | set(names)
-    for result in branch(results).children if results is not None else ():
+    for result in _listed(results):
         if str(result) not in made:
             raise SourceError(f"no step of '{word}' makes the result '{result}'", place.of(result))
     return Define(str(word), names, new, steps, place.doc_above(span), span)
 
 
+def _listed(node: Branch | Token | None) -> list[Branch | Token]:
+    """What stands between the commas of a list."""
+    return branch(node).children[::2] if node is not None else []
+
+
 def _names(place: Place, node: Branch | Token | None) -> tuple[str, ...]:
-    if node is None:
-        return ()
     found: list[str] = []
-    for word in branch(node).children:
+    for word in _listed(node):
         if str(word) in found:
             raise SourceError(f"the name '{word}' is given twice", place.of(word))
         found.append(str(word))
@@ -61,8 +65,8 @@ def _names(place: Place, node: Branch | Token | None) -> tuple[str, ...]:
 
 
 def _parameter(place: Place, tree: Branch) -> Parameter:
-    name, default, *candidates = tree.children
-    values = tuple(_integer(place, branch(c)) for c in candidates if c is not None)
+    name, _, default, *candidates = tree.children
+    values = tuple(_integer(place, c) for c in branches(candidates))
     first = _integer(place, branch(default))
     if values and first not in values:
         raise SourceError(
@@ -83,10 +87,10 @@ def _integer(place: Place, tree: Branch) -> int:
 
 
 def _call(place: Place, tree: Branch) -> Call:
-    word, given, results = tree.children
+    word, _, given, _, _, results = tree.children
     arguments: list[Argument] = []
     keywords: list[Keyword] = []
-    for item in branch(given).children if given is not None else ():
+    for item in _listed(given):
         node = branch(item)
         if rule(node) == "keyword":
             _add_keyword(place, node, keywords)
@@ -94,13 +98,13 @@ def _call(place: Place, tree: Branch) -> Call:
             raise SourceError("an argument without a name cannot follow one with a name", place.of(node))
         else:
             arguments.append(_argument(place, node))
-    new = tuple(Word(str(r), place.of(r)) for r in branch(results).children) if results is not None else ()
+    new = tuple(Word(str(r), place.of(r)) for r in _listed(results))
     _names(place, results)
     return Call(str(word), tuple(arguments), tuple(keywords), new, place.written(tree), place.of(tree))
 
 
 def _add_keyword(place: Place, tree: Branch, keywords: list[Keyword]) -> None:
-    name, value = tree.children
+    name, _, value = tree.children
     span = place.of(token(name))
     if "." in str(name):
         raise SourceError(f"'{name}' cannot be the name of an argument", span)
@@ -128,8 +132,9 @@ def _argument(place: Place, tree: Branch) -> Argument:
         case "arithmetic":
             return _arithmetic(place, tree)
         case "list":
-            items = branch(parts[0]).children if parts[0] is not None else ()
-            return Items(tuple(_argument(place, branch(i)) for i in items), span)
+            return Items(tuple(_argument(place, branch(i)) for i in _listed(parts[1])), span)
+        case "bracketed":
+            return _argument(place, branch(parts[1]))
         case "keyword":
             raise SourceError("a list has no named items", span)
         case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lark import Token
 
 from tilegen.errors import SourceError, Span
-from tilegen.frontend.place import Branch, Place, branch, rule, token
+from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.syntax import (
     Apply,
     Binary,
@@ -24,7 +24,7 @@ LARGEST = 2**63 - 1
 _LONGEST_CHAIN = 9  # five operands: 0 <= a < b < c < d
 
 
-def convert(place: Place, node: Branch | Token) -> Syntax:
+def convert(place: Place, node: Branch | Token | None) -> Syntax:
     """One expression. Raises SourceError for a number that fits no type."""
     tree = branch(node)
     span = place.of(tree)
@@ -35,20 +35,20 @@ def convert(place: Place, node: Branch | Token) -> Syntax:
         case "name":
             return name(place, parts[0])
         case "group":
-            return convert(place, parts[0])
+            return convert(place, parts[1])
         case "subscript":
-            return Subscript(name(place, parts[0]), convert_all(place, parts[1]), span)
+            return Subscript(name(place, parts[0]), convert_all(place, parts[2]), span)
         case "call":
-            args = convert_all(place, parts[1]) if parts[1] is not None else ()
+            args = convert_all(place, parts[2]) if parts[2] is not None else ()
             return Apply(name(place, parts[0]), args, span)
         case "reduction":
-            return Reduction(name(place, parts[0]), convert_all(place, parts[1]), convert(place, parts[2]), span)
+            return Reduction(name(place, parts[0]), convert_all(place, parts[2]), convert(place, parts[5]), span)
         case "range":
-            return Within(name(place, parts[0]), convert(place, parts[1]), convert(place, parts[3]), span)
+            return Within(name(place, parts[0]), convert(place, parts[2]), convert(place, parts[4]), span)
         case "fallback":
-            return Fallback(convert(place, parts[0]), convert(place, parts[1]), span)
+            return Fallback(convert(place, parts[0]), convert(place, parts[2]), span)
         case "choice":
-            then, condition, other = (convert(place, p) for p in parts)
+            then, condition, other = (convert(place, p) for p in parts[::2])
             return Choice(then, condition, other, span)
         case "unary":
             return Unary(str(parts[0]), convert(place, parts[1]), span)
@@ -61,8 +61,8 @@ def convert(place: Place, node: Branch | Token) -> Syntax:
 
 
 def convert_all(place: Place, node: Branch | Token | None) -> tuple[Syntax, ...]:
-    """Every child of `node`."""
-    return tuple(convert(place, child) for child in branch(node).children)
+    """Every expression in the list `node`."""
+    return tuple(convert(place, child) for child in branches(branch(node).children))
 
 
 def name(place: Place, node: Branch | Token | None) -> Name:

@@ -15,7 +15,7 @@ from tilegen.frontend import calls
 from tilegen.frontend.complain import complain
 from tilegen.frontend.data import data_folder
 from tilegen.frontend.expressions import convert, convert_all, name
-from tilegen.frontend.place import Branch, Place, branch, rule, token
+from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.scan import checked_text
 from tilegen.frontend.syntax import (
     Assign,
@@ -65,7 +65,7 @@ class _Lines(Indenter):
 @cache
 def _parser() -> Lark:
     grammar = (data_folder("grammar") / "tilegen.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="contextual", postlex=_Lines(), propagate_positions=True)
+    return Lark(grammar, parser="lalr", lexer="contextual", postlex=_Lines(), keep_all_tokens=True)
 
 
 _one_at_a_time = Lock()  # the indenter keeps its state in the parser
@@ -103,7 +103,7 @@ def _check_depth(place: Place, tree: Branch) -> None:
         return
     depths: dict[int, int] = {}
     for node in tree.iter_subtrees():
-        depth = 1 + max((depths[id(c)] for c in node.children if not isinstance(c, Token) and c is not None), default=0)
+        depth = max((depths[id(c)] for c in branches(node.children)), default=0) + (rule(node) != "bracketed")
         depths[id(node)] = depth
         if depth > _DEEPEST:
             raise SourceError(
@@ -128,15 +128,17 @@ def _module(place: Place, tree: Branch) -> Module:
     kernels: dict[str, KernelDecl] = {}
     schedules: list[Schedule] = []
     defines: list[Define] = []
-    for item in tree.find_data("function"):
+    items = branches(tree.children)
+    for item in items:
+        if rule(item) != "function":
+            continue
         function = _function(place, item)
         _new(function.name, functions, "function")
         if function.name.text in (*OPERATIONS, *REDUCTIONS, *DTYPE_BYTES):
             text = f"'{function.name.text}' has a meaning already; take another name"
             raise SourceError(text, function.name.span)
         functions[function.name.text] = function
-    for child in tree.children:
-        item = branch(child)
+    for item in items:
         match rule(item):
             case "kernel":
                 kernel = _kernel(place, item, functions)
@@ -166,8 +168,8 @@ def _new(word: Name, known: object, what: str) -> None:
 
 
 def _function(place: Place, tree: Branch) -> Function:
-    word, parameters, body = tree.children
-    names = tuple(name(place, p) for p in branch(parameters).children)
+    _, word, _, parameters, _, _, body, _ = tree.children
+    names = tuple(name(place, p) for p in branch(parameters).children[::2])
     seen: set[str] = set()
     for parameter in names:
         _new(parameter, seen, "parameter")
@@ -176,20 +178,20 @@ def _function(place: Place, tree: Branch) -> Function:
 
 
 def _kernel(place: Place, tree: Branch, functions: dict[str, Function]) -> KernelDecl:
-    word, params, outputs, where, *lines = tree.children
-    given = [_param(place, branch(p)) for p in branch(params).children] if params is not None else []
+    _, word, _, params, _, _, outputs, where, *lines = tree.children
+    given = _params(place, params) if params is not None else []
     variables: list[Param] = []
     equations: list[Assign] = []
-    for line in map(branch, lines):
+    for line in branches(lines):
         if rule(line) == "variables":
-            variables += [_param(place, branch(p)) for p in line.children]
+            variables += _params(place, line)
         else:
             equations.append(_equation(place, line))
     span = place.of(token(word))
     return KernelDecl(
         name=str(word),
         inputs=tuple(p for p in given if p.type.text != "int"),
-        outputs=tuple(_param(place, branch(p)) for p in branch(outputs).children),
+        outputs=tuple(_params(place, outputs)),
         variables=tuple(variables),
         assumptions=convert_all(place, where) if where is not None else (),
         equations=tuple(equations),
@@ -200,8 +202,12 @@ def _kernel(place: Place, tree: Branch, functions: dict[str, Function]) -> Kerne
     )
 
 
+def _params(place: Place, node: Branch | Token | None) -> list[Param]:
+    return [_param(place, p) for p in branches(branch(node).children)]
+
+
 def _param(place: Place, tree: Branch) -> Param:
-    word, type_, shape, storage, default = tree.children
+    word, _, type_, _, shape, _, storage, _, default = tree.children
     return Param(
         name(place, word),
         name(place, type_),
@@ -213,7 +219,7 @@ def _param(place: Place, tree: Branch) -> Param:
 
 
 def _storage(place: Place, tree: Branch) -> Storage:
-    word, dims = tree.children
+    word, _, dims, _ = tree.children
     return Storage(name(place, word), convert_all(place, dims) if dims is not None else None, place.of(tree))
 
 
@@ -239,7 +245,7 @@ def _default(param: Param) -> int | None:
 
 
 def _equation(place: Place, tree: Branch) -> Assign:
-    target, value, condition = tree.children
+    target, _, value, _, condition, _ = tree.children
     left: Syntax = convert(place, branch(target))
     assert isinstance(left, Subscript)
     return Assign(

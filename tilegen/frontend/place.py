@@ -1,8 +1,10 @@
-"""Places in a text, from what lark knows of them."""
+"""Places in a text: a branch of the parse tree has every token that it was made of, and lies where these do."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from lark import Token, Tree
 
@@ -20,28 +22,49 @@ class Place:
 
     def of(self, node: Branch | Token) -> Span:
         """The span of a node, or of its first line where it has several."""
-        start = node if isinstance(node, Token) else node.meta
-        assert start.line is not None
-        assert start.column is not None
-        assert start.end_column is not None
-        if start.end_line == start.line:
-            width = start.end_column - start.column
+        first, last = _first(node), _last(node)
+        assert first.line is not None
+        assert first.column is not None
+        assert last.end_column is not None
+        if last.end_line == first.line:
+            width = last.end_column - first.column
         else:
-            width = len(self.source.line(start.line)) - start.column + 1
-        return Span(self.source, start.line, start.column, max(1, width))
+            width = len(self.source.line(first.line)) - first.column + 1
+        return Span(self.source, first.line, first.column, max(1, width))
 
     def written(self, node: Branch) -> str:
         """The text of a node on one line, without comments."""
-        lines = self.text[node.meta.start_pos : node.meta.end_pos].split("\n")
-        return " ".join(" ".join(line.split("#")[0] for line in lines).split())
+        text = self.text[_first(node).start_pos : _last(node).end_pos]
+        if "#" in text:
+            text = " ".join(line.split("#")[0] for line in text.split("\n"))
+        return " ".join(text.split())
 
     def doc_above(self, span: Span) -> str:
         """The comment lines directly above a line, without their marks."""
-        lines = self.text.split("\n")
+        lines = self._lines
         first = span.line - 1
         while first > 0 and lines[first - 1].startswith("#"):
             first -= 1
         return "\n".join(line.lstrip("#").strip() for line in lines[first : span.line - 1])
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self.text.split("\n")
+
+
+def _first(node: Branch | Token | None) -> Token:
+    """The first token of a branch; what is left out of it is None there."""
+    while not isinstance(node, Token):
+        assert node is not None
+        node = next(child for child in node.children if child is not None)
+    return node
+
+
+def _last(node: Branch | Token | None) -> Token:
+    while not isinstance(node, Token):
+        assert node is not None
+        node = next(child for child in reversed(node.children) if child is not None)
+    return node
 
 
 def rule(tree: Branch) -> str:
@@ -53,6 +76,11 @@ def branch(node: Branch | Token | None) -> Branch:
     """`node`, which the grammar makes a branch."""
     assert isinstance(node, Tree)
     return node
+
+
+def branches(nodes: Iterable[Branch | Token | None]) -> list[Branch]:
+    """Those of `nodes` that are branches."""
+    return [node for node in nodes if isinstance(node, Tree)]
 
 
 def token(node: Branch | Token | None) -> Token:
