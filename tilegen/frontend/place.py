@@ -52,19 +52,25 @@ class Place:
         return self.text.split("\n")
 
 
-def _first(node: Branch | Token | None) -> Token:
+def _first(node: Branch | Token) -> Token:
     """The first token of a branch; what is left out of it is None there."""
     while not isinstance(node, Token):
-        assert node is not None
-        node = next(child for child in node.children if child is not None)
+        node = _some(node.children)
     return node
 
 
-def _last(node: Branch | Token | None) -> Token:
+def _last(node: Branch | Token) -> Token:
     while not isinstance(node, Token):
-        assert node is not None
-        node = next(child for child in reversed(node.children) if child is not None)
+        node = _some(node.children[::-1])
     return node
+
+
+def _some(children: list[Branch | Token]) -> Branch | Token:
+    """The first of the children that is there."""
+    for child in children:
+        if child is not None:
+            return child
+    raise ValueError("a branch has tokens")
 
 
 def rule(tree: Branch) -> str:
