@@ -65,10 +65,12 @@ def copied(tree: Tree, launch: Iterable[Leaf]) -> Copied:
     What such a register is computed from, outside the loops of the axis, is copied as well.
     """
     launch = list(launch)
-    registers = {b.name: b.scope for b in tree.buffers if b.space == "register"}
+    registers = {b.name for b in tree.buffers if b.space == "register"}
+    if not registers or not any(inside(path, kind) for path, _ in launch for kind in THREAD_KINDS):
+        return frozenset()
     users: dict[str, list[Leaf]] = {}
     for path, stmt in launch:
-        for name in {n for n, _ in (*reads(stmt), *writes(stmt))} & registers.keys():
+        for name in {n for n, _ in (*reads(stmt), *writes(stmt))} & registers:
             users.setdefault(name, []).append((path, stmt))
     found = {(n, kind) for n, all_ in users.items() for kind in THREAD_KINDS if _everywhere(tree, n, all_, kind)}
     pending = list(found)

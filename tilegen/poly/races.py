@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from tilegen.ir.affine import Affine
 from tilegen.ir.atomics import NATIVE, accumulated
 from tilegen.ir.lanes import WARP, writes_alone
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node
 from tilegen.ir.walk import leaves, writes
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, apart_in, common, told_apart
 from tilegen.poly.system import example, same, solvable
 from tilegen.poly.verdict import Refused, Words
 
-PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative")
+PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative"))
 
 
 def check_structure(program: Program) -> None:
@@ -116,28 +116,61 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
 
 
 def check_races(program: Program) -> None:
-    """Refused where two iterations of a parallel loop, two blocks or two threads collide on an element."""
-    memo = program.original.memo
-    by_buffer: dict[str, list[Placed]] = {}
+    """Refused where two iterations of a parallel loop, two blocks or two threads collide on an element.
+
+    A launch that was part of the tree asked last, among the same buffers, is not asked again: the answer depends on
+    nothing else but on what may be reassociated.
+    """
+    tree, memo = program.tree, program.original.memo
+    around = (tree.buffers, tree.reassociated)
+    known = memo.get("no races")
+    settled: tuple[Node, ...] = known[1] if isinstance(known, tuple) and known[0] == around else ()
+    open_ = {n for n, node in enumerate(tree.body) if not any(node is other for other in settled)}
+    by_buffer: dict[str, dict[int, list[Placed]]] = {}
     for placed in program.leaves:
-        for name in dict.fromkeys(u.buffer for u in placed.leaf.uses):
-            by_buffer.setdefault(name, []).append(placed)
-    for name, users in by_buffer.items():
-        buffer = program.buffers[name]
-        for n, one in enumerate(users):
-            for two in users[n:]:
-                if one.places[0] != two.places[0]:
-                    continue
-                if not any(u.writes for p in (one, two) for u in p.leaf.uses if u.buffer == name):
-                    continue
-                if accumulated(one.leaf.stmt, two.leaf.stmt, buffer):
-                    continue
-                free = _free(program, buffer, one, two)
-                where = (buffer.scope, buffer.space, name)
-                key = ("race", where, one.leaf.uid, two.leaf.uid, one.shares(two), free, one is two)
-                if key not in memo:
-                    _check_pair(program, buffer, one, two, free)
-                    memo[key] = True
+        launch = placed.places[0]
+        if launch in open_:
+            for name in dict.fromkeys(u.buffer for u in placed.leaf.uses):
+                by_buffer.setdefault(name, {}).setdefault(launch, []).append(placed)
+    for name, launches in by_buffer.items():
+        for launch, users in launches.items():
+            _check_users(program, program.buffers[name], launch, users)
+    memo["no races"] = (around, tree.body)
+
+
+def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Placed]) -> None:
+    """Asks of all pairs of leaves that use the buffer in a launch."""
+    memo = program.original.memo
+    writers = {placed.number for placed in users if _changes(placed, buffer)}
+    parallel = {placed.number for placed in users if not PARALLEL.isdisjoint(placed.leaf.kinds)}
+    if not writers or not parallel:
+        return
+    where = (buffer.scope, buffer.space, buffer.name)
+    copies = _copies(program, buffer, launch)
+    combining = program.lanes.keys() & writers if buffer.space == "register" else set()
+    told = [_told(program, placed, buffer, placed.number in combining) for placed in users]
+    for n, one in enumerate(users):
+        for m, two in enumerate(users[n:], n):
+            # Two that run in no parallel loop are what one thread does.
+            if writers.isdisjoint((one.number, two.number)) or parallel.isdisjoint((one.number, two.number)):
+                continue
+            if accumulated(one.leaf.stmt, two.leaf.stmt, buffer):
+                continue
+            lane = program.lanes.get(one.number, "") if one is two else ""
+            key = ("race", where, told[n], told[m], one.shares(two), lane, copies, one is two)
+            if key not in memo:
+                _check_pair(program, buffer, one, two, Free(lane, copies, frozenset(combining)))
+                memo[key] = True
+
+
+def _told(program: Program, placed: Placed, buffer: Buffer, combining: bool) -> object:
+    """A number for all that makes a difference of a leaf: its loops, its guard and what it does in the buffer.
+
+    What is remembered only grows, so that no two get one number.
+    """
+    leaf, memo = placed.leaf, program.original.memo
+    uses = tuple((u.index, u.writes) for u in leaf.uses if u.buffer == buffer.name)
+    return memo.setdefault(("user", leaf.where, leaf.names, leaf.kinds, uses, combining), len(memo))
 
 
 @dataclass(frozen=True)
@@ -149,18 +182,17 @@ class Free:
 
     lane: str
     kinds: frozenset[str] = frozenset()
-    lanes: tuple[int, ...] = ()
+    lanes: frozenset[int] = frozenset()
 
 
-def _free(program: Program, buffer: Buffer, one: Placed, two: Placed) -> Free:
-    lane = program.lanes.get(one.number, "") if one is two else ""
+def _copies(program: Program, buffer: Buffer, launch: int) -> frozenset[str]:
+    """Along which axes each thread has a copy of the register of its own, the same in all."""
     if buffer.space != "register":
-        return Free(lane)
-    kinds = frozenset(kind for name, kind in program.copied[one.places[0]] if name == buffer.name)
+        return frozenset()
+    kinds = frozenset(kind for name, kind in program.copied[launch] if name == buffer.name)
     for kind in kinds:
-        _check_copies(program, buffer, one.places[0], kind)
-    lanes = [p.number for p in (one, two) if p.number in program.lanes and _changes(p, buffer)]
-    return Free(lane, kinds, tuple(lanes))
+        _check_copies(program, buffer, launch, kind)
+    return kinds
 
 
 def _changes(placed: Placed, buffer: Buffer) -> bool:
@@ -189,10 +221,15 @@ def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed, free
         for b in two.leaf.uses:
             if a.buffer == b.buffer == buffer.name and (a.writes or b.writes):
                 pairs.setdefault((a.index, b.index), (a, b))
+    cases: dict[tuple[int, ...], tuple[Case, ...]] = {}
     for a, b in pairs.values():
-        mirrored = one is two and a.index == b.index
+        signs = (1,) if one is two and a.index == b.index else (1, -1)
+        if signs not in cases:
+            cases[signs] = tuple(_collisions(buffer, one, two, signs, free))
+        if not cases[signs]:
+            continue
         alike = alike_in(one.leaf, two.leaf, common(a, b), frozenset())
-        for case in _collisions(buffer, one, two, (1,) if mirrored else (1, -1), free):
+        for case in cases[signs]:
             if apart_in(case[1]) not in alike:
                 _check_case(program, one.leaf, two.leaf, a, b, case)
 
@@ -226,7 +263,7 @@ def _apart(
     wanted: tuple[str, ...],
     shared: frozenset[str],
     signs: tuple[int, ...],
-    lanes: tuple[int, ...] = (),
+    lanes: frozenset[int] = frozenset(),
 ) -> Iterator[Case]:
     """Different coordinates of one of the `wanted` kinds; a leaf outside such loops is at coordinate 0.
 
@@ -247,7 +284,7 @@ def _apart(
                 yield shared, ((False, terms, -1),), kind, first or second or ""
 
 
-def _along(placed: Placed, kind: str, lanes: tuple[int, ...]) -> str | None:
+def _along(placed: Placed, kind: str, lanes: frozenset[int]) -> str | None:
     if kind == "thread.x" and placed.number in lanes:
         return None
     return next((n for n, k in zip(placed.leaf.names, placed.leaf.kinds, strict=True) if k == kind), None)
