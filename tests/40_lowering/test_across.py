@@ -12,7 +12,7 @@ from tilegen.frontend import build, parse
 from tilegen.interpreter import run
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Load
-from tilegen.ir.walk import rewrite, walk
+from tilegen.ir.walk import loops, rewrite, walk
 from tilegen.lowering import lower
 from tilegen.lowering.pipeline import pipelined
 from tilegen.lowering.program import Barrier
@@ -167,3 +167,37 @@ def test_the_lowered_tree_is_still_an_ordinary_program():
     sizes, rng = {"M": 9, "N": 7, "K": 13}, np.random.default_rng(1)
     arrays = {"A": rng.integers(-3, 4, (9, 13)).astype("f4"), "B": rng.integers(-3, 4, (13, 7)).astype("f4")}
     assert (run(whole, sizes, arrays)["C"] == arrays["A"] @ arrays["B"]).all()
+
+
+ROWS = """
+kernel row_sum(X: f32[M, 32]) -> y: f32[M]:
+    y[i] = sum[j](X[i, j])
+
+schedule some_rows for row_sum(R=3):
+    reassociate(y)
+    tile(j, 8) -> c, l
+    order(l, c)
+    rfactor(y, l) -> part
+    fuse(i, y.i) -> i
+    rename(l, y.l) -> l
+    tile(i, R) -> b, i
+    order(b, l, i, c)
+    bind(b, block.x)
+    bind(l, thread.x)
+    cache_register(X, at=c)
+    pipeline(c, 2, across=i)
+    cache_register(part, at=b)
+    cache_register(y, at=b)
+"""
+
+
+def test_other_nests_of_the_loop_around_are_left_as_they_are():
+    """The sums of the lanes start and end in nests over the same rows, before and behind the one that copies ahead."""
+    module = parse(Source("rows.tg", ROWS))
+    tree = apply(build(module.kernels["row_sum"]), module.schedules[0], {}).tree
+    assert len([each for each in loops(tree.body) if each.name == "i"]) > 1
+    for whole in (False, True):
+        launches = lower(tree, whole=whole)
+        assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+        for rows in (3, 6) if whole else (1, 3, 7, 8):
+            assert faults(launches, tree, {"M": rows}) is None

@@ -30,7 +30,7 @@ from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import bounds
 from tilegen.ir.walk import loop_around, loops, rewrite, stmts, substitute
-from tilegen.poly import leading, nest_of, staged
+from tilegen.poly import holds, leading, nest_of, staged
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
     def change(value: object) -> object:
         if not isinstance(value, Loop) or value.name != outermost:
             return value
+        if loop.across and not holds(value, loop.name):
+            return value
         return _across(value, loop.name, mine) if loop.across else _ahead(value, mine)
 
     buffers = tuple(_staged(b, loop.stages, around) if b.name in mine else b for b in tree.buffers)
@@ -72,8 +74,8 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
 
 def _own(tree: Tree, loop: Loop, mine: frozenset[str]) -> Tree:
     """Registers that will live outside of thread loops get dimensions over these: each thread has its own."""
-    outer = next(each for each in loops(tree.body) if each.name == loop.across)
-    around = [each for each in loops(outer.body) if any(inner.name == loop.name for inner in loops(each.body))]
+    outer = next(each for each in loops(tree.body) if each.name == loop.across and holds(each, loop.name))
+    around = [each for each in loops(outer.body) if holds(each, loop.name)]
     threads = [each for each in around if each.kind in THREAD_KINDS]
     places, count = tuple(var(each.name) for each in threads), len(threads)
 

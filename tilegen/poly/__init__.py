@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.poly.ahead import leading, nest_of, staged
+from tilegen.poly.ahead import holds, leading, nest_of, staged
 from tilegen.poly.barriers import Dependence, dependences
 from tilegen.poly.derived import check_derived
 from tilegen.poly.facts import Facts
@@ -25,6 +25,7 @@ __all__ = [
     "Violation",
     "check_derived",
     "dependences",
+    "holds",
     "judge",
     "leading",
     "nest_of",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import find_loop, loops, reads, stmts, writes
+from tilegen.ir.walk import loops, reads, stmts, writes
 from tilegen.poly.project import Program
 from tilegen.poly.verdict import Refused
 
@@ -90,7 +90,7 @@ def _check_loop(tree: Tree, loop: Loop) -> None:
 
 def _check_across(tree: Tree, loop: Loop, ahead: list[Stmt]) -> None:
     """The copies for the first iterations can be made an iteration of the loop `across` earlier."""
-    outer = find_loop(tree, loop.across)
+    outer = next((each for each in loops(tree.body) if each.name == loop.across and holds(each, loop.name)), None)
     if outer is None or outer.kind not in ("serial", "unrolled") or nest_of(outer, loop.name) is None:
         raise Refused(
             f"'{loop.name}' is not right inside '{loop.across}', thread loops apart, and cannot run across it",
@@ -118,6 +118,11 @@ def _check_across(tree: Tree, loop: Loop, ahead: list[Stmt]) -> None:
                     None,
                     f"pipeline({outer.name}, 3), before this step, fills '{name}' ahead of its use",
                 )
+
+
+def holds(outer: Loop, name: str) -> bool:
+    """Whether a loop called `name` is inside; of several nests in a loop `outer`, others may have none."""
+    return any(inner.name == name for inner in loops(outer.body))
 
 
 def nest_of(outer: Loop, name: str) -> Loop | None:
