@@ -125,6 +125,13 @@ class Affine:
                 found |= atom.arg.names()
         return frozenset(found)
 
+    def divisions(self) -> Iterator[Div | Mod]:
+        """Every division and remainder that occurs, those inside of others too."""
+        for atom, _ in self.terms:
+            if not isinstance(atom, str):
+                yield from atom.arg.divisions()
+                yield atom
+
     def coefficient(self, name: str) -> int:
         """The factor of `name` outside divisions."""
         return dict(self.terms).get(name, 0)

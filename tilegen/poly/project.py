@@ -18,7 +18,7 @@ from tilegen.ir.walk import leaves, loads, loops
 from tilegen.poly.determined import determined
 from tilegen.poly.plain import Plain
 from tilegen.poly.rows import Rows
-from tilegen.poly.system import Form, Row, form, rows_of
+from tilegen.poly.system import Form, Row, form, quotient_of, rows_of
 
 Places = tuple[int, ...]
 
@@ -119,10 +119,14 @@ class Leaf:
 
     @cached_property
     def _variables(self) -> frozenset[str]:
+        """Its loops and the divisions of these. What is divided of sizes alone is the same in all instances."""
         forms = [*self.point, *(f for use in self.uses for f in use.forms)]
         rows = [*self.domain, *(r for f in forms for r in f.rows)]
         divisions = {n for _, terms, _ in rows for n, _ in terms if "/" in n}
-        return frozenset(divisions | set(self.names))
+        values = [*self.extents, *(c.value for c in self.stmt.guard), *(self.stmt.instance or ())]
+        values += [i for use in self.uses for i in use.index]
+        alike = {quotient_of(d) for v in values for d in v.divisions() if d.arg.names().isdisjoint(self.names)}
+        return frozenset((divisions - alike) | set(self.names))
 
 
 def renamed(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:

@@ -63,6 +63,11 @@ class Form(NamedTuple):
         return ((False, self.terms, self.const), *self.rows)
 
 
+def quotient_of(atom: Div | Mod) -> str:
+    """The name of a variable for the quotient."""
+    return f"({atom.arg})/{atom.by}"
+
+
 def _renamed(terms: Terms, names: Mapping[str, str]) -> Terms:
     return tuple((names.get(n, n), f) for n, f in terms)
 
@@ -78,7 +83,7 @@ def form(value: Affine) -> Form:
             sums[atom] = sums.get(atom, 0) + factor
             continue
         inner = form(atom.arg)
-        quotient = f"({atom.arg})/{atom.by}"
+        quotient = quotient_of(atom)
         rows += inner.rows
         # 0 <= arg - by * quotient < by
         rest = (*inner.terms, (quotient, -atom.by))
