@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tilegen.poly.cover import uncovered
 from tilegen.poly.digits import all_run
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, renamed
-from tilegen.poly.system import Undecided, example, same, solvable, uncovered
+from tilegen.poly.system import Undecided, example, same, solvable
 from tilegen.poly.verdict import Refused, Words
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilegen.ir.nodes import Buffer, Const, Load
+from tilegen.poly.cover import covered, uncovered
 from tilegen.poly.order import before, earlier
 from tilegen.poly.project import Placed, Program, Use, common, exchanged, renamed, told_apart
 from tilegen.poly.rows import Rows
-from tilegen.poly.system import Form, Point, Row, Undecided, covered, same, uncovered
+from tilegen.poly.system import Form, Point, Row, Undecided, same
 from tilegen.poly.verdict import Refused
 
 

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilegen.ir.nodes import Buffer
+from tilegen.poly.cover import covered
 from tilegen.poly.flow import Element, Storage, Touch, before_in_scope, elements
 from tilegen.poly.order import between
 from tilegen.poly.places import held_by
 from tilegen.poly.project import common, exchanged, renamed, told_apart
 from tilegen.poly.rows import Rows
-from tilegen.poly.system import covered, same, solvable
+from tilegen.poly.system import same, solvable
 
 
 def latest(storage: Storage, buffer: Buffer) -> bool:

@@ -73,20 +73,35 @@ class Plain:
                 return self.impossible
         return True
 
-    def extends(self, names: Iterable[str], rows: Iterable[Row], both: Plain) -> bool:
-        """True if wherever these rows hold, some integers for other names than theirs are certain to satisfy `rows`.
+    def open(self, names: Iterable[str], rows: Iterable[Row], both: Plain) -> list[Row]:
+        """What is left to ask where some integers for other names than these rows' have to satisfy `rows`, too.
+
+        A name that is some sum of others wherever all rows hold is replaced by that: no other integer would do. What
+        is certain then is left out.
 
         Args:
-            names: all names of these rows.
-            both: what is plain of these rows and `rows`: it says which integers to try.
+            names: all names of these rows, and what else is given.
+            both: what is plain of these rows and `rows`: it says which sums.
         """
-        mine = {*names, *self._low}
+        mine, rows = {*names, *self._low}, list(rows)
         chosen = both._chosen(mine)
+        spoken = {*names, *(name for _, terms, _ in rows for name, _ in terms)}
+        left: list[Row] = []
         for equal, terms, constant in rows:
             sums, start = _put(dict(terms), constant, chosen)
-            if not mine.issuperset(sums) or not self.certain(((equal, tuple(sums.items()), start),)):
-                return False
-        return True
+            if mine.issuperset(sums) and self.certain(((equal, tuple(sums.items()), start),)):
+                continue
+            if not spoken.issuperset(sums):
+                # The name of a remainder is known here alone.
+                sums, start = _put(sums, start, both._remainders_named())
+            if not spoken.issuperset(sums):
+                return rows
+            left.append((equal, tuple((n, f) for n, f in sums.items() if f), start))
+        return left
+
+    def _remainders_named(self) -> Values:
+        """The remainders that divisions leave, by their names."""
+        return {_remainder(terms, constant)[1]: (dict(terms), constant) for terms, constant in self._given.items()}
 
     def _chosen(self, known: AbstractSet[str]) -> Values:
         """Names that are not `known`, each as a sum; where the rows allow it, of names that are."""

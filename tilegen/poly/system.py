@@ -135,8 +135,8 @@ def same(left: Iterable[Form], right: Iterable[Form]) -> tuple[Row, ...]:
 
 # -- solving
 
-_context = isl.Context()
-_context.set_max_operations(BUDGET)
+context = isl.Context()
+context.set_max_operations(BUDGET)
 _answers: dict[str, bool] = {}
 # Questions as they are put: the rows that are kept, and those added to them. A schedule's steps and the versions of
 # a kernel ask many again, and an answer does not depend on who asks.
@@ -166,12 +166,12 @@ def _is_solvable(rows: Rows | tuple[Row, ...]) -> bool:
     if plain_of(rows).impossible:
         return False
     kept, _ = _simplified(rows)
-    return kept is not None and all(_part_solvable(part) for part in _parts(kept))
+    return kept is not None and all(_part_solvable(part) for part in groups(kept))
 
 
 @lru_cache(maxsize=20_000)
 def _part_solvable(rows: tuple[Row, ...]) -> bool:
-    text, columns = _matrix(rows)
+    text, columns = matrix(rows)
     # isl counts no operations in the simplex tableau of a dense system, and can spend minutes there.
     if len(columns) > DENSE_NAMES and sum(len(terms) for _, terms, _ in rows) > DENSE_TERMS * len(rows):
         raise Undecided("a dense system")
@@ -183,8 +183,8 @@ def _part_solvable(rows: tuple[Row, ...]) -> bool:
     return known
 
 
-def _parts(rows: list[Row]) -> list[tuple[Row, ...]]:
-    """The rows in groups that share no name, the small ones first: each is a question of its own."""
+def groups(rows: list[Row]) -> list[tuple[Row, ...]]:
+    """The rows, each with a name, in groups that share none, the small ones first: each is a question of its own."""
     group: dict[str, int] = {}
     above: list[int] = []  # by the number of a group, that of the one it has become a part of, or its own
     for _, terms, _ in rows:
@@ -212,7 +212,7 @@ def example(rows: Rows | Iterable[Row], first: Iterable[str] = ()) -> Point | No
     kept, merged = _simplified(rows)
     assert kept is not None
     order = list(dict.fromkeys([_find(merged, n) for n in first]))
-    text, columns = _matrix(kept, order)
+    text, columns = matrix(kept, order)
     try:
         found = _ask(text, "lexmin")
         point = found.sample_point()
@@ -228,9 +228,9 @@ def example(rows: Rows | Iterable[Row], first: Iterable[str] = ()) -> Point | No
 
 
 def _ask(text: str, question: str) -> Any:
-    _context.reset_operations()
+    context.reset_operations()
     try:
-        return getattr(isl.BasicSet.read_from_str(_context, text), question)()
+        return getattr(isl.BasicSet.read_from_str(context, text), question)()
     except isl.Error as error:
         raise Undecided(str(error)) from None
 
@@ -284,7 +284,7 @@ def _without_trivial(rows: list[Row]) -> list[Row] | None:
     return kept
 
 
-def _matrix(rows: Sequence[Row], first: list[str] = []) -> tuple[str, dict[str, int]]:  # noqa: B006
+def matrix(rows: Sequence[Row], first: list[str] = []) -> tuple[str, dict[str, int]]:  # noqa: B006
     """The rows in PolyLib's notation, and the column of each name."""
     columns: dict[str, int] = {name: n for n, name in enumerate(first)}
     for _, terms, _ in rows:
@@ -301,87 +301,3 @@ def _matrix(rows: Sequence[Row], first: list[str] = []) -> tuple[str, dict[str, 
             cells[columns[name] + 1] = str(factor)
         lines[" ".join(cells)] = None
     return f"{len(lines)} {width + 2}\n" + "\n".join(lines), columns
-
-
-def uncovered(wanted: Iterable[Row], pieces: Iterable[Rows | Iterable[Row]], names: list[str]) -> Point | None:
-    """The least point over `names` that `wanted` holds and no piece does, or None if the pieces cover it.
-
-    Names beyond those given are existential, in `wanted` and in each piece of its own.
-    """
-    texts = _until_covered(wanted, pieces, names)
-    if texts is None:
-        return None
-    try:
-        point = _least(_left(texts, len(names)))
-        return {name: point.get_coordinate_val(isl.dim_type.set, n).to_python() for n, name in enumerate(names)}
-    except isl.Error as error:
-        raise Undecided(str(error)) from None
-
-
-def covered(wanted: Iterable[Row], pieces: Iterable[Rows | Iterable[Row]], names: list[str]) -> bool:
-    """True if the pieces cover `wanted`, as for `uncovered`."""
-    return _until_covered(wanted, pieces, names) is None
-
-
-def _until_covered(
-    wanted: Iterable[Row], pieces: Iterable[Rows | Iterable[Row]], names: list[str]
-) -> tuple[str, ...] | None:
-    """None as soon as nothing is left of `wanted` without the pieces; else all that had to be looked at."""
-    next(_asked)
-    wanted = wanted if isinstance(wanted, Rows) else Rows(tuple(wanted))
-    texts: tuple[str, ...] = ()
-    try:
-        for piece in pieces:
-            # What is plain of rows that nothing else is asked about would cost more than isl does.
-            if isinstance(piece, Rows):
-                if piece.plain.impossible:
-                    continue
-                if _runs_through(wanted, piece):
-                    return None
-            texts = (*(texts or (_text(wanted, names),)), _text(piece, names))
-            if _nothing_left(texts, len(names)):
-                return None
-        texts = texts or (_text(wanted, names),)
-        return None if _nothing_left(texts, len(names)) else texts
-    except isl.Error as error:
-        raise Undecided(str(error)) from None
-
-
-def _text(rows: Iterable[Row], names: list[str]) -> str:
-    return _matrix(list(dict.fromkeys(rows)), names)[0]
-
-
-def _runs_through(wanted: Rows, piece: Rows) -> bool:
-    """True if the piece, some rows more than `wanted`, plainly covers it."""
-    more = piece.beyond(wanted)
-    return more is not None and wanted.plain.extends(wanted.names, more, piece.plain)
-
-
-@lru_cache(maxsize=20_000)
-def _nothing_left(texts: tuple[str, ...], width: int) -> bool:
-    return bool(_left(texts, width).is_empty())
-
-
-@lru_cache(maxsize=2_000)
-def _left(texts: tuple[str, ...], width: int) -> isl.Set:
-    """The first set without the others, each projected to its first `width` columns."""
-    rest = _left(texts[:-1], width) if len(texts) > 1 else None
-    _context.reset_operations()
-    last = _projected(texts[-1], width)
-    return last if rest is None else rest.subtract(last)
-
-
-def _least(points: isl.Set) -> Any:
-    """The least point of a set that is not empty; any point where the least one takes too long."""
-    _context.reset_operations()
-    try:
-        return points.lexmin().sample_point()
-    except isl.Error:
-        _context.reset_operations()
-        return points.sample_point()
-
-
-def _projected(text: str, width: int) -> isl.Set:
-    whole = isl.BasicSet.read_from_str(_context, text)
-    extra = whole.dim(isl.dim_type.set) - width
-    return whole.to_set().project_out(isl.dim_type.set, width, extra)
