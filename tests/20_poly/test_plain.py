@@ -7,7 +7,7 @@ import islpy as isl
 import pytest
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.poly.determined import determined
+from tilegen.poly.determined import determined, increasing
 from tilegen.poly.plain import Plain
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import form, matrix
@@ -130,6 +130,23 @@ def test_digits_determine_loops(seed):
     assert found > 5
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_of_two_iterations_the_later_one_has_the_larger_value(seed):
+    rng, found = random.Random(seed), 0
+    for _ in range(60):
+        extents = {name: rng.choice((2, 3, 4)) for name in ("i", "j", "k")}
+        fixed = frozenset(rng.sample(("j", "k"), rng.randrange(3)))
+        index = random_index(rng)
+        if not increasing(index, "i", {name: const(extent) for name, extent in extents.items()}, fixed):
+            continue
+        found += 1
+        points = [dict(zip(extents, p, strict=True)) for p in product(*(range(extent) for extent in extents.values()))]
+        for one, two in product(points, points):
+            if one["i"] < two["i"] and all(one[name] == two[name] for name in fixed):
+                assert index.evaluate(one) < index.evaluate(two), (index, extents, fixed, one, two)
+    assert found > 5
+
+
 def random_index(rng):
     value = Affine((), rng.randrange(3))
     for name in ("i", "j", "k"):
@@ -147,3 +164,8 @@ def test_a_loop_without_end_is_the_highest_digit():
     assert determined((var("bi") + var("ti"),), extents, frozenset({"bi"})) == {"bi", "ti"}
     split = (var("lane") // 8 + var("bi") * 4, var("lane") % 8)
     assert determined(split, extents, frozenset()) == {"bi", "lane"}
+    assert increasing(tile, "bi", extents, frozenset())
+    assert increasing(var("bi") + var("M") * -2, "bi", extents, frozenset({"M"}))
+    assert not increasing(var("bi") + var("M") * -2, "bi", extents, frozenset())
+    assert not increasing(tile, "ti", extents, frozenset())
+    assert increasing(tile, "ti", extents, frozenset({"bi"}))

@@ -10,8 +10,20 @@ from typing import Protocol
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Load
 from tilegen.ir.walk import loads
+from tilegen.poly.determined import increasing
 from tilegen.poly.plain import Plain, Row
-from tilegen.poly.project import Original, Placed, Program, Use, alike_in, apart_in, common, renamed, told_apart
+from tilegen.poly.project import (
+    Leaf,
+    Original,
+    Placed,
+    Program,
+    Use,
+    alike_in,
+    apart_in,
+    common,
+    renamed,
+    told_apart,
+)
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, example, same, solvable
 from tilegen.poly.verdict import Refused, Words
@@ -21,13 +33,15 @@ from tilegen.poly.verdict import Refused, Words
 class Precedence:
     """Instances of `source` that come before instances of `sink` and touch an element which one writes.
 
-    `rows` are over the names of the source's loops marked with `°` and the sink's marked with `°'`.
+    `rows` are over the names of the source's loops marked with `°` and the sink's marked with `°'`. They say, where
+    there is `later`, that the sink is in a later iteration of this loop of both.
     """
 
     source: str
     sink: str
     rows: tuple[Row, ...]
     element: str
+    later: str | None = None
 
     @cached_property
     def same(self) -> frozenset[str]:
@@ -37,7 +51,11 @@ class Precedence:
         return frozenset(n for n in names if {f"{n}°": 1, f"{n}°'": -1} in said or {f"{n}°": -1, f"{n}°'": 1} in said)
 
 
-def before(one: Placed, two: Placed) -> Iterator[tuple[frozenset[str], tuple[Row, ...]]]:
+# The loops that two instances are in the same iteration of, and rows for what differs.
+Way = tuple[frozenset[str], tuple[Row, ...]]
+
+
+def before(one: Placed, two: Placed) -> Iterator[Way]:
     """The ways in which an instance of `one` comes before one of `two`, whose names are primed.
 
     Each way: the loops that both are in the same iteration of, and rows for the first that differs.
@@ -132,11 +150,13 @@ def _between(original: Original, one: Placed, two: Placed) -> Iterator[Precedenc
                 pairs.setdefault((a.buffer, a.index, b.index), (a, b))
     for a, b in pairs.values():
         for shared, rows in before(one, two):
+            if told_apart(one.leaf, two.leaf, common(a, b), shared, rows):
+                continue
             names = two.leaf.primed(shared)
             core = same(a.forms, [f.renamed(names) for f in b.forms]) + rows
             if solvable(original.pair(one.leaf, two.leaf, shared) + core):
                 marked = _marked(one, two, shared, core)
-                yield Precedence(one.leaf.stmt.name, two.leaf.stmt.name, marked, a.buffer)
+                yield Precedence(one.leaf.stmt.name, two.leaf.stmt.name, marked, a.buffer, apart_in(rows))
 
 
 def _marked(one: Placed, two: Placed, shared: frozenset[str], core: tuple[Row, ...]) -> tuple[Row, ...]:
@@ -179,11 +199,17 @@ def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> No
     original = program.original
     instances = (one.leaf.where, one.leaf.stmt.instance, two.leaf.where, two.leaf.stmt.instance)
     # Many steps leave most of the ways as they were.
-    keys = {way: ("never reversed", id(p), instances, *way) for way in before(two, one)}
+    pair = original.memo.setdefault(("reversed", id(p), instances), len(original.memo))
+    keys = {way: ("never reversed", pair, *way) for way in before(two, one)}
     open_ = [way for way, key in keys.items() if key not in original.memo]
     index = _common(original, p, one, two)
-    if index is not None:
+    if index is not None and open_:
+        # What is so wherever the two are is no question of the way.
+        alike = alike_in(two.leaf, one.leaf, index, frozenset())
+        open_ = [way for way in open_ if apart_in(way[1]) not in alike]
         open_ = [(shared, rows) for shared, rows in open_ if not told_apart(two.leaf, one.leaf, index, shared, rows)]
+    if p.later is not None:
+        open_ = [way for way in open_ if not _in_order(original, p, one.leaf, two.leaf, way)]
     if len(open_) > 2:
         # In which loops the two are in the same iteration anyway is read off their points once, for all ways.
         met = _meeting(original, p, one, two, frozenset()).plain
@@ -206,6 +232,21 @@ def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> No
             f"{source} must run before {sink}, but runs after it{words.sizes}",
             *_notes(original, p),
         )
+
+
+def _in_order(original: Original, p: Precedence, source: Leaf, sink: Leaf, way: Way) -> bool:
+    """True if the sink, that is earlier in one of its loops, would be earlier in the loop of the kernel too in which
+    it has to be later."""
+    shared, rows = way
+    loop = apart_in(rows)
+    values = []
+    for leaf in (source, sink):
+        names = original.statements[leaf.stmt.name].leaf.names
+        values += [i for n, i in zip(names, leaf.stmt.instance or (), strict=True) if n == p.later]
+    if loop is None or values[0] != values[1]:
+        return False
+    alike = all(source.loops.get(n) == sink.loops.get(n) for n in values[0].names())
+    return alike and increasing(values[0], loop, source.loops, shared | frozenset(original.kernel.sizes))
 
 
 def _meeting(original: Original, p: Precedence, one: Placed, two: Placed, shared: frozenset[str]) -> Rows:
