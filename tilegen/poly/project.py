@@ -39,13 +39,12 @@ class Use:
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """A statement and its loops. Two leaves of one structure are one object; `uid` never recurs.
+    """A statement and its loops.
 
-    `points` is the same for leaves that differ in the kinds of their loops alone, and `where` for leaves
-    with one domain: the same loops, in whatever order, under the same guard.
+    `points` is the same for equal statements in loops that differ in their kinds alone, and `where` for leaves
+    with one domain: the same loops, in whatever order, under the same guard. Neither number ever recurs.
     """
 
-    uid: int
     points: int
     where: int
     names: tuple[str, ...]
@@ -243,11 +242,13 @@ class Original:
 # What a leaf has worked out that does not depend on the kinds of its loops.
 _ALIKE = ("domain", "ranges", "uses", "point", "loops", "_variables", "_digits", "_primes", "_again")
 
-_uids = count()
+_numbers = count()
 _interned: dict[object, tuple[Stmt, Leaf]] = {}
 _domains: dict[object, int] = {}
 # The kernels that were asked about last, with what has been answered: a schedule derives a few from the one written.
+# Equal kernels have the answers in common, those of two schedules of a text among them.
 _originals: dict[int, tuple[Kernel, Original]] = {}
+_equal: dict[Kernel, Original] = {}
 _MOST_ORIGINALS = 32
 
 
@@ -285,12 +286,21 @@ def _alike(one: Leaf, two: Leaf, index: tuple[Affine, ...]) -> bool:
 
 
 def original_of(kernel: Kernel) -> Original:
-    """The kernel, projected; computed once for each kernel object."""
+    """The kernel, projected; computed once for equal kernels."""
     known = _originals.get(id(kernel))
     if known is not None:
         return known[1]
     if len(_originals) >= _MOST_ORIGINALS:
         _originals.pop(next(iter(_originals)))
+    if len(_equal) >= _MOST_ORIGINALS:
+        _equal.pop(next(iter(_equal)))
+    if kernel not in _equal:
+        _equal[kernel] = _original(kernel)
+    _originals[id(kernel)] = (kernel, _equal[kernel])
+    return _equal[kernel]
+
+
+def _original(kernel: Kernel) -> Original:
     context: tuple[Row, ...] = tuple((False, ((size, 1),), -1) for size in kernel.sizes)
     context += tuple(r for c in kernel.assumptions for r in rows_of(c))
     statements = {p.leaf.stmt.name: p for p in _placed(tree_of(kernel).body)}
@@ -299,9 +309,7 @@ def original_of(kernel: Kernel) -> Original:
         for name in (equation.target, equation.best):
             if name is not None:
                 equations[name] = equations[f"{name}.init"] = equation
-    original = Original(kernel, context, statements, equations)
-    _originals[id(kernel)] = (kernel, original)
-    return original
+    return Original(kernel, context, statements, equations)
 
 
 def project(tree: Tree) -> Program:
@@ -335,14 +343,15 @@ def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
     if len(_interned) > 20_000:
         _interned.clear()
         _domains.clear()
-    # The first leaf of these iterations has kinds None here; the others take what it has worked out.
-    like = _interned.get((id(stmt), names, None, extents))
-    where = like[1].where if like else _domains.setdefault(_domain_key(names, extents, stmt), next(_uids))
-    leaf = Leaf(next(_uids), like[1].points if like else next(_uids), where, names, kinds, extents, stmt)
+    # The first leaf of such iterations of such a statement; the others take what it has worked out.
+    alike = (stmt, names, extents)
+    like = _interned.get(alike)
+    where = like[1].where if like else _domains.setdefault(_domain_key(names, extents, stmt), next(_numbers))
+    leaf = Leaf(like[1].points if like else next(_numbers), where, names, kinds, extents, stmt)
     if like:
         leaf.__dict__.update({k: v for k, v in like[1].__dict__.items() if k in _ALIKE})
     else:
-        _interned[(id(stmt), names, None, extents)] = (stmt, leaf)
+        _interned[alike] = (stmt, leaf)
     _interned[key] = (stmt, leaf)
     return leaf
 

@@ -21,7 +21,7 @@ def check_vectors(program: Program) -> None:
             continue
         _no_lane_memory(program, leaf)
         layouts = tuple((program.buffers[u.buffer].order, program.buffers[u.buffer].swizzle) for u in leaf.uses)
-        key = ("vectors", leaf.uid)
+        key = ("vectors", leaf.points, leaf.kinds)
         if memo.get(key) != layouts:
             _check_leaf(program, leaf)
             memo[key] = layouts
