@@ -25,11 +25,11 @@ def staged(place):
 
 
 def test_threads_that_read_their_own_need_nothing():
-    assert dependences(staged(T), 0) == ()
+    assert not [d for d in dependences(staged(T), 0) if d.exists]
 
 
 def test_threads_that_read_their_neighbours():
-    found = dependences(staged(7 - T), 0)
+    found = [d for d in dependences(staged(7 - T), 0) if d.exists]
     assert [(d.kind, d.source, d.sink, d.carried_by) for d in found] == [
         ("RAW", 0, 1, None),
         ("RAW", 0, 1, "i"),

@@ -6,7 +6,7 @@ the place before its child n; the last slot is its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
@@ -26,8 +26,20 @@ class _Plan:
         """The first of `slots` of the body at `path` that has a barrier."""
         return next(((path, s) for s in slots if (path, s) in self.slots), None)
 
+    def says(self, key: tuple[Path, int], conflict: Conflict) -> bool:
+        """True if the barrier there, and what it says, would be the same without the conflict."""
+        return any(_covers(other, conflict) and not other.apart(key[0]) for other in self.slots[key])
+
     def add(self, key: tuple[Path, int], conflict: Conflict) -> None:
         self.slots.setdefault(key, []).append(conflict)
+
+
+def _covers(one: Conflict, other: Conflict) -> bool:
+    """True if a barrier for both guards what one for `one` alone does: names come in the order of places."""
+    where = one.before[: one.depth] == other.before[: other.depth]
+    if not where or (one.kind, one.buffer, one.carried) != (other.kind, other.buffer, other.carried):
+        return False
+    return one.after <= other.after if one.carried else one.before <= other.before
 
 
 def barriers(node: Node, found: Iterable[Conflict], implied: Implied) -> dict[tuple[Path, int], Barrier]:
@@ -55,30 +67,35 @@ def _plan_body(
     # Forward: the latest slot, before the second access; the earliest end first, so that few slots serve all.
     for conflict in sorted((c for c in here if not c.carried), key=lambda c: c.after[depth]):
         first, last = conflict.before[depth], conflict.after[depth]
-        slot = _on_the_way(body, path, conflict, range(first + 1, last + 1), plan)
-        plan.add(slot or (path, last), conflict)
+        _place(body, path, conflict, (path, last), range(first + 1, last + 1), plan)
     # Carried by the loop of this body: any barrier on the way round, else one right behind the first access; the
     # last accesses first, so that few slots serve all, and and behind them all those to whom any barrier will do.
-    for conflict in sorted((c for c in here if c.carried), key=lambda c: (path in c.apart, -c.before[depth])):
+    for conflict in sorted((c for c in here if c.carried), key=lambda c: (c.apart(path), -c.before[depth])):
         first, last = conflict.before[depth], conflict.after[depth]
         way = [*range(first + 1, len(body) + 1), *range(last + 1)]
-        slot = _on_the_way(body, path, conflict, way, plan)
-        plan.add(slot or (path, first + 1), conflict)
+        _place(body, path, conflict, (path, first + 1), way, plan)
+
+
+def _place(
+    body: tuple[Node, ...], path: Path, conflict: Conflict, new: tuple[Path, int], slots: Sequence[int], plan: _Plan
+) -> None:
+    """A barrier for the conflict: one on the way, or a new one. Most need not be asked whether they exist."""
+    here = plan.chosen(path, slots)
+    if (here is None or not plan.says(here, conflict)) and conflict.exists:
+        plan.add(here or _on_the_way(body, path, conflict, slots, plan) or new, conflict)
 
 
 def _on_the_way(
-    body: tuple[Node, ...], path: Path, conflict: Conflict, slots: Iterable[int], plan: _Plan
+    body: tuple[Node, ...], path: Path, conflict: Conflict, slots: Sequence[int], plan: _Plan
 ) -> tuple[Path, int] | None:
-    """A barrier that is certain to come between the two accesses."""
-    slots = list(slots)
-    if found := plan.chosen(path, slots):
-        return found
+    """A barrier in an inner body that is certain to come between the two accesses."""
     depth = len(path)
     first, last = conflict.before[depth], conflict.after[depth]
-    for loop in conflict.apart:
+    for loop in conflict.beyond:
         # A whole iteration: any slot of the body, and whatever is certain in it.
-        if found := _within(_body_at(body, path, loop), loop, plan):
-            return found
+        inner = _within(_body_at(body, path, loop), loop, plan) if loop[:depth] == path else None
+        if inner and conflict.apart(loop):
+            return inner
     for slot in slots:
         # Children passed whole: those before a slot whose own slot is on the way too.
         if (
@@ -93,9 +110,10 @@ def _on_the_way(
 
 def _certain(node: Node, path: Path, plan: _Plan) -> tuple[Path, int] | None:
     """A barrier that everybody who passes `node` meets."""
-    if isinstance(node, Stmt) or node.kind in THREAD_KINDS or not _runs(node, plan):
+    if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
         return None
-    return _within(node.body, path, plan)
+    found = _within(node.body, path, plan)
+    return found if found and _runs(node, plan) else None
 
 
 def _within(body: tuple[Node, ...], path: Path, plan: _Plan) -> tuple[Path, int] | None:
@@ -157,7 +175,7 @@ def _completed(guarded: list[Conflict]) -> tuple[str, ...]:
 
 def _reason(node: Node, key: tuple[Path, int], guarded: list[Conflict]) -> str:
     # What has a whole iteration in between needs no barrier of its own, and the comment does not speak of it.
-    near = [c for c in guarded if key[0] not in c.apart] or guarded
+    near = [c for c in guarded if not c.apart(key[0])] or guarded
     forward = sorted((c for c in near if not c.carried), key=lambda c: c.before)
     if not forward:
         return _carried(node, near)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilegen.errors import LimitError
@@ -12,26 +12,45 @@ from tilegen.poly import Dependence, dependences
 Path = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Conflict:
-    """A thread touches an element in `before`, another touches it later in `after`, and one of them writes.
+    """A thread touches an element in `before`, another may touch it later in `after`, and one of them writes.
 
     Attributes:
-        kind: "RAW", "WAR" or "WAW".
+        of_global: the element is in global memory.
         before, after: the positions of the two statements in the launch, one number for each body.
         depth: how many loops lie around the body in which the two meet: the one at `before[:depth]`.
-        carried: True if the loop with that body has gone on to a later iteration in between.
-        apart: paths of loops of which a whole iteration lies in between, whenever the two meet.
+        beyond: the loops around `after`, by their path.
     """
 
-    kind: str
-    buffer: str
+    dependence: Dependence
     of_global: bool
     before: Path
     after: Path
     depth: int
-    carried: bool
-    apart: frozenset[Path] = frozenset()
+    beyond: Mapping[Path, str]
+
+    @property
+    def kind(self) -> str:
+        """ "RAW", "WAR" or "WAW"."""
+        return self.dependence.kind
+
+    @property
+    def buffer(self) -> str:
+        return self.dependence.buffer
+
+    @property
+    def carried(self) -> bool:
+        """True if the loop with the body in which the two meet has gone on to a later iteration in between."""
+        return self.dependence.carried_by is not None
+
+    @property
+    def exists(self) -> bool:
+        return self.dependence.exists
+
+    def apart(self, path: Path) -> bool:
+        """True if a whole iteration of the loop at `path` lies in between, whenever the two meet."""
+        return path in self.beyond and self.dependence.apart(self.beyond[path])
 
 
 def conflicts(tree: Tree) -> tuple[Conflict, ...]:
@@ -46,11 +65,12 @@ def conflicts(tree: Tree) -> tuple[Conflict, ...]:
             depth = [loop.name for loop in around].index(d.carried_by) + 1
         inside = [loop.name for loop in around[:depth] if loop.kind in THREAD_KINDS]
         if inside:
-            raise _no_place(around[depth - 1] if depth else None, inside[0], d)
+            if d.exists:
+                raise _no_place(around[depth - 1] if depth else None, inside[0], d)
+            continue
         space = tree.buffer(d.buffer).space
-        apart = frozenset(after[: n + 1] for n, loop in enumerate(beyond) if loop.name in d.apart)
-        carried = d.carried_by is not None
-        found.append(Conflict(d.kind, d.buffer, space == "global", before, after, depth, carried, apart))
+        loops = {after[: n + 1]: loop.name for n, loop in enumerate(beyond)}
+        found.append(Conflict(d, space == "global", before, after, depth, loops))
     return tuple(found)
 
 

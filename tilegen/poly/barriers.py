@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property
 
 from tilegen.ir.atomics import accumulated
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Leaf, Original, Placed, Program, Use, common, project, renamed, told_apart
+from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project, renamed
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Undecided, example, same, solvable
 from tilegen.poly.verdict import Words
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dependence:
-    """Two threads of one block use an element of shared or global memory, one writing, in a fixed order.
+    """Two threads of one block may use an element of shared or global memory, one writing, in a fixed order.
+
+    Whether they ever do is asked when somebody wants to know.
 
     Attributes:
         kind: "RAW" (the sink reads what the source wrote), "WAR" or "WAW".
         source, sink: leaves of the launch, counted in the order of `ir.walk.leaves`.
         carried_by: the loop of which the sink runs in a later iteration, or None: all common loops that
             are not thread loops are in the same iteration, and the source comes first in the text.
-        apart: loops of which a whole iteration is certain to pass in between: the one that carries it, if the
-            sink never runs in the very next iteration, or loops of the sink that it is never in the first of.
-        tell: says the element and the two threads, at concrete sizes; few are asked.
     """
 
     kind: str
@@ -34,46 +33,73 @@ class Dependence:
     source: int
     sink: int
     carried_by: str | None
-    tell: Callable[[], str] = field(default=str, compare=False, repr=False)
-    apart: frozenset[str] = frozenset()
+    crossings: list[Crossing] = field(default_factory=list, repr=False)
+
+    @cached_property
+    def exists(self) -> bool:
+        """True if it exists at some admitted size; what isl cannot decide is taken to exist."""
+        return False in self._apart.values() or self._met is not None
+
+    def apart(self, loop: str) -> bool:
+        """True if a whole iteration of `loop` is certain to pass in between, where the dependence exists.
+
+        It is the loop that carries it, and the sink never runs in the very next iteration, or a loop of the sink
+        that it is never in the first iteration of.
+        """
+        if loop not in self._apart:
+            self._apart[loop] = all(_never_soonest(crossing, loop) for crossing in self.crossings)
+        return self._apart[loop]
 
     @property
     def witness(self) -> str:
-        return self.tell()
+        """The element and the two threads, at concrete sizes."""
+        return self._met.tell() if isinstance(self._met, Crossing) else ""
+
+    @cached_property
+    def _apart(self) -> dict[str, bool]:
+        return {}
+
+    @cached_property
+    def _met(self) -> Crossing | str | None:
+        for crossing in self.crossings:
+            try:
+                if crossing.possible():
+                    return crossing
+            except Undecided:
+                return "undecided"
+        return None
+
+
+def _never_soonest(crossing: Crossing, loop: str) -> bool:
+    row = dict(soonest(crossing.first, crossing.second, crossing.way[0])).get(loop)
+    try:
+        return row is not None and not crossing.possible((row,))
+    except Undecided:
+        return False
 
 
 def dependences(tree: Tree, launch: int) -> tuple[Dependence, ...]:
-    """All dependences of launch number `launch` (an index into `tree.body`) that cross threads.
+    """The dependences of launch number `launch` (an index into `tree.body`) that may cross threads.
 
     Cooperative loops have been dealt out before: thread loops say which thread runs what. A statement
     outside the loop of some thread dimension that the launch has runs on thread 0 of it, or on all of them
     if it writes a register that each of them has; lanes that combine leave the target to the first of them.
-    Every dependence that exists at some admitted size is listed; one that isl cannot decide is listed too,
-    without witness.
+    Every dependence that exists at some admitted size is listed, and some that do not exist.
     """
     program = project(tree)
     leaves = [p for p in program.leaves if p.places[0] == launch]
+    first = leaves[0].number if leaves else 0
     found: dict[tuple[str, str, int, int, str | None], Dependence] = {}
-    for source, one in enumerate(leaves):
-        for sink, two in enumerate(leaves):
-            for a, b in conflicting(program, one.leaf, two.leaf):
-                for way in ways(one, two):
-                    key = (_kind(a, b), a.buffer, source, sink, way[0])
-                    if key in found:
-                        continue
-                    try:
-                        tell = crossing(program, one, two, a, b, way)
-                    except Undecided:
-                        tell = str
-                    if tell is not None:
-                        found[key] = Dependence(*key, tell, _apart(program, one, two, a, b, way))
+    for one, two, pairs in meetings(program, leaves):
+        for a, b in pairs:
+            for way in ways(one, two):
+                crossing = Crossing(program, one, two, a, b, way)
+                if crossing.plainly_none:
+                    continue
+                kind = "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
+                key = (kind, a.buffer, one.number - first, two.number - first, way[0])
+                found.setdefault(key, Dependence(*key)).crossings.append(crossing)
     return tuple(found.values())
-
-
-def _apart(program: Program, one: Placed, two: Placed, a: Use, b: Use, way: Way) -> frozenset[str]:
-    return frozenset(
-        loop for loop, row in soonest(one, two, way[0]) if crossing(program, one, two, a, b, way, (row,)) is None
-    )
 
 
 def soonest(one: Placed, two: Placed, carried_by: str | None) -> Iterator[tuple[str, Row]]:
@@ -89,20 +115,25 @@ def soonest(one: Placed, two: Placed, carried_by: str | None) -> Iterator[tuple[
             yield name, (True, ((f"{name}'", 1),), 0)
 
 
-def _kind(a: Use, b: Use) -> str:
-    return "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
+def meetings(program: Program, leaves: Sequence[Placed]) -> Iterator[tuple[Placed, Placed, list[tuple[Use, Use]]]]:
+    """Two of the leaves, and their accesses to one buffer that threads can meet in, one of them writing."""
+    used = [(placed, _beyond_registers(program, placed.leaf)) for placed in leaves]
+    for one, mine in used:
+        for two, others in used:
+            pairs = [(a, b) for a in mine for b in others if a.buffer == b.buffer and (a.writes or b.writes)]
+            stmts = one.leaf.stmt, two.leaf.stmt
+            if pairs := [(a, b) for a, b in pairs if not accumulated(*stmts, program.buffers[a.buffer])]:
+                yield one, two, pairs
 
 
-def conflicting(program: Program, one: Leaf, two: Leaf) -> Iterator[tuple[Use, Use]]:
-    """Accesses of the two leaves to one buffer that threads can meet in, one of them writing."""
-    for a in one.uses:
-        if program.buffers[a.buffer].space == "register":
-            continue
-        if accumulated(one.stmt, two.stmt, program.buffers[a.buffer]):
-            continue
-        for b in two.uses:
-            if a.buffer == b.buffer and (a.writes or b.writes):
-                yield a, b
+def _beyond_registers(program: Program, leaf: Leaf) -> list[Use]:
+    """The accesses to memory that threads have in common, those of one kind to one element once."""
+    found: list[Use] = []
+    for use in leaf.uses:
+        if program.buffers[use.buffer].space != "register":
+            again = any((u.buffer, u.writes, u.index) == (use.buffer, use.writes, use.index) for u in found)
+            found += () if again else (use,)
+    return found
 
 
 # How one comes before two: the loop that carries it, the loops both are in the same iteration of, rows.
@@ -123,54 +154,81 @@ def ways(one: Placed, two: Placed) -> Iterator[Way]:
         yield name, frozenset(steps[:n]), ((False, ((f"{name}'", 1), (name, -1)), -1),)
 
 
-def crossing(
-    program: Program, first: Placed, second: Placed, a: Use, b: Use, way: Way, only: tuple[Row, ...] = ()
-) -> Callable[[], str] | None:
-    """What tells how two threads of one block meet in this way, where `only` holds; None if they never do."""
-    original = program.original
-    one, two = first.leaf, second.leaf
-    _, shared, rows = way
-    who = {kind: (_thread(program, first, a, kind), _thread(program, second, b, kind)) for kind in THREAD_KINDS}
-    # Most pairs are told apart by what their places have in common: then no rows are made.
-    place = common(a, b)
-    further = [row for row in _further(who) if not told_apart(one, two, place, shared, row[-1:])]
-    if not further:
-        return None
-    names = two.primed(shared)
-    question = original.pair(one, two, shared)
-    question += rows + only + same(a.forms, [f.renamed(names) for f in b.forms]) + _same_block(one, two, names)
-    if question.plain.impossible:
-        return None  # whichever threads they are
-    for apart in (question + row for row in further):
-        if solvable(apart):
-            return partial(_told, original, apart, shared, (one, a), (two, b), who)
-    return None
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """An access of `first` and a later one of `second`, by different threads of one block, in one way."""
 
+    program: Program
+    first: Placed
+    second: Placed
+    a: Use
+    b: Use
+    way: Way
 
-def _further(who: Mapping[str, tuple[_Thread, _Thread]]) -> Iterator[tuple[Row, ...]]:
-    """The ways in which the two are different threads: what each can be along an axis, and that one is further."""
-    for mine, other in who.values():
-        for sign in (1, -1):
-            terms: tuple[tuple[str, int], ...] = ((mine.name, sign),) if mine.name else ()
-            terms += ((f"{other.name}'", -sign),) if other.name else ()
-            if terms:
-                yield (*mine.rows, *renamed(other.rows, {other.name: f"{other.name}'"}), (False, terms, -1))
+    @property
+    def plainly_none(self) -> bool:
+        """True if what the places of the accesses have in common tells that they are one thread's."""
+        return not self._further
 
+    def possible(self, only: tuple[Row, ...] = ()) -> bool:
+        """True if there are two such accesses of one element where `only` holds."""
+        return self._question(only) is not None
 
-def _told(
-    original: Original,
-    question: Rows,
-    shared: frozenset[str],
-    first: tuple[Leaf, Use],
-    second: tuple[Leaf, Use],
-    who: Mapping[str, tuple[_Thread, _Thread]],
-) -> str:
-    (one, a), (two, b) = first, second
-    names = two.primed(shared)
-    found = example(question, [*original.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)])
-    assert found is not None
-    words = Words(original, found, shared)
-    return _sentence(words, one, two, a, b, {k: w for k, w in who.items() if w[0].name or w[1].name})
+    def tell(self, only: tuple[Row, ...] = ()) -> str:
+        """The element and the threads, at concrete sizes, where it is possible."""
+        question = self._question(only)
+        assert question is not None
+        one, two, names = self.first.leaf, self.second.leaf, self._names
+        sizes = self.program.kernel.sizes
+        found = example(question, [*sizes, *one.names, *(names.get(n, n) for n in two.names)])
+        assert found is not None
+        words = Words(self.program.original, found, self.way[1])
+        who = {kind: threads for kind, threads in self._who.items() if threads[0].name or threads[1].name}
+        return _sentence(words, one, two, self.a, self.b, who)
+
+    def _question(self, only: tuple[Row, ...]) -> Rows | None:
+        # Most are told apart by what their places have in common: then no rows are made.
+        if not self._further or self._rows.plain.impossible:
+            return None  # whichever threads they are
+        base = self._rows + only
+        return next((question for row in self._further if solvable(question := base + row)), None)
+
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
+        return self.second.leaf.primed(self.way[1])
+
+    @cached_property
+    def _rows(self) -> Rows:
+        one, two = self.first.leaf, self.second.leaf
+        _, shared, rows = self.way
+        place = same(self.a.forms, [f.renamed(self._names) for f in self.b.forms])
+        return self.program.original.pair(one, two, shared) + (rows + place + _same_block(one, two, self._names))
+
+    @cached_property
+    def _who(self) -> Mapping[str, tuple[_Thread, _Thread]]:
+        return {
+            kind: (_thread(self.program, self.first, self.a, kind), _thread(self.program, self.second, self.b, kind))
+            for kind in THREAD_KINDS
+        }
+
+    @cached_property
+    def _further(self) -> tuple[tuple[Row, ...], ...]:
+        """The ways in which the two are different threads: what each can be along an axis, and that one is further."""
+        found: list[tuple[Row, ...]] = []
+        for mine, other in self._who.values():
+            if mine.name and mine.name == other.name and mine.name in self._alike:
+                continue
+            for sign in (1, -1):
+                terms: tuple[tuple[str, int], ...] = ((mine.name, sign),) if mine.name else ()
+                terms += ((f"{other.name}'", -sign),) if other.name else ()
+                if terms:
+                    rows = (*mine.rows, *renamed(other.rows, {other.name: f"{other.name}'"}))
+                    found.append((*rows, (False, terms, -1)))
+        return tuple(found)
+
+    @cached_property
+    def _alike(self) -> frozenset[str]:
+        return alike_in(self.first.leaf, self.second.leaf, common(self.a, self.b), self.way[1])
 
 
 @dataclass(frozen=True)

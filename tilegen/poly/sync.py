@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
-from tilegen.poly.barriers import Way, conflicting, crossing, soonest, ways
+from tilegen.poly.barriers import Crossing, Way, meetings, soonest, ways
 from tilegen.poly.project import Placed, Program, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
@@ -60,9 +60,10 @@ def check_synchronised(program: Program, stops: Mapping[Slot, Stop]) -> None:
                 for loop, row in soonest(one, two, way[0])
                 if any(on_chip or stops[slot].of_global for slot in walls.round(two, loop))
             )
-            tell = crossing(program, one, two, a, b, way, only)
-            if tell is not None:
-                raise Refused("no barrier stands between two accesses to an element by different threads", tell())
+            crossing = Crossing(program, one, two, a, b, way)
+            if crossing.possible(only):
+                sentence = "no barrier stands between two accesses to an element by different threads"
+                raise Refused(sentence, crossing.tell(only))
 
 
 def check_minimal(program: Program, stops: Mapping[Slot, Stop]) -> None:
@@ -77,7 +78,7 @@ def check_minimal(program: Program, stops: Mapping[Slot, Stop]) -> None:
             if slot in between and kind in claim.kinds and claim.buffer == a.buffer and claim.carried_by == way[0]
         }
         alone = len(between) == 1 and not between <= needed
-        if (claims or alone) and crossing(program, one, two, a, b, way) is not None:
+        if (claims or alone) and Crossing(program, one, two, a, b, way).possible():
             needed |= between if alone else set()
             open_claims -= claims
     for slot, stop in stops.items():
@@ -92,23 +93,19 @@ def _meetings(
 ) -> Iterator[tuple[Placed, Placed, Use, Use, Way, frozenset[Slot]]]:
     """Accesses of different thread nests that may meet, earlier one first, and the barriers between."""
     walls = _Walls(program, stops)
-    for one in program.leaves:
-        for two in program.leaves:
-            if one.places[0] != two.places[0]:
+    for one, two, pairs in meetings(program, program.leaves):
+        if one.places[0] != two.places[0]:
+            continue
+        outside = _outside(one, two)
+        for way in ways(one, two):
+            if outside is not None and way[0] not in outside:
                 continue
-            pairs = list(conflicting(program, one.leaf, two.leaf))
-            if not pairs:
-                continue
-            outside = _outside(one, two)
-            for way in ways(one, two):
-                if outside is not None and way[0] not in outside:
-                    continue
-                between = walls.between(one, two, way[0])
-                for a, b in pairs:
-                    if program.buffers[a.buffer].space == "global":
-                        yield one, two, a, b, way, frozenset(s for s in between if stops[s].of_global)
-                    else:
-                        yield one, two, a, b, way, between
+            between = walls.between(one, two, way[0])
+            for a, b in pairs:
+                if program.buffers[a.buffer].space == "global":
+                    yield one, two, a, b, way, frozenset(s for s in between if stops[s].of_global)
+                else:
+                    yield one, two, a, b, way, between
 
 
 def _outside(one: Placed, two: Placed) -> frozenset[str] | None:
