@@ -19,6 +19,15 @@ def implied_in(kernel: Kernel, extents: Mapping[str, Affine], more: Tests = ()) 
     """
     constant = {name: extent.const for name, extent in extents.items() if extent.is_const}
     facts = Facts(kernel)
+    known: dict[tuple[Condition, Tests], bool] = {}
+
+    def implied(condition: Condition, given: Tests) -> bool:
+        if condition in given:
+            return True
+        key = (condition, given)
+        if key not in known:
+            known[key] = decide(condition, given)
+        return known[key]
 
     def decide(condition: Condition, given: Tests) -> bool:
         range_ = bounds(condition.value, constant)
@@ -33,7 +42,7 @@ def implied_in(kernel: Kernel, extents: Mapping[str, Affine], more: Tests = ()) 
             return False
         return facts.implied(condition, loops, related)
 
-    return decide
+    return implied
 
 
 # What the sizes of a condition are tried at, those it does not speak of being whole tiles.

@@ -27,6 +27,8 @@ class Facts:
         False means "not proven": what isl cannot decide within its budget counts as not implied.
         """
         given = tuple(given)
+        if condition in given:
+            return True
         memo, key = self._original.memo, ("implied", condition, tuple(extents.items()), given)
         if key not in memo:
             memo[key] = self._ask(condition, extents, given)
