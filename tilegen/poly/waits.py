@@ -7,12 +7,14 @@ Copies are made in groups, numbered from 0 in the order in which each thread mak
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
 from tilegen.poly.order import before
-from tilegen.poly.project import Placed, Program, renamed
+from tilegen.poly.plain import Row
+from tilegen.poly.project import Placed, Program, Use, renamed
 from tilegen.poly.rows import Rows
 from tilegen.poly.slots import home_of
 from tilegen.poly.sync import Made, Slot, Stop
@@ -28,50 +30,75 @@ def check_waits(program: Program, stops: Mapping[Slot, Stop], copies: Sequence[t
         (write,) = [u for u in one.leaf.uses if u.writes]
         for two in program.leaves:
             reads = {u.index: u for u in two.leaf.uses if u.buffer == write.buffer and not u.writes}
-            if not reads or one.places[0] != two.places[0]:
+            if reads and one.places[0] == two.places[0]:
+                waits = list(_waits(program, stops, two))
+                _check_pair(_Pair(program, one, two, made[id(one.leaf.stmt)], waits), write, list(reads.values()))
+
+
+# The groups that have ended where something is read, and when they are these.
+Ended = tuple[tuple[Condition, ...], Made]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """What writes asynchronously and what reads: the groups made before the one, the last waits before the other."""
+
+    program: Program
+    one: Placed
+    two: Placed
+    made: Made
+    waits: list[Ended]
+
+    def late(self, shared: frozenset[str], more: tuple[Row, ...]) -> Rows | None:
+        """Rows for a read, in the same iteration of the loops in `shared`, of what may not have ended."""
+        names = self.two.leaf.primed(shared)
+        rows = self.program.original.pair(self.one.leaf, self.two.leaf, shared) + more
+        for cases, ended in self.waits:
+            if ended.since != self.made.since:
+                raise Unproved("asynchronous copies are made in one loop and waited for in another")
+            late = form(self.made.groups).minus(form(ended.groups).renamed(names)).nonnegative()
+            question = rows + (*renamed(tuple(r for c in cases for r in rows_of(c)), names), *late)
+            if solvable(question):
+                return question
+        return None
+
+    @cached_property
+    def counted(self) -> frozenset[str]:
+        """The loops that both are in and that the groups are counted in."""
+        values = [self.made.groups, *(ended.groups for _, ended in self.waits)]
+        values += [c.value for cases, _ in self.waits for c in cases]
+        common = self.one.leaf.names[: self.one.shares(self.two)]
+        return frozenset(common).intersection(name for value in values for name in value.names())
+
+
+def _check_pair(pair: _Pair, write: Use, reads: Sequence[Use]) -> None:
+    one, two = pair.one.leaf, pair.two.leaf
+    home = home_of(pair.program, write.buffer)
+    for shared, order in before(pair.one, pair.two):
+        if home not in shared:
+            continue  # the check of values has shown that nothing is read that an earlier iteration wrote
+        if pair.made.since not in ("", *shared):
+            raise Unproved("asynchronous copies are counted in a loop that their readers are not in")
+        names = two.primed(shared)
+        places = [same(write.forms, [f.renamed(names) for f in read.forms]) for read in reads]
+        alike = order and pair.counted <= shared and pair.one.places < pair.two.places
+        if alike and not any(pair.late(shared, place) for place in places):
+            return  # the counts are the same in all ways that are left, and say it without these
+        for place in places:
+            question = pair.late(shared, order + place)
+            if question is None:
                 continue
-            waits = list(_waits(program, stops, two))
-            home = home_of(program, write.buffer)
-            for shared, order in before(one, two):
-                if home not in shared:
-                    continue  # the check of values has shown that nothing is read that an earlier iteration wrote
-                if made[id(one.leaf.stmt)].since not in ("", *shared):
-                    raise Unproved("asynchronous copies are counted in a loop that their readers are not in")
-                names = two.leaf.primed(shared)
-                rows = program.original.pair(one.leaf, two.leaf, shared)
-                for read in reads.values():
-                    place = [f.renamed(names) for f in read.forms]
-                    question = rows + (order + same(write.forms, place))
-                    _check_pair(program, one, two, question, made[id(one.leaf.stmt)], waits, shared)
+            first = [*pair.program.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)]
+            point = example(question, first)
+            assert point is not None
+            words = Words(pair.program.original, point, shared)
+            raise Refused(
+                "an asynchronous copy may not have ended where what it writes is read",
+                f"{words.instance(two, True)} reads what {words.instance(one)} writes{words.sizes}",
+            )
 
 
-def _check_pair(
-    program: Program,
-    one: Placed,
-    two: Placed,
-    rows: Rows,
-    made: Made,
-    waits: list[tuple[tuple[Condition, ...], Made]],
-    shared: frozenset[str],
-) -> None:
-    names = two.leaf.primed(shared)
-    for cases, ended in waits:
-        if ended.since != made.since:
-            raise Unproved("asynchronous copies are made in one loop and waited for in another")
-        late = form(made.groups).minus(form(ended.groups).renamed(names)).nonnegative()
-        question = rows + (*renamed(tuple(r for c in cases for r in rows_of(c)), names), *late)
-        if not solvable(question):
-            continue
-        point = example(question, [*program.kernel.sizes, *one.leaf.names, *(names.get(n, n) for n in two.leaf.names)])
-        assert point is not None
-        words = Words(program.original, point, shared)
-        raise Refused(
-            "an asynchronous copy may not have ended where what it writes is read",
-            f"{words.instance(two.leaf, True)} reads what {words.instance(one.leaf)} writes{words.sizes}",
-        )
-
-
-def _waits(program: Program, stops: Mapping[Slot, Stop], read: Placed) -> Iterator[tuple[tuple[Condition, ...], Made]]:
+def _waits(program: Program, stops: Mapping[Slot, Stop], read: Placed) -> Iterator[Ended]:
     """(when, the groups that have ended) for the last wait before the read, in the cases there are.
 
     It stands ahead of the read in the same iteration of the loops around, or in the last iteration of a loop there;
