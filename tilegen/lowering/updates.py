@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
@@ -16,7 +16,24 @@ from tilegen.ir.ranges import bounds
 from tilegen.ir.walk import leaves, loads, rewrite
 from tilegen.poly import Facts
 
-Leaf = tuple[tuple[Loop, ...], Stmt]
+
+@dataclass(frozen=True, eq=False)
+class _Leaf:
+    """A statement, the loops around it, and the places that it uses by their buffer."""
+
+    path: tuple[Loop, ...]
+    stmt: Stmt
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(loop.name for loop in self.path)
+
+    @cached_property
+    def places(self) -> Mapping[str, set[tuple[Affine, ...]]]:
+        found: dict[str, set[tuple[Affine, ...]]] = {}
+        for access in _accesses(self.stmt):
+            found.setdefault(access.buffer, set()).add(access.index)
+        return found
 
 
 @dataclass(frozen=True)
@@ -39,22 +56,24 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
     """What `node` can go without."""
     facts = Facts(kernel)
     registers = {b.name: b for b in buffers if b.space == "register" and b.scope is not None}
-    users: dict[str, list[Leaf]] = {name: [] for name in registers}
-    for path, stmt in leaves((node,)):
-        for name in {a.buffer for a in _accesses(stmt)} & registers.keys():
-            users[name].append((path, stmt))
+    found = [_Leaf(path, stmt) for path, stmt in leaves((node,))]
+    users: dict[str, list[_Leaf]] = {name: [] for name in registers}
+    for leaf in found:
+        for name in leaf.places.keys() & registers.keys():
+            users[name].append(leaf)
     updates: dict[int, Stmt] = {}
     starts: dict[tuple[str, str], bool] = {}
-    for path, stmt in leaves((node,)):
+    for leaf in found:
+        path, stmt = leaf.path, leaf.stmt
         buffer = registers.get(stmt.target.buffer)
-        if buffer is None or stmt.is_copy or stmt.best or not all(x.buffer in registers for x in loads(stmt)):
+        if buffer is None or stmt.is_copy or stmt.best or not leaf.places.keys() <= registers.keys():
             continue
         if stmt.reduce and (stmt.reduce not in ("sum", "prod") or _of_lanes(path, stmt)):
             continue  # a comparison, or what other threads get, of a register without a value
-        if not _inside(path, stmt, registers):
+        if not _inside(leaf, registers):
             continue  # its tests also keep it inside the registers that there are
         own = _fixed(path, stmt.target, buffer)
-        kept = tuple(c for c in stmt.guard if not _of_element(c, (path, stmt), own, users, facts))
+        kept = tuple(c for c in stmt.guard if not _of_element(c, leaf, own, users[buffer.name], facts))
         if stmt.reduce and not all(_of_thread(c, path) for c in stmt.guard if c not in kept):
             updates[id(stmt)] = replace(stmt, guard=kept)
         elif not stmt.reduce:
@@ -64,14 +83,15 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
     return Spare(bare, frozenset(key for key, none in starts.items() if none))
 
 
-def _inside(path: tuple[Loop, ...], stmt: Stmt, registers: Mapping[str, Buffer]) -> bool:
+def _inside(leaf: _Leaf, registers: Mapping[str, Buffer]) -> bool:
     """True if every register that the statement uses exists, whatever its guard says."""
-    extents = {loop.name: loop.extent.const for loop in path if loop.extent.is_const}
-    for access in _accesses(stmt):
-        for place, extent in zip(access.index, registers[access.buffer].shape, strict=True):
-            ends = bounds(place, extents)
-            if ends is None or ends[0] < 0 or not extent.is_const or ends[1] >= extent.const:
-                return False
+    extents = {loop.name: loop.extent.const for loop in leaf.path if loop.extent.is_const}
+    for name, places in leaf.places.items():
+        for index in places:
+            for place, extent in zip(index, registers[name].shape, strict=True):
+                ends = bounds(place, extents)
+                if ends is None or ends[0] < 0 or not extent.is_const or ends[1] >= extent.const:
+                    return False
     return True
 
 
@@ -102,47 +122,37 @@ def _fixed(path: tuple[Loop, ...], target: Access, buffer: Buffer) -> frozenset[
     return frozenset((*outside, *told, *(loop.name for loop in path if loop.kind in THREAD_KINDS)))
 
 
-def _of_element(
-    condition: Condition, update: Leaf, own: frozenset[str], users: Mapping[str, list[Leaf]], facts: Facts
-) -> bool:
+def _of_element(condition: Condition, update: _Leaf, own: frozenset[str], users: list[_Leaf], facts: Facts) -> bool:
     """True if nothing uses an element of the update's where the condition does not hold."""
-    loops = {loop.name for loop in update[0]}
-    if not condition.value.names() & loops <= own:
+    if not condition.value.names() & update.names <= own:
         return False
-    target = update[1].target
-    for user in users[target.buffer]:
-        for access in _accesses(user[1]):
-            if access.buffer == target.buffer and not _under(condition, update, user, access, own, facts):
-                return False
-    return True
+    name = update.stmt.target.buffer
+    return all(_under(condition, update, user, index, own, facts) for user in users for index in user.places[name])
 
 
-def _under(condition: Condition, update: Leaf, user: Leaf, access: Access, own: frozenset[str], facts: Facts) -> bool:
-    """True if the condition of the update's element holds wherever the user has that element."""
-    (path, stmt), (other, used) = update, user
-    if access.index == stmt.target.index and condition in used.guard:
+def _under(
+    condition: Condition, update: _Leaf, user: _Leaf, index: tuple[Affine, ...], own: frozenset[str], facts: Facts
+) -> bool:
+    """True if the condition of the update's element holds wherever the user has that element, at `index`."""
+    target, tests = update.stmt.target.index, user.stmt.guard
+    if index == target and condition in tests:
         return True
     # Loops of both that fix the element are in the same iteration; the others are two variables.
-    common = _names(path) & _names(other)
-    told = {a for i in stmt.target.index for a in i.names()}
-    alike = common & own - told
-    mine = _by_place(condition, stmt.target.index, _names(path) - alike)
+    told = {a for i in target for a in i.names()}
+    alike = update.names & user.names & own - told
+    mine = _by_place(condition, target, update.names - alike)
     if mine is not None:
-        there = _names(other) - alike
-        if any(_by_place(c, access.index, there) == mine for c in used.guard):
+        there = user.names - alike
+        if any(_by_place(c, index, there) == mine for c in tests):
             return True
-    apart = {loop.name: f"{loop.name}'" for loop in other if loop.name not in alike}
+    apart = {loop.name: f"{loop.name}'" for loop in user.path if loop.name not in alike}
     primed = {old: var(new) for old, new in apart.items()}
-    extents = {loop.name: loop.extent for loop in path}
-    extents |= {apart.get(loop.name, loop.name): loop.extent for loop in other}
-    both = [Condition(a - b.substitute(primed), True) for a, b in zip(stmt.target.index, access.index, strict=True)]
-    both += [Condition(c.value.substitute(primed), c.equal) for c in used.guard]
+    extents = {loop.name: loop.extent for loop in update.path}
+    extents |= {apart.get(loop.name, loop.name): loop.extent for loop in user.path}
+    both = [Condition(a - b.substitute(primed), True) for a, b in zip(target, index, strict=True)]
+    both += [Condition(c.value.substitute(primed), c.equal) for c in tests]
     fails = (condition.value - 1, -condition.value - 1) if condition.equal else (-condition.value - 1,)
     return not any(facts.possible([*both, Condition(f)], extents) for f in fails)
-
-
-def _names(path: tuple[Loop, ...]) -> frozenset[str]:
-    return frozenset(loop.name for loop in path)
 
 
 @lru_cache(maxsize=2_000)
