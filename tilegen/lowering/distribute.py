@@ -11,7 +11,7 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import loops, rewrite, stmts, substitute
+from tilegen.ir.walk import loops, rewrite, stmts
 
 THREAD_LIMIT = 1024
 AXIS_LIMIT = (1024, 1024, 64)
@@ -126,7 +126,7 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str,
     known = {**extents, name: rounds, block.tid: block.threads}
     values = _in_coordinates(_decoded(element, nest, known), block, known)
     told[name] = Shares(element, values, _decoded(var(f"{name[:-1]}e"), nest, {**known, f"{name[:-1]}e": total}))
-    body = simplified(substitute(tuple(_serial(child) for child in body), values), known)
+    body = simplified(tuple(_serial(child) for child in body), values, known)
     if total % block.threads:
         body = _guarded(body, Condition(total - 1 - element))
     new = Loop(name, const(rounds), body, "unrolled", span=loop.span, step=loop.step)
@@ -212,14 +212,24 @@ def constant_extents(node: Node | tuple[Node, ...]) -> dict[str, int]:
     return {loop.name: loop.extent.const for loop in loops(node) if loop.extent.is_const}
 
 
-def simplified(value: Any, extents: Mapping[str, int]) -> Any:
-    """Every index expression in `value` without the divisions that `extents` decide."""
-    return rewrite(value, lambda v: simplify(v, extents) if isinstance(v, Affine) else v)
+def simplified(value: Any, values: Mapping[str, Affine], extents: Mapping[str, int]) -> Any:
+    """Every index expression in `value` at these values of names, without the divisions that `extents` decide."""
+    known: dict[Affine, Affine] = {}
+
+    def change(value: Any) -> Any:
+        if type(value) is not Affine:
+            return value
+        new = known.get(value)
+        if new is None:
+            new = known[value] = simplify(value.substitute(values), extents)
+        return new
+
+    return rewrite(value, change)
 
 
 def explicit(node: Node, block: Block) -> Node:
     """`node` with the thread's number written in thread loops: an ordinary tree again."""
-    new: Node = simplified(substitute(node, {block.tid: block.flat}), constant_extents(node))
+    new: Node = simplified(node, {block.tid: block.flat}, constant_extents(node))
     return new
 
 
