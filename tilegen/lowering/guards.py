@@ -202,6 +202,8 @@ def _without(body: Iterable[Spmd], tests: Tests) -> tuple[Spmd, ...]:
 
 def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, ...]:
     """Where tests stand inside loops: one test that they all succeed, and a version without them behind it."""
+    if not any(isinstance(v, If) for v in walk(body, (Stmt,))):
+        return body
     loops = [f for f in walk(body, (Stmt,)) if isinstance(f, For)]
     box = {**inner, **{f.name: f.extent.const for f in loops if f.extent.is_const}}
     blocked = {f.name for f in loops if not f.extent.is_const}
