@@ -153,12 +153,29 @@ def substitute(value: T, values: Mapping[str, Affine]) -> T:
 
 def loops(value: Any) -> Iterator[Loop]:
     """Every loop, outermost first, in program order."""
-    return (v for v in walk(value, (Stmt,)) if isinstance(v, Loop))
+    return (v for v in _nodes(value) if type(v) is Loop)
 
 
 def stmts(value: Any) -> Iterator[Stmt]:
     """Every statement, in program order."""
-    return (v for v in walk(value, (Stmt,)) if isinstance(v, Stmt))
+    return (v for v in _nodes(value) if type(v) is Stmt)
+
+
+def _nodes(value: Any) -> Iterator[Any]:
+    """`value` and what is inside it, but for what is inside statements and for the extents of loops."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)
+        if kind is tuple:
+            waiting += value[::-1]
+        elif kind is Loop:
+            yield value
+            waiting += value.body[::-1]
+        elif kind is Stmt:
+            yield value
+        else:
+            waiting += [getattr(value, name) for name in reversed(_inside(value) or ())]
 
 
 def loads(value: Any) -> Iterator[Load]:
