@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilegen.errors import IllegalStep, SourceError, Span, StepError, TilegenError, did_you_mean
@@ -21,7 +21,7 @@ from tilegen.ir.steps import (
     Word,
 )
 from tilegen.ir.verify import verify
-from tilegen.ir.walk import loops, rewrite
+from tilegen.ir.walk import loops, replace, rewrite
 from tilegen.poly import judge as judge_tree
 from tilegen.primitives._call import bind
 

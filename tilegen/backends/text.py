@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from math import prod
 
 from tilegen.backends.text_body import Body
@@ -14,7 +13,7 @@ from tilegen.backends.text_names import names_of
 from tilegen.backends.text_wrap import wrapped
 from tilegen.ir.affine import Affine, Div, var
 from tilegen.ir.nodes import Access, Buffer, Stmt
-from tilegen.ir.walk import walk, writes
+from tilegen.ir.walk import replace, walk, writes
 from tilegen.lowering import Launch
 from tilegen.lowering.program import Combine, VectorCopy, VectorLoad, VectorStore, shared_layout
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field, fields, is_dataclass, replace
+from dataclasses import Field, fields, is_dataclass
 from re import findall
 from typing import Any, TypeVar
 
@@ -41,7 +42,7 @@ def _is_scalar(field: Field[Any]) -> bool:
 
 
 # Type -> all its fields, if it is a dataclass that holds them and does nothing else; else none.
-_plain_fields: dict[type, tuple[str, ...]] = {}
+_plain_fields: dict[type, dict[str, None]] = {}
 
 # By the identity of a statement: the statement, and what `walk` finds in it. Steps leave most statements as they are.
 _found: dict[int, tuple[Stmt, tuple[Any, ...]]] = {}
@@ -113,15 +114,21 @@ def _rewritten(value: Any, change: Callable[[Any], Any], short_of: tuple[type, .
     return change(value)
 
 
+def replace(value: T, /, **new: Any) -> T:
+    """What `dataclasses.replace` makes, in a quarter of the time: rewriting trees is little else."""
+    made: T = _with(value, new)
+    return made
+
+
 def _with(value: Any, new: dict[str, Any]) -> Any:
-    """What `replace` makes, of a dataclass that does nothing but hold its fields, in a quarter of the time."""
+    """`value` with new fields. A dataclass that does nothing but hold its fields is made without asking it."""
     kind = type(value)
     names = _plain_fields.get(kind)
     if names is None:
         plain = not hasattr(kind, "__post_init__") and hasattr(value, "__dict__") and all(f.init for f in fields(kind))
-        names = _plain_fields[kind] = tuple(f.name for f in fields(kind)) if plain else ()
-    if not names:
-        return replace(value, **new)
+        names = _plain_fields[kind] = {f.name: None for f in fields(kind)} if plain else {}
+    if not names or not new.keys() <= names.keys():
+        return dataclasses.replace(value, **new)  # which refuses what is no field
     made, held = object.__new__(kind), value.__dict__
     if len(held) > len(names):
         held = {name: held[name] for name in names}  # without what the value has worked out of them

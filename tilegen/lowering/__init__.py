@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loops, stmts, walk
+from tilegen.ir.walk import loops, replace, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, distribute, explicit, singly

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -11,7 +11,7 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import loops, rewrite, stmts
+from tilegen.ir.walk import loops, replace, rewrite, stmts
 
 THREAD_LIMIT = 1024
 AXIS_LIMIT = (1024, 1024, 64)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
-from tilegen.ir.walk import loops, rewrite, substitute, walk
+from tilegen.ir.walk import loops, replace, rewrite, substitute, walk
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Spmd

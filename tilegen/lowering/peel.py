@@ -11,10 +11,8 @@ all of it is right is found out from it as from any other.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loop_around, loops, rewrite, substitute
+from tilegen.ir.walk import loop_around, loops, replace, rewrite, substitute
 from tilegen.poly import Facts
 
 

@@ -24,12 +24,12 @@ What comes between the two nests of an iteration is free: there the threads wait
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import loop_around, loops, rewrite, stmts, substitute
+from tilegen.ir.walk import loop_around, loops, replace, rewrite, stmts, substitute
 from tilegen.poly import holds, leading, nest_of, staged
 
 

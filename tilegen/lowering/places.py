@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.walk import rewrite, walk
+from tilegen.ir.walk import replace, rewrite, walk
 from tilegen.lowering.distribute import Shares
 from tilegen.lowering.program import For, If, Let, Spmd
 

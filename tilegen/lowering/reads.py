@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Buffer, Condition, Expr, Index, Load, Op
-from tilegen.ir.walk import loads, rewrite
+from tilegen.ir.walk import loads, replace, rewrite
 from tilegen.lowering.guards import Implied, Tests
 from tilegen.lowering.program import Combine, For, If, Spmd
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tilegen.ir.nodes import Access, Load, Stmt
-from tilegen.ir.walk import walk
+from tilegen.ir.walk import replace, walk
 from tilegen.lowering.program import Declare, For, If, Spmd
 
 

@@ -7,13 +7,13 @@ that is the same for all elements of a thread costs one branch, and stays.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import leaves, loads, rewrite
+from tilegen.ir.walk import leaves, loads, replace, rewrite
 from tilegen.poly import Facts
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import copysign
 
 from tilegen.ir.affine import Mod, const, var
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Op, Stmt
-from tilegen.ir.walk import loads, rewrite, stmts, walk
+from tilegen.ir.walk import loads, replace, rewrite, stmts, walk
 from tilegen.lowering.conflicts import Path
 from tilegen.lowering.pipeline import Pipe
 from tilegen.lowering.program import Barrier, For, Spmd, VectorCopy

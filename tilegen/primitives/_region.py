@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, affine
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import leaves, loads, loops, rewrite, stmts, writes
+from tilegen.ir.walk import leaves, loads, loops, replace, rewrite, stmts, writes
 from tilegen.primitives._tree import need_loop
 
 Point = tuple[Affine, ...]

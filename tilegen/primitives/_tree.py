@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import Buffer, Condition, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import find_loop, loop_names, rewrite, stmts
+from tilegen.ir.walk import find_loop, loop_names, replace, rewrite, stmts
 
 
 def need_loop(tree: Tree, name: str) -> Loop:

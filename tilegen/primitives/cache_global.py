@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import prod
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loads
+from tilegen.ir.walk import loads, replace
 from tilegen.primitives import BufferName, primitive
 from tilegen.primitives._layout import dimension_words, joined, joined_dims
 from tilegen.primitives._region import Point, redirected, reparented

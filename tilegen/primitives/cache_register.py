@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import THREAD_KINDS, Buffer, Condition, Loop, Tree
-from tilegen.ir.walk import stmts
+from tilegen.ir.walk import replace, stmts
 from tilegen.primitives import BufferName, LoopName, primitive
 from tilegen.primitives._box import box_of, inside
 from tilegen.primitives._layout import dimension_words

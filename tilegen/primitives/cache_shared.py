@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loops
+from tilegen.ir.walk import loops, replace
 from tilegen.primitives import BufferName, LoopName, primitive
 from tilegen.primitives._box import Box, box_of, inside
 from tilegen.primitives._layout import dimension_words, storage_order

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import APPROXIMATIONS, Op, Tree
-from tilegen.ir.walk import walk
+from tilegen.ir.walk import replace, walk
 from tilegen.primitives import primitive
 
 

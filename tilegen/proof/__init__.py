@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from tilegen.errors import ProofError
 from tilegen.ir.nodes import Condition, Kernel
+from tilegen.ir.walk import replace
 from tilegen.lowering.program import Launch
 from tilegen.poly import Facts, Obligation, check_derived, obligations, obliged
 from tilegen.proof.limits import check_integers, check_limits

@@ -7,12 +7,12 @@ it computes from, holds the same in all of them. What they do is then one thing 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine, affine, const, var
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import Condition, Load, Stmt
-from tilegen.ir.walk import loads, substitute, walk
+from tilegen.ir.walk import loads, replace, substitute, walk
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.program import Combine, Declare, For, Launch, Spmd
 from tilegen.poly import Refused, Unproved

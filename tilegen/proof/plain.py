@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine, affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Stmt
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import rewrite, substitute, walk
+from tilegen.ir.walk import replace, rewrite, substitute, walk
 from tilegen.lowering.program import AsyncGroup, Declare, Flag, For, If, Launch, Let, Spmd
 from tilegen.poly import Refused
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
-from tilegen.ir.walk import loads, rewrite, substitute, walk, writes
+from tilegen.ir.walk import loads, replace, rewrite, substitute, walk, writes
 from tilegen.lowering.program import For, If, Launch, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore
 from tilegen.poly import Facts, Refused, Unproved
 

@@ -7,13 +7,13 @@ is so the two are one program; where it is not, both stay, each under its test.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Buffer, Condition, Const, Expr, Index, Load, Op, Stmt
-from tilegen.ir.walk import rewrite, walk
+from tilegen.ir.walk import replace, rewrite, walk
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd
