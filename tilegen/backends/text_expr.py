@@ -76,7 +76,7 @@ class Writer:
 
     def index(self, value: Affine, parent: int = 0) -> str:
         """`value` with parentheses where `parent`, the precedence around it, asks for them."""
-        terms = sorted(value.sorted_terms(), key=lambda t: t[1] < 0)
+        terms = sorted(value.sorted_terms(), key=lambda t: t[1] < 0) if len(value.terms) > 1 else value.terms
         if not terms:
             return self._integer(value.const)
         text = ""

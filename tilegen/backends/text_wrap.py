@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 
 LONGEST = 110
-_BREAKS = ("? ", ": ", "|| ", "&& ", "& ", "+ ", "- ", "* ", "/ ")
 
 
 def wrapped(line: str) -> list[str]:
@@ -49,20 +48,19 @@ def _places(text: str) -> list[tuple[int, int, int]]:
     """(position, depth of parentheses, rank) of what follows a comma, and of every binary operator between spaces."""
     found: list[tuple[int, int, int]] = []
     depth = 0
-    for place, letter in enumerate(text):
-        if letter in "([{":
+    for match in _MARK.finditer(text):
+        mark = match[0]
+        if mark in ("(", "[", "{"):
             depth += 1
-        elif letter in ")]}":
+        elif mark in (")", "]", "}"):
             depth -= 1
-        elif text[max(0, place - 2) : place] == ", ":
-            found.append((place, depth, _COMMA))
-        elif place and text[place - 1] == " ":
-            rank = next((n for n, word in enumerate(_BREAKS) if text.startswith(word, place)), None)
-            if rank is not None:
-                found.append((place, depth, _RANKS[rank]))
+        else:
+            found.append((match.start(), depth, _RANKS.get(match[1], _COMMA)))
     return found
 
 
 # ? and : go together, so do + and -, * and /.
 _COMMA, _CHOICE = -1, 0
-_RANKS = (_CHOICE, _CHOICE, 1, 2, 2, 3, 3, 4, 4)
+_RANKS = {"?": _CHOICE, ":": _CHOICE, "||": 1, "&&": 2, "&": 2, "+": 3, "-": 3, "*": 4, "/": 4}
+# A parenthesis, what follows a comma, or an operator between spaces: of the last two, the place before them.
+_MARK = re.compile(r"[(\[{)\]}]|(?<=, )(?=.)|(?<= )(?=(\|\||&&|[?:&+*/-]) )")
