@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any
 
 from tilegen.errors import IllegalStep, SourceError, Span, StepError, TilegenError, did_you_mean
-from tilegen.ir.nodes import Kernel, Loop, Stmt, Tree, tree_of
+from tilegen.ir.nodes import Kernel, Loop, Node, Stmt, Tree, tree_of
 from tilegen.ir.steps import (
     Argument,
     Arithmetic,
@@ -21,7 +22,7 @@ from tilegen.ir.steps import (
     Word,
 )
 from tilegen.ir.verify import verify
-from tilegen.ir.walk import loops, replace, rewrite
+from tilegen.ir.walk import nodes, replace
 from tilegen.poly import judge as judge_tree
 from tilegen.primitives._call import bind
 
@@ -138,20 +139,27 @@ def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[St
 
 def _marked(after: Tree, before: Tree, call: Call) -> Tree:
     """`after` with the step's text on every loop and statement that it made or bound, and on buffers."""
-    kinds = {loop.name: _manner(loop) for loop in loops(before.body)}
     old = {b.name for b in before.buffers}
+    kinds, kept = dict[str, tuple[str, int, str, bool]](), set[int]()
+    for node in nodes(before.body):
+        kept.add(id(node))
+        if isinstance(node, Loop):
+            kinds[node.name] = _manner(node)
 
-    def mark(value: Any) -> Any:
-        if isinstance(value, Loop) and kinds.get(value.name) != _manner(value):
-            known = value.step.split("; ") if value.name in kinds and value.step else []
-            text = "; ".join(dict.fromkeys([*known, call.text]))
-            return replace(value, step=text, span=call.span or value.span)
-        if isinstance(value, Stmt) and value.is_copy and not value.step:
-            return replace(value, step=call.text, span=call.span)
-        return value
+    def mark(node: Node) -> Node:
+        if id(node) in kept:
+            return node
+        if isinstance(node, Stmt):
+            return replace(node, step=call.text, span=call.span) if node.is_copy and not node.step else node
+        body = tuple(map(mark, node.body))
+        new: dict[str, Any] = {} if all(map(is_, body, node.body)) else {"body": body}
+        if kinds.get(node.name) != _manner(node):
+            known = node.step.split("; ") if node.name in kinds and node.step else []
+            new |= {"step": "; ".join(dict.fromkeys([*known, call.text])), "span": call.span or node.span}
+        return replace(node, **new) if new else node
 
     buffers = tuple(b if b.name in old else replace(b, step=call.text, span=call.span) for b in after.buffers)
-    return replace(after, buffers=buffers, body=rewrite(after.body, mark, (Stmt,)))
+    return replace(after, buffers=buffers, body=tuple(map(mark, after.body)))
 
 
 def _manner(loop: Loop) -> tuple[str, int, str, bool]:

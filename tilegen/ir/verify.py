@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import LOOP_KINDS, Access, Load, Tree
-from tilegen.ir.walk import leaves, walk
+from tilegen.ir.nodes import LOOP_KINDS, Access, Load, Node, Stmt, Tree
+from tilegen.ir.walk import walk
 
 
 def verify(tree: Tree) -> Tree:
@@ -18,20 +18,23 @@ def verify(tree: Tree) -> Tree:
     assert len(ranks) == len(tree.buffers), "two buffers share a name"
     sizes = frozenset(tree.kernel.sizes)
     headers: dict[str, tuple[Affine, str]] = {}
-    for path, stmt in leaves(tree.body):
-        around = [loop.name for loop in path]
-        assert len(set(around)) == len(around), f"a loop is inside itself: {around}"
-        for loop in path:
-            assert loop.kind in LOOP_KINDS, loop.kind
-            assert loop.extent.names() <= sizes, f"{loop.name} runs to {loop.extent}"
-            known = headers.setdefault(loop.name, (loop.extent, loop.kind))
-            assert known == (loop.extent, loop.kind), f"two loops {loop.name} differ"
-        for value in walk(stmt):
-            if isinstance(value, Affine):
-                loose = value.names() - sizes - set(around)
-                assert not loose, f"{stmt.name} uses {sorted(loose)} outside of its loop"
-            elif isinstance(value, Load | Access):
-                assert len(value.index) == ranks[value.buffer], f"{stmt.name} uses {value.buffer} with another rank"
+
+    def verify_body(body: tuple[Node, ...], around: frozenset[str]) -> None:
+        for node in body:
+            if isinstance(node, Stmt):
+                names, uses = _told(node)
+                assert names - sizes <= around, f"{node.name} uses {sorted(names - sizes - around)} outside of its loop"
+                for buffer, rank in uses:
+                    assert rank == ranks[buffer], f"{node.name} uses {buffer} with another rank"
+                continue
+            assert node.name not in around, f"a loop is inside itself: {node.name}"
+            assert node.kind in LOOP_KINDS, node.kind
+            assert node.extent.names() <= sizes, f"{node.name} runs to {node.extent}"
+            known = headers.setdefault(node.name, (node.extent, node.kind))
+            assert known == (node.extent, node.kind), f"two loops {node.name} differ"
+            verify_body(node.body, around | {node.name})
+
+    verify_body(tree.body, frozenset())
     for buffer in tree.buffers:
         assert buffer.pad >= 0, f"the rows of {buffer.name} overlap"
         if buffer.swizzle:
@@ -40,3 +43,21 @@ def verify(tree: Tree) -> Tree:
             assert buffer.swizzle.permutes(length.const), f"{buffer.swizzle} in rows of {length} of {buffer.name}"
         assert buffer.scope is None or buffer.scope in headers, f"{buffer.name} lives in {buffer.scope}, which is gone"
     return tree
+
+
+# By the identity of a statement: the statement, and what is told of it. Steps leave most statements as they are.
+_known: dict[int, tuple[Stmt, frozenset[str], frozenset[tuple[str, int]]]] = {}
+_MOST_KNOWN = 20_000
+
+
+def _told(stmt: Stmt) -> tuple[frozenset[str], frozenset[tuple[str, int]]]:
+    """The names in its indices and guards, and the buffers that it uses, with the rank."""
+    found = _known.get(id(stmt))
+    if found is None:
+        if len(_known) > _MOST_KNOWN:
+            _known.clear()
+        values = list(walk(stmt))
+        names = frozenset(n for v in values if isinstance(v, Affine) for n in v.names())
+        uses = frozenset((v.buffer, len(v.index)) for v in values if isinstance(v, Load | Access))
+        found = _known[id(stmt)] = (stmt, names, uses)
+    return found[1:]

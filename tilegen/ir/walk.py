@@ -160,16 +160,16 @@ def substitute(value: T, values: Mapping[str, Affine]) -> T:
 
 def loops(value: Any) -> Iterator[Loop]:
     """Every loop, outermost first, in program order."""
-    return (v for v in _nodes(value) if type(v) is Loop)
+    return (v for v in nodes(value) if type(v) is Loop)
 
 
 def stmts(value: Any) -> Iterator[Stmt]:
     """Every statement, in program order."""
-    return (v for v in _nodes(value) if type(v) is Stmt)
+    return (v for v in nodes(value) if type(v) is Stmt)
 
 
-def _nodes(value: Any) -> Iterator[Any]:
-    """`value` and what is inside it, but for what is inside statements and for the extents of loops."""
+def nodes(value: Any) -> Iterator[Any]:
+    """Every loop and statement in program order, and what else is around them; no extents of loops."""
     waiting = [value]
     while waiting:
         value = waiting.pop()

@@ -144,16 +144,12 @@ def nest_of(outer: Loop, name: str) -> Loop | None:
 def staged(tree: Tree, loop: Loop) -> frozenset[str]:
     """The buffers that run ahead in a pipelined loop: those that live in it, in whichever of its nests, and are copied
     from outside it."""
-    mine = {b.name for b in tree.buffers if b.space != "global" and b.scope == loop.name}
-    return frozenset(
-        name
-        for name in mine
-        if all(
-            s.is_copy and isinstance(s.value, Load) and s.value.buffer not in mine
-            for s in stmts(tree.body)
-            if s.target.buffer == name
-        )
-    )
+    mine = frozenset(b.name for b in tree.buffers if b.space != "global" and b.scope == loop.name)
+    return mine - {
+        s.target.buffer
+        for s in stmts(tree.body)
+        if not (s.is_copy and isinstance(s.value, Load) and s.value.buffer not in mine)
+    }
 
 
 def leading(loop: Loop, mine: frozenset[str]) -> int:

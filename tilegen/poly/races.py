@@ -12,7 +12,7 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.atomics import NATIVE, accumulated
 from tilegen.ir.lanes import WARP, writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node
-from tilegen.ir.walk import leaves, writes
+from tilegen.ir.walk import leaves, loops, writes
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, apart_in, common, told_apart
 from tilegen.poly.system import example, same, solvable
@@ -24,16 +24,16 @@ PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative"))
 def check_structure(program: Program) -> None:
     """Refused where block or thread loops nest wrongly, or a buffer lives where its memory cannot."""
     met: dict[str, tuple[Affine, str]] = {}
+    for loop in loops(program.tree.body):
+        if met.setdefault(loop.name, (loop.extent, loop.kind)) != (loop.extent, loop.kind):
+            raise Refused(f"two loops are called '{loop.name}', and differ in their extent or kind")
+        if loop.name in program.kernel.sizes:
+            raise Refused(f"'{loop.name}' is a loop and a size of the kernel")
     for placed in program.leaves:
-        leaf = placed.leaf
-        for name, extent, kind in zip(leaf.names, leaf.extents, leaf.kinds, strict=True):
-            if met.setdefault(name, (extent, kind)) != (extent, kind):
-                raise Refused(f"two loops are called '{name}', and differ in their extent or kind")
-            if name in program.kernel.sizes:
-                raise Refused(f"'{name}' is a loop and a size of the kernel")
-    for placed in program.leaves:
-        leaf = placed.leaf
-        _check_kinds(leaf)
+        leaf, key = placed.leaf, ("nested", placed.leaf.names, placed.leaf.kinds)
+        if key not in program.original.memo:
+            _check_kinds(leaf)
+            program.original.memo[key] = True
         for use in leaf.uses:
             _check_home(leaf, program.buffers[use.buffer])
     _check_lanes(program)
