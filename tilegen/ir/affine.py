@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Affine:
 
     terms: tuple[tuple[Atom, int], ...] = ()
     const: int = 0
+    # What `names` has found: it is asked of the same sums again and again, and is no part of the value.
+    _names: ClassVar[frozenset[str] | None] = None
 
     # -- arithmetic
 
@@ -117,13 +120,17 @@ class Affine:
 
     def names(self) -> frozenset[str]:
         """Every loop and size that occurs, inside divisions too."""
+        if self._names is not None:
+            return self._names
         found: set[str] = set()
         for atom, _ in self.terms:
             if isinstance(atom, str):
                 found.add(atom)
             else:
                 found |= atom.arg.names()
-        return frozenset(found)
+        names = frozenset(found)
+        object.__setattr__(self, "_names", names)
+        return names
 
     def divisions(self) -> Iterator[Div | Mod]:
         """Every division and remainder that occurs, those inside of others too."""

@@ -217,12 +217,16 @@ class Plain:
         scales.discard(1)
         if scales and (parts := self._apart(sums, constant, scales)):
             return parts
-        units = [n for n, f in sums.items() if f in (1, -1)]
-        if units:
-            # The ranges of the names that stay are what is known in the end.
-            name = next((n for n in units if n not in self._low), units[0])
-            factor = -sums[name]
-            value = {n: f * factor for n, f in sums.items() if n != name}, constant * factor
+        # The ranges of the names that stay are what is known in the end.
+        name = ""
+        for n, f in sums.items():
+            if f in (1, -1) and (not name or n not in self._low):
+                name = n
+                if n not in self._low:
+                    break
+        if name:
+            rest = sums.copy()
+            value = (_opposite(rest), -constant) if rest.pop(name) == 1 else (rest, constant)
             for other, (inner, c) in self._values.items():
                 if name in inner:
                     self._values[other] = _put(inner, c, {name: value})

@@ -147,12 +147,11 @@ class Placed:
 
     def shares(self, other: Placed) -> int:
         """How many loops, from the outermost, hold both."""
-        depth = 0
-        for a, b in zip(self.places[:-1], other.places[:-1], strict=False):
-            if a != b:
+        most = min(len(self.places), len(other.places)) - 1
+        for depth, (a, b) in enumerate(zip(self.places, other.places, strict=False)):
+            if a != b or depth == most:
                 return depth
-            depth += 1
-        return depth
+        return most
 
 
 @dataclass(frozen=True, eq=False)
