@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tilegen.ir.affine import Affine, var
+from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
 from tilegen.poly.project import original_of
 from tilegen.poly.rows import Rows
-from tilegen.poly.system import Undecided, negated, rows_of, solvable
+from tilegen.poly.system import Undecided, negated, range_of, rows_of, solvable
 
 
 class Facts:
@@ -36,26 +36,23 @@ class Facts:
 
     def possible(self, conditions: Iterable[Condition], extents: Mapping[str, Affine]) -> bool:
         """True unless the conditions can never hold together. Arguments as for `implied`."""
-        rows = self._ranges(extents) + tuple(r for c in conditions for r in rows_of(c))
         try:
-            return solvable(rows)
+            return solvable(self._rows(extents, tuple(conditions)))
         except Undecided:
             return True
 
     def _ask(self, condition: Condition, extents: Mapping[str, Affine], given: tuple[Condition, ...]) -> bool:
-        rows = self._ranges(extents) + tuple(r for c in given for r in rows_of(c))
+        rows = self._rows(extents, given)
         try:
             return not any(solvable(rows + case) for case in negated(condition))
         except Undecided:
             return False
 
-    def _ranges(self, extents: Mapping[str, Affine]) -> Rows:
-        memo, key = self._original.memo, ("ranges", tuple(extents.items()))
-        if key not in memo:
-            rows = self._original.context
-            for name, extent in extents.items():
-                rows += ((False, ((name, 1),), 0), *rows_of(Condition(extent - 1 - var(name))))
-            memo[key] = Rows(rows)
-        found = memo[key]
+    def _rows(self, extents: Mapping[str, Affine], given: tuple[Condition, ...]) -> Rows:
+        memo, key = self._original.memo, ("ranges", tuple(extents.items()), given)
+        found = memo.get(key)
+        if found is None:
+            ranges = (row for name, extent in extents.items() for row in range_of(name, extent))
+            found = memo[key] = Rows((*self._original.context, *ranges, *(r for c in given for r in rows_of(c))))
         assert isinstance(found, Rows)
         return found

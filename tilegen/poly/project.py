@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 
-from tilegen.ir.affine import Affine, var
+from tilegen.ir.affine import Affine
 from tilegen.ir.lanes import Copied, combining, copied
-from tilegen.ir.nodes import Buffer, Condition, Const, Equation, Kernel, Loop, Node, Stmt, Tree, tree_of
+from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Stmt, Tree, tree_of
 from tilegen.ir.walk import leaves, loads, loops
 from tilegen.poly.determined import determined
 from tilegen.poly.plain import Plain
 from tilegen.poly.rows import Rows
-from tilegen.poly.system import Form, Row, form, quotient_of, rows_of
+from tilegen.poly.system import Form, Row, form, quotient_of, range_of, rows_of
 
 Places = tuple[int, ...]
 
@@ -60,10 +60,9 @@ class Leaf:
     @cached_property
     def ranges(self) -> tuple[Row, ...]:
         """Rows that say which iterations exist."""
-        rows: tuple[Row, ...] = ()
-        for name, extent in zip(self.names, self.extents, strict=True):
-            rows += ((False, ((name, 1),), 0), *rows_of(Condition(extent - 1 - var(name))))
-        return rows
+        return tuple(
+            row for name, extent in zip(self.names, self.extents, strict=True) for row in range_of(name, extent)
+        )
 
     @cached_property
     def uses(self) -> tuple[Use, ...]:

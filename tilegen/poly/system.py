@@ -117,6 +117,12 @@ def rows_of(condition: Condition) -> tuple[Row, ...]:
         value = rest * division.by + (division.arg if factor > 0 else division.by - 1 - division.arg)
 
 
+@lru_cache(maxsize=20_000)
+def range_of(name: str, extent: Affine) -> tuple[Row, ...]:
+    """Rows that say 0 <= name < extent."""
+    return ((False, ((name, 1),), 0), *rows_of(Condition(extent - 1 - Affine(((name, 1),)))))
+
+
 def negated(condition: Condition) -> tuple[tuple[Row, ...], ...]:
     """The alternatives of the condition's contrary, each as rows."""
     value = condition.value

@@ -55,9 +55,10 @@ def check_integers(
     values = {c.value for v in walk(body, (Stmt,)) if isinstance(v, If) for c in v.test}
     values |= {v.extent for v in walk(body, (Stmt,)) if isinstance(v, For)}
     sides = {side for value in values for side in _sides(value) if not side.is_const}
+    names = {name for side in sides for name in side.names()}
+    loops = {name: extent for name, extent in extents.items() if name in names}
     for side in sorted(sides, key=str):
-        names = side.names()
-        if not facts.implied(Condition(_MOST - side), {n: e for n, e in extents.items() if n in names}, known):
+        if not facts.implied(Condition(_MOST - side), loops, known):
             raise Unproved(f"{side} in {launch.name} may pass {_MOST} at the largest sizes, and has 32 bits")
     return len(sides)
 

@@ -199,6 +199,8 @@ class _Raise:
         if inside is None:
             self.made = Made(since=loop.name)
             return Made(since=f"behind {loop.name}")
+        if inside == 0:
+            return before
         self.made = replace(before, groups=before.groups + var(loop.name) * inside)
         return replace(before, groups=before.groups + loop.extent * inside)
 

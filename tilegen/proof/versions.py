@@ -93,19 +93,25 @@ class _Merge:
 
     def _bare(self, body: tuple[Spmd, ...], given: Tests) -> tuple[Spmd, ...]:
         """`body` without the tests that are certain, the others in one order."""
+        needed: dict[Tests, Tests] = {}
 
         def change(value: Any) -> Any:
             if not isinstance(value, Stmt):
                 return value
-            kept = [c for c in dict.fromkeys(value.guard) if c not in given]
-            for condition in sorted(kept, key=lambda c: -len(c.value.terms)):
-                others = tuple(c for c in kept if c != condition)
-                if self.implied(condition, given + others):
-                    kept.remove(condition)
+            if value.guard not in needed:
+                needed[value.guard] = self._needed(value.guard, given)
             bare = rewrite(value.value, lambda v: self._certain(v, given))
-            return replace(value, guard=tuple(sorted(kept, key=str)), value=bare)
+            return replace(value, guard=needed[value.guard], value=bare)
 
         return rewrite(body, change, (Stmt,))
+
+    def _needed(self, tests: Tests, given: Tests) -> Tests:
+        kept = [c for c in dict.fromkeys(tests) if c not in given]
+        for condition in sorted(kept, key=lambda c: -len(c.value.terms)):
+            others = tuple(c for c in kept if c != condition)
+            if self.implied(condition, given + others):
+                kept.remove(condition)
+        return tuple(sorted(kept, key=str))
 
     # -- reads with a fallback
 
