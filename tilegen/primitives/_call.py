@@ -34,13 +34,12 @@ def bind(call: Call) -> Primitive:
     cls = registry()[call.word]
     inside, behind = _fields(cls)
     given = _given(call, inside)
-    way = (f"it is written {signature(call.word)}",)
     for f in inside:
         if f.name not in given and f.default is MISSING:
-            raise SourceError(f"{call.word} needs '{f.name}'", call.span, notes=way)
+            raise SourceError(f"{call.word} needs '{f.name}'", call.span, notes=_way(call))
     if len(call.results) != len(behind):
         count = f"{len(behind)} name{'s' * (len(behind) != 1)} behind '->'"
-        raise SourceError(f"{call.word} gives {count}, not {len(call.results)}", call.span, notes=way)
+        raise SourceError(f"{call.word} gives {count}, not {len(call.results)}", call.span, notes=_way(call))
     kinds = {f.name: str(f.type) for f in inside}
     arguments = {name: _converted(value, kinds[name], name, call) for name, value in given.items()}
     arguments |= {f.name: r.text for f, r in zip(behind, call.results, strict=True)}
@@ -48,25 +47,28 @@ def bind(call: Call) -> Primitive:
     return step
 
 
+def _way(call: Call) -> tuple[str, ...]:
+    return (f"it is written {signature(call.word)}",)
+
+
 def _given(call: Call, inside: list[Field[Any]]) -> dict[str, Argument]:
     """The arguments by the name of their field."""
-    way = (f"it is written {signature(call.word)}",)
     names = [f.name for f in inside]
     given: dict[str, Argument] = {}
     rest = inside[1:]
     if inside and str(inside[0].type).startswith("tuple") and all(f.default is not MISSING for f in rest):
         given[names[0]] = Items(call.arguments, call.span)
     elif len(call.arguments) > len(inside):
-        raise SourceError(f"{call.word} takes {len(inside)} arguments at most", call.span, notes=way)
+        raise SourceError(f"{call.word} takes {len(inside)} arguments at most", call.span, notes=_way(call))
     else:
         given |= dict(zip(names, call.arguments, strict=False))
     for keyword in call.keywords:
         span = keyword.span or call.span
         if keyword.name not in names:
-            notes = (*did_you_mean(keyword.name, names), *way)
+            notes = (*did_you_mean(keyword.name, names), *_way(call))
             raise SourceError(f"{call.word} has no argument '{keyword.name}'", span, notes=notes)
         if keyword.name in given:
-            raise SourceError(f"'{keyword.name}' is given twice", span, notes=way)
+            raise SourceError(f"'{keyword.name}' is given twice", span, notes=_way(call))
         given[keyword.name] = keyword.value
     return given
 
