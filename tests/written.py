@@ -15,3 +15,35 @@ def tree_from(text, schedule=None, **values):
     (chosen,) = (s for s in module.schedules if schedule in (None, s.name))
     defines = {d.word: d for d in module.defines}
     return apply(build(module.kernels[chosen.kernel], values), chosen, {}, defines).tree
+
+
+# A small product with tiles in shared memory and operands in registers, for the steps that run ahead.
+PRODUCT = """
+kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule small for gemm(TK=4, STAGES=3, R=2):
+    tile(i, 8) -> bi, ti
+    tile(j, 8) -> bj, tj
+    tile(k, TK) -> ko, ki
+    tile(ti, 2) -> ti, wi
+    tile(tj, 2) -> tj, wj
+    order(bi, bj, ko, ti, tj, ki, wi, wj)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(ti, thread.y)
+    bind(tj, thread.x)
+    cache_register(C, at=bj)
+    cache_shared(A, at=ko, layout=[k, i])
+    cache_shared(B, at=ko)
+    cache_register(A.shared, at=ki)
+    cache_register(B.shared, at=ki)
+    unroll(ki)
+"""
+
+
+def ahead(steps, text=PRODUCT, **values):
+    """The tree after the schedule of `text` and these steps behind it, with values for its parameters."""
+    module = parse(Source("small.tg", text + "".join(f"    {step}\n" for step in steps)))
+    (kernel,) = module.kernels.values()
+    return apply(build(kernel), module.schedules[0], values).tree

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from simulate import faults
+from written import PRODUCT, ahead, tree_from
 
 from tilegen.backends.text import emit
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
 from tilegen.interpreter import run
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Load
@@ -17,43 +16,13 @@ from tilegen.lowering import lower
 from tilegen.lowering.pipeline import pipelined
 from tilegen.lowering.program import Barrier
 from tilegen.proof import prove
-from tilegen.schedule import apply
-
-TEXT = """
-kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
-    C[i, j] = sum[k](A[i, k] * B[k, j])
-
-schedule small for gemm(TK=4, STAGES=3, R=2):
-    tile(i, 8) -> bi, ti
-    tile(j, 8) -> bj, tj
-    tile(k, TK) -> ko, ki
-    tile(ti, 2) -> ti, wi
-    tile(tj, 2) -> tj, wj
-    order(bi, bj, ko, ti, tj, ki, wi, wj)
-    bind(bi, block.y)
-    bind(bj, block.x)
-    bind(ti, thread.y)
-    bind(tj, thread.x)
-    cache_register(C, at=bj)
-    cache_shared(A, at=ko, layout=[k, i])
-    cache_shared(B, at=ko)
-    cache_register(A.shared, at=ki)
-    cache_register(B.shared, at=ki)
-    unroll(ki)
-"""
-
-
-def scheduled(steps, text=TEXT, **values):
-    module = parse(Source("small.tg", text + "".join(f"    {step}\n" for step in steps)))
-    return apply(build(module.kernels["gemm"]), module.schedules[0], values).tree
-
 
 ACROSS = ("pipeline(ko, STAGES)", "pipeline(ki, R, across=ko)")
 
 
 @pytest.mark.parametrize(("stages", "registers"), [(2, 2), (3, 2), (4, 2), (3, 4)])
 def test_it_computes_the_kernel_at_all_kinds_of_sizes(stages, registers):
-    tree = scheduled(ACROSS, STAGES=stages, R=registers)
+    tree = ahead(ACROSS, STAGES=stages, R=registers)
     for vector in (True, False):
         launches = lower(tree, vector=vector)
         assert prove(tree.kernel, launches).verdict == "proved"
@@ -62,7 +31,7 @@ def test_it_computes_the_kernel_at_all_kinds_of_sizes(stages, registers):
 
 
 def test_one_barrier_an_iteration_stands_before_the_last_registers_are_filled():
-    launches = lower(scheduled(ACROSS))
+    launches = lower(ahead(ACROSS))
     barriers = [v for v in walk(launches[0].body) if isinstance(v, Barrier)]
     assert [(b.wait, b.reason) for b in barriers] == [
         (1, "A.shared and B.shared are complete: written above, read below"),
@@ -76,7 +45,7 @@ def test_one_barrier_an_iteration_stands_before_the_last_registers_are_filled():
 @pytest.mark.parametrize(("stages", "waits"), [(3, [0, 0]), (4, [1, 1])])
 def test_the_wait_ahead_of_the_loop_is_for_what_its_first_iteration_reads_of_the_next(stages, waits):
     """Where the last ki reads its own tile, too, the barrier of an iteration stands behind it, at the end."""
-    tree = scheduled(ACROSS, TEXT.replace("    cache_register(A.shared, at=ki)\n", ""), STAGES=stages)
+    tree = ahead(ACROSS, PRODUCT.replace("    cache_register(A.shared, at=ki)\n", ""), STAGES=stages)
     for version, sizes in (
         ({"vector": True}, {"M": 9, "N": 17, "K": 13}),
         ({"vector": False}, {"M": 9, "N": 17, "K": 13}),
@@ -89,7 +58,7 @@ def test_the_wait_ahead_of_the_loop_is_for_what_its_first_iteration_reads_of_the
 
 
 def test_a_wait_that_leaves_too_much_on_its_way_is_refused():
-    tree = scheduled(ACROSS)
+    tree = ahead(ACROSS)
     launches = lower(tree)
     for number in range(2):
         count = iter(range(9))
@@ -124,7 +93,7 @@ def same_turn(value):
     return value
 
 
-BATCHED = TEXT.replace(
+BATCHED = PRODUCT.replace(
     "A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]", "A: f32[2, 3, M, K], B: f32[K, N]) -> C: f32[2, 3, M, N]"
 )
 BATCHED = BATCHED.replace("C[i, j] = sum[k](A[i, k]", "C[u, v, i, j] = sum[k](A[u, v, i, k]")
@@ -133,7 +102,7 @@ BATCHED = BATCHED.replace("layout=[k, i]", "layout=[u, v, k, i]").replace(
     "    bind(bi,", "    bind(uv, block.z)\n    bind(bi,"
 )
 
-EARLIER = TEXT.replace("A: f32[M, K],", "D: f32[M, K],").replace(
+EARLIER = PRODUCT.replace("A: f32[M, K],", "D: f32[M, K],").replace(
     "    C[i, j] =", "    var A: f32[M, K]\n    A[i, k] = 2*D[i, k]\n    C[i, j] ="
 )
 EARLIER = EARLIER.replace("tile(i,", "rename(C.i) -> i\n    rename(C.k) -> k\n    tile(i,")
@@ -141,7 +110,7 @@ EARLIER = EARLIER.replace("tile(i,", "rename(C.i) -> i\n    rename(C.k) -> k\n  
 
 @pytest.mark.parametrize("text", [BATCHED, EARLIER], ids=["batched", "earlier"])
 def test_operands_of_collapsed_loops_and_of_an_earlier_launch_are_followed(text):
-    tree = scheduled(ACROSS, text)
+    tree = ahead(ACROSS, text)
     launches = lower(tree)
     assert prove(tree.kernel, launches).verdict == "proved"
     assert faults(launches, tree, {"M": 9, "N": 7, "K": 13}) is None
@@ -155,14 +124,14 @@ def test_operands_of_collapsed_loops_and_of_an_earlier_launch_are_followed(text)
 
 @pytest.mark.parametrize("fault", [flipped, stale, same_turn])
 def test_registers_of_another_turn_are_refused(fault):
-    tree = scheduled(ACROSS)
+    tree = ahead(ACROSS)
     wrong = tuple(replace(launch, body=rewrite(launch.body, fault)) for launch in lower(tree))
     assert prove(tree.kernel, wrong).verdict.startswith("refused: ")
 
 
 def test_the_lowered_tree_is_still_an_ordinary_program():
     """Registers that live outside of the threads' loops are there once for each thread."""
-    tree = scheduled(ACROSS)
+    tree = ahead(ACROSS)
     whole = replace(pipelined(tree)[0], body=tuple(launch.distributed for launch in lower(tree)))
     sizes, rng = {"M": 9, "N": 7, "K": 13}, np.random.default_rng(1)
     arrays = {"A": rng.integers(-3, 4, (9, 13)).astype("f4"), "B": rng.integers(-3, 4, (13, 7)).astype("f4")}
@@ -193,8 +162,7 @@ schedule some_rows for row_sum(R=3):
 
 def test_other_nests_of_the_loop_around_are_left_as_they_are():
     """The sums of the lanes start and end in nests over the same rows, before and behind the one that copies ahead."""
-    module = parse(Source("rows.tg", ROWS))
-    tree = apply(build(module.kernels["row_sum"]), module.schedules[0], {}).tree
+    tree = tree_from(ROWS)
     assert len([each for each in loops(tree.body) if each.name == "i"]) > 1
     for whole in (False, True):
         launches = lower(tree, whole=whole)

@@ -4,47 +4,17 @@ from dataclasses import replace
 
 import pytest
 from simulate import faults
+from written import PRODUCT, ahead
 
 from tilegen.backends.text import emit
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
 from tilegen.ir.nodes import Load
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
 from tilegen.lowering.program import Barrier
 from tilegen.proof import prove
-from tilegen.schedule import apply
 
-PRODUCT = """
-kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
-    C[i, j] = sum[k](A[i, k] * B[k, j])
-
-schedule small for gemm(TK=4, STAGES=2):
-    tile(i, 8) -> bi, ti
-    tile(j, 8) -> bj, tj
-    tile(k, TK) -> ko, ki
-    tile(ti, 2) -> ti, wi
-    tile(tj, 2) -> tj, wj
-    order(bi, bj, ko, ti, tj, ki, wi, wj)
-    bind(bi, block.y)
-    bind(bj, block.x)
-    bind(ti, thread.y)
-    bind(tj, thread.x)
-    cache_register(C, at=bj)
-    cache_shared(A, at=ko, layout=[k, i])
-    cache_shared(B, at=ko)
-    cache_register(A.shared, at=ki)
-    cache_register(B.shared, at=ki)
-    unroll(ki)
-"""
 AHEAD = ("pipeline(ko, STAGES)", "peel(ko)")
 ACROSS = ("pipeline(ko, STAGES)", "pipeline(ki, 2, across=ko)", "peel(ko)")
-
-
-def scheduled(steps, text=PRODUCT, **values):
-    module = parse(Source("small.tg", text + "".join(f"    {step}\n" for step in steps)))
-    (kernel,) = module.kernels.values()
-    return apply(build(kernel), module.schedules[0], values).tree
 
 
 def right(tree, *every):
@@ -62,11 +32,11 @@ def right(tree, *every):
 )
 def test_it_computes_the_kernel_at_all_kinds_of_sizes(steps, stages):
     sizes = ((8, 8, 4), (9, 7, 13), (3, 17, 8), (8, 16, 1), (8, 8, 12))
-    right(scheduled(steps, STAGES=stages), *({"M": m, "N": n, "K": k} for m, n, k in sizes))
+    right(ahead(steps, STAGES=stages), *({"M": m, "N": n, "K": k} for m, n, k in sizes))
 
 
 def test_the_loop_asks_for_no_next_tile_and_the_last_one_copies_none():
-    launches = lower(scheduled(ACROSS), whole=True)
+    launches = lower(ahead(ACROSS, STAGES=2), whole=True)
     loop, _, rest = emit(launches, "cuda").partition("    for (int ko = 0; ko < K / 4 - 1; ++ko) {")
     loop, last = rest.split("\n    }\n", 1)
     assert loop.count("copy_async") == 2
@@ -80,19 +50,19 @@ def test_the_loop_asks_for_no_next_tile_and_the_last_one_copies_none():
 def test_a_wait_inside_the_loop_is_for_the_last_tile_too():
     """With more stages than two the last tile is on its way while the one before it is multiplied."""
     for steps in (AHEAD, ACROSS):
-        tree = scheduled(steps, STAGES=4)
+        tree = ahead(steps, STAGES=4)
         right(tree, {"M": 9, "N": 17, "K": 4}, {"M": 9, "N": 17, "K": 8}, {"M": 9, "N": 17, "K": 21})
 
 
 @pytest.mark.parametrize("k", [4, 8, 12, 16, 17])
 @pytest.mark.parametrize("stages", [2, 3])
 def test_the_last_slot_of_a_number_of_tiles_that_is_known_is_a_number(k, stages):
-    tree = scheduled(ACROSS, PRODUCT.replace("[M, K]", f"[M, {k}]").replace("[K, N]", f"[{k}, N]"), STAGES=stages)
+    tree = ahead(ACROSS, PRODUCT.replace("[M, K]", f"[M, {k}]").replace("[K, N]", f"[{k}, N]"), STAGES=stages)
     right(tree, {"M": 9, "N": 9}, {"M": 8, "N": 8})
 
 
 def test_another_slot_for_the_last_tile_is_refused():
-    tree = scheduled(ACROSS, STAGES=3)
+    tree = ahead(ACROSS, STAGES=3)
     launches = lower(tree)
     last = (tree.buffer("A").shape[1] + 3) // 4 + 2  # of three, that of tile (K + 3)/4 - 1
 
@@ -107,7 +77,7 @@ def test_another_slot_for_the_last_tile_is_refused():
 
 
 def test_a_wait_that_leaves_the_last_tile_on_its_way_is_refused():
-    tree = scheduled(AHEAD, STAGES=3)
+    tree = ahead(AHEAD, STAGES=3)
     launches = lower(tree)
     count = len([v for v in walk(launches[0].body) if isinstance(v, Barrier) and v.wait is not None])
     for number in range(count):
@@ -132,11 +102,11 @@ schedule rows for neighbours:
 
 
 def test_a_loop_that_may_have_no_iteration_has_no_last_one_then():
-    tree = scheduled(("cache_shared(X, at=x)", "pipeline(x, 2)", "peel(x)"), ROWS)
+    tree = ahead(("cache_shared(X, at=x)", "pipeline(x, 2)", "peel(x)"), ROWS)
     right(tree, {"M": 3, "W": 2}, {"M": 3, "W": 3}, {"M": 3, "W": 7})
 
 
 def test_a_loop_of_one_iteration_is_its_last():
-    tree = scheduled(AHEAD, PRODUCT.replace("K", "4").replace("T4", "TK"))
+    tree = ahead(AHEAD, PRODUCT.replace("K", "4").replace("T4", "TK"), STAGES=2)
     assert "for (int ko" not in emit(lower(tree), "cuda")
     right(tree, {"M": 9, "N": 17})
