@@ -10,8 +10,8 @@ from tilegen.poly.verdict import Refused
 
 
 def check_ahead(program: Program) -> None:
-    """Refused where a pipelined loop copies what it writes itself, or fills a buffer by more than copies, and where
-    a launch is nothing but a pipelined or a peeled loop."""
+    """Refused where a pipelined loop copies what it writes itself, or fills a buffer by more than copies, where its
+    iterations run at once, and where a launch is nothing but a pipelined or a peeled loop."""
     tree = program.tree
     for loop in tree.body:
         if isinstance(loop, Loop) and loop.stages > 1:
