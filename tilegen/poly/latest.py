@@ -17,7 +17,7 @@ from tilegen.poly.order import between
 from tilegen.poly.places import held_by
 from tilegen.poly.project import common, exchanged, renamed, told_apart
 from tilegen.poly.rows import Rows
-from tilegen.poly.system import same, solvable
+from tilegen.poly.system import Row, same, solvable
 
 
 def latest(storage: Storage, buffer: Buffer) -> bool:
@@ -87,12 +87,15 @@ def _overwritten(reader: Touch, wanted: Element, right: _Right, writer: Touch, e
         return False  # it is not in the iteration that both of them are in
     leaf = writer.placed.leaf
     names = {n: f"{n}~" for n in leaf.primed(right.shared)}
-    mine = renamed(leaf.domain, names) + same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
-    there = element.renamed(names, "~")
-    for rows in between((right.writer, "'"), (writer, "~"), (reader, ""), right.shared, right.rows + mine):
+
+    def mine() -> tuple[Row, ...]:
+        return renamed(leaf.domain, names) + same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
+
+    for rows in between((right.writer, "'"), (writer, "~"), (reader, ""), right.shared, right.rows, mine):
         # Mostly nothing at all is written there.
         if not solvable(rows):
             continue
+        there = element.renamed(names, "~")
         rows += there.rows + tuple(row for form in (*there.index, *wanted.index) for row in form.rows)
         for a, b in zip(there.index, wanted.index, strict=True):
             if any(solvable(rows + apart.nonnegative()) for apart in (a.minus(b, 1), b.minus(a, 1))):

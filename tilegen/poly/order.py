@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -105,11 +105,17 @@ class Access(Protocol):
 Marked = tuple[Access, str]
 
 
-def between(one: Marked, other: Marked, last: Marked, shared: frozenset[str], rows: Rows) -> Iterator[Rows]:
-    """The ways in which `other` comes behind `one` and before `last`, where `rows` hold: all three use one place.
+def between(
+    one: Marked, other: Marked, last: Marked, shared: frozenset[str], known: Rows, more: Callable[[], tuple[Row, ...]]
+) -> Iterator[Rows]:
+    """The ways in which `other` comes behind `one` and before `last`, where all three use one place.
 
     Since `one` and `last` are in the same iteration of the outermost loops, those in `shared`, so is whatever comes
     between them, if it comes in these loops at all: they have one name.
+
+    Args:
+        known: what holds of `one` and `last`.
+        more: makes what holds of `other`. It is long, and most ways are out without it.
     """
     (first, mark), (second, its), (third, end) = one, other, last
     depth, leaf = len(shared), second.placed.leaf
@@ -119,16 +125,19 @@ def between(one: Marked, other: Marked, last: Marked, shared: frozenset[str], ro
         return
     meet = shared | alike_in(leaf, third.placed.leaf, common(second.use, third.use), shared)
     before = list(earlier(second.placed, its, third.placed, end, depth, meet))
-    # What the ways have in common is looked at by itself where more than one would be left to ask about. Nothing
-    # is answered by that but "impossible", and so it is by the question that it belongs to.
-    if not before or (len(behind) * len(before) > 1 and rows.plain.impossible):
+    begun = {f"{name}{its}": (False, ((f"{name}{its}", 1),), 0) for name in leaf.names}
+    ways = []
+    for order in (a + b for a in behind for b in before):
+        starts = dict.fromkeys(begun[n] for _, terms, _ in order for n, _ in terms if n in begun)
+        if not (known + (*order, *starts)).plain.impossible:
+            ways.append(order)
+    if not ways:
         return
-    for one_way in behind:
-        half = rows + one_way
-        if len(before) > 1 and half.plain.impossible:
-            continue
-        for other_way in before:
-            yield half + other_way
+    rows = known + more()
+    # What the ways have in common is looked at by itself where more than one is left to ask about. Nothing is
+    # answered by that but "impossible", and so it is by the question that it belongs to.
+    if len(ways) == 1 or not rows.plain.impossible:
+        yield from (rows + order for order in ways)
 
 
 def precedences(original: Original) -> tuple[Precedence, ...]:

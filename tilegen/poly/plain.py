@@ -66,6 +66,9 @@ class Plain:
     def certain(self, rows: Iterable[Row]) -> bool:
         """True if each of these rows is certain to hold, too."""
         for equal, terms, constant in rows:
+            least = None if equal else self._ends(terms, constant)[0]
+            if least is not None and least >= 0:
+                continue
             sums, constant = self._replaced(dict(terms), constant)
             if equal and (sums or constant):
                 return self.impossible

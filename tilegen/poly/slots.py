@@ -252,8 +252,11 @@ def _check_between(
     if other.placed.shares(read.placed) < len(shared):
         return  # it is not in the iteration that both of them are in
     domain, place, turn = other.at("'", shared)
-    rows += domain + same(place, read.use.forms)
-    for question in between((meant, "~"), (other, "'"), (read, ""), shared, rows):
+
+    def there() -> tuple[Row, ...]:
+        return domain + same(place, read.use.forms)
+
+    for question in between((meant, "~"), (other, "'"), (read, ""), shared, rows, there):
         for d, (a, b) in enumerate(zip(turn, read.turn.forms, strict=True)):
             if other.turn.index[d] == other.use.index[d] and read.turn.index[d] == read.use.index[d]:
                 continue  # a dimension without turns, in which the places are the same
