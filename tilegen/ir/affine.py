@@ -48,8 +48,16 @@ class Affine:
 
     terms: tuple[tuple[Atom, int], ...] = ()
     const: int = 0
-    # What `names` has found: it is asked of the same sums again and again, and is no part of the value.
+    # What has been worked out of the same sums again and again; no part of the value.
     _names: ClassVar[frozenset[str] | None] = None
+    _hash: ClassVar[int | None] = None
+
+    def __hash__(self) -> int:
+        known = self._hash
+        if known is None:
+            known = hash((self.terms, self.const))
+            object.__setattr__(self, "_hash", known)
+        return known
 
     # -- arithmetic
 

@@ -9,7 +9,7 @@ from re import findall
 from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import Condition, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import Load, Loop, Node, Stmt, Tree
 
 T = TypeVar("T")
 
@@ -156,15 +156,6 @@ def _rewritten_items(items: tuple[Any, ...], change: Callable[[Any], Any], short
 def substitute(value: T, values: Mapping[str, Affine]) -> T:
     """Every index expression in `value` with the given names replaced."""
     return rewrite(value, lambda v: v.substitute(values) if type(v) is Affine else v)
-
-
-def under(conditions: tuple[Condition, ...], body: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`body` with every statement tested by these conditions too, ahead of its own."""
-
-    def change(value: Any) -> Any:
-        return replace(value, guard=tuple(dict.fromkeys(conditions + value.guard))) if type(value) is Stmt else value
-
-    return rewrite(body, change, (Stmt,))
 
 
 def loops(value: Any) -> Iterator[Loop]:

@@ -11,7 +11,7 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import loops, replace, rewrite, stmts, under
+from tilegen.ir.walk import loops, replace, rewrite, stmts
 
 THREAD_LIMIT = 1024
 AXIS_LIMIT = (1024, 1024, 64)
@@ -128,7 +128,7 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str,
     told[name] = Shares(element, values, _decoded(var(f"{name[:-1]}e"), nest, {**known, f"{name[:-1]}e": total}))
     body = simplified(tuple(_serial(child) for child in body), values, known)
     if total % block.threads:
-        body = under((Condition(total - 1 - element),), body)
+        body = _guarded(body, Condition(total - 1 - element))
     new = Loop(name, const(rounds), body, "unrolled", span=loop.span, step=loop.step)
     for thread in block.loops:
         new = replace(thread, body=(new,))
@@ -198,6 +198,13 @@ def _serial(node: Node) -> Node:
 
     new: Node = rewrite(node, change, (Stmt,))
     return new
+
+
+def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
+    def change(value: Any) -> Any:
+        return replace(value, guard=(condition, *value.guard)) if isinstance(value, Stmt) else value
+
+    return rewrite(body, change, (Stmt,))
 
 
 def constant_extents(node: Node | tuple[Node, ...]) -> dict[str, int]:

@@ -12,7 +12,7 @@ all of it is right is found out from it as from any other.
 from __future__ import annotations
 
 from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loop_around, loops, replace, rewrite, substitute, under
+from tilegen.ir.walk import loop_around, loops, replace, rewrite, substitute
 from tilegen.poly import Facts
 
 
@@ -38,7 +38,7 @@ def peeled(tree: Tree) -> Tree:
         last = value.extent - 1
         ending: tuple[Node, ...] = rewrite(substitute(value.body, {value.name: last}), possible, (Stmt,))
         if not facts.implied(Condition(last), {}):
-            ending = under((Condition(last),), ending)
+            ending = _guarded(ending, Condition(last))
         return replace(value, extent=last), *ending
 
     # What lived in an iteration lives in both parts.
@@ -53,3 +53,10 @@ def _is_peeled(loop: Loop) -> bool:
     """True if the loop is to be peeled, and is still one when its last iteration is gone."""
     few = loop.extent.is_const and loop.extent.const <= 2
     return loop.peeled and not few
+
+
+def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
+    def guarded(value: object) -> object:
+        return replace(value, guard=(condition, *value.guard)) if isinstance(value, Stmt) else value
+
+    return rewrite(body, guarded, (Stmt,))

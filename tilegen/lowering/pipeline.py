@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import loop_around, loops, replace, rewrite, stmts, substitute, under
+from tilegen.ir.walk import loop_around, loops, replace, rewrite, stmts, substitute
 from tilegen.poly import holds, leading, nest_of, staged
 
 
@@ -98,7 +98,7 @@ def _ahead(loop: Loop, mine: frozenset[str]) -> tuple[Node, ...]:
     fill = f"{loop.name}.fill"
     ahead = loop.stages - 1
     inside = _begins(loop.extent - 1 - var(fill))
-    first = under((inside,), _at(copies, loop, var(fill), mine, var(fill)))
+    first = _guarded(_at(copies, loop, var(fill), mine, var(fill)), inside)
     later = _next(loop, copies, mine)
     used = tuple(_in_slot(node, mine, var(loop.name) % loop.stages) for node in rest)
     filling = Loop(fill, const(ahead), first, "unrolled", stages=loop.stages, span=loop.span, step=loop.step)
@@ -158,7 +158,14 @@ def _at(
 def _while_left(body: tuple[Node, ...], left: Affine, loop: Loop) -> tuple[Node, ...]:
     """`body` in the iterations of the loop with `left` >= 0; nothing where there are none."""
     ends = bounds(left, {loop.name: loop.extent.const}) if loop.extent.is_const else None
-    return () if ends and ends[1] < 0 else under((_begins(left),), body)
+    return () if ends and ends[1] < 0 else _guarded(body, _begins(left))
+
+
+def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
+    def guarded(value: object) -> object:
+        return replace(value, guard=(condition, *value.guard)) if isinstance(value, Stmt) else value
+
+    return rewrite(body, guarded, (Stmt,))
 
 
 def _begins(left: Affine) -> Condition:

@@ -82,9 +82,10 @@ class Leaf:
     def determined(self, index: tuple[Affine, ...], shared: frozenset[str]) -> frozenset[str]:
         """The loops that are the same in any two iterations that share these and have one value of `index`."""
         key = (index, shared)
-        if key not in self._digits:
-            self._digits[key] = determined(index, self.loops, shared)
-        return self._digits[key]
+        known = self._digits.get(key)
+        if known is None:
+            known = self._digits[key] = determined(index, self.loops, shared)
+        return known
 
     @cached_property
     def _digits(self) -> dict[object, frozenset[str]]:

@@ -6,14 +6,14 @@ is so the two are one program; where it is not, both stay, each under its test.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Buffer, Condition, Const, Expr, Index, Load, Op, Stmt
-from tilegen.ir.walk import replace, rewrite, under, walk
+from tilegen.ir.walk import replace, rewrite, walk
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd
@@ -80,15 +80,15 @@ class _Merge:
             raise Unproved("asynchronous copies are grouped under a test")
         then = self.body(node.body, given + node.test)
         if not node.orelse:
-            return under(node.test, then)
+            return _under(node.test, then)
         orelse = self.body(node.orelse, given)
         known = given + node.test
         if self._bare(orelse, known) == self._bare(then, known):
             return orelse
-        pieces = under(node.test, then)
+        pieces = _under(node.test, then)
         for place, condition in enumerate(node.test):
             for contrary in _contrary(condition):
-                pieces += under((*node.test[:place], contrary), orelse)
+                pieces += _under((*node.test[:place], contrary), orelse)
         return pieces
 
     def _bare(self, body: tuple[Spmd, ...], given: Tests) -> tuple[Spmd, ...]:
@@ -142,6 +142,13 @@ class _Merge:
             return value
         certain = all(self.implied(c, given) for c in inside(self.buffers[value.buffer], value.index))
         return replace(value, fallback=None) if certain else value
+
+
+def _under(tests: Tests, body: Iterable[Spmd]) -> tuple[Spmd, ...]:
+    def change(value: Any) -> Any:
+        return replace(value, guard=tuple(dict.fromkeys(tests + value.guard))) if isinstance(value, Stmt) else value
+
+    return rewrite(tuple(body), change, (Stmt,))
 
 
 def _contrary(condition: Condition) -> tuple[Condition, ...]:
