@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tilegen.ir.affine import Affine
 from tilegen.ir.atomics import NATIVE, accumulated
 from tilegen.ir.lanes import WARP, writes_alone
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loops, writes
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, apart_in, common, told_apart
@@ -118,24 +118,26 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
 def check_races(program: Program) -> None:
     """Refused where two iterations of a parallel loop, two blocks or two threads collide on an element.
 
-    A launch that was part of the tree asked last, among the same buffers, is not asked again: the answer depends on
-    nothing else but on what may be reassociated.
+    A launch of the same leaves at the same places, among the same buffers, as one in the tree asked last is not asked
+    again: the answer depends on nothing else but on what may be reassociated.
     """
     tree, memo = program.tree, program.original.memo
-    around = (tree.buffers, tree.reassociated)
-    known = memo.get("no races")
-    settled: tuple[Node, ...] = known[1] if isinstance(known, tuple) and known[0] == around else ()
-    open_ = {n for n, node in enumerate(tree.body) if not any(node is other for other in settled)}
-    by_buffer: dict[str, dict[int, list[Placed]]] = {}
+    launches: dict[int, list[Placed]] = {}
     for placed in program.leaves:
-        launch = placed.places[0]
-        if launch in open_:
+        launches.setdefault(placed.places[0], []).append(placed)
+    around = (tree.buffers, tree.reassociated)
+    told = {launch: tuple((p.leaf, p.places[1:]) for p in all_) for launch, all_ in launches.items()}
+    known = memo.get("no races")
+    settled: frozenset[object] = known[1] if isinstance(known, tuple) and known[0] == around else frozenset()
+    by_buffer: dict[str, dict[int, list[Placed]]] = {}
+    for launch, all_ in launches.items():
+        for placed in all_ if told[launch] not in settled else ():
             for name in dict.fromkeys(u.buffer for u in placed.leaf.uses):
                 by_buffer.setdefault(name, {}).setdefault(launch, []).append(placed)
-    for name, launches in by_buffer.items():
-        for launch, users in launches.items():
-            _check_users(program, program.buffers[name], launch, users)
-    memo["no races"] = (around, tree.body)
+    for name, users in by_buffer.items():
+        for launch, some in users.items():
+            _check_users(program, program.buffers[name], launch, some)
+    memo["no races"] = (around, frozenset(told.values()))
 
 
 def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Placed]) -> None:
