@@ -25,7 +25,7 @@ import tilegen
 ROWS = ((16384, 16384), (262144, 1024))
 # Schedule and its parameters for long rows and for short ones.
 BEST: dict[str, tuple[tuple[str, dict[str, int]], ...]] = {
-    "row_sum": (("blocks", {"W": 16}), ("warps", {})),
+    "row_sum": (("blocks", {"W": 32}), ("warps", {})),
     "row_argmax": (("blocks", {"W": 8}), ("warps", {})),
     "softmax": (("blocks", {"W": 32}), ("blocks", {"W": 4})),
     "layer_norm": (("blocks", {"W": 16}), ("blocks", {"W": 4})),

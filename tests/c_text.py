@@ -255,6 +255,11 @@ class _Reader:
             inner = self.expression()
             self.take(")")
             return inner
+        if token == "__ldcs":  # a load, and a hint to the caches
+            self.take("(")
+            place = self.expression()
+            self.take(")")
+            return place[1] if place[0] == "&" else ("*", place)
         if token == "reinterpret_cast":
             self.take("<")
             words = self.type_until(">")

@@ -12,6 +12,7 @@ WORDS = (
     + ["cache_shared", "cache_register", "cache_register", "pad", "swizzle", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
     + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel"]
+    + ["stream"]
 )  # fmt: skip
 
 
@@ -59,7 +60,7 @@ def random_step(pick, tree, number: int) -> str:
             layout = pick(["0", "1, 0", "0, 1", "2, 0, 1"])
             tiles = whole_tiles(pick, layout.count(",") + 1, [1, 2, 4, 8])
             return f"cache_global({pick(buffers)}, layout=[{layout}]{tiles})"
-        case "warp_tile" | "resident" | "fast_math" | "rfactor" | "compute_at" | "round_up":
+        case "warp_tile" | "resident" | "fast_math" | "rfactor" | "compute_at" | "round_up" | "stream":
             return _for_gpus(pick, tree, word, loop, number)
         case "reassociate" | "atomic":
             return f"{word}({pick([e.target for e in tree.kernel.equations])})"
@@ -73,6 +74,8 @@ def _for_gpus(pick, tree, word, loop, number):
             return f"warp_tile({loop}, {pick([1, 2])}, {pick([1, 2])}) -> a{number}, b{number}, c{number}, d{number}"
         case "resident":
             return f"resident({loop}, {pick([2, 4, 99])})"
+        case "stream":
+            return f"stream({pick([b.name for b in tree.buffers])})"
         case "round_up":
             return f"round_up({loop}, {pick([1, 2, 3, 4])})"
         case "fast_math":  # kernels on integers have nothing to approximate

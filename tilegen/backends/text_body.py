@@ -255,7 +255,8 @@ class Body:
         kind = ("const " if const else "") + self._writer.vector(dtype, width)
         place = self._writer.element(access.buffer, access.index)
         if self._writer.dialect is CUDA:
-            return f"*reinterpret_cast<{kind}*>(&{place})"
+            pointer = f"reinterpret_cast<{kind}*>(&{place})"
+            return f"__ldcs({pointer})" if const and self._launch.buffers[access.buffer].streamed else f"*{pointer}"
         space = {"global": "__global ", "shared": "__local ", "register": ""}
         return f"*({space[self._launch.buffers[access.buffer].space]}{kind}*)&{place}"
 

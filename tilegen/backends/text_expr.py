@@ -232,7 +232,7 @@ class Writer:
         """`value` as it is assigned to `target`."""
         dtype = self.buffers[target.buffer].dtype
         if isinstance(value, Load) and value.fallback is None and self.buffers[value.buffer].dtype == dtype:
-            return self.element(value.buffer, value.index)
+            return self.fetched(value.buffer, value.index)
         if dtype not in _HALVES:
             return self.value(value, -1)
         inner = value.arg if isinstance(value, Cast) and value.dtype == dtype else value
@@ -256,8 +256,13 @@ class Writer:
 
     def loaded(self, access: Access) -> str:
         """The element as a value to compute with."""
-        dtype, text = self.buffers[access.buffer].dtype, self.element(access.buffer, access.index)
+        dtype, text = self.buffers[access.buffer].dtype, self.fetched(access.buffer, access.index)
         return f"{self.dialect.widen[dtype]}({text})" if dtype in _HALVES else text
+
+    def fetched(self, buffer: str, index: tuple[Affine, ...]) -> str:
+        """The element as it is loaded: with a hint where it need not stay in a cache."""
+        text = self.element(buffer, index)
+        return f"__ldcs(&{text})" if self.buffers[buffer].streamed and self.dialect is CUDA else text
 
     def constant(self, value: float | int, dtype: str) -> str:
         if dtype == "bool":

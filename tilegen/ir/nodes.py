@@ -200,6 +200,7 @@ class Buffer:
     in `Tensor`.
     A register buffer may have dimensions that run over thread loops; each thread keeps its own slice.
     `joined` says, of a copy, which dimensions of the original each of its own consists of, where not of one.
+    What is loaded of a `streamed` one need not stay in a cache.
     """
 
     name: str
@@ -213,6 +214,7 @@ class Buffer:
     pad: int = 0
     swizzle: Swizzle | None = None
     joined: tuple[tuple[int, ...], ...] = ()
+    streamed: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 

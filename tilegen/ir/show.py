@@ -43,6 +43,8 @@ def show_buffer(buffer: Buffer) -> str:
         text += f" pad {buffer.pad}"
     if buffer.swizzle:
         text += f" swizzle {buffer.swizzle}"
+    if buffer.streamed:
+        text += " streamed"
     if buffer.role != "copy":
         return f"{text}  {buffer.role}"
     return f"{text}  copy of {buffer.copy_of}, in {buffer.scope}"
