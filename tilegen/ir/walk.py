@@ -155,6 +155,8 @@ def _rewritten_items(items: tuple[Any, ...], change: Callable[[Any], Any], short
 
 def substitute(value: T, values: Mapping[str, Affine]) -> T:
     """Every index expression in `value` with the given names replaced."""
+    if not values:
+        return value
     return rewrite(value, lambda v: v.substitute(values) if type(v) is Affine else v)
 
 

@@ -166,15 +166,16 @@ def asynchronous(body: tuple[Spmd, ...], pipes: tuple[Pipe, ...], buffers: dict[
     def once(value: object) -> object:
         if not isinstance(value, For) or value.extent == const(1):
             return value
-        if any(isinstance(node, Barrier) for node in walk(value.body, (Stmt,))):
+        inside = list(walk(value.body, (Stmt,)))
+        if any(isinstance(v, Barrier) for v in inside) or not any(_is_again(v, value.name) for v in inside):
             return value
-        return rewrite(value, lambda copy: _plain_again(copy, value.name), (Stmt,))
+        return rewrite(value, lambda v: replace(v, asynchronous=False) if _is_again(v, value.name) else v, (Stmt,))
 
     return rewrite(rewrite(body, change, (Stmt,)), once, (Stmt,)) if staged else body
 
 
-def _plain_again(value: object, loop: str) -> object:
-    """An asynchronous copy to a place that `loop` does not change, made a plain one."""
-    if isinstance(value, VectorCopy) and not any(loop in place.names() for place in value.target.index):
-        return replace(value, asynchronous=False)
-    return value
+def _is_again(value: object, loop: str) -> bool:
+    """True for an asynchronous copy to a place that `loop` does not change."""
+    if not isinstance(value, VectorCopy) or not value.asynchronous:
+        return False
+    return not any(loop in place.names() for place in value.target.index)

@@ -322,12 +322,16 @@ def _at_one_place(buffer: str, stmt: Stmt, other: Stmt, loops: Mapping[str, Affi
 
 def _written_once(body: tuple[Spmd, ...]) -> None:
     """Refused where a loop makes two asynchronous copies to one place in one group: neither is the last."""
-    for loop in walk(body, (Stmt,)):
+    for loop in walk(body, (Stmt,)) if _copies(body) else ():
         if isinstance(loop, For) and loop.extent != const(1) and _groups(loop.body) == 0:
-            for copy in (v for v in walk(loop.body, (Stmt,)) if isinstance(v, Stmt) and v.step == ASYNCHRONOUS):
+            for copy in _copies(loop.body):
                 if not any(loop.name in place.names() for place in copy.target.index):
                     buffer = copy.target.buffer
                     raise Refused(f"asynchronous copies write one element of '{buffer}' in each '{loop.name}'")
+
+
+def _copies(body: tuple[Spmd, ...]) -> list[Stmt]:
+    return [v for v in walk(body, (Stmt,)) if isinstance(v, Stmt) and v.step == ASYNCHRONOUS]
 
 
 def _groups(body: tuple[Spmd, ...]) -> int | None:

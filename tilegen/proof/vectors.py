@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,7 @@ class _Variables:
     loaded: dict[str, tuple[Access, int]]
     opened: dict[str, _Open]
     buffers: Mapping[str, Buffer]
+    names: frozenset[str]
 
     def inside(self) -> _Variables:
         return replace(self, loaded=dict(self.loaded), opened={})
@@ -45,7 +46,8 @@ def lanes(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
     Raises:
         Unproved: vectors are used in a way that this does not follow.
     """
-    return _list(body, _Variables({}, {}, launch.buffers))
+    vectors = frozenset(b.name for b in launch.buffers.values() if b.space == "vector")
+    return _list(body, _Variables({}, {}, launch.buffers, vectors))
 
 
 def _list(body: tuple[Spmd, ...], known: _Variables) -> tuple[Spmd, ...]:
@@ -91,10 +93,9 @@ def _written(value: object) -> tuple[str, ...]:
 
 
 def _statement(stmt: Stmt, known: _Variables) -> tuple[Spmd, ...]:
-    vectors = {b.name for b in known.buffers.values() if b.space == "vector"}
 
     def read(value: Any) -> Any:
-        if not isinstance(value, Load) or value.buffer not in vectors:
+        if not isinstance(value, Load) or value.buffer not in known.names:
             return value
         if value.buffer not in known.loaded:
             raise Unproved(f"'{value.buffer}' is read where it may be out of date")
@@ -105,7 +106,7 @@ def _statement(stmt: Stmt, known: _Variables) -> tuple[Spmd, ...]:
         return Load(source.buffer, _moved(source, lane, known.buffers), value.dtype)
 
     stmt = replace(stmt, value=rewrite(stmt.value, read))
-    if stmt.target.buffer not in vectors:
+    if stmt.target.buffer not in known.names:
         return (stmt,)
     if stmt.target.buffer not in known.opened or stmt.reduce:
         raise Refused(f"'{stmt.target.buffer}' is written where it is not declared")
@@ -154,21 +155,30 @@ def _moved(access: Access, lane: Affine, buffers: Mapping[str, Buffer]) -> tuple
 def rolled(stmts: Sequence[Spmd], name: str = "") -> tuple[Spmd, ...]:
     """The statements as one loop over lanes, if they are that; and so of loops."""
     name = name or f"lane{len(stmts)}"
-    whole = _between(stmts[0], stmts[1], var(name)) if len(stmts) > 1 else None
-    # It was made from the first one, and is that in lane 0.
-    if whole is None or any(substitute(whole, {name: const(n)}) != s for n, s in enumerate(stmts) if n):
-        return tuple(stmts)
-    return (For(name, const(len(stmts)), (whole,)),)
+    first, *others = stmts
+    start = _indices(first)
+    steps = [b.const - a.const for a, b in zip(start, _indices(others[0]), strict=False)] if others else []
+    for lane, other in enumerate(others, 1):
+        here = _indices(other)
+        if len(here) != len(start):
+            return tuple(stmts)
+        moved = zip(start, here, steps, strict=True)
+        if any(b.terms != a.terms or b.const != a.const + step * lane for a, b, step in moved):
+            return tuple(stmts)
+        if _at(other, start) != first:
+            return tuple(stmts)
+    whole = _at(first, [i + var(name) * step for i, step in zip(start, steps, strict=True)]) if others else first
+    return (For(name, const(len(stmts)), (whole,)),) if others else (first,)
 
 
-def _between(first: Spmd, second: Spmd, lane: Affine) -> Spmd | None:
-    """The statement that is `first` in lane 0 and `second` in lane 1."""
-    left = [v for v in walk(first) if isinstance(v, Affine)]
-    right = [v for v in walk(second) if isinstance(v, Affine)]
-    if len(left) != len(right) or any(not (b - a).is_const for a, b in zip(left, right, strict=True)):
-        return None
-    steps = iter([a + lane * (b - a).const for a, b in zip(left, right, strict=True)])
-    return rewrite(first, lambda v: next(steps) if isinstance(v, Affine) else v)
+def _indices(stmt: Spmd) -> list[Affine]:
+    return [v for v in walk(stmt) if type(v) is Affine]
+
+
+def _at(stmt: Spmd, indices: Iterable[Affine]) -> Spmd:
+    """The statement with these index expressions, in the order of its own."""
+    rest = iter(indices)
+    return rewrite(stmt, lambda v: next(rest) if type(v) is Affine else v)
 
 
 def rerolled(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:

@@ -69,14 +69,13 @@ class _Merge:
         return tuple(out)
 
     def _test(self, node: If, given: Tests) -> tuple[Spmd, ...]:
-        barrier = next((v for v in walk(node, (Stmt,)) if isinstance(v, Barrier)), None)
-        if barrier is not None:
-            tests = " and ".join(map(str, node.test))
+        together = [v for v in walk(node, (Stmt,)) if isinstance(v, Barrier | Combine | AsyncGroup)]
+        tests = " and ".join(map(str, node.test)) if together else ""
+        for barrier in (v for v in together if isinstance(v, Barrier)):
             raise Refused("a barrier stands under a test", f"'{barrier.reason}' if {tests}")
-        if any(isinstance(v, Combine) for v in walk(node, (Stmt,))):
-            tests = " and ".join(map(str, node.test))
+        if any(isinstance(v, Combine) for v in together):
             raise Refused("lanes exchange values under a test, which others of their warp may fail", tests)
-        if any(isinstance(v, AsyncGroup) for v in walk(node, (Stmt,))):
+        if together:
             raise Unproved("asynchronous copies are grouped under a test")
         then = self.body(node.body, given + node.test)
         if not node.orelse:
