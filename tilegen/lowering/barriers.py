@@ -28,7 +28,12 @@ class _Plan:
 
     def says(self, key: tuple[Path, int], conflict: Conflict) -> bool:
         """True if the barrier there, and what it says, would be the same without the conflict."""
-        return any(_covers(other, conflict) and not other.apart(key[0]) for other in self.slots[key])
+        guarded = self.slots[key]
+        if conflict.carried and _forward(key, guarded):
+            # It speaks of what comes in one iteration, and of that alone.
+            told = conflict.kind != "RAW" or conflict.buffer in _completed(guarded)
+            return told and (not conflict.of_global or any(c.of_global for c in guarded))
+        return any(_covers(other, conflict) and not other.apart(key[0]) for other in guarded)
 
     def add(self, key: tuple[Path, int], conflict: Conflict) -> None:
         self.slots.setdefault(key, []).append(conflict)
@@ -70,10 +75,14 @@ def _plan_body(
         _place(body, path, conflict, (path, last), range(first + 1, last + 1), plan)
     # Carried by the loop of this body: any barrier on the way round, else one right behind the first access; the
     # last accesses first, so that few slots serve all, and and behind them all those to whom any barrier will do.
-    for conflict in sorted((c for c in here if c.carried), key=lambda c: (c.apart(path), -c.before[depth])):
-        first, last = conflict.before[depth], conflict.after[depth]
-        way = [*range(first + 1, len(body) + 1), *range(last + 1)]
-        _place(body, path, conflict, (path, first + 1), way, plan)
+    carried = [c for c in here if c.carried]
+    rounds = [[*range(c.before[depth] + 1, len(body) + 1), *range(c.after[depth] + 1)] for c in carried]
+    # Where all have a barrier on their way none is made, and who comes first does not matter.
+    any_ = plan.chosen(path, range(len(body) + 1))
+    pairs = list(zip(carried, rounds, strict=True))
+    settled = any_ and all(plan.chosen(path, way) or c.apart(path) for c, way in pairs)
+    for conflict, way in sorted(pairs, key=lambda p: (not settled and p[0].apart(path), -p[0].before[depth])):
+        _place(body, path, conflict, (path, conflict.before[depth] + 1), way, plan)
 
 
 def _place(
@@ -174,17 +183,26 @@ def _completed(guarded: list[Conflict]) -> tuple[str, ...]:
 
 
 def _reason(node: Node, key: tuple[Path, int], guarded: list[Conflict]) -> str:
-    # What has a whole iteration in between needs no barrier of its own, and the comment does not speak of it.
-    near = [c for c in guarded if not c.apart(key[0])] or guarded
-    forward = sorted((c for c in near if not c.carried), key=lambda c: c.before)
+    forward = _forward(key, guarded)
     if not forward:
-        return _carried(node, near)
+        near = [c for c in guarded if not c.apart(key[0])] or guarded
+        forward = sorted((c for c in near if not c.carried), key=lambda c: c.before)
+        if not forward:
+            return _carried(node, near)
     complete = list(dict.fromkeys(c.buffer for c in forward if c.kind == "RAW"))
     if complete:
         return f"{_list(complete)} {_are(complete)} complete: written above, read below"
     names = list(dict.fromkeys(c.buffer for c in forward))
     verb = "written twice" if all(c.kind == "WAW" for c in forward) else "read above, overwritten below"
     return f"{_list(names)} {_are(names)} {verb}"
+
+
+def _forward(key: tuple[Path, int], guarded: list[Conflict]) -> list[Conflict]:
+    """What comes in one iteration, in its order: the comment speaks of that first.
+
+    What has a whole iteration in between needs no barrier of its own, and the comment does not speak of it.
+    """
+    return sorted((c for c in guarded if not c.carried and not c.apart(key[0])), key=lambda c: c.before)
 
 
 def _carried(node: Node, guarded: list[Conflict]) -> str:
