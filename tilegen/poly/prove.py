@@ -17,7 +17,7 @@ from tilegen.poly.races import check_races, check_structure
 from tilegen.poly.rows import Rows
 from tilegen.poly.shape import check_shape
 from tilegen.poly.slots import check_values_in_turn
-from tilegen.poly.sync import Made, Slot, Stop, check_minimal, check_synchronised
+from tilegen.poly.sync import Made, Slot, Stop, Walls, check_minimal, check_synchronised
 from tilegen.poly.system import Undecided, asked, example, negated, rows_of, same, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
 from tilegen.poly.waits import check_waits
@@ -91,12 +91,13 @@ def obligations(
     After a violation the later ones are not asked, since they rely on the earlier ones.
     """
     program = project(tree)
+    walls = Walls(program, stops)
     checks: tuple[tuple[str, tuple[Callable[[], None], ...]], ...] = (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, extras))),
         ("order", (lambda: check_order(program),)),
         ("bounds", (lambda: check_bounds(program),)),
-        ("races", (lambda: _check_apart(program), lambda: check_synchronised(program, stops))),
-        ("barriers", (lambda: check_minimal(program, stops),)),
+        ("races", (lambda: _check_apart(program), lambda: check_synchronised(walls))),
+        ("barriers", (lambda: check_minimal(walls),)),
         ("values", (lambda: check_shape(program), lambda: check_values_in_turn(program))),
     )
     if copies:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
@@ -49,10 +50,10 @@ class Stop:
     made: Made | None = None  # before it
 
 
-def check_synchronised(program: Program, stops: Mapping[Slot, Stop]) -> None:
+def check_synchronised(walls: Walls) -> None:
     """Refused where two threads of a block touch an element, one writes it, and no barrier is certain between."""
-    walls = _Walls(program, stops)
-    for one, two, a, b, way, between in _meetings(program, stops):
+    program, stops = walls.program, walls.stops
+    for one, two, a, b, way, between in walls.meetings:
         if not between:
             on_chip = program.buffers[a.buffer].space != "global"
             only = tuple(
@@ -66,11 +67,12 @@ def check_synchronised(program: Program, stops: Mapping[Slot, Stop]) -> None:
                 raise Refused(sentence, crossing.tell(only))
 
 
-def check_minimal(program: Program, stops: Mapping[Slot, Stop]) -> None:
+def check_minimal(walls: Walls) -> None:
     """Refused where a barrier can go, or says that it guards what it does not."""
+    program, stops = walls.program, walls.stops
     needed: set[Slot] = set()
     open_claims = {(slot, claim) for slot, stop in stops.items() for claim in stop.claims}
-    for one, two, a, b, way, between in _meetings(program, stops):
+    for one, two, a, b, way, between in walls.meetings:
         kind = "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
         claims = {
             (slot, claim)
@@ -88,11 +90,12 @@ def check_minimal(program: Program, stops: Mapping[Slot, Stop]) -> None:
         raise Refused(f"a barrier says that it guards '{claim.buffer}', and does not", stops[slot].reason)
 
 
-def _meetings(
-    program: Program, stops: Mapping[Slot, Stop]
-) -> Iterator[tuple[Placed, Placed, Use, Use, Way, frozenset[Slot]]]:
-    """Accesses of different thread nests that may meet, earlier one first, and the barriers between."""
-    walls = _Walls(program, stops)
+# Accesses of different thread nests that may meet, the earlier one first, and the barriers between.
+Meeting = tuple[Placed, Placed, Use, Use, Way, frozenset[Slot]]
+
+
+def _meetings(walls: Walls) -> Iterator[Meeting]:
+    program, stops = walls.program, walls.stops
     for one, two, pairs in meetings(program, program.leaves):
         if one.places[0] != two.places[0]:
             continue
@@ -118,13 +121,17 @@ def _outside(one: Placed, two: Placed) -> frozenset[str] | None:
     return None if first is None else frozenset(one.leaf.names[:first])
 
 
-class _Walls:
+class Walls:
     """Which barriers every thread meets on its way from one leaf to another."""
 
     def __init__(self, program: Program, stops: Mapping[Slot, Stop]) -> None:
-        self._program = program
-        self._stops = stops
+        self.program = program
+        self.stops = stops
         self._certain: dict[Path, frozenset[Slot]] = {}
+
+    @cached_property
+    def meetings(self) -> tuple[Meeting, ...]:
+        return tuple(_meetings(self))
 
     def between(self, one: Placed, two: Placed, carried_by: str | None) -> frozenset[Slot]:
         """The barriers that are certain between `one` and the later `two`."""
@@ -162,7 +169,7 @@ class _Walls:
 
     def _passed(self, path: Path, slots: range, children: range) -> frozenset[Slot]:
         """The barriers at the slots, and those that are certain inside the children."""
-        found = frozenset((path, s) for s in slots if (path, s) in self._stops)
+        found = frozenset((path, s) for s in slots if (path, s) in self.stops)
         return found.union(*(self._inside((*path, child)) for child in children))
 
     def _inside(self, path: Path) -> frozenset[Slot]:
@@ -170,17 +177,17 @@ class _Walls:
         if path not in self._certain:
             node = self._node(path)
             found: frozenset[Slot] = frozenset()
-            here = any(slot[: len(path)] == path for slot, _ in self._stops)
+            here = any(slot[: len(path)] == path for slot, _ in self.stops)
             if isinstance(node, Loop) and here and self._runs(node):
                 found = self._passed(path, range(len(node.body) + 1), range(len(node.body)))
             self._certain[path] = found
         return self._certain[path]
 
     def _runs(self, loop: Loop) -> bool:
-        return not solvable((*self._program.original.context, *rows_of(Condition(-loop.extent))))
+        return not solvable((*self.program.original.context, *rows_of(Condition(-loop.extent))))
 
     def _node(self, path: Path) -> Node:
-        node = self._program.tree.body[path[0]]
+        node = self.program.tree.body[path[0]]
         for place in path[1:]:
             assert isinstance(node, Loop)
             node = node.body[place]
@@ -188,7 +195,7 @@ class _Walls:
 
     def _body(self, path: Path) -> tuple[Node, ...]:
         if not path:
-            return self._program.tree.body
+            return self.program.tree.body
         node = self._node(path)
         assert isinstance(node, Loop)
         return node.body

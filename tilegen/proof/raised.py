@@ -157,6 +157,8 @@ class _Raise:
 
     def _axes(self, node: Spmd) -> frozenset[frozenset[str]]:
         """Along which axes all threads do the same, for each statement in `node`."""
+        if not self.lanes.alike:
+            return frozenset((frozenset(),))
         return frozenset(self.lanes.axes(v) for v in walk(node, (Stmt,)) if isinstance(v, Stmt))
 
     def _threads(self, body: tuple[Node, ...], together: frozenset[str]) -> tuple[Node, ...]:
@@ -253,9 +255,11 @@ class _Raise:
                 return False
             return all(self.result.buffers[x.buffer].space == "register" for x in loads(stmt))
 
+        bound = [(stmt, used) for stmt, used in users if not spared(stmt)]
+
         def told(stmt: Stmt) -> Tests:
             """What all others who use its register test, and it could; others that may be spared it do not count."""
-            others = [s for s, used in users if stmt.target.buffer in used and not spared(s)]
+            others = [s for s, used in bound if stmt.target.buffer in used]
             known = loops[id(stmt)] | sizes
             name = stmt.target.buffer
             at, extents = _at_one_place, self.result.loops
