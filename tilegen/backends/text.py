@@ -13,7 +13,7 @@ from tilegen.backends.text_names import names_of
 from tilegen.backends.text_wrap import wrapped
 from tilegen.ir.affine import Affine, Div, var
 from tilegen.ir.nodes import Access, Buffer, Stmt
-from tilegen.ir.walk import replace, walk, writes
+from tilegen.ir.walk import replace, writes
 from tilegen.lowering import Launch
 from tilegen.lowering.program import Combine, VectorCopy, VectorLoad, VectorStore, shared_layout
 
@@ -85,7 +85,7 @@ def formula(extent: Affine) -> str:
 
 
 def _signature(launch: Launch, writer: Writer) -> list[str]:
-    written = {name for v in walk(launch.body) for name in _written(v)}
+    written = {name for v in launch.inside for name in _written(v)}
     cuda = writer.dialect is CUDA
     parameters = []
     for name in launch.tensors:
@@ -154,14 +154,14 @@ def _hardware(kind: str, dialect: Dialect) -> str:
 
 def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
     shared = [b for b in launch.buffers.values() if b.space == "shared"]
-    exchanged = local_arrays([v for v in walk(launch.body) if isinstance(v, Combine)], writer, launch)
+    exchanged = local_arrays([v for v in launch.inside if isinstance(v, Combine)], writer, launch)
     if not shared:
         return ["", *exchanged] if exchanged else []
     dynamic = launch.shared_bytes > STATIC_SHARED_LIMIT and writer.dialect is CUDA
     lines = [""]
     if dynamic:
         lines.append("extern __shared__ __align__(16) unsigned char shared[];")
-    vectors = [access for v in walk(launch.body) for access in _vector_accesses(v)]
+    vectors = [access for v in launch.inside for access in _vector_accesses(v)]
     places, _ = shared_layout(shared)
     for buffer in shared:
         lines += [f"// {note}" for note in body.fresh_notes(buffer.step)]

@@ -9,7 +9,7 @@ from tilegen.backends.text_lanes import combined
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Op, Stmt
-from tilegen.ir.walk import replace, walk
+from tilegen.ir.walk import replace
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -54,7 +54,7 @@ class Body:
     def used_names(self) -> frozenset[str]:
         """Every loop, coordinate and size that the body speaks of."""
         used: set[str] = set()
-        for value in walk(self._launch.body):
+        for value in self._launch.inside:
             if isinstance(value, Affine):
                 used |= value.names()
         if self._launch.tid in used:

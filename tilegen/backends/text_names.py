@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tilegen.ir.walk import walk
 from tilegen.lowering.program import For, If, Launch, Let, Spmd
 
 # Words of CUDA C++ and OpenCL C, functions that both have without any include, and our own helpers.
@@ -28,7 +27,7 @@ def names_of(launch: Launch) -> dict[str, str]:
 
     A loop of a copy, `A.shared.l`, is called `l` where no other name is in its way.
     """
-    loops = list(dict.fromkeys(f.name for f in walk(launch.body) if isinstance(f, For | Let)))
+    loops = list(dict.fromkeys(f.name for f in launch.inside if isinstance(f, For | Let)))
     coordinates = [name for name, _, _ in launch.coordinates]
     fixed = [*launch.tensors, *launch.sizes, *coordinates, "tid", *launch.buffers]
     plain = [name for name in loops if "." not in name]

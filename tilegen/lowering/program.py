@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Expr, Kernel, Load, Node, Op, Stmt, Tree
-from tilegen.ir.walk import loops
+from tilegen.ir.walk import loops, walk
 
 
 @dataclass(frozen=True)
@@ -231,6 +232,11 @@ class Launch:
     def threads(self) -> int:
         """Threads of a block."""
         return prod(self.block)
+
+    @cached_property
+    def inside(self) -> tuple[object, ...]:
+        """All values in the body, as `walk` finds them: many want to know what it speaks of."""
+        return tuple(walk(self.body))
 
     @property
     def resident(self) -> int:

@@ -221,7 +221,7 @@ def _run(body: tuple[Spmd, ...], place: int) -> list[Stmt]:
 def check_aligned(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> int:
     """How many vector accesses there are. Raises Refused where one is not aligned at all admitted sizes."""
     count = 0
-    for value in walk(launch.body):
+    for value in launch.inside:
         match value:
             case VectorLoad(_, dtype, width, access) | VectorStore(_, dtype, width, access, _):
                 parts = [access]
