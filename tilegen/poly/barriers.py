@@ -172,7 +172,14 @@ class Crossing:
 
     def possible(self, only: tuple[Row, ...] = ()) -> bool:
         """True if there are two such accesses of one element where `only` holds."""
-        return self._question(only) is not None
+        if not self._further:
+            return False
+        # It depends on these alone: the versions of a kernel ask much of it again.
+        leaves = (self.first.leaf.where, self.second.leaf.where, self.way[1])
+        memo, key = self.program.original.memo, ("crossing", *leaves, self._core, only, self._further)
+        if key not in memo:
+            memo[key] = self._question(only) is not None
+        return memo[key] is True
 
     def tell(self, only: tuple[Row, ...] = ()) -> str:
         """The element and the threads, at concrete sizes, where it is possible."""
@@ -187,10 +194,10 @@ class Crossing:
         return _sentence(words, one, two, self.a, self.b, who)
 
     def _question(self, only: tuple[Row, ...]) -> Rows | None:
-        # Most are told apart by what their places have in common: then no rows are made.
-        if not self._further or self._rows.plain.impossible:
+        rows = self._rows
+        if rows.plain.impossible:
             return None  # whichever threads they are
-        base = self._rows + only
+        base = rows + only
         return next((question for row in self._further if solvable(question := base + row)), None)
 
     @cached_property
@@ -199,10 +206,13 @@ class Crossing:
 
     @cached_property
     def _rows(self) -> Rows:
-        one, two = self.first.leaf, self.second.leaf
-        _, shared, rows = self.way
+        return self.program.original.pair(self.first.leaf, self.second.leaf, self.way[1]) + self._core
+
+    @cached_property
+    def _core(self) -> tuple[Row, ...]:
+        """Rows that say: in this way, at one element, in one block."""
         place = same(self.a.forms, [f.renamed(self._names) for f in self.b.forms])
-        return self.program.original.pair(one, two, shared) + (rows + place + _same_block(one, two, self._names))
+        return self.way[2] + place + _same_block(self.first.leaf, self.second.leaf, self._names)
 
     @cached_property
     def _who(self) -> Mapping[str, tuple[_Thread, _Thread]]:
@@ -213,7 +223,10 @@ class Crossing:
 
     @cached_property
     def _further(self) -> tuple[tuple[Row, ...], ...]:
-        """The ways in which the two are different threads: what each can be along an axis, and that one is further."""
+        """The ways in which the two are different threads: what each can be along an axis, and that one is further.
+
+        Most are told apart by what their places have in common: then there is none, and no rows are made.
+        """
         found: list[tuple[Row, ...]] = []
         for mine, other in self._who.values():
             if mine.name and mine.name == other.name and mine.name in self._alike:
