@@ -35,6 +35,7 @@ FITTING = {
     "gemm.transposed": WARPS,
     "gemm.padded": WARPS | {"TN": 32, "WJ": 1},
     "gemm_bias_gelu.fused": WARPS,
+    "gemm_bias_gelu.fused_shared": WARPS,
     "gemm_split.split_k": WARPS,
     "gemm_split.split_transposed": WARPS,
     "gemm_split.atomic": WARPS,
