@@ -132,7 +132,7 @@ class _Run:
             return None
         if stmt.reduce in ("sum", "prod") and stmt.name not in self.reordered:
             return None
-        inside = {n for n in names[found + 1 :] if n and self.extents[n] != 1}
+        inside = {n for n in names[found + 1 :] if n and self.fixed.get(n) != 1}
         if stmt.name not in self.reordered and inside - {n for i in stmt.target.index for n in i.names()}:
             return None
         for target in (stmt.target, stmt.best) if stmt.best else (stmt.target,):
