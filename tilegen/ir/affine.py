@@ -59,6 +59,10 @@ class Affine:
             object.__setattr__(self, "_hash", known)
         return known
 
+    def __reduce__(self) -> tuple[type[Affine], tuple[object, ...]]:
+        # Names have other hashes in another process: what has been worked out here stays here.
+        return Affine, (self.terms, self.const)
+
     # -- arithmetic
 
     def __add__(self, other: Affine | int) -> Affine:
