@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
+from itertools import chain
 from re import findall
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ _PROVENANCE = ("span", "step", "kernel", "origin")
 _SCALAR = {"str", "int", "float", "bool", "None", "tuple"}
 
 # Type -> its fields that a traversal looks into, None for what is no dataclass.
-_known: dict[type, tuple[str, ...] | None] = {}
+_known: dict[type, tuple[str, ...] | None] = {Affine: ()}
 
 
 def _inside(value: object) -> tuple[str, ...] | None:
@@ -33,7 +34,7 @@ def _inside(value: object) -> tuple[str, ...] | None:
         _known[kind] = None
     if is_dataclass(value):
         names = tuple(f.name for f in fields(value) if f.name not in _PROVENANCE and not _is_scalar(f))
-        _known[kind] = () if kind is Affine else names
+        _known[kind] = names
     return _known[kind]
 
 
@@ -42,11 +43,14 @@ def _is_scalar(field: Field[Any]) -> bool:
 
 
 # Type -> all its fields, if it is a dataclass that holds them and does nothing else; else none.
-_plain_fields: dict[type, dict[str, None]] = {}
+_plain_fields: dict[type, tuple[str, ...]] = {}
 
-# By the identity of a statement: the statement, and what `walk` finds in it. Steps leave most statements as they are.
-_found: dict[int, tuple[Stmt, tuple[Any, ...]]] = {}
-_MOST_FOUND = 20_000
+# By the identity of a value: the value, and what is found in it. Steps and passes leave most of a tree as it is, and
+# look through all of it again and again.
+_Found = dict[int, tuple[Any, tuple[Any, ...]]]
+_walked: dict[tuple[type, ...], _Found] = {}  # by the kinds that `walk` is to stop short of
+_nested: _Found = {}
+_MOST_FOUND = 10_000
 
 
 def walk(value: Any, short_of: tuple[type, ...] = ()) -> Iterator[Any]:
@@ -54,32 +58,24 @@ def walk(value: Any, short_of: tuple[type, ...] = ()) -> Iterator[Any]:
 
     What is inside of values of the kinds `short_of` is left out.
     """
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        kind = type(value)
-        if kind is tuple:
-            waiting += value[::-1]
-        elif kind is Stmt and not short_of:
-            yield from _inside_stmt(value)
-        elif (names := _inside(value)) is not None:
-            yield value
-            if names and kind not in short_of:
-                waiting += [getattr(value, name) for name in reversed(names)]
+    return iter(_all_of(value, short_of, _walked.setdefault(short_of, {})))
 
 
-def _inside_stmt(stmt: Stmt) -> tuple[Any, ...]:
-    """The statement and every dataclass value inside it; found once for each statement."""
-    known = _found.get(id(stmt))
-    if known is not None:
-        return known[1]
-    if len(_found) > _MOST_FOUND:
-        _found.clear()
-    names = _inside(stmt)
-    assert names is not None
-    found = (stmt, *walk(tuple(getattr(stmt, name) for name in names)))
-    _found[id(stmt)] = (stmt, found)
-    return found
+def _all_of(value: Any, short_of: tuple[type, ...], found: _Found) -> tuple[Any, ...]:
+    """What `walk` goes through; worked out once for each value that has others inside."""
+    kind = type(value)
+    if kind is tuple:
+        return tuple(chain.from_iterable([_all_of(item, short_of, found) for item in value]))
+    names = _known[kind] if kind in _known else _inside(value)
+    if not names or kind in short_of:
+        return () if names is None else (value,)
+    known = found.get(id(value))
+    if known is None:
+        if len(found) > _MOST_FOUND:
+            found.clear()
+        inside = chain.from_iterable([_all_of(getattr(value, name), short_of, found) for name in names])
+        known = found[id(value)] = (value, (value, *inside))
+    return known[1]
 
 
 def rewrite(value: T, change: Callable[[Any], Any], short_of: tuple[type, ...] = ()) -> T:
@@ -104,7 +100,7 @@ def _rewritten(value: Any, change: Callable[[Any], Any], short_of: tuple[type, .
         new_fields = {}
         for name in names:
             old = getattr(value, name)
-            if old is None:
+            if not old:  # None, or nothing in a tuple
                 continue
             new = _rewritten(old, change, short_of)
             if new is not old:
@@ -123,25 +119,30 @@ def replace(value: T, /, **new: Any) -> T:
 def _with(value: Any, new: dict[str, Any]) -> Any:
     """`value` with new fields. A dataclass that does nothing but hold its fields is made without asking it."""
     kind = type(value)
-    names = _plain_fields.get(kind)
-    if names is None:
-        plain = not hasattr(kind, "__post_init__") and hasattr(value, "__dict__") and all(f.init for f in fields(kind))
-        names = _plain_fields[kind] = {f.name: None for f in fields(kind)} if plain else {}
-    if not names or not new.keys() <= names.keys():
-        return dataclasses.replace(value, **new)  # which refuses what is no field
-    made, held = object.__new__(kind), value.__dict__
+    names = _plain_fields[kind] if kind in _plain_fields else _held(value)
+    held = value.__dict__ if names else {}
     if len(held) > len(names):
         held = {name: held[name] for name in names}  # without what the value has worked out of them
-    made.__dict__.update(held)
-    made.__dict__.update(new)
+    fresh = {**held, **new}
+    if len(fresh) > len(names):
+        return dataclasses.replace(value, **new)  # which refuses what is no field
+    made = object.__new__(kind)
+    made.__dict__.update(fresh)
     return made
+
+
+def _held(value: Any) -> tuple[str, ...]:
+    kind = type(value)
+    plain = not hasattr(kind, "__post_init__") and hasattr(value, "__dict__") and all(f.init for f in fields(kind))
+    _plain_fields[kind] = tuple(f.name for f in fields(kind)) if plain else ()
+    return _plain_fields[kind]
 
 
 def _rewritten_items(items: tuple[Any, ...], change: Callable[[Any], Any], short_of: tuple[type, ...]) -> Any:
     found: list[Any] = []
     same = True
     for item in items:
-        new = _rewritten(item, change, short_of)
+        new = change(item) if type(item) is Affine else _rewritten(item, change, short_of)
         if new is item:
             found.append(item)
             continue
@@ -172,19 +173,23 @@ def stmts(value: Any) -> Iterator[Stmt]:
 
 def nodes(value: Any) -> Iterator[Any]:
     """Every loop and statement in program order, and what else is around them; no extents of loops."""
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        kind = type(value)
-        if kind is tuple:
-            waiting += value[::-1]
-        elif kind is Loop:
-            yield value
-            waiting += value.body[::-1]
-        elif kind is Stmt:
-            yield value
-        else:
-            waiting += [getattr(value, name) for name in reversed(_inside(value) or ())]
+    return iter(_nodes_of(value))
+
+
+def _nodes_of(value: Any) -> tuple[Any, ...]:
+    kind = type(value)
+    if kind is tuple:
+        return tuple(chain.from_iterable(map(_nodes_of, value)))
+    if kind is Stmt:
+        return (value,)
+    if kind is not Loop:
+        return tuple(chain.from_iterable(_nodes_of(getattr(value, name)) for name in _inside(value) or ()))
+    known = _nested.get(id(value))
+    if known is None:
+        if len(_nested) > _MOST_FOUND:
+            _nested.clear()
+        known = _nested[id(value)] = (value, (value, *_nodes_of(value.body)))
+    return known[1]
 
 
 def loads(value: Any) -> Iterator[Load]:
