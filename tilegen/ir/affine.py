@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
-from typing import ClassVar
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -42,30 +42,30 @@ def _shown(atom: Div | Mod) -> str:
     return repr(atom)
 
 
-@dataclass(frozen=True)
-class Affine:
-    """sum of coefficient * atom, plus const. Build with `var`, `const` and the operators."""
-
+class _Sum(NamedTuple):
     terms: tuple[tuple[Atom, int], ...] = ()
     const: int = 0
-    # What has been worked out of the same sums again and again; no part of the value.
-    _names: ClassVar[frozenset[str] | None] = None
-    _hash: ClassVar[int | None] = None
 
-    def __hash__(self) -> int:
-        known = self._hash
-        if known is None:
-            known = hash((self.terms, self.const))
-            object.__setattr__(self, "_hash", known)
-        return known
+
+class Affine(_Sum):
+    """sum of coefficient * atom, plus const. Build with `var`, `const` and the operators.
+
+    Attributes:
+        terms: the atoms, each with its coefficient.
+        const: the constant.
+
+    It is a tuple because trees are full of these: they are compared and looked up all the time.
+    """
+
+    # What has been worked out of the same sum again and again; no part of the value.
+    _names: frozenset[str] | None = None
 
     def __reduce__(self) -> tuple[type[Affine], tuple[object, ...]]:
-        # Names have other hashes in another process: what has been worked out here stays here.
         return Affine, (self.terms, self.const)
 
     # -- arithmetic
 
-    def __add__(self, other: Affine | int) -> Affine:
+    def __add__(self, other: Affine | int) -> Affine:  # type: ignore[override]
         return self._plus(other, 1)
 
     def __sub__(self, other: Affine | int) -> Affine:
@@ -84,7 +84,7 @@ class Affine:
     def __neg__(self) -> Affine:
         return self * -1
 
-    def __mul__(self, factor: int) -> Affine:
+    def __mul__(self, factor: int) -> Affine:  # type: ignore[override]
         if factor == 0:
             return Affine()
         if factor == 1:
@@ -92,7 +92,7 @@ class Affine:
         return Affine(tuple((a, c * factor) for a, c in self.terms), self.const * factor)
 
     __radd__ = __add__
-    __rmul__ = __mul__
+    __rmul__ = __mul__  # type: ignore[assignment]
 
     def __rsub__(self, other: int) -> Affine:
         return affine(other) - self
@@ -141,7 +141,7 @@ class Affine:
             else:
                 found |= atom.arg.names()
         names = frozenset(found)
-        object.__setattr__(self, "_names", names)
+        self._names = names
         return names
 
     def divisions(self) -> Iterator[Div | Mod]:
