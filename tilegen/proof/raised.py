@@ -32,6 +32,10 @@ from tilegen.proof.serpentine import straightened
 from tilegen.proof.vectors import ASYNCHRONOUS, lanes, rerolled
 from tilegen.proof.versions import merged
 
+# In what a barrier says: names of buffers and loops among its words, and what it keeps from the next iteration.
+_WORD = re.compile(r"[\w.]+")
+_NEXT = re.compile(r"before the next (\S+) (overwrites|reads)")
+
 
 @dataclass
 class Raised:
@@ -294,10 +298,11 @@ class _Raise:
     def _claims(self, barrier: Barrier) -> tuple[Claim, ...]:
         text = barrier.reason
         known = [b.name for b in self.launch.buffers.values()]
-        told = [n for n in known if re.search(rf"(?<![\w.]){re.escape(n)}(?![\w.])", text)]
+        words = _WORD.findall(text)
+        told = [n for n in known if n in words]
         if not told:
             raise Refused("the comment at a barrier names nothing that it guards", text)
-        loop = re.search(r"before the next (\S+) (overwrites|reads)", text)
+        loop = _NEXT.search(text)
         if loop:
             kinds = ("RAW",) if loop[2] == "reads" else ("WAR", "WAW")
             return tuple(Claim(kinds, name, loop[1]) for name in told)
