@@ -81,7 +81,7 @@ def test_what_is_left_open_says_the_same_where_the_rest_holds(seed):
     for _ in range(100):
         first = Rows(random_rows(rng)[:-1])
         both = first + (*continued(rng, NAMES[:3]), *rng.choice(((), random_rows(rng)[-1:])))
-        left = first.plain.open({*first.names, *NAMES}, both.beyond(first), both.plain)
+        left = first.plain.open({*first.by_name, *NAMES}, both.beyond(first), both.plain)
         nothing += not left
         fewer += len(left) < len(both.beyond(first))
         text, width = matrix([*first, *left], list(NAMES))[0], len(NAMES)

@@ -7,14 +7,14 @@ than what is to be covered are not asked about, and the small questions that are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import islpy as isl
 
 from tilegen.poly.rows import Rows
-from tilegen.poly.system import Point, Row, Undecided, asked, context, groups, matrix, solvable
+from tilegen.poly.system import Point, Row, Undecided, asked, context, matrix, solvable
 
 
 def uncovered(wanted: Iterable[Row], pieces: Iterable[Rows | Iterable[Row]], names: list[str]) -> Point | None:
@@ -43,55 +43,89 @@ def _until_covered(
     """None as soon as nothing is left of `wanted` without the pieces; else it and all that had to be looked at."""
     asked()
     wanted = wanted if isinstance(wanted, Rows) else Rows(tuple(wanted))
-    used: list[Iterable[Row]] = []
+    # What each piece says beyond `wanted`.
+    open_: list[list[Row]] = []
+    told = True
     try:
         for piece in pieces:
-            # What is plain of rows that nothing else is asked about would cost more than isl does.
-            more = piece.beyond(wanted) if isinstance(piece, Rows) else None
-            if isinstance(piece, Rows) and piece.plain.impossible:
+            left = _left_open(wanted, piece, names)
+            if left is None:
                 continue
-            if isinstance(piece, Rows) and more is not None:
-                left = wanted.plain.open({*wanted.names, *names}, more, piece.plain)
-                if not left:
-                    return None
-                piece = [*wanted, *left]
-            used.append(piece)
-            if _cover(wanted, used, names):
+            if not left:
                 return None
+            open_.append(left)
+            # Most often the first one does. One that holds at one value of a name only does not, alone.
+            told = len(open_) == 1 and not any(equal for equal, _, _ in left)
+            if told and _cover(wanted, open_, names):
+                return None
+        if not told and _cover(wanted, open_, names):
+            return None
     except isl.Error as error:
         raise Undecided(str(error)) from None
     # What is never the case is covered by anything, and by nothing.
-    return [wanted, *used] if solvable(wanted) else None
+    return [wanted, *([*wanted, *left] for left in open_)] if solvable(wanted) else None
 
 
-def _cover(wanted: Rows, pieces: Sequence[Iterable[Row]], names: list[str]) -> bool:
-    """True if the pieces cover `wanted`; also False where that is never the case and no group of its rows says so."""
-    own = dict.fromkeys(wanted)
-    rows = dict.fromkeys(row for rows in (own, *pieces) for row in rows if not _says_nothing(row))
-    if not all(terms for _, terms, _ in rows):
-        return _nothing_left(tuple(_text(each, names) for each in (wanted, *pieces)), len(names))
+def _left_open(wanted: Rows, piece: Rows | Iterable[Row], names: list[str]) -> list[Row] | None:
+    """What is left to ask of a piece: rows beyond those of `wanted`. None if the piece is never the case."""
+    beyond = piece.beyond(wanted) if isinstance(piece, Rows) else None
+    more = [row for row in (piece if beyond is None else beyond) if row not in wanted.each]
+    # What is plain of rows that nothing else is asked about would cost more than isl does.
+    if more and isinstance(piece, Rows) and beyond is not None:
+        if piece.plain.impossible:
+            return None
+        more = wanted.plain.open({*wanted.by_name, *names}, more, piece.plain)
+    if any(not terms and (constant if equal else constant < 0) for equal, terms, constant in more):
+        return None
+    return [row for row in dict.fromkeys(more) if row[1]]
+
+
+def _cover(wanted: Rows, pieces: Sequence[Sequence[Row]], names: list[str]) -> bool:
+    """True if the pieces cover `wanted`, which each of them says more of; also False where that is never the case
+    and no group of its rows says so."""
     together: dict[Row, None] = {}
-    for group in map(dict.fromkeys, groups(list(rows))):
+    for group in _groups(wanted, pieces):
         said = {frozenset(row for row in piece if row in group) for piece in pieces}
-        if all(each <= own.keys() for each in said):
-            continue
         # Where the pieces say different things, another one may hold in each group: these are asked about together.
         if len(said) > 1:
             together |= group
-        elif not _covered_in(group, [own, *pieces[:1]], names):
+        elif not _covered_in(wanted, group, pieces[:1], names):
             return False
-    return not together or _covered_in(together, [own, *pieces], names)
+    return not together or _covered_in(wanted, together, pieces, names)
 
 
-def _says_nothing(row: Row) -> bool:
-    return not row[1] and (not row[2] if row[0] else row[2] >= 0)
+def _groups(wanted: Rows, pieces: Sequence[Sequence[Row]]) -> Iterator[dict[Row, None]]:
+    """The rows of the pieces, and those of `wanted` that share names with them, in groups that share none."""
+    by_name: dict[str, list[Row]] = {}
+    rest = dict.fromkeys(row for piece in pieces for row in piece)
+    for row in rest:
+        for name, _ in row[1]:
+            by_name.setdefault(name, []).append(row)
+    while rest:
+        group: dict[Row, None] = {}
+        seen: set[str] = set()
+        waiting = [next(iter(rest))]
+        while waiting:
+            row = waiting.pop()
+            if row in group:
+                continue
+            group[row] = None
+            rest.pop(row, None)
+            for name, _ in row[1]:
+                if name not in seen:
+                    seen.add(name)
+                    waiting += by_name.get(name, ())
+                    waiting += wanted.by_name.get(name, ())
+        yield group
 
 
-def _covered_in(group: dict[Row, None], sets: Sequence[Iterable[Row]], names: list[str]) -> bool:
-    """True if the first of the sets is covered by the others, all of them restricted to the rows of a group."""
+def _covered_in(wanted: Rows, group: dict[Row, None], pieces: Sequence[Sequence[Row]], names: list[str]) -> bool:
+    """True if what the group has of `wanted` is covered by what it has of the pieces."""
     used = {name for _, terms, _ in group for name, _ in terms}
     mine = [name for name in names if name in used]
-    return _nothing_left(tuple(_text((row for row in rows if row in group), mine) for rows in sets), len(mine))
+    own = [row for row in group if row in wanted.each]
+    said = ([*own, *(row for row in piece if row in group)] for piece in pieces)
+    return _nothing_left(tuple(_text(rows, mine) for rows in (own, *said)), len(mine))
 
 
 def _text(rows: Iterable[Row], names: list[str]) -> str:

@@ -10,7 +10,7 @@ from tilegen.poly.plain import Plain, Row
 class Rows:
     """Rows, as a tuple of them is; `rows + more` are these and more, and knows what was plain of `rows`."""
 
-    __slots__ = ("_all", "_base", "_kept", "_more", "_names", "_plain")
+    __slots__ = ("_all", "_base", "_by_name", "_each", "_kept", "_more", "_plain")
 
     def __init__(self, rows: tuple[Row, ...], base: Rows | None = None, *, kept: bool = False) -> None:
         self._base = base
@@ -18,7 +18,8 @@ class Rows:
         self._kept = kept or base is None
         self._all: tuple[Row, ...] | None = rows if base is None else None
         self._plain: Plain | None = None
-        self._names: frozenset[str] | None = None
+        self._each: frozenset[Row] | None = None
+        self._by_name: dict[str, list[Row]] | None = None
 
     def __add__(self, more: tuple[Row, ...]) -> Rows:
         return Rows(more, self) if more else self
@@ -48,11 +49,21 @@ class Rows:
         return base, new
 
     @property
-    def names(self) -> frozenset[str]:
-        """All names in the rows."""
-        if self._names is None:
-            self._names = frozenset(name for _, terms, _ in self.all for name, _ in terms)
-        return self._names
+    def each(self) -> frozenset[Row]:
+        """The rows, for asking whether one is among them."""
+        if self._each is None:
+            self._each = frozenset(self.all)
+        return self._each
+
+    @property
+    def by_name(self) -> dict[str, list[Row]]:
+        """The rows that each name is in."""
+        if self._by_name is None:
+            self._by_name = {}
+            for row in dict.fromkeys(self.all):
+                for name, _ in row[1]:
+                    self._by_name.setdefault(name, []).append(row)
+        return self._by_name
 
     def beyond(self, base: Rows) -> tuple[Row, ...] | None:
         """The rows that have been added to `base`; None if these began otherwise."""

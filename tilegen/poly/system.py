@@ -135,7 +135,8 @@ def same(left: Iterable[Form], right: Iterable[Form]) -> tuple[Row, ...]:
     """Rows that say that two index tuples are equal."""
     rows: tuple[Row, ...] = ()
     for a, b in zip(left, right, strict=True):
-        rows += a.minus(b).zero()
+        if a != b:
+            rows += a.minus(b).zero()
     return rows
 
 
@@ -191,22 +192,15 @@ def _part_solvable(rows: tuple[Row, ...]) -> bool:
 
 def groups(rows: list[Row]) -> list[tuple[Row, ...]]:
     """The rows, each with a name, in groups that share none, the small ones first: each is a question of its own."""
-    group: dict[str, int] = {}
-    above: list[int] = []  # by the number of a group, that of the one it has become a part of, or its own
+    together: dict[str, set[str]] = {}  # by a name, all names that hang together with it
     for _, terms, _ in rows:
-        mine = len(above)
-        above.append(mine)
-        for name, _ in terms:
-            other = group.setdefault(name, mine)
-            while above[other] != other:
-                other = above[other]
-            above[mine] = mine = other
+        names = {name for name, _ in terms}
+        if not names <= together.get(terms[0][0], frozenset()):
+            names = names.union(*(together[name] for name in names if name in together))
+            together.update(dict.fromkeys(names, names))
     parts: dict[int, list[Row]] = {}
     for row in rows:
-        number = group[row[1][0][0]]
-        while above[number] != number:
-            number = above[number]
-        parts.setdefault(number, []).append(row)
+        parts.setdefault(id(together[row[1][0][0]]), []).append(row)
     return sorted(map(tuple, parts.values()), key=len)
 
 
