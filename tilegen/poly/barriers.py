@@ -9,7 +9,7 @@ from functools import cached_property
 from tilegen.ir.atomics import accumulated
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project, renamed
+from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, identified, project, renamed
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Undecided, example, same, solvable
 from tilegen.poly.verdict import Words
@@ -176,7 +176,7 @@ class Crossing:
             return False
         # It depends on these alone: the versions of a kernel ask much of it again.
         leaves = (self.first.leaf.where, self.second.leaf.where, self.way[1])
-        memo, key = self.program.original.memo, ("crossing", *leaves, self._core, only, self._further)
+        memo, key = self.program.original.memo, ("crossing", *leaves, self._met, self._core, only, self._further)
         if key not in memo:
             memo[key] = self._question(only) is not None
         return memo[key] is True
@@ -197,22 +197,26 @@ class Crossing:
         rows = self._rows
         if rows.plain.impossible:
             return None  # whichever threads they are
-        base = rows + only
+        base = rows + self._named(only)
         return next((question for row in self._further if solvable(question := base + row)), None)
 
     @cached_property
     def _names(self) -> Mapping[str, str]:
-        return self.second.leaf.primed(self.way[1])
+        return self.second.leaf.primed(self._met)
 
     @cached_property
     def _rows(self) -> Rows:
-        return self.program.original.pair(self.first.leaf, self.second.leaf, self.way[1]) + self._core
+        return self.program.original.pair(self.first.leaf, self.second.leaf, self._met) + self._core
 
     @cached_property
     def _core(self) -> tuple[Row, ...]:
         """Rows that say: in this way, at one element, in one block."""
         place = same(self.a.forms, [f.renamed(self._names) for f in self.b.forms])
-        return self.way[2] + place + _same_block(self.first.leaf, self.second.leaf, self._names)
+        return self._named(self.way[2]) + place + _same_block(self.first.leaf, self.second.leaf, self._names)
+
+    def _named(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+        """Rows of two iterations, with one name for loops in which they are the same one."""
+        return identified(rows, {f"{n}'": n for n in self._met})
 
     @cached_property
     def _who(self) -> Mapping[str, tuple[_Thread, _Thread]]:
@@ -236,8 +240,13 @@ class Crossing:
                 terms += ((f"{other.name}'", -sign),) if other.name else ()
                 if terms:
                     rows = (*mine.rows, *renamed(other.rows, {other.name: f"{other.name}'"}))
-                    found.append((*rows, (False, terms, -1)))
+                    found.append(self._named((*rows, (False, terms, -1))))
         return tuple(found)
+
+    @cached_property
+    def _met(self) -> frozenset[str]:
+        """The loops that both are in the same iteration of."""
+        return self.way[1] | self._alike
 
     @cached_property
     def _alike(self) -> frozenset[str]:

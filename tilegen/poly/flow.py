@@ -312,15 +312,14 @@ def unwritten_since(storage: Storage, rows: Rows, one: Touch, two: Touch, shared
     """`rows`, of an instance of each, at a point at which nothing writes the place of both between; None if unknown."""
     scope, names = storage.scopes.get(two.use.buffer), two.placed.leaf.primed(shared)
     home = one.placed.leaf.names.index(scope) + 1 if scope in one.placed.leaf.names else 0
-    same_names = {f"{n}'": n for n in shared}
     pieces: list[Rows] = []
     for other in (t for t in storage.of(two.use.buffer) if t.use.writes):
         marks = {n: f"{n}*" for n in other.placed.leaf.primed(frozenset())}
         both = rows + renamed(other.placed.leaf.domain, marks)
         both += same(one.use.forms, [f.renamed(marks) for f in other.use.forms])
-        for first in earlier(one.placed, "", other.placed, "*", home):
-            for last in earlier(other.placed, "*", two.placed, "'", home):
-                pieces += [both + (*first, *renamed(last, same_names))]
+        for first in earlier(one.placed, {}, other.placed, marks, home):
+            for last in earlier(other.placed, marks, two.placed, names, home):
+                pieces += [both + (*first, *last)]
     told = [*storage.program.kernel.sizes, *one.placed.leaf.names]
     told = list(dict.fromkeys([*told, *(names.get(n, n) for n in two.placed.leaf.names)]))
     try:
@@ -355,7 +354,6 @@ def _written(storage: Storage, reader: Touch, writers: list[Touch]) -> Iterator[
             if told_apart(writer.placed.leaf, reader.placed.leaf, alike, shared, rows):
                 continue
             # The reader keeps plain names here: the writer's are primed, so the rows' are exchanged.
-            primes = writer.placed.leaf.primed(shared)
-            place = same(reader.use.forms, [f.renamed(primes) for f in writer.use.forms])
-            both = storage.program.original.pair(reader.placed.leaf, writer.placed.leaf, shared)
-            yield len(shared), both + (place + exchanged(rows))
+            leaves = reader.placed.leaf, writer.placed.leaf
+            both, _ = storage.program.original.meeting(*leaves, reader.use, writer.use, shared)
+            yield len(shared), both + exchanged(rows)

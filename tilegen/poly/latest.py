@@ -7,7 +7,7 @@ read something has put the element there that it wants, and nothing has put anot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.nodes import Buffer
@@ -15,7 +15,7 @@ from tilegen.poly.cover import covered
 from tilegen.poly.flow import Element, Storage, Touch, before_in_scope, elements
 from tilegen.poly.order import between
 from tilegen.poly.places import held_by
-from tilegen.poly.project import common, exchanged, renamed, told_apart
+from tilegen.poly.project import alike_in, common, exchanged, renamed, told_apart
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Row, same, solvable
 
@@ -61,10 +61,12 @@ def _finds(storage: Storage, reader: Touch, held: _Writes) -> bool:
 
 @dataclass(frozen=True)
 class _Right:
-    """Where a write, primed but for the loops in `shared`, puts the element to the place before it is read."""
+    """Where a write, in the iteration of the loops in `shared` that the read is in, puts the element to the place
+    before it is read; in it the writer's loops have other names, these."""
 
     writer: Touch
     shared: frozenset[str]
+    names: Mapping[str, str]
     rows: Rows
 
 
@@ -74,11 +76,9 @@ def _rights(storage: Storage, reader: Touch, wanted: Element, writer: Touch, ele
     for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed):
         if told_apart(one, two, place, shared, rows):
             continue
-        names = one.primed(shared)
+        both, names = storage.program.original.meeting(two, one, reader.use, writer.use, shared)
         there = element.renamed(names)
-        piece = exchanged(rows) + same(reader.use.forms, [f.renamed(names) for f in writer.use.forms])
-        piece += there.rows + same(wanted.index, there.index)
-        yield _Right(writer, shared, storage.program.original.pair(two, one, shared) + piece)
+        yield _Right(writer, shared, names, both + (exchanged(rows) + there.rows + same(wanted.index, there.index)))
 
 
 def _overwritten(reader: Touch, wanted: Element, right: _Right, writer: Touch, element: Element) -> bool:
@@ -86,12 +86,13 @@ def _overwritten(reader: Touch, wanted: Element, right: _Right, writer: Touch, e
     if writer.placed.shares(reader.placed) < len(right.shared):
         return False  # it is not in the iteration that both of them are in
     leaf = writer.placed.leaf
-    names = {n: f"{n}~" for n in leaf.primed(right.shared)}
+    met = right.shared | alike_in(leaf, reader.placed.leaf, common(writer.use, reader.use), right.shared)
+    names = {n: f"{n}~" for n in leaf.primed(met)}
 
     def mine() -> tuple[Row, ...]:
         return renamed(leaf.domain, names) + same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
 
-    for rows in between((right.writer, "'"), (writer, "~"), (reader, ""), right.shared, right.rows, mine):
+    for rows in between((right.writer, right.names), (writer, names), (reader, {}), right.shared, right.rows, mine):
         # Mostly nothing at all is written there.
         if not solvable(rows):
             continue

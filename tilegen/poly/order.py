@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -68,22 +68,25 @@ def before(one: Placed, two: Placed) -> Iterator[Way]:
         yield frozenset(names[:depth]), ()
 
 
+# What the names of a leaf are at one of several points; those that are not given are the plain ones.
+Names = Mapping[str, str]
+
+
 def earlier(
-    one: Placed, mark: str, two: Placed, other: str, home: int, alike: frozenset[str] = frozenset()
+    one: Placed, mine: Names, two: Placed, other: Names, home: int, alike: frozenset[str] = frozenset()
 ) -> Iterator[tuple[Row, ...]]:
     """The ways in which `one` comes before `two` in one iteration of the first `home` loops, which both are in.
 
-    The names of each carry a mark of their own, those of the loops that they share too. Of the loops in `alike`
-    it is known that both are in the same iteration: nothing is said of these.
+    Loops with one name for both, and those in `alike`, are known to be in the same iteration: nothing is said of these.
     """
     depth = one.shares(two)
     if depth < home:
         return
     equal: tuple[Row, ...] = ()
     for d, name in enumerate(one.leaf.names[:depth]):
-        if name in alike:
+        first, second = mine.get(name, name), other.get(name, name)
+        if first == second or name in alike:
             continue
-        first, second = f"{name}{mark}", f"{name}{other}"
         if d >= home:
             yield (*equal, (False, ((second, 1), (first, -1)), -1))
         equal += ((True, ((second, 1), (first, -1)), 0),)
@@ -101,12 +104,12 @@ class Access(Protocol):
     def use(self) -> Use: ...
 
 
-# An access at a point whose names carry a mark.
-Marked = tuple[Access, str]
+# An access, and the names of its leaf there.
+Point = tuple[Access, Names]
 
 
 def between(
-    one: Marked, other: Marked, last: Marked, shared: frozenset[str], known: Rows, more: Callable[[], tuple[Row, ...]]
+    one: Point, other: Point, last: Point, shared: frozenset[str], known: Rows, more: Callable[[], tuple[Row, ...]]
 ) -> Iterator[Rows]:
     """The ways in which `other` comes behind `one` and before `last`, where all three use one place.
 
@@ -117,15 +120,15 @@ def between(
         known: what holds of `one` and `last`.
         more: makes what holds of `other`. It is long, and most ways are out without it.
     """
-    (first, mark), (second, its), (third, end) = one, other, last
+    (first, mine), (second, its), (third, end) = one, other, last
     depth, leaf = len(shared), second.placed.leaf
     met = shared | alike_in(first.placed.leaf, leaf, common(first.use, second.use), shared)
-    behind = list(earlier(first.placed, mark, second.placed, its, depth, met))
+    behind = list(earlier(first.placed, mine, second.placed, its, depth, met))
     if not behind:
         return
     meet = shared | alike_in(leaf, third.placed.leaf, common(second.use, third.use), shared)
     before = list(earlier(second.placed, its, third.placed, end, depth, meet))
-    begun = {f"{name}{its}": (False, ((f"{name}{its}", 1),), 0) for name in leaf.names}
+    begun = {its[name]: (False, ((its[name], 1),), 0) for name in leaf.names if name in its}
     ways = []
     for order in (a + b for a in behind for b in before):
         starts = dict.fromkeys(begun[n] for _, terms, _ in order for n, _ in terms if n in begun)
@@ -221,16 +224,17 @@ def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> No
         open_ = [way for way in open_ if not _in_order(original, p, one.leaf, two.leaf, way)]
     if len(open_) > 2:
         # In which loops the two are in the same iteration anyway is read off their points once, for all ways.
-        met = _meeting(original, p, one, two, frozenset()).plain
-        if met.impossible:
+        known = _meeting(original, p, one, two, frozenset()).plain
+        if known.impossible:
             return
-        open_ = [(shared, rows) for shared, rows in open_ if not _equal(met, apart_in(rows))]
+        open_ = [(shared, rows) for shared, rows in open_ if not _equal(known, apart_in(rows))]
     for shared, rows in open_:
-        question = _meeting(original, p, one, two, shared) + rows
+        met = shared | alike_in(two.leaf, one.leaf, index or (), shared)
+        question = _meeting(original, p, one, two, met) + rows
         if not solvable(question):
             original.memo[keys[shared, rows]] = True
             continue
-        names = one.leaf.primed(shared)
+        names = one.leaf.primed(met)
         first = [*original.kernel.sizes, *two.leaf.names, *(names.get(n, n) for n in one.leaf.names)]
         found = example(question, first)
         assert found is not None

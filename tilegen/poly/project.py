@@ -18,7 +18,7 @@ from tilegen.ir.walk import leaves, loads, loops
 from tilegen.poly.determined import determined
 from tilegen.poly.plain import Plain
 from tilegen.poly.rows import Rows
-from tilegen.poly.system import Form, Row, form, quotient_of, range_of, rows_of
+from tilegen.poly.system import Form, Row, form, quotient_of, range_of, rows_of, same
 
 Places = tuple[int, ...]
 
@@ -99,7 +99,7 @@ class Leaf:
     def primed(self, shared: frozenset[str]) -> Mapping[str, str]:
         """New names for a second instance that is in the same iteration of the loops in `shared`."""
         if shared not in self._primes:
-            self._primes[shared] = {n: f"{n}'" for n in self._variables if n not in shared}
+            self._primes[shared] = {n: f"{n}'" for n, inside in self._variables.items() if not inside <= shared}
         return self._primes[shared]
 
     @cached_property
@@ -117,19 +117,32 @@ class Leaf:
         return {}
 
     @cached_property
-    def _variables(self) -> frozenset[str]:
-        """Its loops and the divisions of these. What is divided of sizes alone is the same in all instances."""
+    def _variables(self) -> Mapping[str, frozenset[str]]:
+        """Its loops and the divisions of these, each with the loops that it depends on."""
         forms = [*self.point, *(f for use in self.uses for f in use.forms)]
         rows = [*self.domain, *(r for f in forms for r in f.rows)]
         divisions = {n for _, terms, _ in rows for n, _ in terms if "/" in n}
         values = [*self.extents, *(c.value for c in self.stmt.guard), *(self.stmt.instance or ())]
         values += [i for use in self.uses for i in use.index]
-        alike = {quotient_of(d) for v in values for d in v.divisions() if d.arg.names().isdisjoint(self.names)}
-        return frozenset((divisions - alike) | set(self.names))
+        loops = frozenset(self.names)
+        inside = {quotient_of(d): d.arg.names() & loops for v in values for d in v.divisions()}
+        return {n: frozenset((n,)) for n in self.names} | {n: inside.get(n, loops) for n in divisions}
 
 
 def renamed(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
     return tuple((e, tuple((names.get(n, n), f) for n, f in terms), c) for e, terms, c in rows)
+
+
+def identified(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
+    """The rows with names replaced by others, which they may have already: the terms of one name are added up."""
+    found: tuple[Row, ...] = ()
+    for equal, terms, constant in rows:
+        sums: dict[str, int] = {}
+        for n, f in terms:
+            n = names.get(n, n)
+            sums[n] = sums.get(n, 0) + f
+        found += ((equal, tuple((n, f) for n, f in sums.items() if f), constant),)
+    return found
 
 
 def exchanged(rows: tuple[Row, ...]) -> tuple[Row, ...]:
@@ -147,11 +160,10 @@ class Placed:
 
     def shares(self, other: Placed) -> int:
         """How many loops, from the outermost, hold both."""
-        most = min(len(self.places), len(other.places)) - 1
-        for depth, (a, b) in enumerate(zip(self.places, other.places, strict=False)):
-            if a != b or depth == most:
+        for depth, (a, b) in enumerate(zip(self.places[:-1], other.places[:-1], strict=False)):
+            if a != b:
                 return depth
-        return most
+        return min(len(self.places), len(other.places)) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +227,15 @@ class Original:
     def pair(self, one: Leaf, two: Leaf, shared: frozenset[str]) -> Rows:
         """Rows for such an iteration of each, the second one's names primed but for the loops in `shared`."""
         key = ("pair", one.where, two.where, shared)
-        return self._kept(key, lambda: (self.rows(one) + two.again(shared)).kept())
+        mine = self.rows(one)
+        return self._kept(key, lambda: (mine + tuple(r for r in two.again(shared) if r not in mine.each)).kept())
+
+    def meeting(self, one: Leaf, two: Leaf, a: Use, b: Use, shared: frozenset[str]) -> tuple[Rows, Mapping[str, str]]:
+        """Rows for such iterations in which access `a` of the one and `b` of the other have one place, and the names
+        of the other: loops that both are in the same iteration of then, too, have one name."""
+        met = shared | alike_in(one, two, common(a, b), shared)
+        names = two.primed(met)
+        return self.pair(one, two, met) + same(a.forms, [f.renamed(names) for f in b.forms]), names
 
     def _kept(self, key: object, rows: Callable[[], Rows]) -> Rows:
         found = self.memo.get(key)

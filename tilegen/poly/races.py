@@ -14,8 +14,8 @@ from tilegen.ir.lanes import WARP, writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loops, writes
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, apart_in, common, told_apart
-from tilegen.poly.system import example, same, solvable
+from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, apart_in, common, identified, told_apart
+from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
 
 PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative"))
@@ -302,8 +302,8 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
     if told_apart(one, two, common(a, b), shared, rows):
         original.memo[key] = True
         return
-    names = two.primed(shared)
-    question = original.pair(one, two, shared) + (rows + same(a.forms, [f.renamed(names) for f in b.forms]))
+    both, names = original.meeting(one, two, a, b, shared)
+    question = both + identified(rows, {f"{n}'": names.get(n, n) for n in two.names})
     if not solvable(question):
         original.memo[key] = True
         return
@@ -333,9 +333,7 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
 def _where(one: Leaf, two: Leaf, loop: str, words: Words) -> str:
     if loop not in one.names or loop not in two.names:
         return ""
-    first = words.point.get(loop, 0)
-    second = words.point.get(loop if loop in words.shared else f"{loop}'", 0)
-    return f", at {loop}={first} and {loop}={second}"
+    return f", at {loop}={words.at(loop)} and {loop}={words.at(loop, True)}"
 
 
 def _at(leaf: Leaf, kind: str, words: Words, second: bool) -> str:

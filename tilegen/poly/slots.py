@@ -16,8 +16,8 @@ from tilegen.ir.affine import Affine, Mod
 from tilegen.ir.nodes import Access, Load, Stmt, Tree
 from tilegen.ir.walk import rewrite
 from tilegen.poly.flow import settled, storages
-from tilegen.poly.order import before, between
-from tilegen.poly.project import Leaf, Placed, Program, Use, common, project, renamed, told_apart
+from tilegen.poly.order import Names, before, between
+from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project, renamed, told_apart
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, Row, example, same, solvable
 from tilegen.poly.values import check_values
@@ -216,16 +216,19 @@ class _Access:
     def leaf(self) -> Leaf:
         return self.placed.leaf
 
-    def at(self, mark: str, shared: frozenset[str]) -> tuple[tuple[Row, ...], list[Form], list[Form]]:
-        """Rows, place and turn at a point whose names carry a mark, but for those of the loops in `shared`."""
-        names = {n: f"{n}{mark}" for n in self.leaf.primed(shared)}
+    def at(self, names: Names, mark: str) -> tuple[tuple[Row, ...], list[Form], list[Form]]:
+        """Rows, place and turn at a point whose loops have these names; what else is divided carries the mark."""
         divisions = {n for f in self.turn.forms for _, terms, _ in f.rows for n, _ in terms if "/" in n}
-        place = [f.renamed(names) for f in self.use.forms]
         return (
             renamed(self.leaf.domain, names),
-            place,
-            [f.renamed(names | {n: f"{n}{mark}" for n in divisions}) for f in self.turn.forms],
+            [f.renamed(names) for f in self.use.forms],
+            [f.renamed({n: f"{n}{mark}" for n in divisions} | dict(names)) for f in self.turn.forms],
         )
+
+    def names(self, mark: str, read: _Access, shared: frozenset[str]) -> dict[str, str]:
+        """Its names at a point where it has the place of `read`, in the same iteration of the loops in `shared`."""
+        met = shared | alike_in(self.leaf, read.leaf, common(self.use, read.use), shared)
+        return {n: f"{n}{mark}" for n in self.leaf.primed(met)}
 
 
 def _check_read(program: Program, read: _Access, writes: list[_Access], depth: int) -> None:
@@ -237,26 +240,28 @@ def _check_read(program: Program, read: _Access, writes: list[_Access], depth: i
         for shared, order in before(meant.placed, read.placed):
             if len(shared) < depth or told_apart(meant.leaf, read.leaf, common(meant.use, read.use), shared, order):
                 continue
-            rows, _, turn = meant.at("~", shared)
+            names = meant.names("~", read, shared)
+            rows, _, turn = meant.at(names, "~")
             swapped = {f"{n}'": n for n in read.leaf.names} | {n: f"{n}~" for n in read.leaf.names}
             both = program.original.rows(read.leaf) + (rows + renamed(order, swapped) + same(turn, read.turn.forms))
             if both.plain.impossible:
                 continue
             for other in writes:
-                _check_between(program, read, meant, other, shared, both)
+                _check_between(program, read, (meant, names), other, shared, both)
 
 
 def _check_between(
-    program: Program, read: _Access, meant: _Access, other: _Access, shared: frozenset[str], rows: Rows
+    program: Program, read: _Access, meant: tuple[_Access, Names], other: _Access, shared: frozenset[str], rows: Rows
 ) -> None:
     if other.placed.shares(read.placed) < len(shared):
         return  # it is not in the iteration that both of them are in
-    domain, place, turn = other.at("'", shared)
+    names = other.names("'", read, shared)
+    domain, place, turn = other.at(names, "'")
 
     def there() -> tuple[Row, ...]:
         return domain + same(place, read.use.forms)
 
-    for question in between((meant, "~"), (other, "'"), (read, ""), shared, rows, there):
+    for question in between(meant, (other, names), (read, {}), shared, rows, there):
         for d, (a, b) in enumerate(zip(turn, read.turn.forms, strict=True)):
             if other.turn.index[d] == other.use.index[d] and read.turn.index[d] == read.use.index[d]:
                 continue  # a dimension without turns, in which the places are the same

@@ -34,12 +34,13 @@ class Words:
         self.point = point
         self.shared = shared
 
+    def at(self, name: str, second: bool = False) -> int:
+        """What a loop or a size is; a loop that both instances are in the same iteration of has one name."""
+        own = f"{name}'" if second and name not in self.shared else name
+        return self.point.get(own, self.point.get(name, 0))
+
     def value(self, index: Affine, second: bool = False) -> int:
-        names = index.names()
-        prime = "'" if second else ""
-        return index.evaluate(
-            {n: self.point.get(n if n in self.shared else n + prime, self.point.get(n, 0)) for n in names}
-        )
+        return index.evaluate({n: self.at(n, second) for n in index.names()})
 
     def instance(self, leaf: Leaf, second: bool = False) -> str:
         """`C(i=3, j=0)`; a copy is named by its iteration."""
@@ -52,10 +53,9 @@ class Words:
 
     def iteration(self, leaf: Leaf, second: bool = False) -> str:
         """` at bi=0, ti=3`: the loops around the leaf."""
-        prime = "'" if second else ""
         if not leaf.names:
             return ""
-        values = [f"{n}={self.point.get(n if n in self.shared else n + prime, 0)}" for n in leaf.names]
+        values = [f"{n}={self.at(n, second)}" for n in leaf.names]
         return f" at {', '.join(values)}"
 
     def element(self, use: Use, second: bool = False) -> str:

@@ -14,11 +14,11 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
 from tilegen.poly.order import before
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Placed, Program, Use, renamed
+from tilegen.poly.project import Placed, Program, Use, identified, renamed
 from tilegen.poly.rows import Rows
 from tilegen.poly.slots import home_of
 from tilegen.poly.sync import Made, Slot, Stop
-from tilegen.poly.system import example, form, rows_of, same, solvable
+from tilegen.poly.system import example, form, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Words
 
 
@@ -32,7 +32,8 @@ def check_waits(program: Program, stops: Mapping[Slot, Stop], copies: Sequence[t
             reads = {u.index: u for u in two.leaf.uses if u.buffer == write.buffer and not u.writes}
             if reads and one.places[0] == two.places[0]:
                 waits = list(_waits(program, stops, two))
-                _check_pair(_Pair(program, one, two, made[id(one.leaf.stmt)], waits), write, list(reads.values()))
+                pair = _Pair(program, one, two, write, made[id(one.leaf.stmt)], waits)
+                _check_pair(pair, list(reads.values()))
 
 
 # The groups that have ended where something is read, and when they are these.
@@ -46,13 +47,15 @@ class _Pair:
     program: Program
     one: Placed
     two: Placed
+    write: Use
     made: Made
     waits: list[Ended]
 
-    def late(self, shared: frozenset[str], more: tuple[Row, ...]) -> Rows | None:
+    def late(self, read: Use, shared: frozenset[str], order: tuple[Row, ...]) -> Rows | None:
         """Rows for a read, in the same iteration of the loops in `shared`, of what may not have ended."""
-        names = self.two.leaf.primed(shared)
-        rows = self.program.original.pair(self.one.leaf, self.two.leaf, shared) + more
+        two = self.two.leaf
+        rows, names = self.program.original.meeting(self.one.leaf, two, self.write, read, shared)
+        rows += identified(order, {f"{n}'": names.get(n, n) for n in two.names})
         for cases, ended in self.waits:
             if ended.since != self.made.since:
                 raise Unproved("asynchronous copies are made in one loop and waited for in another")
@@ -71,23 +74,22 @@ class _Pair:
         return frozenset(common).intersection(name for value in values for name in value.names())
 
 
-def _check_pair(pair: _Pair, write: Use, reads: Sequence[Use]) -> None:
+def _check_pair(pair: _Pair, reads: Sequence[Use]) -> None:
     one, two = pair.one.leaf, pair.two.leaf
-    home = home_of(pair.program, write.buffer)
+    home = home_of(pair.program, pair.write.buffer)
     for shared, order in before(pair.one, pair.two):
         if home not in shared:
             continue  # the check of values has shown that nothing is read that an earlier iteration wrote
         if pair.made.since not in ("", *shared):
             raise Unproved("asynchronous copies are counted in a loop that their readers are not in")
-        names = two.primed(shared)
-        places = [same(write.forms, [f.renamed(names) for f in read.forms]) for read in reads]
         alike = order and pair.counted <= shared and pair.one.places < pair.two.places
-        if alike and not any(pair.late(shared, place) for place in places):
+        if alike and not any(pair.late(read, shared, ()) for read in reads):
             return  # the counts are the same in all ways that are left, and say it without these
-        for place in places:
-            question = pair.late(shared, order + place)
+        for read in reads:
+            question = pair.late(read, shared, order)
             if question is None:
                 continue
+            names = two.primed(shared)
             first = [*pair.program.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)]
             point = example(question, first)
             assert point is not None

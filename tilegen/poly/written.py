@@ -179,16 +179,19 @@ def _stored_between(storage: Storage, touches: list[Touch], change: Touch, fill:
     home = change.placed.leaf.names.index(scope) + 1 if scope in change.placed.leaf.names else 0
     stores = [t for t in touches if storage.stores(t) and other_side(t).buffer == other_side(fill).buffer]
     first, last = _Marked(change, ""), _Marked(fill, "'")
-    names = [*sizes, *first.names, *last.names]
-    for order in earlier(change.placed, "", fill.placed, "'", home):
+    names = [*sizes, *first.loops, *last.loops]
+    for order in earlier(change.placed, first.names, fill.placed, last.names, home):
         rows = Rows(
             (*storage.program.original.context, *first.rows, *last.rows, *order, *same(first.place, last.place))
         )
         pieces = []
         for stored in (_Marked(t, "~") for t in stores):
             both = rows + (*stored.rows, *same(first.place, stored.place))
-            for one in earlier(change.placed, "", stored.touch.placed, "~", home):
-                pieces += [both + (*one, *two) for two in earlier(stored.touch.placed, "~", fill.placed, "'", home)]
+            for one in earlier(change.placed, first.names, stored.touch.placed, stored.names, home):
+                pieces += [
+                    both + (*one, *two)
+                    for two in earlier(stored.touch.placed, stored.names, fill.placed, last.names, home)
+                ]
         try:
             if not covered(rows, pieces, names):
                 return False
@@ -202,11 +205,11 @@ class _Marked:
 
     def __init__(self, touch: Touch, mark: str) -> None:
         leaf = touch.placed.leaf
-        names = {n: f"{n}{mark}" for n in leaf.primed(frozenset())}
         self.touch = touch
-        self.rows = renamed(leaf.domain, names)
-        self.place = [f.renamed(names) for f in touch.use.forms]
-        self.names = [f"{n}{mark}" for n in leaf.names]
+        self.names = {n: f"{n}{mark}" for n in leaf.primed(frozenset())}
+        self.rows = renamed(leaf.domain, self.names)
+        self.place = [f.renamed(self.names) for f in touch.use.forms]
+        self.loops = [self.names[n] for n in leaf.names]
 
 
 def _check_stored(storage: Storage, buffer: Buffer, touches: list[Touch], changes: list[Touch]) -> None:
