@@ -8,26 +8,25 @@ or grouping of terms are equal as values, so trees can be compared by structure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Div:
+class Div(NamedTuple):
     """floor(arg / by), by > 0."""
 
     arg: Affine
     by: int
+    sign: str = "/"  # what tells it from a remainder: tuples are equal where their parts are
 
 
-@dataclass(frozen=True)
-class Mod:
+class Mod(NamedTuple):
     """arg - by * floor(arg / by): the remainder, never negative, by > 0."""
 
     arg: Affine
     by: int
+    sign: str = "%"
 
 
 Atom = str | Div | Mod
