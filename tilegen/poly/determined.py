@@ -20,10 +20,14 @@ def determined(index: Iterable[Affine], extents: Mapping[str, Affine], fixed: fr
         extents: every loop that can differ, with its extent.
         fixed: the loops, and whatever else has a name, that are the same anyway.
     """
-    constant = {name: extent.const for name, extent in extents.items() if extent.is_const}
     known = {name for i in index for name in i.names() if name in fixed or name not in extents}
-    values, atoms = list(index), set[Atom]()
-    more = True
+    # A place that is a loop and nothing else is the most frequent one.
+    alone = {i.terms[0][0] for i in index if len(i.terms) == 1}
+    known |= {atom for atom in alone if isinstance(atom, str)}
+    values = [i for i in index if not i.names() <= known]
+    atoms: set[Atom] = set()
+    constant = {name: extent.const for name, extent in extents.items() if extent.is_const} if values else {}
+    more = bool(values)
     while more:
         more = False
         for value in values:
