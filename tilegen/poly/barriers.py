@@ -9,8 +9,8 @@ from functools import cached_property
 from tilegen.ir.atomics import accumulated
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, identified, project, renamed
-from tilegen.poly.rows import Rows
+from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project
+from tilegen.poly.rows import Rows, identified, renamed
 from tilegen.poly.system import Undecided, example, same, solvable
 from tilegen.poly.verdict import Words
 

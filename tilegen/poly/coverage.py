@@ -5,7 +5,8 @@ from __future__ import annotations
 from tilegen.poly.cover import uncovered
 from tilegen.poly.digits import all_run
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Leaf, Placed, Program, renamed
+from tilegen.poly.project import Leaf, Placed, Program, alike_in
+from tilegen.poly.rows import renamed
 from tilegen.poly.system import Undecided, example, same, solvable
 from tilegen.poly.verdict import Refused, Words
 
@@ -113,10 +114,15 @@ def _once(program: Program, one: Placed, two: Placed) -> None:
     first, second = one.leaf, two.leaf
     if one is two and first.determined(first.stmt.instance or (), frozenset()) >= set(first.names):
         return
+    instances = zip(first.stmt.instance or (), second.stmt.instance or (), strict=True)
+    alike = tuple(i for i, j in instances if i == j)
     for depth in range(len(first.names) if one is two else 1):
         shared = frozenset(first.names[:depth]) if one is two else frozenset()
-        names = second.primed(shared)
-        rows = program.original.pair(first, second, shared)
+        met = shared | alike_in(first, second, alike, shared)
+        if one is two and first.names[depth] in met:
+            continue
+        names = second.primed(met)
+        rows = program.original.pair(first, second, met)
         rows += same(first.point, [f.renamed(names) for f in second.point])
         if one is two:
             loop = first.names[depth]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from tilegen.ir.nodes import Buffer, Const, Load
 from tilegen.poly.cover import covered, uncovered
 from tilegen.poly.order import before, earlier
-from tilegen.poly.project import Placed, Program, Use, common, exchanged, renamed, told_apart
-from tilegen.poly.rows import Rows
+from tilegen.poly.project import Placed, Program, Use, common, told_apart
+from tilegen.poly.rows import Rows, exchanged, renamed
 from tilegen.poly.system import Form, Point, Row, Undecided, same
 from tilegen.poly.verdict import Refused
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +62,15 @@ class Storage:
     copies: tuple[Buffer, ...]
     touches: tuple[Touch, ...]
     scopes: dict[str, str | None]
-    memo: dict[object, tuple[Element, ...]] = field(default_factory=dict)
-    depths: dict[object, Since] = field(default_factory=dict)
+    memo: dict[object, Any] = field(default_factory=dict)
+
+    def kept(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` gives, made once as long as every copy is looked at during the same loop's iterations."""
+        key += tuple(self.scopes.values())
+        if key not in self.memo:
+            self.memo[key] = make()
+        found: T = self.memo[key]
+        return found
 
     @property
     def written(self) -> bool:
@@ -170,10 +180,7 @@ def elements(storage: Storage, touch: Touch, tag: str = "^") -> tuple[Element, .
     all accesses to a place have to agree: where contents go to and fro, those that do not ask back. But some way
     in has to say it of each iteration.
     """
-    key = (touch, tag, *storage.scopes.values())
-    if key not in storage.memo:
-        storage.memo[key] = _elements(storage, touch, tag)
-    return storage.memo[key]
+    return storage.kept(("elements", touch, tag), lambda: _elements(storage, touch, tag))
 
 
 def _elements(storage: Storage, touch: Touch, tag: str) -> tuple[Element, ...]:
@@ -266,16 +273,17 @@ class Since:
 
 def settled(storage: Storage, reader: Touch) -> Since:
     """Since when whatever the read can find there has been written."""
-    buffer = reader.use.buffer
-    key = ("settled", reader.placed, buffer, reader.use.index, storage.scopes.get(buffer))
-    if key not in storage.depths:
-        scope = storage.scopes.get(buffer)
-        home = reader.placed.leaf.names.index(scope) + 1 if scope in reader.placed.leaf.names else 0
-        writers = [t for t in storage.of(buffer) if t.use.writes]
-        deepest = max((w.placed.shares(reader.placed) for w in writers), default=home)
-        depth = _settled(storage, reader, writers, range(deepest, home, -1))
-        storage.depths[key] = Since(depth, _child(storage, reader, writers, depth))
-    return storage.depths[key]
+    key = ("settled", reader.placed, reader.use.buffer, reader.use.index)
+    return storage.kept(key, lambda: _since(storage, reader))
+
+
+def _since(storage: Storage, reader: Touch) -> Since:
+    scope = storage.scopes.get(reader.use.buffer)
+    home = reader.placed.leaf.names.index(scope) + 1 if scope in reader.placed.leaf.names else 0
+    writers = [t for t in storage.of(reader.use.buffer) if t.use.writes]
+    deepest = max((w.placed.shares(reader.placed) for w in writers), default=home)
+    depth = _settled(storage, reader, writers, range(deepest, home, -1))
+    return Since(depth, _child(storage, reader, writers, depth))
 
 
 def _settled(storage: Storage, reader: Touch, writers: list[Touch], depths: range) -> int:

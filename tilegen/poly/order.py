@@ -21,10 +21,9 @@ from tilegen.poly.project import (
     alike_in,
     apart_in,
     common,
-    renamed,
     told_apart,
 )
-from tilegen.poly.rows import Rows
+from tilegen.poly.rows import Rows, renamed
 from tilegen.poly.system import Form, example, same, solvable
 from tilegen.poly.verdict import Refused, Words
 

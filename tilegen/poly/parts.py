@@ -9,7 +9,8 @@ from tilegen.ir.derived import Split
 from tilegen.ir.nodes import REDUCTIONS, Condition, Equation, Expr, Index, Kernel, Load, Stmt, Tree, nest_of
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.poly.coverage import check_instances
-from tilegen.poly.project import Placed, Program, project, renamed
+from tilegen.poly.project import Placed, Program, project
+from tilegen.poly.rows import renamed
 from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
 

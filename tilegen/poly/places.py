@@ -24,20 +24,27 @@ def agreed(storage: Storage, reader: Touch, writers: Sequence[Touch]) -> bool:
     value wherever the place is one: those that dimensions tell which are written alike in all accesses.
     """
     scopes = {w: scope_of(storage, reader.use.buffer, w.placed, reader.placed) for w in writers}
-    held = {w: _element(storage, w) for w, scope in scopes.items() if scope is not None}
+    held = tuple(w for w, scope in scopes.items() if scope is not None)
     wanted = None if _passes_on(storage, reader) else _element(storage, reader)
     if not held or (wanted is None and not _passes_on(storage, reader)):
         return False
-    known = _alike(reader, list(held), scopes[next(iter(held))] or frozenset()) | set(storage.program.kernel.sizes)
+    known = _alike(reader, held, scopes[held[0]] or frozenset()) | set(storage.program.kernel.sizes)
+    function = storage.kept(("said", held, known), lambda: _said_by_all(storage, held, known))
+    if function is None or wanted is None:
+        return function is not None
+    return _is(wanted, function, reader.use.forms) and wanted.fallback in (None, function[1])
+
+
+def _said_by_all(storage: Storage, writers: Sequence[Touch], known: frozenset[str]) -> Function | None:
+    """The function of the place that all of them say, in the names that are known."""
+    held = {w: _element(storage, w) for w in writers}
     for writer, element in held.items():
         function = None if element is None else _function(element, writer.use.forms, known)
         if function is None:
             continue
         if all(e and e.fallback == function[1] and _is(e, function, w.use.forms) for w, e in held.items()):
-            return wanted is None or (
-                _is(wanted, function, reader.use.forms) and wanted.fallback in (None, function[1])
-            )
-    return False
+            return function
+    return None
 
 
 def _alike(reader: Touch, writers: Sequence[Touch], shared: frozenset[str]) -> frozenset[str]:
@@ -87,7 +94,7 @@ class _Sum:
 
 
 # These, and what stands for an element outside of the tensor.
-_Function = tuple[tuple[_Sum, ...], Const | None]
+Function = tuple[tuple[_Sum, ...], Const | None]
 # A sum of loops, by their names, and of places, by their numbers.
 _Terms = dict[str | int, int]
 
@@ -99,39 +106,42 @@ def held_by(storage: Storage, writer: Touch, above: tuple[Placed, ...] = ()) -> 
         return None  # contents go to and fro
     if read.buffer == storage.tensor:
         return Element((), read.forms, read.fallback)
-    sources = [t for t in storage.of(read.buffer) if t.use.writes]
-    for source in sources:
-        function = _by_place(storage, source, writer, (*above, writer.placed))
+    sources = tuple(t for t in storage.of(read.buffer) if t.use.writes)
+    scopes = tuple(scope_of(storage, read.buffer, s.placed, writer.placed) for s in sources)
+    # Who asks makes a difference where contents go to and fro alone: then there is no such function for anybody.
+    function = storage.kept(
+        ("passed on", sources, scopes), lambda: _passed_on(storage, sources, scopes, (*above, writer.placed))
+    )
+    if function is None:
+        return None
+    return Element((), tuple(each.at(read.forms) for each in function[0]), function[1])
+
+
+def _passed_on(
+    storage: Storage,
+    sources: tuple[Touch, ...],
+    scopes: tuple[frozenset[str] | None, ...],
+    above: tuple[Placed, ...],
+) -> Function | None:
+    """What all of the sources put into a copy, in terms of the place and of loops that its reader shares."""
+    held = [held_by(storage, s, above) for s in sources]
+    for source, element, shared in zip(sources, held, scopes, strict=True):
+        function = None if element is None or shared is None else _function(element, source.use.forms, shared)
         if function is None:
             continue
-        sums, beyond = function
-        if all(_says(storage, s, function, (*above, writer.placed)) for s in sources):
-            return Element((), tuple(each.at(read.forms) for each in sums), beyond)
+        told = zip(sources, held, strict=True)
+        if all(e and e.fallback == function[1] and _is(e, function, s.use.forms) for s, e in told):
+            return function
     return None
 
 
-def _says(storage: Storage, source: Touch, function: _Function, above: tuple[Placed, ...]) -> bool:
-    """True if what `source` writes is this function of the place."""
-    held = held_by(storage, source, above)
-    return held is not None and held.fallback == function[1] and _is(held, function, source.use.forms)
-
-
-def _is(held: Element, function: _Function, places: tuple[Form, ...]) -> bool:
+def _is(held: Element, function: Function, places: tuple[Form, ...]) -> bool:
     """True if the element is that function of the places, term by term."""
     sums = [each.at(places) for each in function[0]]
     return all(not (d := one.minus(two)).terms and not d.const for one, two in zip(held.index, sums, strict=True))
 
 
-def _by_place(storage: Storage, source: Touch, reader: Touch, above: tuple[Placed, ...]) -> _Function | None:
-    """The element that `source` writes, in terms of the place it writes it to and loops that `reader` shares."""
-    shared = scope_of(storage, source.use.buffer, source.placed, reader.placed)
-    held = held_by(storage, source, above)
-    if shared is None or held is None:
-        return None
-    return _function(held, source.use.forms, shared)
-
-
-def _function(held: Element, places: tuple[Form, ...], shared: frozenset[str]) -> _Function | None:
+def _function(held: Element, places: tuple[Form, ...], shared: frozenset[str]) -> Function | None:
     """The element as sums of the places and of names in `shared`."""
     function: tuple[_Sum, ...] = ()
     for form in held.index:

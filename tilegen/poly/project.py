@@ -6,7 +6,7 @@ the names of the second one; loops that both are in the same iteration of keep o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -17,8 +17,8 @@ from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Stmt, 
 from tilegen.ir.walk import leaves, loads, loops
 from tilegen.poly.determined import determined
 from tilegen.poly.plain import Plain
-from tilegen.poly.rows import Rows
-from tilegen.poly.system import Form, Row, form, quotient_of, range_of, rows_of, same
+from tilegen.poly.rows import Rows, renamed
+from tilegen.poly.system import Form, Row, form, quotients, range_of, rows_of, same
 
 Places = tuple[int, ...]
 
@@ -118,36 +118,12 @@ class Leaf:
 
     @cached_property
     def _variables(self) -> Mapping[str, frozenset[str]]:
-        """Its loops and the divisions of these, each with the loops that it depends on."""
-        forms = [*self.point, *(f for use in self.uses for f in use.forms)]
-        rows = [*self.domain, *(r for f in forms for r in f.rows)]
-        divisions = {n for _, terms, _ in rows for n, _ in terms if "/" in n}
+        """Its loops and the divisions in its rows and forms, each with the loops that it depends on."""
         values = [*self.extents, *(c.value for c in self.stmt.guard), *(self.stmt.instance or ())]
         values += [i for use in self.uses for i in use.index]
+        inside = {quotient: names for value in values for quotient, names in quotients(value)}
         loops = frozenset(self.names)
-        inside = {quotient_of(d): d.arg.names() & loops for v in values for d in v.divisions()}
-        return {n: frozenset((n,)) for n in self.names} | {n: inside.get(n, loops) for n in divisions}
-
-
-def renamed(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
-    return tuple((e, tuple((names.get(n, n), f) for n, f in terms), c) for e, terms, c in rows)
-
-
-def identified(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
-    """The rows with names replaced by others, which they may have already: the terms of one name are added up."""
-    found: tuple[Row, ...] = ()
-    for equal, terms, constant in rows:
-        sums: dict[str, int] = {}
-        for n, f in terms:
-            n = names.get(n, n)
-            sums[n] = sums.get(n, 0) + f
-        found += ((equal, tuple((n, f) for n, f in sums.items() if f), constant),)
-    return found
-
-
-def exchanged(rows: tuple[Row, ...]) -> tuple[Row, ...]:
-    """The rows with the prime on the first of two instances instead of the second."""
-    return tuple((e, tuple((n[:-1] if n.endswith("'") else f"{n}'", f) for n, f in terms), c) for e, terms, c in rows)
+        return {n: frozenset((n,)) for n in self.names} | {q: names & loops for q, names in inside.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,13 +198,24 @@ class Original:
 
     def rows(self, leaf: Leaf) -> Rows:
         """Rows for an iteration in which the leaf runs its statement."""
-        return self._kept(("rows", leaf.where), lambda: Rows(self.context + leaf.domain))
+        found = self.memo.get(("rows", leaf.where))
+        if found is None:
+            found = self.memo["rows", leaf.where] = Rows(self.context + leaf.domain)
+        assert isinstance(found, Rows)
+        return found
 
     def pair(self, one: Leaf, two: Leaf, shared: frozenset[str]) -> Rows:
         """Rows for such an iteration of each, the second one's names primed but for the loops in `shared`."""
         key = ("pair", one.where, two.where, shared)
-        mine = self.rows(one)
-        return self._kept(key, lambda: (mine + tuple(r for r in two.again(shared) if r not in mine.each)).kept())
+        found = self.memo.get(key)
+        if found is None:
+            mine = self.rows(one)
+            found = self.memo[key] = mine + tuple([r for r in two.again(shared) if r not in mine.each])
+        else:
+            # Most pairs have one question: what is plain of them alone is worked out for the others.
+            assert isinstance(found, Rows)
+            found.kept()
+        return found
 
     def meeting(self, one: Leaf, two: Leaf, a: Use, b: Use, shared: frozenset[str]) -> tuple[Rows, Mapping[str, str]]:
         """Rows for such iterations in which access `a` of the one and `b` of the other have one place, and the names
@@ -236,13 +223,6 @@ class Original:
         met = shared | alike_in(one, two, common(a, b), shared)
         names = two.primed(met)
         return self.pair(one, two, met) + same(a.forms, [f.renamed(names) for f in b.forms]), names
-
-    def _kept(self, key: object, rows: Callable[[], Rows]) -> Rows:
-        found = self.memo.get(key)
-        if found is None:
-            found = self.memo[key] = rows()
-        assert isinstance(found, Rows)
-        return found
 
     def elements(self, leaf: Leaf) -> tuple[Use, ...]:
         """The accesses that the kernel's statement makes at the instance which `leaf` runs."""
@@ -262,7 +242,10 @@ class Original:
 _ALIKE = ("domain", "ranges", "uses", "point", "loops", "_variables", "_digits", "_primes", "_again")
 
 _numbers = count()
-_interned: dict[object, tuple[Stmt, Leaf]] = {}
+# By the identity of a statement and of the loops around it: these, and the leaf.
+_interned: dict[object, tuple[Stmt, tuple[Loop, ...], Leaf]] = {}
+_numbered: dict[object, tuple[Stmt, int]] = {}
+_alike_leaves: dict[object, dict[object, Leaf]] = {}
 _domains: dict[object, int] = {}
 # The kernels that were asked about last, with what has been answered: a schedule derives a few from the one written.
 # Equal kernels have the answers in common, those of two schedules of a text among them.
@@ -353,26 +336,37 @@ def _walk(
 
 
 def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
+    # Most often a step leaves the statement and all loops around it as they are.
+    same = (id(stmt), *map(id, path))
+    known = _interned.get(same)
+    if known is not None:
+        return known[2]
+    if len(_interned) > 20_000:
+        for memory in (_interned, _numbered, _alike_leaves, _domains):
+            memory.clear()
     names, kinds = tuple(loop.name for loop in path), tuple(loop.kind for loop in path)
     extents = tuple(loop.extent for loop in path)
-    key = (id(stmt), names, kinds, extents)
-    known = _interned.get(key)
-    if known is not None:
-        return known[1]
-    if len(_interned) > 20_000:
-        _interned.clear()
-        _domains.clear()
     # The first leaf of such iterations of such a statement; the others take what it has worked out.
-    alike = (stmt, names, extents)
-    like = _interned.get(alike)
-    where = like[1].where if like else _domains.setdefault(_domain_key(names, extents, stmt), next(_numbers))
-    leaf = Leaf(like[1].points if like else next(_numbers), where, names, kinds, extents, stmt)
-    if like:
-        leaf.__dict__.update({k: v for k, v in like[1].__dict__.items() if k in _ALIKE})
-    else:
-        _interned[alike] = (stmt, leaf)
-    _interned[key] = (stmt, leaf)
+    alike = (_number_of(stmt), names, extents)
+    leaves = _alike_leaves.setdefault(alike, {})
+    leaf = leaves.get((id(stmt), kinds))
+    if leaf is None:
+        like = next(iter(leaves.values()), None)
+        where = like.where if like else _domains.setdefault(_domain_key(names, extents, stmt), next(_numbers))
+        leaf = Leaf(like.points if like else next(_numbers), where, names, kinds, extents, stmt)
+        if like:
+            leaf.__dict__.update({k: v for k, v in like.__dict__.items() if k in _ALIKE})
+        leaves[id(stmt), kinds] = leaf
+    _interned[same] = (stmt, path, leaf)
     return leaf
+
+
+def _number_of(stmt: Stmt) -> int:
+    """The same for equal statements: it is shorter to look up than what they say."""
+    known = _numbered.get(id(stmt))
+    if known is None:
+        known = _numbered[id(stmt)] = (stmt, _numbered.setdefault(stmt, (stmt, next(_numbers)))[1])
+    return known[1]
 
 
 def _domain_key(names: tuple[str, ...], extents: tuple[Affine, ...], stmt: Stmt) -> object:

@@ -162,10 +162,13 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
         for two in program.leaves:
             if one.shares(two) < depth:
                 continue
+            uses = {u.index: u for u in two.leaf.uses if u.buffer == write.buffer}
+            if not uses:
+                continue
             shared = frozenset(one.leaf.names[:depth])
             names = two.leaf.primed(shared)
             both = Rows((*program.original.context, *one.leaf.ranges, *two.leaf.again(shared)))
-            for use in {u.index: u for u in two.leaf.uses if u.buffer == write.buffer}.values():
+            for use in uses.values():
                 fixed = alike_in(one.leaf, two.leaf, common(write, use), shared) | shared | sizes
                 # What a user of the same element tests itself is not missing there.
                 open_ = [c for c in extra.missing if c not in two.leaf.stmt.guard or not c.value.names() <= fixed]

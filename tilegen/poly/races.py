@@ -14,7 +14,8 @@ from tilegen.ir.lanes import WARP, writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loops, writes
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, apart_in, common, identified, told_apart
+from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, told_apart
+from tilegen.poly.rows import identified
 from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
 
@@ -223,29 +224,26 @@ def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed, free
         for b in two.leaf.uses:
             if a.buffer == b.buffer == buffer.name and (a.writes or b.writes):
                 pairs.setdefault((a.index, b.index), (a, b))
-    cases: dict[tuple[int, ...], tuple[Case, ...]] = {}
     for a, b in pairs.values():
         signs = (1,) if one is two and a.index == b.index else (1, -1)
-        if signs not in cases:
-            cases[signs] = tuple(_collisions(buffer, one, two, signs, free))
-        if not cases[signs]:
-            continue
         alike = alike_in(one.leaf, two.leaf, common(a, b), frozenset())
-        for case in cases[signs]:
-            if apart_in(case[1]) not in alike:
-                _check_case(program, one.leaf, two.leaf, a, b, case)
+        for case in _collisions(buffer, one, two, signs, free, alike):
+            _check_case(program, one.leaf, two.leaf, a, b, case)
 
 
 # How two instances may run at once: which loops they share, rows for what differs, and what it is called.
 Case = tuple[frozenset[str], tuple[Row, ...], str, str]
 
 
-def _collisions(buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...], free: Free) -> Iterator[Case]:
+def _collisions(
+    buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...], free: Free, alike: frozenset[str]
+) -> Iterator[Case]:
+    """The cases that are left where both are in the same iteration of the loops in `alike` when they meet."""
     names, kinds = one.leaf.names, one.leaf.kinds
     depth = one.shares(two)
     home = names.index(buffer.scope) if buffer.scope in names else -1
     for d in range(depth):
-        if kinds[d] not in PARALLEL or home >= d or names[d] == free.lane:
+        if kinds[d] not in PARALLEL or home >= d or names[d] == free.lane or names[d] in alike:
             continue
         if buffer.space == "register" and kinds[d] in THREAD_KINDS:
             continue
@@ -254,9 +252,10 @@ def _collisions(buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...]
             yield frozenset(names[:d]), rows, kinds[d], names[d]
     if buffer.space == "register" and depth > home:
         own = tuple(kind for kind in THREAD_KINDS if kind not in free.kinds)
-        yield from _apart(one, two, own, frozenset(names[: home + 1]), signs, free.lanes)
+        yield from _apart(one, two, own, frozenset(names[: home + 1]), signs, alike, free.lanes)
     if buffer.space == "global":
-        yield from _apart(one, two, BLOCK_KINDS, frozenset(), signs)
+        # Common loops have been asked for.
+        yield from _apart(one, two, BLOCK_KINDS, frozenset(), signs, alike | frozenset(names[:depth]))
 
 
 def _apart(
@@ -265,6 +264,7 @@ def _apart(
     wanted: tuple[str, ...],
     shared: frozenset[str],
     signs: tuple[int, ...],
+    alike: frozenset[str],
     lanes: frozenset[int] = frozenset(),
 ) -> Iterator[Case]:
     """Different coordinates of one of the `wanted` kinds; a leaf outside such loops is at coordinate 0.
@@ -272,10 +272,9 @@ def _apart(
     So is the first of the lanes that combine, in the leaves of the numbers `lanes`: it updates the target.
     """
     for kind in wanted:
-        first, second = (_along(placed, kind, lanes) for placed in (one, two))
-        common = one.leaf.names[: one.shares(two)]
-        if kind in BLOCK_KINDS and first is not None and first == second and first in common:
-            continue  # a common loop: asked for already
+        first, second = _along(one, kind, lanes), _along(two, kind, lanes)
+        if first is not None and first == second and first in alike:
+            continue
         if first in shared or second in shared:
             continue
         for sign in signs:
@@ -289,7 +288,8 @@ def _apart(
 def _along(placed: Placed, kind: str, lanes: frozenset[int]) -> str | None:
     if kind == "thread.x" and placed.number in lanes:
         return None
-    return next((n for n, k in zip(placed.leaf.names, placed.leaf.kinds, strict=True) if k == kind), None)
+    leaf = placed.leaf
+    return leaf.names[leaf.kinds.index(kind)] if kind in leaf.kinds else None
 
 
 def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Case) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tilegen.poly.plain import Plain, Row
 
@@ -12,10 +12,10 @@ class Rows:
 
     __slots__ = ("_all", "_base", "_by_name", "_each", "_kept", "_more", "_plain")
 
-    def __init__(self, rows: tuple[Row, ...], base: Rows | None = None, *, kept: bool = False) -> None:
+    def __init__(self, rows: tuple[Row, ...], base: Rows | None = None) -> None:
         self._base = base
         self._more = rows
-        self._kept = kept or base is None
+        self._kept = base is None
         self._all: tuple[Row, ...] | None = rows if base is None else None
         self._plain: Plain | None = None
         self._each: frozenset[Row] | None = None
@@ -37,7 +37,8 @@ class Rows:
 
     def kept(self) -> Rows:
         """These rows, which more than one question begins with."""
-        return self if self._kept else Rows(self._more, self._base, kept=True)
+        self._kept = True
+        return self
 
     def since_kept(self) -> tuple[Rows, tuple[Row, ...]]:
         """The nearest rows that are kept, and those that have been added to them."""
@@ -90,3 +91,27 @@ class Rows:
 def plain_of(rows: Rows | Iterable[Row]) -> Plain:
     """What rows plainly say."""
     return rows.plain if isinstance(rows, Rows) else Plain(rows)
+
+
+def renamed(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
+    """The rows with other names."""
+    return tuple([(e, tuple([(names.get(n, n), f) for n, f in terms]), c) for e, terms, c in rows])
+
+
+def identified(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
+    """The rows with names replaced by others, which they may have already: the terms of one name are added up."""
+    found: tuple[Row, ...] = ()
+    for equal, terms, constant in rows:
+        sums: dict[str, int] = {}
+        for n, f in terms:
+            n = names.get(n, n)
+            sums[n] = sums.get(n, 0) + f
+        found += ((equal, tuple((n, f) for n, f in sums.items() if f), constant),)
+    return found
+
+
+def exchanged(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The rows with the prime on the first of two instances instead of the second."""
+    return tuple(
+        [(e, tuple([(n[:-1] if n.endswith("'") else f"{n}'", f) for n, f in terms]), c) for e, terms, c in rows]
+    )

@@ -17,8 +17,8 @@ from tilegen.ir.nodes import Access, Load, Stmt, Tree
 from tilegen.ir.walk import rewrite
 from tilegen.poly.flow import settled, storages
 from tilegen.poly.order import Names, before, between
-from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project, renamed, told_apart
-from tilegen.poly.rows import Rows
+from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project, told_apart
+from tilegen.poly.rows import Rows, renamed
 from tilegen.poly.system import Form, Row, example, same, solvable
 from tilegen.poly.values import check_values
 from tilegen.poly.verdict import Refused, Words
@@ -262,6 +262,8 @@ def _check_between(
         return domain + same(place, read.use.forms)
 
     for question in between(meant, (other, names), (read, {}), shared, rows, there):
+        if question.plain.impossible:
+            continue
         for d, (a, b) in enumerate(zip(turn, read.turn.forms, strict=True)):
             if other.turn.index[d] == other.use.index[d] and read.turn.index[d] == read.use.index[d]:
                 continue  # a dimension without turns, in which the places are the same

@@ -19,7 +19,7 @@ from tilegen.ir.affine import Affine, Div, Mod
 from tilegen.ir.nodes import Condition
 from tilegen.poly.plain import Row as Row
 from tilegen.poly.plain import Terms as Terms
-from tilegen.poly.rows import Rows, plain_of
+from tilegen.poly.rows import Rows, plain_of, renamed
 
 # isl operations that one question may take: three times what any question of the stock schedules needs.
 BUDGET = 50_000
@@ -44,14 +44,14 @@ class Form(NamedTuple):
         """With the variables in `names` replaced; a division variable changes with what it divides."""
         if not self.rows:
             return Form(_renamed(self.terms, names), self.const)
-        return Form(_renamed(self.terms, names), self.const, tuple((e, _renamed(t, names), c) for e, t, c in self.rows))
+        return Form(_renamed(self.terms, names), self.const, renamed(self.rows, names))
 
     def minus(self, other: Form, less: int = 0) -> Form:
         """self - other - less."""
         sums = dict(self.terms)
         for name, factor in other.terms:
             sums[name] = sums.get(name, 0) - factor
-        terms = tuple((n, f) for n, f in sums.items() if f)
+        terms = tuple([(n, f) for n, f in sums.items() if f])
         return Form(terms, self.const - other.const - less, self.rows + other.rows)
 
     def zero(self) -> tuple[Row, ...]:
@@ -68,8 +68,14 @@ def quotient_of(atom: Div | Mod) -> str:
     return f"({atom.arg})/{atom.by}"
 
 
+@lru_cache(maxsize=20_000)
+def quotients(value: Affine) -> tuple[tuple[str, frozenset[str]], ...]:
+    """The variables for the divisions in `value`, each with all names inside of it."""
+    return tuple((quotient_of(division), division.arg.names()) for division in value.divisions())
+
+
 def _renamed(terms: Terms, names: Mapping[str, str]) -> Terms:
-    return tuple((names.get(n, n), f) for n, f in terms)
+    return tuple([(names.get(n, n), f) for n, f in terms])
 
 
 @lru_cache(maxsize=20_000)
@@ -194,8 +200,11 @@ def groups(rows: list[Row]) -> list[tuple[Row, ...]]:
     """The rows, each with a name, in groups that share none, the small ones first: each is a question of its own."""
     together: dict[str, set[str]] = {}  # by a name, all names that hang together with it
     for _, terms, _ in rows:
+        known = together.get(terms[0][0])
+        if known and len(terms) == 1:
+            continue
         names = {name for name, _ in terms}
-        if not names <= together.get(terms[0][0], frozenset()):
+        if known is None or not names <= known:
             names = names.union(*(together[name] for name in names if name in together))
             together.update(dict.fromkeys(names, names))
     parts: dict[int, list[Row]] = {}
@@ -286,11 +295,8 @@ def _without_trivial(rows: list[Row]) -> list[Row] | None:
 
 def matrix(rows: Sequence[Row], first: list[str] = []) -> tuple[str, dict[str, int]]:  # noqa: B006
     """The rows in PolyLib's notation, and the column of each name."""
-    columns: dict[str, int] = {name: n for n, name in enumerate(first)}
-    for _, terms, _ in rows:
-        for name, _ in terms:
-            if name not in columns:
-                columns[name] = len(columns)
+    names = dict.fromkeys([*first, *(name for _, terms, _ in rows for name, _ in terms)])
+    columns = {name: n for n, name in enumerate(names)}
     width = len(columns)
     lines: dict[str, None] = {}
     for equal, terms, constant in rows:

@@ -14,8 +14,8 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
 from tilegen.poly.order import before
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Placed, Program, Use, identified, renamed
-from tilegen.poly.rows import Rows
+from tilegen.poly.project import Placed, Program, Use
+from tilegen.poly.rows import Rows, identified, renamed
 from tilegen.poly.slots import home_of
 from tilegen.poly.sync import Made, Slot, Stop
 from tilegen.poly.system import example, form, rows_of, solvable
@@ -56,6 +56,8 @@ class _Pair:
         two = self.two.leaf
         rows, names = self.program.original.meeting(self.one.leaf, two, self.write, read, shared)
         rows += identified(order, {f"{n}'": names.get(n, n) for n in two.names})
+        if rows.plain.impossible:
+            return None
         for cases, ended in self.waits:
             if ended.since != self.made.since:
                 raise Unproved("asynchronous copies are made in one loop and waited for in another")
