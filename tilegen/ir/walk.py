@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
+from functools import cache
 from itertools import chain
+from operator import is_
 from re import findall
 from typing import Any, TypeVar
 
@@ -21,29 +23,28 @@ _PROVENANCE = ("span", "step", "kernel", "origin")
 # Words in the annotations of fields that hold no dataclass value.
 _SCALAR = {"str", "int", "float", "bool", "None", "tuple"}
 
-# Type -> its fields that a traversal looks into, None for what is no dataclass.
-_known: dict[type, tuple[str, ...] | None] = {Affine: ()}
+
+class _Fields(dict[type, tuple[str, ...] | None]):
+    """Type -> its fields that a traversal looks into, none of the types that it stops short of; None for what is no
+    dataclass."""
+
+    def __init__(self, short_of: tuple[type, ...]) -> None:
+        super().__init__(dict.fromkeys((Affine, *short_of), ()))
+
+    def __missing__(self, kind: type) -> tuple[str, ...] | None:
+        names = None
+        if is_dataclass(kind):
+            names = tuple(f.name for f in fields(kind) if f.name not in _PROVENANCE and not _is_scalar(f))
+        self[kind] = names
+        return names
 
 
-def _inside(value: object) -> tuple[str, ...] | None:
-    """The fields of `value` that a traversal looks into; None if it is no dataclass value."""
-    kind = type(value)
-    try:
-        return _known[kind]
-    except KeyError:
-        _known[kind] = None
-    if is_dataclass(value):
-        names = tuple(f.name for f in fields(value) if f.name not in _PROVENANCE and not _is_scalar(f))
-        _known[kind] = names
-    return _known[kind]
+_inside = cache(_Fields)
 
 
 def _is_scalar(field: Field[Any]) -> bool:
     return isinstance(field.type, str) and set(findall(r"\w+", field.type)) <= _SCALAR
 
-
-# Type -> all its fields, if it is a dataclass that holds them and does nothing else; else none.
-_plain_fields: dict[type, tuple[str, ...]] = {}
 
 # By the identity of a value: the value, and what is found in it. Steps and passes leave most of a tree as it is, and
 # look through all of it again and again.
@@ -58,23 +59,26 @@ def walk(value: Any, short_of: tuple[type, ...] = ()) -> Iterator[Any]:
 
     What is inside of values of the kinds `short_of` is left out.
     """
-    return iter(_all_of(value, short_of, _walked.setdefault(short_of, {})))
+    return iter(_all_of(value, _inside(short_of), _walked.setdefault(short_of, {})))
 
 
-def _all_of(value: Any, short_of: tuple[type, ...], found: _Found) -> tuple[Any, ...]:
+def _all_of(value: Any, inside: _Fields, found: _Found) -> tuple[Any, ...]:
     """What `walk` goes through; worked out once for each value that has others inside."""
     kind = type(value)
     if kind is tuple:
-        return tuple(chain.from_iterable([_all_of(item, short_of, found) for item in value]))
-    names = _known[kind] if kind in _known else _inside(value)
-    if not names or kind in short_of:
+        return tuple(chain.from_iterable([_all_of(item, inside, found) for item in value]))
+    names = inside[kind]
+    if not names:
         return () if names is None else (value,)
     known = found.get(id(value))
     if known is None:
         if len(found) > _MOST_FOUND:
             found.clear()
-        inside = chain.from_iterable([_all_of(getattr(value, name), short_of, found) for name in names])
-        known = found[id(value)] = (value, (value, *inside))
+        all_of = [value]
+        for name in names:
+            if held := getattr(value, name):  # neither None nor an empty tuple
+                all_of += (held,) if type(held) is Affine else _all_of(held, inside, found)
+        known = found[id(value)] = (value, tuple(all_of))
     return known[1]
 
 
@@ -85,29 +89,35 @@ def rewrite(value: T, change: Callable[[Any], Any], short_of: tuple[type, ...] =
     replacement that is itself a tuple is spliced in, so a statement can become several or none.
     Unchanged parts are the same objects as before. What is inside of values of the kinds `short_of` is left as it is.
     """
-    new: T = _rewritten(value, change, short_of)
+    new: T = _rewritten(value, change, _inside(short_of))
     return new
 
 
-def _rewritten(value: Any, change: Callable[[Any], Any], short_of: tuple[type, ...]) -> Any:
+def _rewritten(value: Any, change: Callable[[Any], Any], inside: _Fields) -> Any:
     kind = type(value)
     if kind is tuple:
-        return _rewritten_items(value, change, short_of)
-    names = _known[kind] if kind in _known else _inside(value)
+        items = [change(item) if type(item) is Affine else _rewritten(item, change, inside) for item in value]
+        return value if all(map(is_, items, value)) else _spliced(value, items)
+    names = inside[kind]
     if names is None:
         return value
-    if names and kind not in short_of:
-        new_fields = {}
-        for name in names:
-            old = getattr(value, name)
-            if not old:  # None, or nothing in a tuple
-                continue
-            new = _rewritten(old, change, short_of)
-            if new is not old:
-                new_fields[name] = new
-        if new_fields:
-            value = _with(value, new_fields)
-    return change(value)
+    new = {}
+    for name in names:
+        if old := getattr(value, name):  # neither None nor an empty tuple
+            item = change(old) if type(old) is Affine else _rewritten(old, change, inside)
+            if item is not old:
+                new[name] = item
+    return change(_with(value, new) if new else value)
+
+
+def _spliced(old: tuple[Any, ...], new: list[Any]) -> tuple[Any, ...]:
+    """The items of `new`, and the items of those that are tuples where `old` has no tuple."""
+    if tuple not in map(type, new):
+        return tuple(new)
+    whole = (
+        item if type(item) is tuple and type(was) is not tuple else (item,) for was, item in zip(old, new, strict=True)
+    )
+    return tuple(chain.from_iterable(whole))
 
 
 def replace(value: T, /, **new: Any) -> T:
@@ -116,42 +126,31 @@ def replace(value: T, /, **new: Any) -> T:
     return made
 
 
+# Type -> all its fields, if it is a dataclass that holds them and does nothing else; else none.
+_plain_fields: dict[type, frozenset[str]] = {}
+
+
 def _with(value: Any, new: dict[str, Any]) -> Any:
     """`value` with new fields. A dataclass that does nothing but hold its fields is made without asking it."""
     kind = type(value)
     names = _plain_fields[kind] if kind in _plain_fields else _held(value)
-    held = value.__dict__ if names else {}
+    if not names:
+        return dataclasses.replace(value, **new)
+    held = {**value.__dict__, **new}
     if len(held) > len(names):
-        held = {name: held[name] for name in names}  # without what the value has worked out of them
-    fresh = {**held, **new}
-    if len(fresh) > len(names):
-        return dataclasses.replace(value, **new)  # which refuses what is no field
+        if not names.issuperset(new):
+            return dataclasses.replace(value, **new)  # which refuses what is no field
+        held = {name: each for name, each in held.items() if name in names}  # without what was worked out of them
     made = object.__new__(kind)
-    made.__dict__.update(fresh)
+    made.__dict__.update(held)
     return made
 
 
-def _held(value: Any) -> tuple[str, ...]:
+def _held(value: Any) -> frozenset[str]:
     kind = type(value)
     plain = not hasattr(kind, "__post_init__") and hasattr(value, "__dict__") and all(f.init for f in fields(kind))
-    _plain_fields[kind] = tuple(f.name for f in fields(kind)) if plain else ()
+    _plain_fields[kind] = frozenset(f.name for f in fields(kind) if plain)
     return _plain_fields[kind]
-
-
-def _rewritten_items(items: tuple[Any, ...], change: Callable[[Any], Any], short_of: tuple[type, ...]) -> Any:
-    found: list[Any] = []
-    same = True
-    for item in items:
-        new = change(item) if type(item) is Affine else _rewritten(item, change, short_of)
-        if new is item:
-            found.append(item)
-            continue
-        same = False
-        if type(new) is tuple and type(item) is not tuple:
-            found += new
-        else:
-            found.append(new)
-    return items if same else tuple(found)
 
 
 def substitute(value: T, values: Mapping[str, Affine]) -> T:
@@ -183,7 +182,7 @@ def _nodes_of(value: Any) -> tuple[Any, ...]:
     if kind is Stmt:
         return (value,)
     if kind is not Loop:
-        return tuple(chain.from_iterable(_nodes_of(getattr(value, name)) for name in _inside(value) or ()))
+        return tuple(chain.from_iterable(_nodes_of(getattr(value, name)) for name in _inside(())[kind] or ()))
     known = _nested.get(id(value))
     if known is None:
         if len(_nested) > _MOST_FOUND:
