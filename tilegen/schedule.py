@@ -22,7 +22,7 @@ from tilegen.ir.steps import (
     Word,
 )
 from tilegen.ir.verify import verify
-from tilegen.ir.walk import nodes, replace
+from tilegen.ir.walk import loops, nodes, replace
 from tilegen.poly import judge as judge_tree
 from tilegen.primitives._call import bind
 
@@ -140,11 +140,8 @@ def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[St
 def _marked(after: Tree, before: Tree, call: Call) -> Tree:
     """`after` with the step's text on every loop and statement that it made or bound, and on buffers."""
     old = {b.name for b in before.buffers}
-    kinds, kept = dict[str, tuple[str, int, str, bool]](), set[int]()
-    for node in nodes(before.body):
-        kept.add(id(node))
-        if isinstance(node, Loop):
-            kinds[node.name] = _manner(node)
+    was = {loop.name: loop for loop in loops(before.body)}
+    kept = set(map(id, nodes(before.body)))
 
     def mark(node: Node) -> Node:
         if id(node) in kept:
@@ -153,8 +150,8 @@ def _marked(after: Tree, before: Tree, call: Call) -> Tree:
             return replace(node, step=call.text, span=call.span) if node.is_copy and not node.step else node
         body = tuple(map(mark, node.body))
         new: dict[str, Any] = {} if all(map(is_, body, node.body)) else {"body": body}
-        if kinds.get(node.name) != _manner(node):
-            known = node.step.split("; ") if node.name in kinds and node.step else []
+        if node.name not in was or _manner(was[node.name]) != _manner(node):
+            known = node.step.split("; ") if node.name in was and node.step else []
             new |= {"step": "; ".join(dict.fromkeys([*known, call.text])), "span": call.span or node.span}
         return replace(node, **new) if new else node
 

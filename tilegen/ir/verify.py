@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import LOOP_KINDS, Access, Load, Node, Stmt, Tree
+from tilegen.ir.nodes import LOOP_KINDS, Access, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import walk
 
 
@@ -16,25 +18,16 @@ def verify(tree: Tree) -> Tree:
     """
     ranks = {b.name: len(b.shape) for b in tree.buffers}
     assert len(ranks) == len(tree.buffers), "two buffers share a name"
+    told = _together(tree.body)
     sizes = frozenset(tree.kernel.sizes)
-    headers: dict[str, tuple[Affine, str]] = {}
-
-    def verify_body(body: tuple[Node, ...], around: frozenset[str]) -> None:
-        for node in body:
-            if isinstance(node, Stmt):
-                names, uses = _told(node)
-                assert names - sizes <= around, f"{node.name} uses {sorted(names - sizes - around)} outside of its loop"
-                for buffer, rank in uses:
-                    assert rank == ranks[buffer], f"{node.name} uses {buffer} with another rank"
-                continue
-            assert node.name not in around, f"a loop is inside itself: {node.name}"
-            assert node.kind in LOOP_KINDS, node.kind
-            assert node.extent.names() <= sizes, f"{node.name} runs to {node.extent}"
-            known = headers.setdefault(node.name, (node.extent, node.kind))
-            assert known == (node.extent, node.kind), f"two loops {node.name} differ"
-            verify_body(node.body, around | {node.name})
-
-    verify_body(tree.body, frozenset())
+    assert told.names <= sizes, f"{sorted(told.names - sizes)} is used outside of its loop"
+    for name, rank in told.uses:
+        assert rank == ranks[name], f"{name} is used with another rank"
+    headers = {name: (extent, kind) for name, extent, kind in told.loops}
+    assert len(headers) == len(told.loops), "two loops of one name differ"
+    for name, (extent, kind) in headers.items():
+        assert kind in LOOP_KINDS, kind
+        assert extent.names() <= sizes, f"{name} runs to {extent}"
     for buffer in tree.buffers:
         assert buffer.pad >= 0, f"the rows of {buffer.name} overlap"
         if buffer.swizzle:
@@ -45,19 +38,49 @@ def verify(tree: Tree) -> Tree:
     return tree
 
 
-# By the identity of a statement: the statement, and what is told of it. Steps leave most statements as they are.
-_known: dict[int, tuple[Stmt, frozenset[str], frozenset[tuple[str, int]]]] = {}
+class _Told(NamedTuple):
+    """What is told of nodes.
+
+    Attributes:
+        names: the names in indices and guards that are not those of loops around them in here.
+        uses: the buffers used, with the rank.
+        loops: the loops, each with its extent and kind.
+    """
+
+    names: frozenset[str]
+    uses: frozenset[tuple[str, int]]
+    loops: frozenset[tuple[str, Affine, str]]
+
+
+# By the identity of a node: the node, and what is told of it. Steps leave most nodes as they are.
+_known: dict[int, tuple[Node, _Told]] = {}
 _MOST_KNOWN = 20_000
 
 
-def _told(stmt: Stmt) -> tuple[frozenset[str], frozenset[tuple[str, int]]]:
-    """The names in its indices and guards, and the buffers that it uses, with the rank."""
-    found = _known.get(id(stmt))
+def _told(node: Node) -> _Told:
+    found = _known.get(id(node))
     if found is None:
         if len(_known) > _MOST_KNOWN:
             _known.clear()
-        values = list(walk(stmt))
-        names = frozenset(n for v in values if isinstance(v, Affine) for n in v.names())
-        uses = frozenset((v.buffer, len(v.index)) for v in values if isinstance(v, Load | Access))
-        found = _known[id(stmt)] = (stmt, names, uses)
-    return found[1:]
+        told = _told_of_statement(node) if isinstance(node, Stmt) else _told_of_loop(node)
+        found = _known[id(node)] = (node, told)
+    return found[1]
+
+
+def _told_of_statement(stmt: Stmt) -> _Told:
+    values = list(walk(stmt))
+    names = frozenset().union(*[v.names() for v in values if type(v) is Affine])
+    return _Told(
+        names, frozenset((v.buffer, len(v.index)) for v in values if isinstance(v, Load | Access)), frozenset()
+    )
+
+
+def _told_of_loop(loop: Loop) -> _Told:
+    names, uses, loops = _together(loop.body)
+    assert all(loop.name != name for name, _, _ in loops), f"a loop is inside itself: {loop.name}"
+    return _Told(names - {loop.name}, uses, loops | {(loop.name, loop.extent, loop.kind)})
+
+
+def _together(body: tuple[Node, ...]) -> _Told:
+    names, uses, loops = zip(*map(_told, body), strict=True) if body else ((), (), ())
+    return _Told(frozenset().union(*names), frozenset().union(*uses), frozenset().union(*loops))

@@ -160,14 +160,18 @@ def substitute(value: T, values: Mapping[str, Affine]) -> T:
     return rewrite(value, lambda v: v.substitute(values) if type(v) is Affine else v)
 
 
+# isinstance, asked without a call in Python: `filter` asks them of everything there is.
+_is_loop, _is_stmt, _is_load = (kind.__instancecheck__ for kind in (Loop, Stmt, Load))
+
+
 def loops(value: Any) -> Iterator[Loop]:
     """Every loop, outermost first, in program order."""
-    return (v for v in nodes(value) if type(v) is Loop)
+    return filter(_is_loop, _nodes_of(value))
 
 
 def stmts(value: Any) -> Iterator[Stmt]:
     """Every statement, in program order."""
-    return (v for v in nodes(value) if type(v) is Stmt)
+    return filter(_is_stmt, _nodes_of(value))
 
 
 def nodes(value: Any) -> Iterator[Any]:
@@ -193,7 +197,7 @@ def _nodes_of(value: Any) -> tuple[Any, ...]:
 
 def loads(value: Any) -> Iterator[Load]:
     """Every load, in program order."""
-    return (v for v in walk(value) if type(v) is Load)
+    return filter(_is_load, walk(value))
 
 
 def leaves(body: tuple[Node, ...], path: tuple[Loop, ...] = ()) -> Iterator[tuple[tuple[Loop, ...], Stmt]]:

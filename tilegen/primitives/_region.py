@@ -9,7 +9,7 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, affine
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, loads, loops, replace, rewrite, stmts, writes
-from tilegen.primitives._tree import need_loop
+from tilegen.primitives._tree import change_loops, need_loop
 
 Point = tuple[Affine, ...]
 
@@ -107,18 +107,16 @@ def with_copies(
     """The tree with the region redirected to `copy`, `before` ahead of its first use, `after` behind its last."""
     old = region.buffer.name
 
-    def change(value: object) -> object:
-        if not isinstance(value, Loop) or value.name != region.at:
-            return value
-        places = [n for n, child in enumerate(value.body) if _uses((child,), old, region.using)]
+    def change(loop: Loop) -> Loop:
+        places = [n for n, child in enumerate(loop.body) if _uses((child,), old, region.using)]
         if not places:
-            return value
-        body = redirected(value.body, old, copy.name, index, region.using)
+            return loop
+        body = redirected(loop.body, old, copy.name, index, region.using)
         first, last = places[0], places[-1] + 1
-        return replace(value, body=(*body[:first], *before, *body[first:last], *after, *body[last:]))
+        return replace(loop, body=(*body[:first], *before, *body[first:last], *after, *body[last:]))
 
     kept = tuple(b for b in tree.buffers if not (region.moves and b.name == old))
-    return reparented(replace(tree, buffers=(*kept, copy), body=rewrite(tree.body, change, (Stmt,))), old, copy.name)
+    return reparented(change_loops(replace(tree, buffers=(*kept, copy)), region.at, change), old, copy.name)
 
 
 def reparented(tree: Tree, old: str, new: str) -> Tree:

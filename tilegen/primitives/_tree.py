@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import is_
 
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import Buffer, Condition, Loop, Node, Stmt, Tree
@@ -90,9 +91,14 @@ def rescoped(tree: Tree, old: Iterable[str], new: str) -> Tree:
 
 
 def change_loops(tree: Tree, name: str, change: Callable[[Loop], Loop]) -> Tree:
-    """`change` applied to every loop called `name`."""
+    """`change` applied to every loop called `name`; none of them is inside another."""
 
-    def visit(value: object) -> object:
-        return change(value) if isinstance(value, Loop) and value.name == name else value
+    def visit(node: Node) -> Node:
+        if isinstance(node, Stmt):
+            return node
+        if node.name == name:
+            return change(node)
+        body = tuple(map(visit, node.body))
+        return node if all(map(is_, body, node.body)) else replace(node, body=body)
 
-    return replace(tree, body=rewrite(tree.body, visit, (Stmt,)))
+    return replace(tree, body=tuple(map(visit, tree.body)))
