@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from threading import Lock
 
-from lark import Lark, Token, Tree
+from lark import Lark, Token
 from lark.exceptions import UnexpectedInput
 from lark.indenter import DedentError, Indenter
 
@@ -119,7 +120,7 @@ def _height(tree: Branch) -> int:
     height = 0
     while level:
         height += 1
-        level = [c for node in level for c in node.children if isinstance(c, Tree)]
+        level = branches(chain.from_iterable([node.children for node in level]))
     return height
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from lark import Token, Tree
 
 from tilegen.errors import Source, Span
 
 Branch = Tree[Token]
+
+# isinstance, asked of every node without a call in Python.
+_is_branch: Any = Tree.__instancecheck__
 
 
 @dataclass(frozen=True)
@@ -55,22 +59,21 @@ class Place:
 def _first(node: Branch | Token) -> Token:
     """The first token of a branch; what is left out of it is None there."""
     while not isinstance(node, Token):
-        node = _some(node.children)
+        children = node.children
+        node = children[0] if children[0] is not None else _some(children)
     return node
 
 
 def _last(node: Branch | Token) -> Token:
     while not isinstance(node, Token):
-        node = _some(node.children[::-1])
+        children = node.children
+        node = children[-1] if children[-1] is not None else _some(children[::-1])
     return node
 
 
 def _some(children: list[Branch | Token]) -> Branch | Token:
     """The first of the children that is there."""
-    for child in children:
-        if child is not None:
-            return child
-    raise ValueError("a branch has tokens")
+    return next(child for child in children if child is not None)
 
 
 def rule(tree: Branch) -> str:
@@ -86,7 +89,7 @@ def branch(node: Branch | Token | None) -> Branch:
 
 def branches(nodes: Iterable[Branch | Token | None]) -> list[Branch]:
     """Those of `nodes` that are branches."""
-    return [node for node in nodes if isinstance(node, Tree)]
+    return list(filter(_is_branch, nodes))
 
 
 def token(node: Branch | Token | None) -> Token:

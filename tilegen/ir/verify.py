@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import NamedTuple
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import LOOP_KINDS, Access, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import walk
+from tilegen.ir.walk import loops, walk
 
 
 def verify(tree: Tree) -> Tree:
@@ -76,11 +77,13 @@ def _told_of_statement(stmt: Stmt) -> _Told:
 
 
 def _told_of_loop(loop: Loop) -> _Told:
-    names, uses, loops = _together(loop.body)
-    assert all(loop.name != name for name, _, _ in loops), f"a loop is inside itself: {loop.name}"
-    return _Told(names - {loop.name}, uses, loops | {(loop.name, loop.extent, loop.kind)})
+    told = _together(loop.body)
+    assert loop.name not in map(attrgetter("name"), loops(loop.body)), f"a loop is inside itself: {loop.name}"
+    return _Told(told.names - {loop.name}, told.uses, told.loops | {(loop.name, loop.extent, loop.kind)})
 
 
 def _together(body: tuple[Node, ...]) -> _Told:
+    if len(body) == 1:
+        return _told(body[0])
     names, uses, loops = zip(*map(_told, body), strict=True) if body else ((), (), ())
     return _Told(frozenset().union(*names), frozenset().union(*uses), frozenset().union(*loops))
