@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.ranges import bounds, simplify
+from tilegen.ir.nodes import Condition
+from tilegen.ir.ranges import bounds, follows, least, simplify
 
 NAMES = ("i", "j", "k")
 EXTENTS = {"i": 3, "j": 4, "k": 16}
@@ -59,6 +60,41 @@ def test_simplify_keeps_the_value_within_the_extents(a, point):
 def test_bounds_enclose_every_value(a, point):
     low, high = bounds(a, EXTENTS)
     assert low <= a.evaluate(point) <= high
+
+
+# Loops of constant extents, and of extents in a size.
+LOOPS = {"i": const(3), "j": (var("n") + 3) // 4, "k": var("n") - 1}
+
+
+@st.composite
+def admitted(draw):
+    n = draw(st.integers(2, 20))
+    return {"n": n} | {name: draw(st.integers(0, extent.evaluate({"n": n}) - 1)) for name, extent in LOOPS.items()}
+
+
+@given(expressions(), expressions(), st.integers(-3, 3), admitted())
+def test_least_is_below_every_value(a, b, factor, point):
+    value = a + b.substitute({"i": var("n")}) * factor
+    low = least(value, LOOPS, ("n",))
+    assert low is None or low <= value.evaluate(point)
+
+
+@given(expressions(), st.integers(0, 9), expressions(), admitted())
+def test_what_follows_holds_where_what_is_given_does(a, more, b, point):
+    b = b.substitute({"k": var("n")})
+    known = Condition(b + var("i") * 2)
+    for value in (a, b + more, b - var("i") + more):
+        if follows(Condition(value), (known,), LOOPS, ("n",)) and known.holds(point):
+            assert value.evaluate(point) >= 0
+
+
+def test_the_last_iteration_of_tiles_is_inside():
+    i, j, n = var("i"), var("j"), var("n")
+    assert least(n - j * 4, LOOPS, ("n",)) == 1
+    assert least(n - j * 4, LOOPS, ()) is None
+    assert follows(Condition(n - j * 4 - i - 1), (Condition(n - j * 4 - 3),), LOOPS, ("n",))
+    assert not follows(Condition(n - j * 4 - i - 1), (Condition(n - j * 4 - 2),), LOOPS, ("n",))
+    assert not follows(Condition(n - j * 4 - 1, equal=True), (), LOOPS, ("n",))
 
 
 def test_equal_expressions_are_equal_values():

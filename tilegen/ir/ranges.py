@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from tilegen.ir.affine import Affine, Div, Mod, const, var
+from tilegen.ir.nodes import Condition
 
 
 def bounds(value: Affine, extents: Mapping[str, int]) -> tuple[int, int] | None:
@@ -35,6 +36,57 @@ def bounds(value: Affine, extents: Mapping[str, int]) -> tuple[int, int] | None:
         ends = (coefficient * part[0], coefficient * part[1])
         low, high = low + min(ends), high + max(ends)
     return low, high
+
+
+def follows(
+    condition: Condition, given: Iterable[Condition], extents: Mapping[str, Affine], sizes: Collection[str]
+) -> bool:
+    """True if the condition is seen to hold by itself, or because its value is no less than one that is given."""
+
+    def certain(value: Affine) -> bool:
+        low = least(value, extents, sizes)
+        return low is not None and low >= 0
+
+    if condition.equal:
+        return False
+    return certain(condition.value) or any(certain(condition.value - g.value) for g in given if not g.equal)
+
+
+def least(value: Affine, extents: Mapping[str, Affine], sizes: Collection[str]) -> int | None:
+    """A number that `value` is never below, each loop in 0 .. extent-1 and sizes from 1 on; None if none is seen.
+
+    Each term is taken at its least by itself. Where (x/8)*8 is taken away, it is x at most.
+    """
+    low, pending = value.const, list(value.terms)
+    of_sizes: dict[str, int] = {}
+    while pending:
+        atom, factor = pending.pop()
+        match atom:
+            case str() if atom not in extents:
+                of_sizes[atom] = of_sizes.get(atom, 0) + factor
+                continue
+            case str():
+                if factor > 0:
+                    continue
+                more, times = extents[atom] - 1, factor
+            case Div(arg, by) if factor < 0 and factor % by == 0:
+                more, times = arg, factor // by
+            case Div(arg, by):
+                inner = least(arg if factor > 0 else -arg, extents, sizes)
+                if inner is None:
+                    return None
+                low += factor * (inner // by if factor > 0 else -inner // by)
+                continue
+            case Mod(by=by):
+                low += min(factor, 0) * (by - 1)
+                continue
+            case _:
+                raise TypeError(atom)
+        low += times * more.const
+        pending += [(a, times * f) for a, f in more.terms]
+    if not all(factor >= 0 and name in sizes for name, factor in of_sizes.items()):
+        return None
+    return low + sum(of_sizes.values())
 
 
 def rejoined(value: Affine) -> Affine:

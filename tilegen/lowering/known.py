@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
-from tilegen.ir.ranges import bounds
+from tilegen.ir.ranges import bounds, follows
 from tilegen.lowering.guards import Implied, Tests
 from tilegen.poly import Facts
 
@@ -30,12 +30,13 @@ def implied_in(kernel: Kernel, extents: Mapping[str, Affine], more: Tests = ()) 
         return known[key]
 
     def decide(condition: Condition, given: Tests) -> bool:
-        range_ = bounds(condition.value, constant)
-        if range_ is not None and (range_ == (0, 0) or (range_[0] >= 0 and not condition.equal)):
+        if condition.equal and bounds(condition.value, constant) == (0, 0):
             return True
         if any(g.value.is_const and (g.value.const < 0 or (g.equal and g.value.const)) for g in given):
             return True  # nothing runs where what is given is never so
         related = tuple(g for g in (*given, *more) if _share(condition, g))
+        if follows(condition, related, extents, kernel.sizes):
+            return True
         names = condition.value.names().union(*(g.value.names() for g in related))
         loops = {name: extent for name, extent in extents.items() if name in names}
         if _fails_somewhere(condition, related, loops, kernel):
