@@ -7,6 +7,7 @@ from math import prod
 
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Condition, Stmt
+from tilegen.ir.ranges import follows
 from tilegen.ir.walk import walk
 from tilegen.lowering.program import For, If, Launch, Spmd, bytes_of
 from tilegen.poly import Facts, Refused, Unproved
@@ -58,7 +59,8 @@ def check_integers(
     names = {name for side in sides for name in side.names()}
     loops = {name: extent for name, extent in extents.items() if name in names}
     for side in sorted(sides, key=str):
-        if not facts.implied(Condition(_MOST - side), loops, known):
+        fits = Condition(_MOST - side)
+        if not follows(fits, known, loops, launch.kernel.sizes) and not facts.implied(fits, loops, known):
             raise Unproved(f"{side} in {launch.name} may pass {_MOST} at the largest sizes, and has 32 bits")
     return len(sides)
 
