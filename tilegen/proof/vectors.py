@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -156,29 +156,33 @@ def rolled(stmts: Sequence[Spmd], name: str = "") -> tuple[Spmd, ...]:
     """The statements as one loop over lanes, if they are that; and so of loops."""
     name = name or f"lane{len(stmts)}"
     first, *others = stmts
-    start = _indices(first)
-    steps = [b.const - a.const for a, b in zip(start, _indices(others[0]), strict=False)] if others else []
+    if not others:
+        return (first,)
+    shape, start = _parted(first)
+    steps: list[int] = []
     for lane, other in enumerate(others, 1):
-        here = _indices(other)
-        if len(here) != len(start):
+        like, here = _parted(other)
+        if like != shape:
             return tuple(stmts)
-        moved = zip(start, here, steps, strict=True)
-        if any(b.terms != a.terms or b.const != a.const + step * lane for a, b, step in moved):
+        steps = steps or [b - a for a, b in zip(start, here, strict=True)]
+        if here != [a + step * lane for a, step in zip(start, steps, strict=True)]:
             return tuple(stmts)
-        if _at(other, start) != first:
-            return tuple(stmts)
-    whole = _at(first, [i + var(name) * step for i, step in zip(start, steps, strict=True)]) if others else first
-    return (For(name, const(len(stmts)), (whole,)),) if others else (first,)
+    moves = (var(name) * step for step in steps)
+    whole = rewrite(first, lambda v: v + next(moves) if type(v) is Affine else v)
+    return (For(name, const(len(stmts)), (whole,)),)
 
 
-def _indices(stmt: Spmd) -> list[Affine]:
-    return [v for v in walk(stmt) if type(v) is Affine]
+def _parted(stmt: Spmd) -> tuple[Spmd, list[int]]:
+    """The statement without the constants in its index expressions, and these."""
+    constants: list[int] = []
 
+    def change(value: Any) -> Any:
+        if type(value) is not Affine:
+            return value
+        constants.append(value.const)
+        return Affine(value.terms) if value.const else value
 
-def _at(stmt: Spmd, indices: Iterable[Affine]) -> Spmd:
-    """The statement with these index expressions, in the order of its own."""
-    rest = iter(indices)
-    return rewrite(stmt, lambda v: next(rest) if type(v) is Affine else v)
+    return rewrite(stmt, change), constants
 
 
 def rerolled(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
