@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tilegen.ir.atomics import accumulated
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
@@ -261,6 +261,7 @@ class _Thread:
     rows: tuple[Row, ...] = ()
 
 
+@lru_cache(maxsize=1_000)
 def _thread(program: Program, placed: Placed, use: Use, kind: str) -> _Thread:
     leaf, launch = placed.leaf, placed.places[0]
     loop = _loop(leaf, kind)
@@ -287,7 +288,7 @@ def _same_block(one: Leaf, two: Leaf, names: Mapping[str, str]) -> tuple[Row, ..
 
 
 def _loop(leaf: Leaf, kind: str) -> str | None:
-    return next((n for n, k in zip(leaf.names, leaf.kinds, strict=True) if k == kind), None)
+    return leaf.names[leaf.kinds.index(kind)] if kind in leaf.kinds else None
 
 
 def _sentence(words: Words, one: Leaf, two: Leaf, a: Use, b: Use, who: Mapping[str, tuple[_Thread, _Thread]]) -> str:
