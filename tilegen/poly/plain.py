@@ -237,36 +237,31 @@ class Plain:
         return []
 
     def _apart(self, sums: Sums, constant: int, scales: set[int]) -> list[tuple[Sums, int]]:
-        """The multiples of the largest scale for which only one multiple can make up for the rest, and that rest."""
-        endless: list[int] = []
-        ends: list[tuple[int, int, int]] = []
+        """The digits that the sum comes apart into, the highest one last; none if it does not.
+
+        At each scale: the multiples of it, if only one multiple can make up for the rest, and that rest.
+        """
+        parts: list[tuple[Sums, int]] = []
         low, high = self._low, self._high
-        for name, factor in sums.items():
-            least, most = low.get(name), high.get(name)
-            if least is None or most is None:
-                endless.append(factor)
-            elif factor > 0:
-                ends.append((factor, factor * least, factor * most))
-            else:
-                ends.append((factor, factor * most, factor * least))
         for scale in sorted(scales, reverse=True):
             least = most = left = constant % scale
-            for factor in endless:
-                if factor % scale:
+            for name, factor in sums.items():
+                if not factor % scale:
+                    continue
+                below, above = (low, high) if factor > 0 else (high, low)
+                lower, upper = below.get(name), above.get(name)
+                if lower is None or upper is None:
                     break
+                least += factor * lower
+                most += factor * upper
             else:
-                for factor, lower, upper in ends:
-                    if factor % scale:
-                        least += lower
-                        most += upper
                 only, first = most // scale, -(-least // scale)
                 if only < first:
                     return [({}, 1)]
                 if only == first:
-                    rest = {n: f for n, f in sums.items() if f % scale}
-                    multiples = {n: f for n, f in sums.items() if not f % scale}
-                    return [(rest, left - only * scale), (multiples, constant - left + only * scale)]
-        return []
+                    parts.append(({n: f for n, f in sums.items() if not f % scale}, constant - left + only * scale))
+                    sums, constant = {n: f for n, f in sums.items() if f % scale}, left - only * scale
+        return [(sums, constant), *reversed(parts)] if parts else []
 
     def _replaced(self, sums: Sums, constant: int) -> tuple[Sums, int]:
         """The sum with what names are in their places."""
