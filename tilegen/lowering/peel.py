@@ -28,8 +28,11 @@ def peeled(tree: Tree) -> Tree:
         """A statement that may run, or nothing; nor a loop without any."""
         if isinstance(value, Loop):
             return value if value.body else ()
-        if isinstance(value, Stmt) and not facts.possible(value.guard, extents):
-            return ()
+        if isinstance(value, Stmt):
+            # No loop but those that the guard speaks of can keep it from holding.
+            names = {name for c in value.guard for name in c.value.names()}
+            told = {name: extent for name, extent in extents.items() if name in names}
+            return value if facts.possible(value.guard, told) else ()
         return value
 
     def change(value: object) -> object:
