@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import replace, walk
+from tilegen.ir.walk import replace
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -19,6 +19,8 @@ from tilegen.lowering.program import (
     VectorCopy,
     VectorLoad,
     VectorStore,
+    nodes,
+    with_body,
 )
 
 Tests = tuple[Condition, ...]
@@ -51,7 +53,7 @@ def _pruned(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spm
                 then = _pruned(then, given + kept, implied)
                 out += (If(kept, then),) if kept else then
             case For():
-                out.append(replace(node, body=_pruned(node.body, given, implied)))
+                out.append(with_body(node, _pruned(node.body, given, implied)))
             case Combine():
                 out.append(replace(node, test=_needed(node.test, given, implied)))
             case _:
@@ -84,7 +86,7 @@ def _pushed(body: tuple[Spmd, ...], tests: Tests = ()) -> tuple[Spmd, ...]:
             case If(test=test, body=then):
                 out += _pushed(then, tests + tuple(t for t in test if t not in tests))
             case For():
-                out.append(replace(node, body=_pushed(node.body, tests)))
+                out.append(with_body(node, _pushed(node.body, tests)))
             case _:
                 out.append(If(tests, (node,)) if tests else node)
     return tuple(out)
@@ -105,12 +107,18 @@ def _block_level(
             continue
         out += _region(tuple(region), inner, free)
         region = []
-        out.append(replace(node, body=_block_level(node.body, inner, free)) if isinstance(node, For) else node)
+        out.append(with_body(node, _block_level(node.body, inner, free)) if isinstance(node, For) else node)
     return _named((*out, *_region(tuple(region), inner, free)))
 
 
 def _synchronizes(node: Spmd) -> bool:
-    return any(isinstance(v, Barrier | AsyncGroup | Combine) for v in walk(node, (Stmt,)))
+    match node:
+        case For(body=body):
+            return any(map(_synchronizes, body))
+        case If(body=body, orelse=orelse):
+            return any(map(_synchronizes, body + orelse))
+        case _:
+            return isinstance(node, Barrier | AsyncGroup | Combine)
 
 
 def _region(body: tuple[Spmd, ...], inner: Mapping[str, int], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:
@@ -123,12 +131,12 @@ def _freed(body: tuple[Spmd, ...], free: frozenset[tuple[str, str]]) -> tuple[Sp
     for node in body:
         match node:
             case If(body=then):
-                inside = [v for v in walk(then, (Stmt,)) if isinstance(v, Stmt | VectorLoad | VectorStore | VectorCopy)]
+                inside = [v for v in nodes(then) if isinstance(v, Stmt | VectorLoad | VectorStore | VectorCopy)]
                 harmless = inside and all(isinstance(s, Stmt) and (s.name, s.target.buffer) in free for s in inside)
                 then = _freed(then, free)
-                out += then if harmless else (replace(node, body=then),)
+                out += then if harmless else (with_body(node, then),)
             case For():
-                out.append(replace(node, body=_freed(node.body, free)))
+                out.append(with_body(node, _freed(node.body, free)))
             case _:
                 out.append(node)
     return tuple(out)
@@ -148,7 +156,7 @@ def _placed(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
             inner = _placed(_without(body[place:end], shared))
             out.append(_merged(shared, inner))
         else:
-            out.append(replace(node, body=_placed(node.body)) if isinstance(node, For) else node)
+            out.append(with_body(node, _placed(node.body)) if isinstance(node, For) else node)
         place = end
     return tuple(out)
 
@@ -190,7 +198,7 @@ def _without(body: Iterable[Spmd], tests: Tests) -> tuple[Spmd, ...]:
                 then = _without(then, tests)
                 out += (If(kept, then, _without(orelse, tests)),) if kept else then
             case For():
-                out.append(replace(node, body=_without(node.body, tests)))
+                out.append(with_body(node, _without(node.body, tests)))
             case _:
                 out.append(node)
     return tuple(out)
@@ -201,15 +209,16 @@ def _without(body: Iterable[Spmd], tests: Tests) -> tuple[Spmd, ...]:
 
 def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, ...]:
     """Where tests stand inside loops: one test that they all succeed, and a version without them behind it."""
-    if not any(isinstance(v, If) for v in walk(body, (Stmt,))):
+    inside = nodes(body)
+    if not any(isinstance(node, If) for node in inside):
         return body
-    loops = [f for f in walk(body, (Stmt,)) if isinstance(f, For)]
+    loops = [f for f in inside if isinstance(f, For)]
     box = {**inner, **{f.name: f.extent.const for f in loops if f.extent.is_const}}
     blocked = {f.name for f in loops if not f.extent.is_const}
     affected: list[int] = []
     for place, node in enumerate(body):
-        lows = _hardest((node,), box, blocked)
-        affected += [place] if any(c in lows for c in _inside_loops(node)) else []
+        often = _inside_loops(node)
+        affected += [place] if often and not _hardest((node,), box, blocked).keys().isdisjoint(often) else []
     if not affected:
         return tuple(_deeper(node, inner) for node in body)
     only = body[affected[0]]
@@ -226,19 +235,23 @@ def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, .
 
 def _deeper(node: Spmd, inner: Mapping[str, int]) -> Spmd:
     match node:
-        case For():
-            return replace(node, body=_versions(node.body, inner))
-        case If(orelse=()):
-            return replace(node, body=_versions(node.body, inner))
+        case For() | If(orelse=()):
+            return with_body(node, _versions(node.body, inner))
         case _:
             return node
 
 
 def _inside_loops(node: Spmd) -> list[Condition]:
     """The tests in `node` that are made once an iteration."""
-    loops = [loop for loop in walk(node, (Stmt,)) if isinstance(loop, For) and loop.extent != const(1)]
-    return [c for loop in loops for test in walk(loop.body, (Stmt,))
-            if isinstance(test, If) for c in test.test]  # fmt: skip
+    match node:
+        case For(extent=extent, body=body) if extent != const(1):
+            return [c for test in nodes(body) if isinstance(test, If) for c in test.test]
+        case For(body=body):
+            return [c for child in body for c in _inside_loops(child)]
+        case If(body=body, orelse=orelse):
+            return [c for child in body + orelse for c in _inside_loops(child)]
+        case _:
+            return []
 
 
 def _hardest(body: tuple[Spmd, ...], box: Mapping[str, int], blocked: set[str]) -> dict[Condition, Condition]:
@@ -282,9 +295,9 @@ def _least(condition: Condition, beside: Tests, box: Mapping[str, int], blocked:
         return None
     low = range_[0]
     for other in beside:
-        rest = bounds(moving - other.value, box)
-        if other != condition and not other.equal and other.value.names() <= box.keys() and rest is not None:
-            low = max(low, rest[0])
+        if not other.equal and other.value.names() <= box.keys() and other != condition:
+            rest = bounds(moving - other.value, box)
+            low = max(low, rest[0]) if rest is not None else low
     value = condition.value - moving + low
     return Condition(value) if not value.is_const else None
 

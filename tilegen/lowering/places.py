@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.walk import replace, rewrite, walk
+from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.distribute import Shares
-from tilegen.lowering.program import For, If, Let, Spmd
+from tilegen.lowering.program import For, If, Let, Spmd, with_body
 
 
 def named_places(body: tuple[Spmd, ...], told: Mapping[str, Shares]) -> tuple[Spmd, ...]:
@@ -18,12 +18,11 @@ def named_places(body: tuple[Spmd, ...], told: Mapping[str, Shares]) -> tuple[Sp
         match node:
             case For(name=name) if name in told:
                 inner = _named(named_places(node.body, told), node, told[name])
-                out += inner if node.extent == const(1) else (replace(node, body=inner),)
+                out += inner if node.extent == const(1) else (with_body(node, inner),)
             case For():
-                out.append(replace(node, body=named_places(node.body, told)))
+                out.append(with_body(node, named_places(node.body, told)))
             case If():
-                then, orelse = named_places(node.body, told), named_places(node.orelse, told)
-                out.append(replace(node, body=then, orelse=orelse))
+                out.append(with_body(node, named_places(node.body, told), named_places(node.orelse, told)))
             case _:
                 out.append(node)
     return tuple(out)

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from operator import is_
+from typing import TypeVar
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Expr, Kernel, Load, Node, Op, Stmt, Tree
-from tilegen.ir.walk import loops, walk
+from tilegen.ir.walk import loops, replace, walk
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,33 @@ Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
     | AsyncGroup | Combine | Stmt
 )  # fmt: skip
+
+
+Holder = TypeVar("Holder", bound=For | If)
+
+
+def nodes(body: Iterable[Spmd]) -> list[Spmd]:
+    """Every node of a program in its order, loops and tests ahead of what is in them."""
+    found: list[Spmd] = []
+    for node in body:
+        found.append(node)
+        if isinstance(node, For):
+            found += nodes(node.body)
+        elif isinstance(node, If):
+            found += nodes(node.body)
+            found += nodes(node.orelse)
+    return found
+
+
+def with_body(node: Holder, body: tuple[Spmd, ...], orelse: tuple[Spmd, ...] | None = None) -> Holder:
+    """`node` with these lists inside; itself where they are what it has: what is known of it is found again."""
+    if isinstance(node, For) or orelse is None or _identical(node.orelse, orelse):
+        return node if _identical(node.body, body) else replace(node, body=body)
+    return replace(node, body=body, orelse=orelse)
+
+
+def _identical(old: tuple[Spmd, ...], new: tuple[Spmd, ...]) -> bool:
+    return len(old) == len(new) and all(map(is_, old, new))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Buffer, Condition, Expr, Index, Load, Op
 from tilegen.ir.walk import loads, replace, rewrite
 from tilegen.lowering.guards import Implied, Tests
-from tilegen.lowering.program import Combine, For, If, Spmd
+from tilegen.lowering.program import Combine, For, If, Spmd, with_body
 
 
 def choose(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], implied: Implied) -> tuple[Spmd, ...]:
@@ -40,9 +40,9 @@ def _choose(body: tuple[Spmd, ...], place: _Place) -> tuple[Spmd, ...]:
         match node:
             case If(test=test, body=then, orelse=orelse):
                 inner = _choose(then, replace(place, given=place.given + test))
-                out.append(replace(node, body=inner, orelse=_choose(orelse, place)))
+                out.append(with_body(node, inner, _choose(orelse, place)))
             case For(name=name):
-                out.append(replace(node, body=_choose(node.body, replace(place, loops=(*place.loops, name)))))
+                out.append(with_body(node, _choose(node.body, replace(place, loops=(*place.loops, name)))))
             case Combine(test=test):  # its tests stand around its value
                 out.append(_rewritten(node, replace(place, given=place.given + test)))
             case _ if any(load.fallback for load in loads(node)):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilegen.ir.nodes import Access, Load, Stmt
 from tilegen.ir.walk import replace, walk
-from tilegen.lowering.program import Declare, For, If, Spmd
+from tilegen.lowering.program import Declare, For, If, Spmd, with_body
 
 
 def declared(body: tuple[Spmd, ...], buffer: str, outer: frozenset[str], dims: int) -> tuple[Spmd, ...]:
@@ -38,9 +38,9 @@ def _opens(node: Spmd, outer: frozenset[str]) -> bool:
 def _inside(node: Spmd, buffer: str, outer: frozenset[str], dims: int) -> Spmd:
     match node:
         case If(body=then, orelse=orelse):
-            return replace(node, body=declared(then, buffer, outer, dims), orelse=declared(orelse, buffer, outer, dims))
+            return with_body(node, declared(then, buffer, outer, dims), declared(orelse, buffer, outer, dims))
         case For(body=inner):
-            return replace(node, body=declared(inner, buffer, outer, dims))
+            return with_body(node, declared(inner, buffer, outer, dims))
         case _:
             raise TypeError(node)
 
@@ -60,11 +60,11 @@ def unrolled(body: tuple[Spmd, ...], arrays: frozenset[str]) -> tuple[Spmd, ...]
     for node in body:
         match node:
             case For():
-                node = replace(node, body=unrolled(node.body, arrays))
+                node = with_body(node, unrolled(node.body, arrays))
                 if node.kind == "serial" and node.extent.is_const and _indexes(node, arrays):
                     node = replace(node, kind="unrolled")
             case If():
-                node = replace(node, body=unrolled(node.body, arrays), orelse=unrolled(node.orelse, arrays))
+                node = with_body(node, unrolled(node.body, arrays), unrolled(node.orelse, arrays))
             case _:
                 pass
         out.append(node)

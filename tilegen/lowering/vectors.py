@@ -16,7 +16,7 @@ from tilegen.ir.atomics import WIDE
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import replace, rewrite, substitute, writes
 from tilegen.lowering.guards import Implied, Tests
-from tilegen.lowering.program import For, If, Need, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore
+from tilegen.lowering.program import For, If, Need, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, with_body
 
 LARGEST = 16  # bytes of one access
 
@@ -50,10 +50,8 @@ def vectorize(body: tuple[Spmd, ...], needs: Needs) -> tuple[Spmd, ...]:
         match node:
             case For(kind="vector"):
                 out += _loop(node, needs)
-            case For():
-                out.append(replace(node, body=vectorize(node.body, needs)))
-            case If():
-                out.append(replace(node, body=vectorize(node.body, needs)))
+            case For() | If():
+                out.append(with_body(node, vectorize(node.body, needs)))
             case _:
                 out.append(node)
     return tuple(out)
