@@ -6,10 +6,10 @@ from math import copysign
 
 from tilegen.ir.affine import Mod, const, var
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Op, Stmt
-from tilegen.ir.walk import loads, replace, rewrite, stmts, walk
+from tilegen.ir.walk import loads, replace, rewrite, stmts
 from tilegen.lowering.conflicts import Path
 from tilegen.lowering.pipeline import Pipe
-from tilegen.lowering.program import Barrier, For, Spmd, VectorCopy
+from tilegen.lowering.program import Barrier, For, If, Spmd, VectorCopy, nodes, with_body
 
 _BYTES = (4, 8, 16)
 # The place before a child of the body at a path.
@@ -142,36 +142,54 @@ def asynchronous(body: tuple[Spmd, ...], pipes: tuple[Pipe, ...], buffers: dict[
     stays plain: of two asynchronous copies that are on their way, none is the last.
     """
     staged = frozenset(name for pipe in pipes for name in pipe.buffers)
+    return _marked(body, staged, buffers) if staged else body
 
-    def change(value: object) -> object:
-        match value:
-            case VectorCopy():
-                plain = value
-            case Stmt(target=target, value=Load(buffer=buffer, index=index, dtype=dtype), reduce=None):
-                plain = VectorCopy(dtype, 1, target, Access(buffer, index), origin=value)
-            case Stmt(
-                target=target,
-                value=Op("select", (test, Load(buffer=buffer, index=index, dtype=dtype), Const(value=other))),
-                reduce=None,
-            ) if other == 0 and copysign(1, other) > 0:
-                plain = VectorCopy(dtype, 1, target, Access(buffer, index), inside=test, origin=value)
+
+def _marked(body: tuple[Spmd, ...], staged: frozenset[str], buffers: dict[str, Buffer]) -> tuple[Spmd, ...]:
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case For():
+                new = with_body(node, _marked(node.body, staged, buffers))
+                # A loop that is the same has no such copies in it.
+                out.append(new if new is node else _once(new))
+            case If():
+                out.append(with_body(node, _marked(node.body, staged, buffers), _marked(node.orelse, staged, buffers)))
             case _:
-                return value
-        if plain.target.buffer not in staged or buffers[plain.source.buffer].space != "global":
-            return value
-        if plain.bytes not in _BYTES or buffers[plain.target.buffer].dtype != plain.dtype:
-            return value
-        return replace(plain, asynchronous=True)
+                out.append(_copy(node, staged, buffers))
+    return tuple(out)
 
-    def once(value: object) -> object:
-        if not isinstance(value, For) or value.extent == const(1):
-            return value
-        inside = list(walk(value.body, (Stmt,)))
-        if any(isinstance(v, Barrier) for v in inside) or not any(_is_again(v, value.name) for v in inside):
-            return value
-        return rewrite(value, lambda v: replace(v, asynchronous=False) if _is_again(v, value.name) else v, (Stmt,))
 
-    return rewrite(rewrite(body, change, (Stmt,)), once, (Stmt,)) if staged else body
+def _copy(node: Spmd, staged: frozenset[str], buffers: dict[str, Buffer]) -> Spmd:
+    """`node`, or the asynchronous copy that can stand for it."""
+    match node:
+        case VectorCopy():
+            plain = node
+        case Stmt(target=target, value=Load(buffer=buffer, index=index, dtype=dtype), reduce=None):
+            plain = VectorCopy(dtype, 1, target, Access(buffer, index), origin=node)
+        case Stmt(
+            target=target,
+            value=Op("select", (test, Load(buffer=buffer, index=index, dtype=dtype), Const(value=other))),
+            reduce=None,
+        ) if other == 0 and copysign(1, other) > 0:
+            plain = VectorCopy(dtype, 1, target, Access(buffer, index), inside=test, origin=node)
+        case _:
+            return node
+    if plain.target.buffer not in staged or buffers[plain.source.buffer].space != "global":
+        return node
+    if plain.bytes not in _BYTES or buffers[plain.target.buffer].dtype != plain.dtype:
+        return node
+    return replace(plain, asynchronous=True)
+
+
+def _once(loop: Spmd) -> Spmd:
+    """`loop` with plain copies to places that it does not change, unless all wait for these in each iteration."""
+    if not isinstance(loop, For) or loop.extent == const(1):
+        return loop
+    inside, name = nodes(loop.body), loop.name
+    if any(isinstance(v, Barrier) for v in inside) or not any(_is_again(v, name) for v in inside):
+        return loop
+    return rewrite(loop, lambda v: replace(v, asynchronous=False) if _is_again(v, name) else v, (Stmt,))
 
 
 def _is_again(value: object, loop: str) -> bool:
