@@ -85,7 +85,7 @@ def formula(extent: Affine) -> str:
 
 
 def _signature(launch: Launch, writer: Writer) -> list[str]:
-    written = {name for v in launch.inside for name in _written(v)}
+    written = {name for v in launch.nodes for name in _written(v)}
     cuda = writer.dialect is CUDA
     parameters = []
     for name in launch.tensors:
@@ -154,14 +154,14 @@ def _hardware(kind: str, dialect: Dialect) -> str:
 
 def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
     shared = [b for b in launch.buffers.values() if b.space == "shared"]
-    exchanged = local_arrays([v for v in launch.inside if isinstance(v, Combine)], writer, launch)
+    exchanged = local_arrays([v for v in launch.nodes if isinstance(v, Combine)], writer, launch)
     if not shared:
         return ["", *exchanged] if exchanged else []
     dynamic = launch.shared_bytes > STATIC_SHARED_LIMIT and writer.dialect is CUDA
     lines = [""]
     if dynamic:
         lines.append("extern __shared__ __align__(16) unsigned char shared[];")
-    vectors = [access for v in launch.inside for access in _vector_accesses(v)]
+    vectors = [access for v in launch.nodes for access in _vector_accesses(v)]
     places, _ = shared_layout(shared)
     for buffer in shared:
         lines += [f"// {note}" for note in body.fresh_notes(buffer.step)]

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from tilegen.backends.text_expr import CUDA, Writer, vector_word
 from tilegen.backends.text_lanes import combined
 from tilegen.backends.text_shared import named_parts
-from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Op, Stmt
 from tilegen.ir.walk import replace
 from tilegen.lowering.program import (
@@ -25,9 +24,11 @@ from tilegen.lowering.program import (
     VectorDeclare,
     VectorLoad,
     VectorStore,
+    names_in,
 )
 
 _UNROLLED = ("unrolled", "vector")
+_PLAIN = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag, Let, AsyncGroup)
 
 
 class Body:
@@ -53,13 +54,8 @@ class Body:
 
     def used_names(self) -> frozenset[str]:
         """Every loop, coordinate and size that the body speaks of."""
-        used: set[str] = set()
-        for value in self._launch.inside:
-            if isinstance(value, Affine):
-                used |= value.names()
-        if self._launch.tid in used:
-            used |= self._launch.flat.names()
-        return frozenset(used)
+        used = names_in(self._launch.inside)
+        return used | self._launch.flat.names() if self._launch.tid in used else used
 
     # -- lines
 
@@ -269,8 +265,7 @@ def register_extents(buffer: Buffer) -> list[int]:
 
 def _apart(before: Spmd, node: Spmd, lines: list[str]) -> bool:
     """An empty line around loops, tests and barriers; none between plain lines."""
-    plain = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag, Let, AsyncGroup)
-    if isinstance(before, plain) and isinstance(node, plain):
+    if isinstance(before, _PLAIN) and isinstance(node, _PLAIN):
         return bool(lines) and lines[0].startswith("//")  # a group of copies is nothing in OpenCL
     filled = isinstance(node, For) and node.kind in _UNROLLED and isinstance(before, Declare) and before.start is None
     return not filled and not (isinstance(before, Flag | Declare | Let) and isinstance(node, If))

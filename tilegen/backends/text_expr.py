@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isinf
 
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
@@ -71,11 +71,19 @@ class Writer:
     buffers: Mapping[str, Buffer]
     wide: bool
     approximate: Collection[str] = ()
+    # What has been written: the same few sums and tests stand in many lines.
+    _texts: dict[object, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     # -- indices
 
     def index(self, value: Affine, parent: int = 0) -> str:
         """`value` with parentheses where `parent`, the precedence around it, asks for them."""
+        text = self._texts.get((value, parent))
+        if text is None:
+            text = self._texts[value, parent] = self._index(value, parent)
+        return text
+
+    def _index(self, value: Affine, parent: int) -> str:
         terms = sorted(value.sorted_terms(), key=lambda t: t[1] < 0) if len(value.terms) > 1 else value.terms
         if not terms:
             return self._integer(value.const)
@@ -118,6 +126,12 @@ class Writer:
 
     def condition(self, condition: Condition) -> str:
         """The terms of each sign on their own side: `i * 4 + 3 < N`."""
+        text = self._texts.get(condition)
+        if text is None:
+            text = self._texts[condition] = self._condition(condition)
+        return text
+
+    def _condition(self, condition: Condition) -> str:
         low, high = const(0), const(0)
         for atom, factor in condition.value.terms:
             if factor < 0:

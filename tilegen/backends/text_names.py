@@ -27,7 +27,7 @@ def names_of(launch: Launch) -> dict[str, str]:
 
     A loop of a copy, `A.shared.l`, is called `l` where no other name is in its way.
     """
-    loops = list(dict.fromkeys(f.name for f in launch.inside if isinstance(f, For | Let)))
+    loops = list(dict.fromkeys(f.name for f in launch.nodes if isinstance(f, For | Let)))
     coordinates = [name for name, _, _ in launch.coordinates]
     fixed = [*launch.tensors, *launch.sizes, *coordinates, "tid", *launch.buffers]
     plain = [name for name in loops if "." not in name]

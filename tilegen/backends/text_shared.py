@@ -17,7 +17,10 @@ def named_parts(value: Expr, taken: Set[str]) -> tuple[list[tuple[str, Expr]], E
     What is computed in one branch of a choice only is left there: its reads may be out of bounds
     in the other. A name stands in the value as `Op(name, ())`.
     """
-    counts = Counter(_parts(value))
+    every = list(_parts(value))
+    if len(every) < 2:
+        return [], value
+    counts = Counter(every)
     parts: list[tuple[str, Expr]] = []
     letters = (letter for letter in _LETTERS if letter not in taken)
     for part in sorted((p for p, count in counts.items() if count > 1), key=_size, reverse=True):

@@ -18,7 +18,7 @@ from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.peel import peeled
 from tilegen.lowering.pipeline import Pipe, pipelined
 from tilegen.lowering.places import named_places
-from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, distributed_tree, shared_layout, unmet
+from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, distributed_tree, names_in, shared_layout, unmet
 from tilegen.lowering.reads import choose
 from tilegen.lowering.registers import declared, lives, unrolled
 from tilegen.lowering.starts import starts
@@ -179,10 +179,8 @@ def _extents(node: Node, block: Block) -> dict[str, Affine]:
 
 def _sizes(tree: Tree, body: tuple[Spmd, ...], buffers: dict[str, Buffer]) -> tuple[str, ...]:
     """The sizes that the program speaks of: in extents, tests and values, and in the pitches of tensors."""
-    used = {name for v in walk(body) if isinstance(v, Affine) for name in v.names()}
-    for buffer in buffers.values():
-        if buffer.space == "global":
-            used |= {name for d in buffer.order[1:] for name in buffer.shape[d].names()}
+    pitches = [b.shape[d] for b in buffers.values() if b.space == "global" for d in b.order[1:]]
+    used = names_in((*walk(body), *pitches))
     return tuple(size for size in tree.kernel.sizes if size in used)
 
 

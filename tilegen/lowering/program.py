@@ -267,10 +267,20 @@ class Launch:
         """All values in the body, as `walk` finds them: many want to know what it speaks of."""
         return tuple(walk(self.body))
 
+    @cached_property
+    def nodes(self) -> tuple[Spmd, ...]:
+        """Those of them that are loops, tests and statements."""
+        return tuple(nodes(self.body))
+
     @property
     def resident(self) -> int:
         """So many blocks at least are to fit on a multiprocessor at a time."""
         return max((loop.resident for loop in loops(self.distributed)), default=1)
+
+
+def names_in(values: Iterable[object]) -> frozenset[str]:
+    """Every loop, coordinate and size that the index expressions among `values` speak of."""
+    return frozenset().union(*{v.names() for v in values if type(v) is Affine})
 
 
 def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mapping[str, int]) -> frozenset[str]:
