@@ -66,13 +66,15 @@ def copied(tree: Tree, launch: Iterable[Leaf]) -> Copied:
     """
     launch = list(launch)
     registers = {b.name for b in tree.buffers if b.space == "register"}
-    if not registers or not any(inside(path, kind) for path, _ in launch for kind in THREAD_KINDS):
+    # Nothing is touched inside and outside of an axis that all statements are inside of, or none.
+    kinds = [kind for kind in THREAD_KINDS if len({inside(path, kind) for path, _ in launch}) > 1]
+    if not registers or not kinds:
         return frozenset()
     users: dict[str, list[Leaf]] = {}
     for path, stmt in launch:
         for name in {n for n, _ in (*reads(stmt), *writes(stmt))} & registers:
             users.setdefault(name, []).append((path, stmt))
-    found = {(n, kind) for n, all_ in users.items() for kind in THREAD_KINDS if _everywhere(tree, n, all_, kind)}
+    found = {(n, kind) for n, all_ in users.items() for kind in kinds if _everywhere(tree, n, all_, kind)}
     pending = list(found)
     while pending:
         name, kind = pending.pop()
