@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from tilegen.ir.affine import Affine, Div, Mod, const, var
+from tilegen.ir.affine import Affine, Div, Mod
 from tilegen.ir.nodes import Condition
 
 
@@ -102,13 +102,13 @@ def rejoined(value: Affine) -> Affine:
 
 def simplify(value: Affine, extents: Mapping[str, int]) -> Affine:
     """`value` with divisions and remainders removed that the extents decide."""
-    if all(isinstance(atom, str) for atom, _ in value.terms):
+    result = Affine(tuple(term for term in value.terms if isinstance(term[0], str)), value.const)
+    if len(result.terms) == len(value.terms):
         return value
-    result = const(value.const)
     for atom, coefficient in value.terms:
         match atom:
             case str():
-                part = var(atom)
+                continue
             case Div(arg, by):
                 inner = simplify(arg, extents)
                 whole, rest = _carried(inner, by, extents)
