@@ -35,6 +35,22 @@ class _Leaf:
             found.setdefault(access.buffer, set()).add(access.index)
         return found
 
+    @cached_property
+    def told(self) -> frozenset[str]:
+        """What the place that it writes speaks of."""
+        return frozenset().union(*(i.names() for i in self.stmt.target.index))
+
+    def said(self, index: tuple[Affine, ...], alike: frozenset[str]) -> frozenset[Condition | None]:
+        """Its tests, said of the place `index` without its loops that are not `alike`."""
+        key = (index, alike)
+        if key not in self._said:
+            self._said[key] = frozenset(_by_place(c, index, self.names - alike) for c in self.stmt.guard)
+        return self._said[key]
+
+    @cached_property
+    def _said(self) -> dict[tuple[tuple[Affine, ...], frozenset[str]], frozenset[Condition | None]]:
+        return {}
+
 
 @dataclass(frozen=True)
 class Spare:
@@ -138,13 +154,10 @@ def _under(
     if index == target and condition in tests:
         return True
     # Loops of both that fix the element are in the same iteration; the others are two variables.
-    told = {a for i in target for a in i.names()}
-    alike = update.names & user.names & own - told
+    alike = update.names & user.names & own - update.told
     mine = _by_place(condition, target, update.names - alike)
-    if mine is not None:
-        there = user.names - alike
-        if any(_by_place(c, index, there) == mine for c in tests):
-            return True
+    if mine is not None and mine in user.said(index, alike):
+        return True
     apart = {loop.name: f"{loop.name}'" for loop in user.path if loop.name not in alike}
     primed = {old: var(new) for old, new in apart.items()}
     extents = {loop.name: loop.extent for loop in update.path}
