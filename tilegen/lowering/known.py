@@ -24,17 +24,16 @@ def implied_in(kernel: Kernel, extents: Mapping[str, Affine], more: Tests = ()) 
     def implied(condition: Condition, given: Tests) -> bool:
         if condition in given:
             return True
-        key = (condition, given)
-        if key not in known:
-            known[key] = decide(condition, given)
-        return known[key]
-
-    def decide(condition: Condition, given: Tests) -> bool:
-        if condition.equal and bounds(condition.value, constant) == (0, 0):
-            return True
         if any(g.value.is_const and (g.value.const < 0 or (g.equal and g.value.const)) for g in given):
             return True  # nothing runs where what is given is never so
-        related = tuple(g for g in (*given, *more) if _share(condition, g))
+        key = condition, tuple(g for g in (*given, *more) if _share(condition, g))
+        if key not in known:
+            known[key] = decide(*key)
+        return known[key]
+
+    def decide(condition: Condition, related: Tests) -> bool:
+        if condition.equal and bounds(condition.value, constant) == (0, 0):
+            return True
         if follows(condition, related, extents, kernel.sizes):
             return True
         names = condition.value.names().union(*(g.value.names() for g in related))
