@@ -126,6 +126,7 @@ def _squeezed(tree: Tree, body: tuple[Spmd, ...], node: Node) -> tuple[tuple[Spm
     """Buffers on the chip without the dimensions that a thread's program does not need."""
     threads = frozenset(loop.name for loop in loops(node) if loop.kind.startswith("thread"))
     kept = kept_dims(tree.buffers, node, threads)
+    kept = {b.name: kept[b.name] for b in tree.buffers if len(kept.get(b.name, b.shape)) < len(b.shape)}
     buffers = tuple(without_dims(b, kept[b.name]) if b.name in kept else b for b in tree.buffers)
     return drop_dims(body, kept), buffers
 

@@ -222,7 +222,7 @@ def simplified(value: Any, values: Mapping[str, Affine], extents: Mapping[str, i
         new = known.get(value)
         if new is None:
             new = known[value] = simplify(value.substitute(values), extents)
-        return new
+        return value if new == value else new
 
     return rewrite(value, change)
 
