@@ -117,7 +117,7 @@ def soonest(one: Placed, two: Placed, carried_by: str | None) -> Iterator[tuple[
 
 def meetings(program: Program, leaves: Sequence[Placed]) -> Iterator[tuple[Placed, Placed, list[tuple[Use, Use]]]]:
     """Two of the leaves, and their accesses to one buffer that threads can meet in, one of them writing."""
-    used = [(placed, _beyond_registers(program, placed.leaf)) for placed in leaves]
+    used = [(placed, uses) for placed in leaves if (uses := _beyond_registers(program, placed.leaf))]
     for one, mine in used:
         for two, others in used:
             pairs = [(a, b) for a in mine for b in others if a.buffer == b.buffer and (a.writes or b.writes)]
@@ -195,9 +195,9 @@ class Crossing:
 
     def _question(self, only: tuple[Row, ...]) -> Rows | None:
         rows = self._rows
-        if rows.plain.impossible:
-            return None  # whichever threads they are
         base = rows + self._named(only)
+        if rows.plain.impossible or base.plain.impossible:
+            return None  # whichever threads they are
         return next((question for row in self._further if solvable(question := base + row)), None)
 
     @cached_property
