@@ -126,14 +126,22 @@ def replace(value: T, /, **new: Any) -> T:
     return made
 
 
-# Type -> all its fields, if it is a dataclass that holds them and does nothing else; else none.
-_plain_fields: dict[type, frozenset[str]] = {}
+class _Plain(dict[type, frozenset[str]]):
+    """Type -> all its fields, if it is a dataclass that holds them and does nothing else; else none."""
+
+    def __missing__(self, kind: type) -> frozenset[str]:
+        plain = kind.__dictoffset__ and not hasattr(kind, "__post_init__") and all(f.init for f in fields(kind))
+        self[kind] = frozenset(f.name for f in fields(kind) if plain)
+        return self[kind]
+
+
+_plain = _Plain()
 
 
 def _with(value: Any, new: dict[str, Any]) -> Any:
     """`value` with new fields. A dataclass that does nothing but hold its fields is made without asking it."""
     kind = type(value)
-    names = _plain_fields[kind] if kind in _plain_fields else _held(value)
+    names = _plain[kind]
     if not names:
         return dataclasses.replace(value, **new)
     held = {**value.__dict__, **new}
@@ -144,13 +152,6 @@ def _with(value: Any, new: dict[str, Any]) -> Any:
     made = object.__new__(kind)
     made.__dict__.update(held)
     return made
-
-
-def _held(value: Any) -> frozenset[str]:
-    kind = type(value)
-    plain = not hasattr(kind, "__post_init__") and hasattr(value, "__dict__") and all(f.init for f in fields(kind))
-    _plain_fields[kind] = frozenset(f.name for f in fields(kind) if plain)
-    return _plain_fields[kind]
 
 
 def substitute(value: T, values: Mapping[str, Affine]) -> T:
