@@ -250,7 +250,7 @@ def _with_stock(module: Module) -> Module:
     names = {s.kernel for s in module.schedules if s.kernel not in module.kernels}
     if not module.schedules and len(module.kernels) == 1:
         names |= set(module.kernels)
-    for name in sorted(names & set(stock_names())):
+    for name in sorted(names & set(stock_names())) if names else ():
         module = _merged(module, _stock(name))
     return module
 
