@@ -142,21 +142,22 @@ def _marked(after: Tree, before: Tree, call: Call) -> Tree:
     old = {b.name for b in before.buffers}
     was = {loop.name: loop for loop in loops(before.body)}
     kept = set(map(id, nodes(before.body)))
-
-    def mark(node: Node) -> Node:
-        if id(node) in kept:
-            return node
-        if isinstance(node, Stmt):
-            return replace(node, step=call.text, span=call.span) if node.is_copy and not node.step else node
-        body = tuple(map(mark, node.body))
-        new: dict[str, Any] = {} if all(map(is_, body, node.body)) else {"body": body}
-        if node.name not in was or _manner(was[node.name]) != _manner(node):
-            known = node.step.split("; ") if node.name in was and node.step else []
-            new |= {"step": "; ".join(dict.fromkeys([*known, call.text])), "span": call.span or node.span}
-        return replace(node, **new) if new else node
-
     buffers = tuple(b if b.name in old else replace(b, step=call.text, span=call.span) for b in after.buffers)
-    return replace(after, buffers=buffers, body=tuple(map(mark, after.body)))
+    return replace(after, buffers=buffers, body=tuple(_mark(node, call, was, kept) for node in after.body))
+
+
+def _mark(node: Node, call: Call, was: Mapping[str, Loop], kept: set[int]) -> Node:
+    """`node` with the step's text where it is due; `kept` are nodes of the tree before, `was` its loops."""
+    if id(node) in kept:
+        return node
+    if isinstance(node, Stmt):
+        return replace(node, step=call.text, span=call.span) if node.is_copy and not node.step else node
+    body = tuple([_mark(child, call, was, kept) for child in node.body])
+    new: dict[str, Any] = {} if all(map(is_, body, node.body)) else {"body": body}
+    if node.name not in was or _manner(was[node.name]) != _manner(node):
+        known = node.step.split("; ") if node.name in was and node.step else []
+        new |= {"step": "; ".join(dict.fromkeys([*known, call.text])), "span": call.span or node.span}
+    return replace(node, **new) if new else node
 
 
 def _manner(loop: Loop) -> tuple[str, int, str, bool]:

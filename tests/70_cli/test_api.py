@@ -151,6 +151,20 @@ def test_the_collector_is_left_as_it_was(on) -> None:
         gc.enable()
 
 
+def test_what_is_left_of_making_a_kernel_is_gone_without_the_collector():
+    def made() -> str:
+        return tilegen.load("gemm").schedule("padded").source("cuda")
+
+    made()  # what is kept from now on, and loaded
+    gc.collect()
+    gc.disable()
+    try:
+        assert made()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
 def test_what_is_no_file_of_text_is_told_so(tmp_path):
     (tmp_path / "bytes.tg").write_bytes(b"# one\n\xff")
     (tmp_path / "empty.tg").write_text("")

@@ -59,23 +59,23 @@ def _fresh(name: str, taken: set[str]) -> str:
 def _around(body: tuple[Spmd, ...]) -> Mapping[str, set[str]]:
     """For each name, those whose life overlaps with its own somewhere."""
     near: dict[str, set[str]] = {}
-
-    def visit(nodes: Iterable[Spmd], path: tuple[str, ...]) -> None:
-        for node in nodes:
-            if isinstance(node, For | Let):
-                near.setdefault(node.name, set()).update(path)
-                for outer in path:
-                    near.setdefault(outer, set()).add(node.name)
-            match node:
-                case For(name=name, body=inner):
-                    visit(inner, (*path, name))
-                case Let(name=name):
-                    path = (*path, name)
-                case If(body=inner, orelse=orelse):
-                    visit(inner, path)
-                    visit(orelse, path)
-                case _:
-                    pass
-
-    visit(body, ())
+    _see(body, (), near)
     return near
+
+
+def _see(nodes: Iterable[Spmd], path: tuple[str, ...], near: dict[str, set[str]]) -> None:
+    for node in nodes:
+        if isinstance(node, For | Let):
+            near.setdefault(node.name, set()).update(path)
+            for outer in path:
+                near.setdefault(outer, set()).add(node.name)
+        match node:
+            case For(name=name, body=inner):
+                _see(inner, (*path, name), near)
+            case Let(name=name):
+                path = (*path, name)
+            case If(body=inner, orelse=orelse):
+                _see(inner, path, near)
+                _see(orelse, path, near)
+            case _:
+                pass

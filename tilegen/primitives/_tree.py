@@ -92,13 +92,13 @@ def rescoped(tree: Tree, old: Iterable[str], new: str) -> Tree:
 
 def change_loops(tree: Tree, name: str, change: Callable[[Loop], Loop]) -> Tree:
     """`change` applied to every loop called `name`; none of them is inside another."""
+    return replace(tree, body=tuple(_changed(node, name, change) for node in tree.body))
 
-    def visit(node: Node) -> Node:
-        if isinstance(node, Stmt):
-            return node
-        if node.name == name:
-            return change(node)
-        body = tuple(map(visit, node.body))
-        return node if all(map(is_, body, node.body)) else replace(node, body=body)
 
-    return replace(tree, body=tuple(map(visit, tree.body)))
+def _changed(node: Node, name: str, change: Callable[[Loop], Loop]) -> Node:
+    if isinstance(node, Stmt):
+        return node
+    if node.name == name:
+        return change(node)
+    body = tuple([_changed(child, name, change) for child in node.body])
+    return node if all(map(is_, body, node.body)) else replace(node, body=body)
