@@ -72,8 +72,8 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
 
 
 def _integers(launches: tuple[Launch, ...], program: Raised, facts: Facts) -> int:
-    bodies = zip(launches, program.texts, strict=True)
-    return sum(check_integers(each, body, facts, program.loops, NARROW) for each, body in bodies)
+    values = zip(launches, program.computed, strict=True)
+    return sum(check_integers(each, found, facts, program.loops, NARROW) for each, found in values)
 
 
 def demand(proof: Proof, name: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import Condition, Stmt
+from tilegen.ir.nodes import Condition
 from tilegen.ir.ranges import follows
-from tilegen.ir.walk import walk
-from tilegen.lowering.program import For, If, Launch, Spmd, bytes_of
+from tilegen.lowering.program import Launch, bytes_of
 from tilegen.poly import Facts, Refused, Unproved
 
 THREADS, AXES, SHARED = 1024, (1024, 1024, 64), 227 * 1024
@@ -34,7 +33,7 @@ def check_limits(launch: Launch) -> int:
 
 
 def check_integers(
-    launch: Launch, body: tuple[Spmd, ...], facts: Facts, extents: Mapping[str, Affine], largest: int
+    launch: Launch, computed: Iterable[Affine], facts: Facts, extents: Mapping[str, Affine], largest: int
 ) -> int:
     """How many index expressions there are outside of accesses. Unproved where one may leave 32 bits.
 
@@ -42,7 +41,7 @@ def check_integers(
     passes the largest index by a tile at most.
 
     Args:
-        body: the launch's, in the loops of `extents` alone.
+        computed: these expressions, in the loops of `extents` alone.
         largest: elements that a tensor can have where the narrow version is launched.
     """
     if launch.wide:
@@ -53,9 +52,7 @@ def check_integers(
         for b in launch.buffers.values()
         if b.space == "global"
     )
-    values = {c.value for v in walk(body, (Stmt,)) if isinstance(v, If) for c in v.test}
-    values |= {v.extent for v in walk(body, (Stmt,)) if isinstance(v, For)}
-    sides = {side for value in values for side in _sides(value) if not side.is_const}
+    sides = {side for value in computed for side in _sides(value) if not side.is_const}
     names = {name for side in sides for name in side.names()}
     loops = {name: extent for name, extent in extents.items() if name in names}
     for side in sorted(sides, key=str):

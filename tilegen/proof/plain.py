@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine, affine, var
@@ -84,15 +84,25 @@ def _plain(body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, T
 
 def in_axes(body: tuple[Spmd, ...], where: Axes) -> tuple[Spmd, ...]:
     """`body` in the loop names of `where`, its index expressions simplified."""
+    change = _simplifies(body, where)
+    return rewrite(body, lambda v: change(v) if type(v) is Affine else v)
+
+
+def computed(body: tuple[Spmd, ...], where: Axes) -> frozenset[Affine]:
+    """What is computed outside of accesses, in the loop names of `where`: the values in tests and extents of loops."""
+    found = [v for v in walk(body, (Stmt,)) if isinstance(v, For | If)]
+    values = {value for v in found for value in ([c.value for c in v.test] if isinstance(v, If) else [v.extent])}
+    return frozenset(map(_simplifies(found, where), values))
+
+
+def _simplifies(body: Iterable[Spmd], where: Axes) -> Callable[[Affine], Affine]:
     extents = {n: e.const for n, e in where.extents.items() if e.is_const}
-    extents |= {v.name: v.extent.const for v in walk(body, (Stmt,)) if isinstance(v, For) and v.extent.is_const}
+    extents |= {v.name: v.extent.const for v in walk(tuple(body), (Stmt,)) if isinstance(v, For) and v.extent.is_const}
     known: dict[Affine, Affine] = {}
 
-    def change(value: object) -> object:
-        if not isinstance(value, Affine):
-            return value
+    def change(value: Affine) -> Affine:
         if value not in known:
             known[value] = simplify(value.substitute(where.values), extents)
         return known[value]
 
-    return rewrite(body, change)
+    return change

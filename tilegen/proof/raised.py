@@ -27,10 +27,10 @@ from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, Launch, Spmd
 from tilegen.poly import Claim, Extra, Made, Refused, Slot, Stop, Unproved
 from tilegen.proof.lanes import Lanes, joined, lanes_of
-from tilegen.proof.plain import Axes, axes, in_axes, plain
+from tilegen.proof.plain import Axes, axes, computed, in_axes, plain
 from tilegen.proof.serpentine import straightened
 from tilegen.proof.vectors import ASYNCHRONOUS, lanes, rerolled
-from tilegen.proof.versions import merged
+from tilegen.proof.versions import merged, told_once
 
 # In what a barrier says: names of buffers and loops among its words, and what it keeps from the next iteration.
 _WORD = re.compile(r"[\w.]+")
@@ -48,7 +48,7 @@ class Raised:
         extras: what the text runs beyond the tree.
         loops: every loop with its extent.
         copies: the asynchronous copies, each with the groups that have been made before it.
-        texts: for each launch what is printed, in the loops of the tree.
+        computed: for each launch what its text computes outside of accesses, in the loops of the tree.
     """
 
     kernel: Kernel
@@ -58,7 +58,7 @@ class Raised:
     extras: list[Extra] = field(default_factory=list)
     loops: dict[str, Affine] = field(default_factory=dict)
     copies: list[tuple[Stmt, Made]] = field(default_factory=list)
-    texts: list[tuple[Spmd, ...]] = field(default_factory=list)
+    computed: list[frozenset[Affine]] = field(default_factory=list)
 
     def tree(self, reassociated: tuple[str, ...]) -> Tree:
         return Tree(self.kernel, tuple(self.buffers.values()), self.body, reassociated)
@@ -69,8 +69,10 @@ def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
     result = Raised(kernel)
     for launch in launches:
         where = axes(launch, result.loops)
-        body = in_axes(rerolled(lanes(plain(launch.body, launch), launch)), where)
-        result.texts.append(body)
+        body = plain(launch.body, launch)
+        result.computed.append(computed(body, where))
+        body = told_once(body, launch, where.extents)
+        body = in_axes(rerolled(lanes(body, launch)), where)
         _written_once(body)
         body = straightened(merged(body, launch, where.extents))
         result.loops |= where.extents

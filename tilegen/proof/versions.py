@@ -42,6 +42,58 @@ def _is_choice(value: object) -> bool:
     return isinstance(value, Op) and value.name == "select"
 
 
+def told_once(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]) -> tuple[Spmd, ...]:
+    """`body` without versions for full tiles that are the other version as it stands, but for tests that are certain.
+
+    Most are, and what is told once is read once. Arguments as for `merged`, which is to tell of the others.
+    """
+    loops = {v.name: v.extent for v in walk(body, (Stmt,)) if isinstance(v, For)}
+    return _once(body, (), implied_in(launch.kernel, {**extents, **loops}, launch.requires))
+
+
+def _once(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case For():
+                out.append(_holding(node, _once(node.body, given, implied)))
+            case If():
+                known = given + node.test
+                then, orelse = _once(node.body, known, implied), _once(node.orelse, given, implied)
+                if orelse and _spared(orelse, known, implied) == then and not _together(orelse):
+                    out.append(If((), orelse))  # still a block of its own
+                else:
+                    out.append(replace(node, body=then, orelse=orelse))
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+def _spared(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
+    """`body` without the tests that are certain."""
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case For():
+                out.append(_holding(node, _spared(node.body, given, implied)))
+            case If(orelse=()):
+                test = tuple(c for c in node.test if not implied(c, given))
+                then = _spared(node.body, given + test, implied)
+                out += (replace(node, test=test, body=then),) if test else then
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+def _holding(loop: For, body: tuple[Spmd, ...]) -> For:
+    return loop if body == loop.body else replace(loop, body=body)
+
+
+def _together(body: Iterable[Spmd]) -> list[Spmd]:
+    """What all threads have to come by together."""
+    return [v for v in walk(body, (Stmt,)) if isinstance(v, Barrier | Combine | AsyncGroup)]
+
+
 @dataclass(frozen=True)
 class _Merge:
     implied: Implied
@@ -69,7 +121,7 @@ class _Merge:
         return tuple(out)
 
     def _test(self, node: If, given: Tests) -> tuple[Spmd, ...]:
-        together = [v for v in walk(node, (Stmt,)) if isinstance(v, Barrier | Combine | AsyncGroup)]
+        together = _together((node,))
         tests = " and ".join(map(str, node.test)) if together else ""
         for barrier in (v for v in together if isinstance(v, Barrier)):
             raise Refused("a barrier stands under a test", f"'{barrier.reason}' if {tests}")
@@ -143,11 +195,14 @@ class _Merge:
         return replace(value, fallback=None) if certain else value
 
 
-def _under(tests: Tests, body: Iterable[Spmd]) -> tuple[Spmd, ...]:
+def _under(tests: Tests, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    if not tests:
+        return body
+
     def change(value: Any) -> Any:
         return replace(value, guard=tuple(dict.fromkeys(tests + value.guard))) if isinstance(value, Stmt) else value
 
-    return rewrite(tuple(body), change, (Stmt,))
+    return rewrite(body, change, (Stmt,))
 
 
 def _contrary(condition: Condition) -> tuple[Condition, ...]:
