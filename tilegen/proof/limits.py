@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import prod
 
-from tilegen.ir.affine import Affine, const
+from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Condition
 from tilegen.ir.ranges import follows
 from tilegen.lowering.program import Launch, bytes_of
@@ -46,18 +46,17 @@ def check_integers(
     """
     if launch.wide:
         return 0
-    # Of numbers from 1 on, the product is at least the sum, less one for each but one of them.
-    known = tuple(
-        Condition(largest + len(b.shape) - 1 - sum(b.shape, const(0)))
-        for b in launch.buffers.values()
-        if b.space == "global"
-    )
+    tensors = [b for b in launch.buffers.values() if b.space == "global"]
+    # Of numbers from 1 on, the product is at least the sum, less one for each but one of them; and each of them.
+    known = tuple(Condition(largest + len(b.shape) - 1 - sum(b.shape, const(0))) for b in tensors)
+    ranges = {name: const(largest + 1) for b in tensors for e in b.shape for name in e.names() if e == var(name)}
+    ranges |= extents
     sides = {side for value in computed for side in _sides(value) if not side.is_const}
-    names = {name for side in sides for name in side.names()}
+    doubtful = [side for side in sides if not follows(Condition(_MOST - side), (), ranges, ())]
+    names = {name for side in doubtful for name in side.names()}
     loops = {name: extent for name, extent in extents.items() if name in names}
-    for side in sorted(sides, key=str):
-        fits = Condition(_MOST - side)
-        if not follows(fits, known, loops, launch.kernel.sizes) and not facts.implied(fits, loops, known):
+    for side in sorted(doubtful, key=str):
+        if not facts.implied(Condition(_MOST - side), loops, known):
             raise Unproved(f"{side} in {launch.name} may pass {_MOST} at the largest sizes, and has 32 bits")
     return len(sides)
 
