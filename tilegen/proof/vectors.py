@@ -17,6 +17,7 @@ from tilegen.poly import Facts, Refused, Unproved
 ASYNCHRONOUS = "asynchronous"
 _BYTES = 16
 _WIDTHS = (2, 4, 8, 16)
+_VECTORS = (VectorLoad, VectorStore, VectorCopy)
 
 
 @dataclass
@@ -224,19 +225,18 @@ def _run(body: tuple[Spmd, ...], place: int) -> list[Stmt]:
 
 def check_aligned(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> int:
     """How many vector accesses there are. Raises Refused where one is not aligned at all admitted sizes."""
-    count = 0
-    for value in launch.inside:
-        match value:
-            case VectorLoad(_, dtype, width, access) | VectorStore(_, dtype, width, access, _):
-                parts = [access]
-            case VectorCopy(dtype=dtype, width=width, target=target, source=source):
-                parts = [target, source]
-            case _:
-                continue
-        for access in parts:
-            _check_access(launch, facts, extents, access, dtype, width)
-            count += 1
-    return count
+    found = [each for value in launch.inside if isinstance(value, _VECTORS) for each in _accesses(value)]
+    for access, dtype, width in dict.fromkeys(found):
+        _check_access(launch, facts, extents, access, dtype, width)
+    return len(found)
+
+
+def _accesses(value: VectorLoad | VectorStore | VectorCopy) -> tuple[tuple[Access, str, int], ...]:
+    match value:
+        case VectorLoad(_, dtype, width, access) | VectorStore(_, dtype, width, access, _):
+            return ((access, dtype, width),)
+        case VectorCopy(dtype=dtype, width=width, target=target, source=source):
+            return (target, dtype, width), (source, dtype, width)
 
 
 def _check_access(
@@ -246,13 +246,16 @@ def _check_access(
     size = width * DTYPE_BYTES[dtype]
     if width == 1:
         return
-    shown = f"{access.buffer}[{', '.join(map(str, access.index))}]"
+
+    def shown() -> str:
+        return f"{access.buffer}[{', '.join(map(str, access.index))}]"
+
     if width not in _WIDTHS or size > _BYTES or buffer.space not in ("global", "shared") or dtype != buffer.dtype:
-        raise Refused(f"{shown} is no vector of {width} {dtype}")
+        raise Refused(f"{shown()} is no vector of {width} {dtype}")
     if buffer.space == "global" and launch.alignment.get(access.buffer, 1) % size:
-        raise Refused(f"{shown} is used as a vector of {size} bytes, and nothing says that its memory is aligned")
+        raise Refused(f"{shown()} is used as a vector of {size} bytes, and nothing says that its memory is aligned")
     if buffer.swizzle and not buffer.swizzle.keeps(width):
-        raise Refused(f"{shown} is a vector of {width} elements, and a swizzle moves units of {buffer.swizzle.unit}")
+        raise Refused(f"{shown()} is a vector of {width} elements, and a swizzle moves units of {buffer.swizzle.unit}")
     *outer, fastest = (access.index[d] for d in buffer.order)
     row = buffer.shape[buffer.order[-1]] + buffer.pad
     wanted = [fastest, *([row] if any(i != const(0) for i in outer) else [])]
@@ -261,6 +264,6 @@ def _check_access(
         if off != const(0) and not facts.implied(Condition(off, equal=True), extents, launch.requires):
             what = "its row" if value is row else "it"
             raise Refused(
-                f"a vector of {width} elements at {shown} is not aligned",
+                f"a vector of {width} elements at {shown()} is not aligned",
                 f"{what} begins at {value}, which is no multiple of {width} at all sizes",
             )
