@@ -46,9 +46,9 @@ def _is_scalar(field: Field[Any]) -> bool:
     return isinstance(field.type, str) and set(findall(r"\w+", field.type)) <= _SCALAR
 
 
-# By the identity of a value: the value, and what is found in it. Steps and passes leave most of a tree as it is, and
-# look through all of it again and again.
-_Found = dict[int, tuple[Any, tuple[Any, ...]]]
+# By the identity of a statement, or of what has statements inside: the value, and what is found in it. Steps and passes
+# leave most of a tree as it is, and look through all of it again and again.
+_Found = dict[int, tuple[Any, Any]]
 _walked: dict[tuple[type, ...], _Found] = {}  # by the kinds that `walk` is to stop short of
 _nested: _Found = {}
 _MOST_FOUND = 10_000
@@ -59,27 +59,38 @@ def walk(value: Any, short_of: tuple[type, ...] = ()) -> Iterator[Any]:
 
     What is inside of values of the kinds `short_of` is left out.
     """
-    return iter(_all_of(value, _inside(short_of), _walked.setdefault(short_of, {})))
+    found: list[Any] = []
+    _gather(value, _inside(short_of), _walked.setdefault(short_of, {}), found)
+    return iter(found)
 
 
-def _all_of(value: Any, inside: _Fields, found: _Found) -> tuple[Any, ...]:
-    """What `walk` goes through; worked out once for each value that has others inside."""
+def _gather(value: Any, inside: _Fields, known: _Found, found: list[Any]) -> None:
+    """Adds to `found` what `walk` goes through."""
     kind = type(value)
+    if kind is Affine:
+        found.append(value)
+        return
     if kind is tuple:
-        return tuple(chain.from_iterable([_all_of(item, inside, found) for item in value]))
+        for item in value:
+            _gather(item, inside, known, found)
+        return
     names = inside[kind]
     if not names:
-        return () if names is None else (value,)
-    known = found.get(id(value))
-    if known is None:
-        if len(found) > _MOST_FOUND:
-            found.clear()
-        all_of = [value]
-        for name in names:
-            if held := getattr(value, name):  # neither None nor an empty tuple
-                all_of += (held,) if type(held) is Affine else _all_of(held, inside, found)
-        known = found[id(value)] = (value, tuple(all_of))
-    return known[1]
+        found += () if names is None else (value,)
+        return
+    if kind is Stmt or "body" in names:
+        if id(value) not in known:
+            if len(known) > _MOST_FOUND:
+                known.clear()
+            own = [value]
+            for name in names:
+                _gather(getattr(value, name), inside, known, own)
+            known[id(value)] = (value, own)
+        found += known[id(value)][1]
+        return
+    found.append(value)
+    for name in names:
+        _gather(getattr(value, name), inside, known, found)
 
 
 def rewrite(value: T, change: Callable[[Any], Any], short_of: tuple[type, ...] = ()) -> T:

@@ -210,11 +210,8 @@ class Original:
         found = self.memo.get(key)
         if found is None:
             mine = self.rows(one)
-            found = self.memo[key] = mine + tuple([r for r in two.again(shared) if r not in mine.each])
-        else:
-            # Most pairs have one question: what is plain of them alone is worked out for the others.
-            assert isinstance(found, Rows)
-            found.kept()
+            found = self.memo[key] = (mine + tuple([r for r in two.again(shared) if r not in mine.each])).kept()
+        assert isinstance(found, Rows)
         return found
 
     def meeting(self, one: Leaf, two: Leaf, a: Use, b: Use, shared: frozenset[str]) -> tuple[Rows, Mapping[str, str]]:
