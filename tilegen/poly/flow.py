@@ -273,17 +273,20 @@ class Since:
 
 def settled(storage: Storage, reader: Touch) -> Since:
     """Since when whatever the read can find there has been written."""
-    key = ("settled", reader.placed, reader.use.buffer, reader.use.index)
-    return storage.kept(key, lambda: _since(storage, reader))
-
-
-def _since(storage: Storage, reader: Touch) -> Since:
-    scope = storage.scopes.get(reader.use.buffer)
-    home = reader.placed.leaf.names.index(scope) + 1 if scope in reader.placed.leaf.names else 0
     writers = [t for t in storage.of(reader.use.buffer) if t.use.writes]
+    depth = settled_in(storage, reader)
+    key = ("settled", reader.placed, reader.use.buffer, reader.use.index)
+    return Since(depth, storage.kept(key, lambda: _child(storage, reader, writers, depth)))
+
+
+def settled_in(storage: Storage, reader: Touch) -> int:
+    """In how many loops whatever the read can find has been written in the iteration that the read is in."""
+    scope, names = storage.scopes.get(reader.use.buffer), reader.placed.leaf.names
+    writers = [t for t in storage.of(reader.use.buffer) if t.use.writes]
+    home = names.index(scope) + 1 if scope in names else 0
     deepest = max((w.placed.shares(reader.placed) for w in writers), default=home)
-    depth = _settled(storage, reader, writers, range(deepest, home, -1))
-    return Since(depth, _child(storage, reader, writers, depth))
+    key = ("settled in", reader.placed, reader.use.buffer, reader.use.index)
+    return storage.kept(key, lambda: _settled(storage, reader, writers, range(deepest, home, -1)))
 
 
 def _settled(storage: Storage, reader: Touch, writers: list[Touch], depths: range) -> int:

@@ -17,7 +17,7 @@ from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Stmt, 
 from tilegen.ir.walk import leaves, loads, loops
 from tilegen.poly.determined import determined
 from tilegen.poly.plain import Plain
-from tilegen.poly.rows import Rows, renamed
+from tilegen.poly.rows import Rows, identified, renamed
 from tilegen.poly.system import Form, Row, form, quotients, range_of, rows_of, same
 
 Places = tuple[int, ...]
@@ -214,12 +214,19 @@ class Original:
         assert isinstance(found, Rows)
         return found
 
-    def meeting(self, one: Leaf, two: Leaf, a: Use, b: Use, shared: frozenset[str]) -> tuple[Rows, Mapping[str, str]]:
+    def meeting(
+        self, one: Leaf, two: Leaf, a: Use, b: Use, shared: frozenset[str], order: tuple[Row, ...] = ()
+    ) -> tuple[Rows, Mapping[str, str]]:
         """Rows for such iterations in which access `a` of the one and `b` of the other have one place, and the names
-        of the other: loops that both are in the same iteration of then, too, have one name."""
+        of the other: loops that both are in the same iteration of then, too, have one name.
+
+        Args:
+            order: what else holds of the two, with primes on all names of the other that differ.
+        """
         met = shared | alike_in(one, two, common(a, b), shared)
         names = two.primed(met)
-        return self.pair(one, two, met) + same(a.forms, [f.renamed(names) for f in b.forms]), names
+        place = same(a.forms, [f.renamed(names) for f in b.forms])
+        return self.pair(one, two, met) + (identified(order, {f"{n}'": n for n in met}) + place), names
 
     def elements(self, leaf: Leaf) -> tuple[Use, ...]:
         """The accesses that the kernel's statement makes at the instance which `leaf` runs."""

@@ -15,7 +15,6 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loops, writes
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, told_apart
-from tilegen.poly.rows import identified
 from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
 
@@ -302,8 +301,7 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
     if told_apart(one, two, common(a, b), shared, rows):
         original.memo[key] = True
         return
-    both, names = original.meeting(one, two, a, b, shared)
-    question = both + identified(rows, {f"{n}'": names.get(n, n) for n in two.names})
+    question, names = original.meeting(one, two, a, b, shared, rows)
     if not solvable(question):
         original.memo[key] = True
         return

@@ -15,7 +15,7 @@ from typing import Any
 from tilegen.ir.affine import Affine, Mod
 from tilegen.ir.nodes import Access, Load, Stmt, Tree
 from tilegen.ir.walk import rewrite
-from tilegen.poly.flow import settled, storages
+from tilegen.poly.flow import settled_in, storages
 from tilegen.poly.order import Names, before, between
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project, told_apart
 from tilegen.poly.rows import Rows, renamed
@@ -66,7 +66,7 @@ def _check_turns(program: Program, slots: frozenset[tuple[str, int]]) -> None:
 def _depths(unrolled: Program, names: frozenset[str]) -> dict[tuple[int, tuple[Affine, ...]], int]:
     """For each read of these, told by its leaf and index: the loops that it shares with the write that it means."""
     touches = [(s, t) for s in storages(unrolled) for t in s.touches if not t.use.writes and t.use.buffer in names]
-    return {(t.placed.number, t.use.index): settled(storage, t).depth for storage, t in touches}
+    return {(t.placed.number, t.use.index): settled_in(storage, t) for storage, t in touches}
 
 
 def _slots(program: Program, *spaces: str) -> frozenset[tuple[str, int]]:

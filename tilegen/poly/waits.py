@@ -15,7 +15,7 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
 from tilegen.poly.order import before
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Placed, Program, Use
-from tilegen.poly.rows import Rows, identified, renamed
+from tilegen.poly.rows import Rows, renamed
 from tilegen.poly.slots import home_of
 from tilegen.poly.sync import Made, Slot, Stop
 from tilegen.poly.system import example, form, rows_of, solvable
@@ -53,9 +53,8 @@ class _Pair:
 
     def late(self, read: Use, shared: frozenset[str], order: tuple[Row, ...]) -> Rows | None:
         """Rows for a read, in the same iteration of the loops in `shared`, of what may not have ended."""
-        two = self.two.leaf
-        rows, names = self.program.original.meeting(self.one.leaf, two, self.write, read, shared)
-        rows += identified(order, {f"{n}'": names.get(n, n) for n in two.names})
+        leaves = self.one.leaf, self.two.leaf
+        rows, names = self.program.original.meeting(*leaves, self.write, read, shared, order)
         if rows.plain.impossible:
             return None
         for cases, ended in self.waits:

@@ -217,14 +217,14 @@ def _check_stored(storage: Storage, buffer: Buffer, touches: list[Touch], change
     stores = [t for t in touches if storage.stores(t)]
     for change in distinct(changes):
         leaf = change.placed.leaf
-        names = [*program.kernel.sizes, *leaf.names]
+        told = [*program.kernel.sizes, *leaf.names]
         wanted = program.original.rows(leaf)
         pieces = []
         for store in stores:
             for shared, order in before_in_scope(storage, buffer.name, change.placed, store.placed):
-                rows, _, place = pair(storage, change, store, shared)
-                pieces += [rows + (order + same(change.use.forms, place))]
-        missing = uncovered(wanted, pieces, names)
+                uses = change.use, store.use
+                pieces += [program.original.meeting(leaf, store.placed.leaf, *uses, shared, order)[0]]
+        missing = uncovered(wanted, pieces, told)
         if missing is not None:
             words = Words(program.original, missing)
             raise Refused(
