@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lark import Token
+from lark import Token, Tree
 
-from tilegen.errors import SourceError
+from tilegen.errors import SourceError, Span
 from tilegen.frontend.expressions import number
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.ir.steps import (
@@ -91,13 +91,12 @@ def _call(place: Place, tree: Branch) -> Call:
     arguments: list[Argument] = []
     keywords: list[Keyword] = []
     for item in _listed(given):
-        node = branch(item)
-        if rule(node) == "keyword":
-            _add_keyword(place, node, keywords)
+        if isinstance(item, Tree) and rule(item) == "keyword":
+            _add_keyword(place, item, keywords)
         elif keywords:
-            raise SourceError("an argument without a name cannot follow one with a name", place.of(node))
+            raise SourceError("an argument without a name cannot follow one with a name", place.of(item))
         else:
-            arguments.append(_argument(place, node))
+            arguments.append(_argument(place, item))
     new = tuple(Word(str(r), place.of(r)) for r in _listed(results))
     _names(place, results)
     return Call(str(word), tuple(arguments), tuple(keywords), new, place.written(tree), place.of(tree))
@@ -110,35 +109,43 @@ def _add_keyword(place: Place, tree: Branch, keywords: list[Keyword]) -> None:
         raise SourceError(f"'{name}' cannot be the name of an argument", span)
     if any(k.name == str(name) for k in keywords):
         raise SourceError(f"the argument '{name}' is given twice", span)
-    keywords.append(Keyword(str(name), _argument(place, branch(value)), span))
+    keywords.append(Keyword(str(name), _argument(place, value), span))
 
 
-def _argument(place: Place, tree: Branch) -> Argument:
-    parts = tree.children
-    span = place.of(tree)
-    match rule(tree):
-        case "word":
-            return Word(str(parts[0]), span)
-        case "number":
-            value = number(token(parts[0]), span)
-            if isinstance(value, float):
-                raise SourceError(f"numbers in a schedule are integers, not {parts[0]}", span)
-            return Number(value, span)
-        case "dots":
-            return Dots(span)
+def _argument(place: Place, node: Branch | Token) -> Argument:
+    span = place.of(node)
+    if isinstance(node, Token):
+        return _one(node, span)
+    parts = node.children
+    match rule(node):
         case "negative":
-            value_part = _argument(place, branch(parts[1]))
-            return value_part if parts[0] == "+" else Arithmetic("-", Number(0, span), value_part, span)
+            value = _argument(place, parts[1])
+            return value if parts[0] == "+" else Arithmetic("-", Number(0, span), value, span)
         case "arithmetic":
-            return _arithmetic(place, tree)
+            return _arithmetic(place, node)
         case "list":
-            return Items(tuple(_argument(place, branch(i)) for i in _listed(parts[1])), span)
+            return Items(tuple(_argument(place, item) for item in _listed(parts[1])), span)
         case "bracketed":
-            return _argument(place, branch(parts[1]))
+            return _argument(place, parts[1])
         case "keyword":
             raise SourceError("a list has no named items", span)
         case _:
-            raise TypeError(tree.data)
+            raise TypeError(node.data)
+
+
+def _one(word: Token, span: Span) -> Argument:
+    match word.type:
+        case "WORD":
+            return Word(str(word), span)
+        case "NUMBER":
+            value = number(word, span)
+            if isinstance(value, float):
+                raise SourceError(f"numbers in a schedule are integers, not {word}", span)
+            return Number(value, span)
+        case "DOTS":
+            return Dots(span)
+        case _:
+            raise TypeError(word.type)
 
 
 def _arithmetic(place: Place, tree: Branch) -> Arithmetic:
@@ -146,4 +153,4 @@ def _arithmetic(place: Place, tree: Branch) -> Arithmetic:
     if operator not in ("+", "-", "*", "/"):
         notes = ("division is written '/' and has to come out even",)
         raise SourceError(f"a schedule has no operator '{operator}'", place.of(operator), notes=notes)
-    return Arithmetic(str(operator), _argument(place, branch(left)), _argument(place, branch(right)), place.of(tree))
+    return Arithmetic(str(operator), _argument(place, left), _argument(place, right), place.of(tree))
