@@ -63,10 +63,23 @@ class _Lines(Indenter):
             raise _Misaligned(token) from None
 
 
+# What can follow is compiled by lark when it comes there first, which takes longer than to read a schedule: this goes
+# to where ordinary texts go.
+_ORDINARY = """
+kernel k(A: f32[M, N], B: f32[N]) -> C: f32[M]:
+    C[i] = sum[j](A[i, j] * B[j])
+schedule s for k(T=1):
+    tile(i, T) -> o, t
+    cache(A, at=o, layout=[i, j], vector=4)
+"""
+
+
 @cache
 def _parser() -> Lark:
     grammar = (data_folder("grammar") / "tilegen.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="contextual", postlex=_Lines(), keep_all_tokens=True)
+    parser = Lark(grammar, parser="lalr", lexer="contextual", postlex=_Lines(), keep_all_tokens=True)
+    parser.parse(_ORDINARY)
+    return parser
 
 
 _one_at_a_time = Lock()  # the indenter keeps its state in the parser

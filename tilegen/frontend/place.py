@@ -26,7 +26,7 @@ class Place:
 
     def of(self, node: Branch | Token) -> Span:
         """The span of a node, or of its first line where it has several."""
-        first, last = _first(node), _last(node)
+        first, last = (node, node) if isinstance(node, Token) else (_first(node), _last(node))
         assert first.line is not None
         assert first.column is not None
         assert last.end_column is not None
