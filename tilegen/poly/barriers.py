@@ -235,12 +235,12 @@ class Crossing:
         for mine, other in self._who.values():
             if mine.name and mine.name == other.name and mine.name in self._alike:
                 continue
+            second = other.name if other.name in self._met else f"{other.name}'"
             for sign in (1, -1):
                 terms: tuple[tuple[str, int], ...] = ((mine.name, sign),) if mine.name else ()
-                terms += ((f"{other.name}'", -sign),) if other.name else ()
+                terms += ((second, -sign),) if other.name else ()
                 if terms:
-                    rows = (*mine.rows, *renamed(other.rows, {other.name: f"{other.name}'"}))
-                    found.append(self._named((*rows, (False, terms, -1))))
+                    found.append((*mine.rows, *renamed(other.rows, {other.name: second}), (False, terms, -1)))
         return tuple(found)
 
     @cached_property
