@@ -24,12 +24,13 @@ What comes between the two nests of an iteration is free: there the threads wait
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import loop_around, loops, replace, rewrite, stmts, substitute
+from tilegen.ir.walk import loop_around, loops, replace, rewrite, stmts
 from tilegen.poly import holds, leading, nest_of, staged
 
 
@@ -98,9 +99,9 @@ def _ahead(loop: Loop, mine: frozenset[str]) -> tuple[Node, ...]:
     fill = f"{loop.name}.fill"
     ahead = loop.stages - 1
     inside = _begins(loop.extent - 1 - var(fill))
-    first = _guarded(_at(copies, loop, var(fill), mine, var(fill)), inside)
+    first = _guarded(_at(copies, mine, var(fill), {loop.name: var(fill)}), inside)
     later = _next(loop, copies, mine)
-    used = tuple(_in_slot(node, mine, var(loop.name) % loop.stages) for node in rest)
+    used = _at(rest, mine, var(loop.name) % loop.stages, {})
     filling = Loop(fill, const(ahead), first, "unrolled", stages=loop.stages, span=loop.span, step=loop.step)
     return filling, replace(loop, body=(*later, *used))
 
@@ -115,13 +116,13 @@ def _across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...]:
     loop = next(inner for inner in loops(nest) if inner.name == name)
     copies, rest = _parts(loop, mine)
     ahead, fill, last = loop.stages - 1, f"{name}.fill", f"{name}.last"
-    start = substitute(_at(copies, loop, var(fill), mine, var(fill)), {outer.name: const(0)})
-    main = replace(
-        loop, extent=loop.extent - ahead, body=(*_next(loop, copies, mine), *_at(rest, loop, var(name), mine))
-    )
-    coming = substitute(_at(copies, loop, var(last), mine, var(last)), {outer.name: var(outer.name) + 1})
+    start = _at(copies, mine, var(fill), {name: var(fill), outer.name: const(0)})
+    used = _at(rest, mine, var(name) % loop.stages, {})
+    main = replace(loop, extent=loop.extent - ahead, body=(*_next(loop, copies, mine), *used))
+    coming = _at(copies, mine, var(last), {name: var(last), outer.name: var(outer.name) + 1})
     coming = _while_left(coming, outer.extent - 2 - var(outer.name), outer)
-    ending = _at(rest, loop, loop.extent - ahead + var(last), mine)
+    at = loop.extent - ahead + var(last)
+    ending = _at(rest, mine, at % loop.stages, {name: at})
 
     def nested(inner: Loop) -> Node:
         node: Node = rewrite(nest, lambda v: inner if isinstance(v, Loop) and v.name == name else v, (Stmt,))
@@ -144,15 +145,20 @@ def _parts(loop: Loop, mine: frozenset[str]) -> tuple[tuple[Node, ...], tuple[No
 def _next(loop: Loop, copies: tuple[Node, ...], mine: frozenset[str]) -> tuple[Node, ...]:
     """The copies that an iteration makes ahead, where there is an iteration that needs them."""
     at = var(loop.name) + (loop.stages - 1)
-    return _while_left(_at(copies, loop, at, mine), loop.extent - 1 - at, loop)
+    return _while_left(_at(copies, mine, at % loop.stages, {loop.name: at}), loop.extent - 1 - at, loop)
 
 
-def _at(
-    body: tuple[Node, ...], loop: Loop, at: Affine, mine: frozenset[str], slot: Affine | None = None
-) -> tuple[Node, ...]:
-    """`body` in iteration `at` of the loop, in its slot."""
-    slot = at % loop.stages if slot is None else slot
-    return tuple(_in_slot(node, mine, slot) for node in substitute(body, {loop.name: at}))
+def _at(body: tuple[Node, ...], mine: frozenset[str], slot: Affine, values: Mapping[str, Affine]) -> tuple[Node, ...]:
+    """`body` at these values of loops, with the slot in front of every index of the buffers `mine`."""
+
+    def change(value: object) -> object:
+        if type(value) is Affine:
+            return value.substitute(values)
+        if isinstance(value, Access | Load) and value.buffer in mine:
+            return replace(value, index=(slot, *value.index))
+        return value
+
+    return rewrite(body, change)
 
 
 def _while_left(body: tuple[Node, ...], left: Affine, loop: Loop) -> tuple[Node, ...]:
@@ -175,17 +181,6 @@ def _begins(left: Affine) -> Condition:
         return Condition(left)
     (tiles,) = divisions
     return Condition(tiles.arg + (left - Affine(((tiles, 1),))) * tiles.by)
-
-
-def _in_slot(node: Node, mine: frozenset[str], slot: Affine) -> Node:
-    """`node` with the slot in front of every index of the buffers `mine`."""
-
-    def change(value: object) -> object:
-        if isinstance(value, Access | Load) and value.buffer in mine:
-            return replace(value, index=(slot, *value.index))
-        return value
-
-    return rewrite(node, change, (Access, Load))
 
 
 def _staged(buffer: Buffer, stages: int, scope: str | None) -> Buffer:
