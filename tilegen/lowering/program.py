@@ -280,7 +280,7 @@ class Launch:
 
 def names_in(values: Iterable[object]) -> frozenset[str]:
     """Every loop, coordinate and size that the index expressions among `values` speak of."""
-    return frozenset().union(*{v.names() for v in values if type(v) is Affine})
+    return frozenset().union(*(v.names() for v in {v for v in values if type(v) is Affine}))
 
 
 def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mapping[str, int]) -> frozenset[str]:
