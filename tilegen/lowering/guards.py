@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from tilegen.ir.affine import Affine, const
+from tilegen.ir.affine import Affine, Atom, const
 from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.ranges import bounds
 from tilegen.ir.walk import replace
@@ -289,7 +289,7 @@ def _least(condition: Condition, beside: Tests, box: Mapping[str, int], blocked:
     """
     if condition.equal or not condition.value.names().isdisjoint(blocked):
         return None
-    moving = Affine(tuple(t for t in condition.value.terms if not Affine((t,)).names().isdisjoint(box)))
+    moving = Affine(tuple((a, f) for a, f in condition.value.terms if _moves(a, box)))
     range_ = bounds(moving, box)
     if range_ is None:
         return None
@@ -300,6 +300,10 @@ def _least(condition: Condition, beside: Tests, box: Mapping[str, int], blocked:
             low = max(low, rest[0]) if rest is not None else low
     value = condition.value - moving + low
     return Condition(value) if not value.is_const else None
+
+
+def _moves(atom: Atom, box: Mapping[str, int]) -> bool:
+    return atom in box if isinstance(atom, str) else not atom.arg.names().isdisjoint(box)
 
 
 def _strictest(tests: Iterable[Condition]) -> Tests:

@@ -44,7 +44,8 @@ class _Leaf:
         """Its tests, said of the place `index` without its loops that are not `alike`."""
         key = (index, alike)
         if key not in self._said:
-            self._said[key] = frozenset(_by_place(c, index, self.names - alike) for c in self.stmt.guard)
+            apart = self.names - alike
+            self._said[key] = frozenset(_by_place(c, index, c.value.names() & apart) for c in self.stmt.guard)
         return self._said[key]
 
     @cached_property
@@ -155,7 +156,7 @@ def _under(
         return True
     # Loops of both that fix the element are in the same iteration; the others are two variables.
     alike = update.names & user.names & own - update.told
-    mine = _by_place(condition, target, update.names - alike)
+    mine = _by_place(condition, target, (condition.value.names() & update.names) - alike)
     if mine is not None and mine in user.said(index, alike):
         return True
     apart = {loop.name: f"{loop.name}'" for loop in user.path if loop.name not in alike}
@@ -170,16 +171,16 @@ def _under(
 
 @lru_cache(maxsize=2_000)
 def _by_place(condition: Condition, index: tuple[Affine, ...], apart: frozenset[str]) -> Condition | None:
-    """The condition said of the place `index`, by `$0` for its first number and so on, without the loops `apart`.
+    """The condition said of the place `index`, by `$0` for its first number and so on, without its loops `apart`.
 
     Where that is possible, any iteration with this place has this condition: two that are said alike hold together.
     None where it is not said of the place.
     """
-    value, names = condition.value, condition.value.names()
+    value = condition.value
     said: dict[str, Affine] = {}
     for number, place in enumerate(index):
         name, factor = place.terms[0] if len(place.terms) == 1 else ("", 0)
-        if not isinstance(name, str) or name not in names & apart or name in said:
+        if not isinstance(name, str) or name not in apart or name in said:
             continue
         # From `$0 == 2 * v + 1`: 6 * v is 3 * ($0 - 1), but v/4 is nothing of $0.
         if abs(factor) == 1:
