@@ -50,7 +50,7 @@ def lanes_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Lanes:
     updates = dict(_updates(body, where, results))
     registers = {b.name for b in launch.buffers.values() if b.space == "register"}
     writers: dict[str, list[Stmt]] = {name: [] for name in registers}
-    for stmt in (v for v in walk(body) if isinstance(v, Stmt)):
+    for stmt in (v for v in walk(body, (Stmt,)) if isinstance(v, Stmt)):
         for access in (stmt.target, stmt.best):
             if access is not None and access.buffer in registers:
                 writers[access.buffer].append(stmt)
@@ -98,7 +98,7 @@ def _updates(body: Iterable[Spmd], where: Axes, results: frozenset[str]) -> Iter
                 open_ = node
             case For():
                 yield from _updates(node.body, where, results)
-            case Stmt() if any(load.buffer in results for load in loads(node)):
+            case Stmt() if results and any(load.buffer in results for load in loads(node)):
                 raise Refused(f"'{node.name}' uses what lanes exchange where it may be out of date")
             case _:
                 pass

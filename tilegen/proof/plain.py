@@ -84,20 +84,22 @@ def _plain(body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, T
 
 def in_axes(body: tuple[Spmd, ...], where: Axes) -> tuple[Spmd, ...]:
     """`body` in the loop names of `where`, its index expressions simplified."""
-    change = _simplifies(body, where)
+    change = _simplifies((v for v in walk(body, (Stmt,)) if isinstance(v, For)), where)
     return rewrite(body, lambda v: change(v) if type(v) is Affine else v)
 
 
 def computed(body: tuple[Spmd, ...], where: Axes) -> frozenset[Affine]:
     """What is computed outside of accesses, in the loop names of `where`: the values in tests and extents of loops."""
-    found = [v for v in walk(body, (Stmt,)) if isinstance(v, For | If)]
-    values = {value for v in found for value in ([c.value for c in v.test] if isinstance(v, If) else [v.extent])}
-    return frozenset(map(_simplifies(found, where), values))
+    inside = [v for v in walk(body, (Stmt,)) if isinstance(v, For | Condition)]
+    loops = [v for v in inside if isinstance(v, For)]
+    values = {v.extent if isinstance(v, For) else v.value for v in inside}
+    return frozenset(map(_simplifies(loops, where), values))
 
 
-def _simplifies(body: Iterable[Spmd], where: Axes) -> Callable[[Affine], Affine]:
+def _simplifies(loops: Iterable[For], where: Axes) -> Callable[[Affine], Affine]:
+    """What simplifies index expressions inside the loops."""
     extents = {n: e.const for n, e in where.extents.items() if e.is_const}
-    extents |= {v.name: v.extent.const for v in walk(tuple(body), (Stmt,)) if isinstance(v, For) and v.extent.is_const}
+    extents |= {loop.name: loop.extent.const for loop in loops if loop.extent.is_const}
     known: dict[Affine, Affine] = {}
 
     def change(value: Affine) -> Affine:
