@@ -269,14 +269,15 @@ class _Raise:
             known = loops[id(stmt)] | sizes
             name = stmt.target.buffer
             at, extents = _at_one_place, self.result.loops
-            guards = [(at(name, stmt, s, extents), s, s.guard + self.firsts.get(id(s), ())) for s in others]
-            found = dict.fromkeys(c for here, _, tests in guards for c in here(tests) if c.value.names() <= known)
+            guards = [(s, s.guard + self.firsts.get(id(s), ())) for s in others]
+            here = [at(name, stmt, s, extents)(tests) for s, tests in guards]
+            found = dict.fromkeys(c for tests in here for c in tests if c.value.names() <= known)
 
             def tells(test: Condition) -> bool:
-                there = ((at(name, s, stmt, extents)((test,))[0], tests) for _, s, tests in guards)
+                there = ((at(name, s, stmt, extents)((test,))[0], tests) for s, tests in guards)
                 return all(c in tests or implied(c, tests) for c, tests in there)
 
-            return tuple(c for c in found if all(c in here(tests) for here, _, tests in guards) or tells(c))
+            return tuple(c for c in found if all(c in tests for tests in here) or tells(c))
 
         def change(value: object) -> object:
             nonlocal number
