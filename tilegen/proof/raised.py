@@ -24,7 +24,7 @@ from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node
 from tilegen.ir.walk import leaves, loads, reads, replace, rewrite, substitute, walk, writes
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
-from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, Launch, Spmd
+from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd
 from tilegen.poly import Claim, Extra, Made, Refused, Slot, Stop, Unproved
 from tilegen.proof.lanes import Lanes, joined, lanes_of
 from tilegen.proof.plain import Axes, axes, computed, in_axes, plain
@@ -332,18 +332,25 @@ def _at_one_place(buffer: str, stmt: Stmt, other: Stmt, loops: Mapping[str, Affi
     return lambda tests: substitute(tests, values)
 
 
-def _written_once(body: tuple[Spmd, ...]) -> None:
-    """Refused where a loop makes two asynchronous copies to one place in one group: neither is the last."""
-    for loop in walk(body, (Stmt,)) if _copies(body) else ():
-        if isinstance(loop, For) and loop.extent != const(1) and _groups(loop.body) == 0:
-            for copy in _copies(loop.body):
-                if not any(loop.name in place.names() for place in copy.target.index):
-                    buffer = copy.target.buffer
-                    raise Refused(f"asynchronous copies write one element of '{buffer}' in each '{loop.name}'")
+def _written_once(body: tuple[Spmd, ...], around: tuple[str, ...] = ()) -> None:
+    """Refused where a loop makes two asynchronous copies to one place in one group: neither is the last.
 
-
-def _copies(body: tuple[Spmd, ...]) -> list[Stmt]:
-    return [v for v in walk(body, (Stmt,)) if isinstance(v, Stmt) and v.step == ASYNCHRONOUS]
+    Args:
+        around: the loops around `body` that make no groups.
+    """
+    for node in body:
+        match node:
+            case For(name, extent):
+                one = extent == const(1) or _groups(node.body) != 0
+                _written_once(node.body, around if one else (*around, name))
+            case If():
+                _written_once(node.body + node.orelse, around)
+            case Stmt(step=step, target=Access(buffer, index)) if step == ASYNCHRONOUS:
+                for loop in around:
+                    if not any(loop in place.names() for place in index):
+                        raise Refused(f"asynchronous copies write one element of '{buffer}' in each '{loop}'")
+            case _:
+                pass
 
 
 def _groups(body: tuple[Spmd, ...]) -> int | None:
