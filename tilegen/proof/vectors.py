@@ -18,6 +18,7 @@ ASYNCHRONOUS = "asynchronous"
 _BYTES = 16
 _WIDTHS = (2, 4, 8, 16)
 _VECTORS = (VectorLoad, VectorStore, VectorCopy)
+_WRITERS = (Stmt, VectorStore, VectorCopy)
 
 
 @dataclass
@@ -38,7 +39,7 @@ class _Variables:
     names: frozenset[str]
 
     def inside(self) -> _Variables:
-        return replace(self, loaded=dict(self.loaded), opened={})
+        return _Variables(dict(self.loaded), {}, self.buffers, self.names)
 
 
 def lanes(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
@@ -78,7 +79,7 @@ def _list(body: tuple[Spmd, ...], known: _Variables) -> tuple[Spmd, ...]:
 
 def _forget(node: Spmd, known: _Variables) -> None:
     """A variable stands for memory only as long as nothing is written there."""
-    changed = {name for v in walk(node) for name in _written(v)} if known.loaded else set()
+    changed = {name for v in walk(node, _WRITERS) for name in _written(v)} if known.loaded else set()
     for name in [n for n, (source, _) in known.loaded.items() if source.buffer in changed]:
         del known.loaded[name]
 
