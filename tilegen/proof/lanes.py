@@ -16,7 +16,7 @@ from tilegen.ir.walk import loads, replace, substitute, walk
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.program import Combine, Declare, For, Launch, Spmd
 from tilegen.poly import Refused, Unproved
-from tilegen.proof.plain import Axes
+from tilegen.proof.plain import Axes, nodes_in
 
 # The updates with what lanes have come to, each with the exchange before it.
 Updates = Mapping[int, Combine]
@@ -50,7 +50,7 @@ def lanes_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Lanes:
     updates = dict(_updates(body, where, results))
     registers = {b.name for b in launch.buffers.values() if b.space == "register"}
     writers: dict[str, list[Stmt]] = {name: [] for name in registers}
-    for stmt in (v for v in walk(body, (Stmt,)) if isinstance(v, Stmt)):
+    for stmt in (v for v in nodes_in(body) if isinstance(v, Stmt)):
         for access in (stmt.target, stmt.best):
             if access is not None and access.buffer in registers:
                 writers[access.buffer].append(stmt)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine, affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Stmt
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import replace, rewrite, substitute, walk
+from tilegen.ir.walk import replace, rewrite, substitute
 from tilegen.lowering.program import AsyncGroup, Declare, Flag, For, If, Launch, Let, Spmd
 from tilegen.poly import Refused
 
@@ -84,27 +84,49 @@ def _plain(body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, T
 
 def in_axes(body: tuple[Spmd, ...], where: Axes) -> tuple[Spmd, ...]:
     """`body` in the loop names of `where`, its index expressions simplified."""
-    change = _simplifies((v for v in walk(body, (Stmt,)) if isinstance(v, For)), where)
+    change = _simplifies(body, where)
     return rewrite(body, lambda v: change(v) if type(v) is Affine else v)
 
 
 def computed(body: tuple[Spmd, ...], where: Axes) -> frozenset[Affine]:
     """What is computed outside of accesses, in the loop names of `where`: the values in tests and extents of loops."""
-    inside = [v for v in walk(body, (Stmt,)) if isinstance(v, For | Condition)]
-    loops = [v for v in inside if isinstance(v, For)]
-    values = {v.extent if isinstance(v, For) else v.value for v in inside}
-    return frozenset(map(_simplifies(loops, where), values))
+    return frozenset(map(_simplifies(body, where), _computed(body)))
 
 
-def _simplifies(loops: Iterable[For], where: Axes) -> Callable[[Affine], Affine]:
-    """What simplifies index expressions inside the loops."""
-    extents = {n: e.const for n, e in where.extents.items() if e.is_const}
-    extents |= {loop.name: loop.extent.const for loop in loops if loop.extent.is_const}
+def _computed(body: tuple[Spmd, ...]) -> Iterator[Affine]:
+    for node in nodes_in(body):
+        if isinstance(node, For):
+            yield node.extent
+        elif isinstance(node, If):
+            yield from (test.value for test in node.test)
+
+
+def extents_of(body: tuple[Spmd, ...]) -> dict[str, Affine]:
+    """The loops in `body`, each with its extent."""
+    return {node.name: node.extent for node in nodes_in(body) if isinstance(node, For)}
+
+
+def nodes_in(body: tuple[Spmd, ...]) -> list[Spmd]:
+    """The nodes in `body`, in program order, and in its loops and tests; not what these consist of."""
+    found: list[Spmd] = []
+    for node in body:
+        found.append(node)
+        if isinstance(node, For):
+            found += nodes_in(node.body)
+        elif isinstance(node, If):
+            found += nodes_in(node.body + node.orelse)
+    return found
+
+
+def _simplifies(body: tuple[Spmd, ...], where: Axes) -> Callable[[Affine], Affine]:
+    """What simplifies the index expressions in `body`."""
+    extents = {name: e.const for name, e in {**where.extents, **extents_of(body)}.items() if e.is_const}
     known: dict[Affine, Affine] = {}
 
     def change(value: Affine) -> Affine:
         if value not in known:
             known[value] = simplify(value.substitute(where.values), extents)
-        return known[value]
+        # One that stays as it is stays the same object, and so does all that holds it.
+        return value if known[value] == value else known[value]
 
     return change

@@ -21,13 +21,13 @@ from itertools import groupby
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree, tree_of
-from tilegen.ir.walk import leaves, loads, reads, replace, rewrite, substitute, walk, writes
+from tilegen.ir.walk import leaves, loads, reads, replace, rewrite, substitute, writes
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd
 from tilegen.poly import Claim, Extra, Made, Refused, Slot, Stop, Unproved
 from tilegen.proof.lanes import Lanes, joined, lanes_of
-from tilegen.proof.plain import Axes, axes, computed, in_axes, plain
+from tilegen.proof.plain import Axes, axes, computed, extents_of, in_axes, nodes_in, plain
 from tilegen.proof.serpentine import straightened
 from tilegen.proof.vectors import ASYNCHRONOUS, lanes, rerolled
 from tilegen.proof.versions import merged, told_once
@@ -75,8 +75,7 @@ def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
         body = in_axes(rerolled(lanes(body, launch)), where)
         _written_once(body)
         body = straightened(merged(body, launch, where.extents))
-        result.loops |= where.extents
-        result.loops |= {v.name: v.extent for v in walk(body, (Stmt,)) if isinstance(v, For)}
+        result.loops |= where.extents | extents_of(body)
         result.buffers |= {b.name: _kept(b, where) for b in launch.buffers.values() if b.space in ("global", "shared")}
         _Raise(result, launch, where, lanes_of(body, launch, where)).run(body)
     return result
@@ -159,13 +158,13 @@ class _Raise:
 
     def _parted(self, loop: For) -> bool:
         """True if threads wait for each other in the loop, or do some of it each and some of it together."""
-        return any(isinstance(v, Barrier | Combine) for v in walk(loop, (Stmt,))) or len(self._axes(loop)) > 1
+        return any(isinstance(v, Barrier | Combine) for v in nodes_in(loop.body)) or len(self._axes(loop)) > 1
 
     def _axes(self, node: Spmd) -> frozenset[frozenset[str]]:
         """Along which axes all threads do the same, for each statement in `node`."""
         if not self.lanes.alike:
             return frozenset((frozenset(),))
-        return frozenset(self.lanes.axes(v) for v in walk(node, (Stmt,)) if isinstance(v, Stmt))
+        return frozenset(self.lanes.axes(v) for v in nodes_in((node,)) if isinstance(v, Stmt))
 
     def _threads(self, body: tuple[Node, ...], together: frozenset[str]) -> tuple[Node, ...]:
         for kind, name, extent in reversed(self.where.threads):

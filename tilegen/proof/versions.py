@@ -6,7 +6,7 @@ is so the two are one program; where it is not, both stay, each under its test.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd
 from tilegen.lowering.reads import inside
 from tilegen.poly import Refused, Unproved
+from tilegen.proof.plain import extents_of, nodes_in
 
 Tests = tuple[Condition, ...]
 
@@ -32,8 +33,7 @@ def merged(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]
     Raises:
         Refused: a barrier is under a test.
     """
-    loops = {v.name: v.extent for v in walk(body, (Stmt,)) if isinstance(v, For)}
-    implied = implied_in(launch.kernel, {**extents, **loops}, launch.requires)
+    implied = implied_in(launch.kernel, {**extents, **extents_of(body)}, launch.requires)
     choosing = frozenset(e.target for e in launch.kernel.equations if any(_is_choice(v) for v in walk(e)))
     return _Merge(implied, launch.buffers, choosing).body(body, ())
 
@@ -47,8 +47,7 @@ def told_once(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affi
 
     Most are, and what is told once is read once. Arguments as for `merged`, which is to tell of the others.
     """
-    loops = {v.name: v.extent for v in walk(body, (Stmt,)) if isinstance(v, For)}
-    return _once(body, (), implied_in(launch.kernel, {**extents, **loops}, launch.requires))
+    return _once(body, (), implied_in(launch.kernel, {**extents, **extents_of(body)}, launch.requires))
 
 
 def _once(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
@@ -89,9 +88,9 @@ def _holding(loop: For, body: tuple[Spmd, ...]) -> For:
     return loop if body == loop.body else replace(loop, body=body)
 
 
-def _together(body: Iterable[Spmd]) -> list[Spmd]:
+def _together(body: tuple[Spmd, ...]) -> list[Spmd]:
     """What all threads have to come by together."""
-    return [v for v in walk(body, (Stmt,)) if isinstance(v, Barrier | Combine | AsyncGroup)]
+    return [v for v in nodes_in(body) if isinstance(v, Barrier | Combine | AsyncGroup)]
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ class _Merge:
         return tuple(out)
 
     def _test(self, node: If, given: Tests) -> tuple[Spmd, ...]:
-        together = _together((node,))
+        together = _together(node.body + node.orelse)
         tests = " and ".join(map(str, node.test)) if together else ""
         for barrier in (v for v in together if isinstance(v, Barrier)):
             raise Refused("a barrier stands under a test", f"'{barrier.reason}' if {tests}")
