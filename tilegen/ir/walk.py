@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from itertools import chain
@@ -51,6 +51,7 @@ def _is_scalar(field: Field[Any]) -> bool:
 _Found = dict[int, tuple[Any, Any]]
 _walked: dict[tuple[type, ...], _Found] = {}  # by the kinds that `walk` is to stop short of
 _nested: _Found = {}
+_leafy: dict[int, tuple[Loop, tuple[Any, ...]]] = {}
 _MOST_FOUND = 10_000
 
 
@@ -84,13 +85,15 @@ def _gather(value: Any, inside: _Fields, known: _Found, found: list[Any]) -> Non
                 known.clear()
             own = [value]
             for name in names:
-                _gather(getattr(value, name), inside, known, own)
+                if held := getattr(value, name):  # neither None nor an empty tuple
+                    _gather(held, inside, known, own)
             known[id(value)] = (value, own)
         found += known[id(value)][1]
         return
     found.append(value)
     for name in names:
-        _gather(getattr(value, name), inside, known, found)
+        if held := getattr(value, name):
+            _gather(held, inside, known, found)
 
 
 def rewrite(value: T, change: Callable[[Any], Any], short_of: tuple[type, ...] = ()) -> T:
@@ -212,13 +215,21 @@ def loads(value: Any) -> Iterator[Load]:
     return filter(_is_load, walk(value))
 
 
-def leaves(body: tuple[Node, ...], path: tuple[Loop, ...] = ()) -> Iterator[tuple[tuple[Loop, ...], Stmt]]:
+def leaves(body: Iterable[Node]) -> Iterator[tuple[tuple[Loop, ...], Stmt]]:
     """(enclosing loops, statement) for every statement, in program order."""
-    for node in body:
-        if isinstance(node, Loop):
-            yield from leaves(node.body, (*path, node))
-        else:
-            yield path, node
+    return chain.from_iterable(map(_leaves_of, body))
+
+
+def _leaves_of(node: Node) -> tuple[Any, ...]:
+    if not isinstance(node, Loop):
+        return (((), node),)
+    known = _leafy.get(id(node))
+    if known is None:
+        if len(_leafy) > _MOST_FOUND:
+            _leafy.clear()
+        inside = tuple([((node, *path), stmt) for child in node.body for path, stmt in _leaves_of(child)])
+        known = _leafy[id(node)] = (node, inside)
+    return known[1]
 
 
 def loop_names(tree: Tree) -> list[str]:
