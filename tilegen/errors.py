@@ -7,6 +7,7 @@ has the exit code that the command line ends with.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,7 @@ class Source:
         return lines[number - 1].rstrip("\r") if 1 <= number <= len(lines) else ""
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A place in a source: line and column count from 1; `width` columns are marked."""
 
     source: Source

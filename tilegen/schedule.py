@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any
 
 from tilegen.errors import IllegalStep, SourceError, Span, StepError, TilegenError, did_you_mean
@@ -160,9 +160,8 @@ def _mark(node: Node, call: Call, was: Mapping[str, Loop], kept: set[int]) -> No
     return replace(node, **new) if new else node
 
 
-def _manner(loop: Loop) -> tuple[str, int, str, bool]:
-    """How a loop runs, which a step can change."""
-    return loop.kind, loop.stages, loop.across, loop.peeled
+# How a loop runs, which a step can change.
+_manner = attrgetter("kind", "stages", "across", "peeled")
 
 
 # -- parameters and composite steps
