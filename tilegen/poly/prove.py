@@ -166,13 +166,15 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
             if not uses:
                 continue
             shared = frozenset(one.leaf.names[:depth])
-            names = two.leaf.primed(shared)
-            both = Rows((*program.original.context, *one.leaf.ranges, *two.leaf.again(shared)))
             for use in uses.values():
                 fixed = alike_in(one.leaf, two.leaf, common(write, use), shared) | shared | sizes
                 # What a user of the same element tests itself is not missing there.
                 open_ = [c for c in extra.missing if c not in two.leaf.stmt.guard or not c.value.names() <= fixed]
-                met = both + same(write.forms, [f.renamed(names) for f in use.forms]) if open_ else both
+                if not open_:
+                    continue
+                names = two.leaf.primed(shared)
+                both = Rows((*program.original.context, *one.leaf.ranges, *two.leaf.again(shared)))
+                met = both + same(write.forms, [f.renamed(names) for f in use.forms])
                 for rows in (r for c in open_ for r in negated(c)):
                     question = met + rows
                     if met.plain.impossible or not solvable(question):

@@ -55,12 +55,13 @@ class _Pair:
         """Rows for a read, in the same iteration of the loops in `shared`, of what may not have ended."""
         leaves = self.one.leaf, self.two.leaf
         rows, names = self.program.original.meeting(*leaves, self.write, read, shared, order)
-        if rows.plain.impossible:
-            return None
         for cases, ended in self.waits:
             if ended.since != self.made.since:
                 raise Unproved("asynchronous copies are made in one loop and waited for in another")
-            late = form(self.made.groups).minus(form(ended.groups).renamed(names)).nonnegative()
+            left = form(self.made.groups).minus(form(ended.groups).renamed(names))
+            if not left.terms and left.const < 0 or rows.plain.impossible:
+                continue
+            late = left.nonnegative()
             question = rows + (*renamed(tuple(r for c in cases for r in rows_of(c)), names), *late)
             if solvable(question):
                 return question
