@@ -229,10 +229,12 @@ def affine(value: Affine | int) -> Affine:
     return Affine((), value) if isinstance(value, int) else value
 
 
+@lru_cache(maxsize=10_000)
 def const(value: int) -> Affine:
     return Affine((), value)
 
 
+@lru_cache(maxsize=10_000)
 def var(name: str) -> Affine:
     return Affine(((name, 1),))
 
