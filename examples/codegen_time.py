@@ -4,12 +4,12 @@
 
 Every run starts from a text that holds the kernel and one schedule of it: it is parsed, each step is applied and
 judged, the last tree is lowered, proved and printed. Nothing is compiled. Each schedule is made in processes of its
-own, five of them unless another number is given, in which another kernel has been made before: that loads the libraries
-and builds the grammar. `first` is the first time that this kernel is made there, when nothing is known about it; `again`
-are four more times, when the answers of the judge and of the proof are known, and everything else is done anew. The
-last line is for reading the whole file, with all of its schedules, and nothing more. All times are CPU seconds, each a
-median with the least and the most. For comparison, loopy publishes 0.07 s (naive) to 4.0 s (8 x 8 results a thread)
-for a GEMM kernel from its own description to text, on another machine.
+own, five of them unless another number is given, in which another kernel has been made before: that loads the
+libraries and builds the grammar. `first` is the first time that this kernel is made there, when nothing is known about
+it; `again` are four more times, when the answers of the judge and of the proof are known, and everything else is done
+anew. The last line is for reading the whole file, with all of its schedules, and nothing more. All times are CPU
+seconds, each a median with the least and the most. For comparison, loopy publishes 0.07 s (naive) to 4.0 s (8 x 8
+results a thread) for a GEMM kernel from its own description to text, on another machine.
 """
 
 from __future__ import annotations

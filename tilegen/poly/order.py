@@ -172,7 +172,7 @@ def _between(original: Original, one: Placed, two: Placed) -> Iterator[Precedenc
 
 def _marked(one: Placed, two: Placed, shared: frozenset[str], core: tuple[Row, ...]) -> tuple[Row, ...]:
     """`core` over names that no tree has; loops with one name for both get two, and an equality."""
-    mark = {n: f"{n}°" for n in one.leaf.primed(frozenset())}
+    mark = {n: f"{n}°" for placed in (one, two) for n in placed.leaf.primed(frozenset())}
     mark |= {f"{n}'": f"{n}°'" for n in two.leaf.primed(frozenset())}
     return renamed(core, mark) + tuple((True, ((f"{n}°", 1), (f"{n}°'", -1)), 0) for n in sorted(shared))
 
