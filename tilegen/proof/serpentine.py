@@ -28,7 +28,8 @@ def straightened(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         if isinstance(node, For):
-            node = _forwards(replace(node, body=straightened(node.body)))
+            nest, stmt = _nest(node)
+            node = replace(node, body=straightened(node.body)) if stmt is None else _forwards(nest, stmt)
         pair = _pair(out[-1], node) if out else None
         if pair is None:
             out.append(node)
@@ -64,32 +65,38 @@ def _inside(node: For) -> list[object] | None:
     return found
 
 
-def _forwards(loop: For) -> For:
-    """The loop from its other end, if it is walked backwards and that makes no difference.
+def _forwards(nest: list[For], stmt: Stmt) -> For:
+    """The loops around one statement, those from their other end that are walked backwards where that is all one.
 
     Two iterations that write one element are the same one, as the digits of the index say; so no iteration touches
     what another one writes, and they may come in any order.
     """
-    stmt, extents = _only(loop)
-    if stmt is None or stmt.best or stmt.step == ASYNCHRONOUS or not loop.extent.is_const:
-        return loop
-    factors = [i.coefficient(loop.name) for i in stmt.target.index]
-    if min(factors, default=0) >= 0 or max(factors) > 0:
-        return loop
-    if any(load.buffer == stmt.target.buffer and load.index != stmt.target.index for load in loads(stmt)):
-        return loop
-    if loop.name not in determined(stmt.target.index, extents, frozenset()):
-        return loop
-    return replace(loop, body=substitute(loop.body, {loop.name: const(loop.extent.const - 1) - var(loop.name)}))
+    index = stmt.target.index
+    extents: dict[str, Affine] = {}
+    turned: dict[str, Affine] = {}
+    for loop in reversed(nest):
+        extents[loop.name] = loop.extent
+        factors = [i.coefficient(loop.name) for i in index]
+        if min(factors, default=0) >= 0 or max(factors) > 0 or not loop.extent.is_const:
+            continue
+        if _reads_its_own(stmt) and loop.name in determined(index, extents, frozenset()):
+            turned[loop.name] = const(loop.extent.const - 1) - var(loop.name)
+            index = substitute(index, {loop.name: turned[loop.name]})
+    return substitute(nest[0], turned)
 
 
-def _only(loop: For) -> tuple[Stmt | None, dict[str, Affine]]:
-    """The one statement in the loop, under loops alone, and the loops around it, this one included."""
-    extents = {}
+def _reads_its_own(stmt: Stmt) -> bool:
+    """True if, of the buffer that it writes, the statement reads no element but the one that it writes."""
+    if stmt.best or stmt.step == ASYNCHRONOUS:
+        return False
+    return all(load.buffer != stmt.target.buffer or load.index == stmt.target.index for load in loads(stmt))
+
+
+def _nest(loop: For) -> tuple[list[For], Stmt | None]:
+    """The loops from this one down to the one statement in it; None if there is more in it than that."""
+    nest: list[For] = []
     node: Spmd = loop
-    while isinstance(node, For):
-        extents[node.name] = node.extent
-        if len(node.body) != 1:
-            return None, {}
+    while isinstance(node, For) and len(node.body) == 1:
+        nest.append(node)
         (node,) = node.body
-    return (node, extents) if isinstance(node, Stmt) else (None, {})
+    return nest, node if isinstance(node, Stmt) else None
