@@ -354,12 +354,14 @@ def _written_once(body: tuple[Spmd, ...], around: tuple[str, ...] = ()) -> None:
 
 def _groups(body: tuple[Spmd, ...]) -> int | None:
     """The groups of asynchronous copies that one run of `body` makes; None if a size decides that."""
-    count = sum(isinstance(node, AsyncGroup) for node in body)
+    count = 0
     for node in body:
-        inner = _groups(node.body) if isinstance(node, For) else 0
-        if inner is None or (inner and isinstance(node, For) and not node.extent.is_const):
-            return None
-        count += inner * node.extent.const if isinstance(node, For) else 0
+        if isinstance(node, AsyncGroup):
+            count += 1
+        elif isinstance(node, For) and (inner := _groups(node.body)) != 0:
+            if inner is None or not node.extent.is_const:
+                return None
+            count += inner * node.extent.const
     return count
 
 
