@@ -95,6 +95,8 @@ def plain_of(rows: Rows | Iterable[Row]) -> Plain:
 
 def renamed(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
     """The rows with other names."""
+    if not names:
+        return rows
     return tuple([(e, tuple([(names.get(n, n), f) for n, f in terms]), c) for e, terms, c in rows])
 
 

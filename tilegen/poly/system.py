@@ -42,6 +42,8 @@ class Form(NamedTuple):
 
     def renamed(self, names: Mapping[str, str]) -> Form:
         """With the variables in `names` replaced; a division variable changes with what it divides."""
+        if not names or not self.terms:
+            return self
         if not self.rows:
             return Form(_renamed(self.terms, names), self.const)
         return Form(_renamed(self.terms, names), self.const, renamed(self.rows, names))
