@@ -158,13 +158,13 @@ def _with(value: Any, new: dict[str, Any]) -> Any:
     names = _plain[kind]
     if not names:
         return dataclasses.replace(value, **new)
-    held = {**value.__dict__, **new}
+    held = value.__dict__ | new
     if len(held) > len(names):
         if not names.issuperset(new):
             return dataclasses.replace(value, **new)  # which refuses what is no field
         held = {name: each for name, each in held.items() if name in names}  # without what was worked out of them
     made = object.__new__(kind)
-    made.__dict__.update(held)
+    object.__setattr__(made, "__dict__", held)
     return made
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import substitute
+from tilegen.ir.walk import replace, substitute
 
 
 @dataclass(frozen=True)
