@@ -51,10 +51,8 @@ IN_ORDER = (check_coverage, check_shape, check_order, check_bounds, check_values
 
 def _answered(before: Tree, tree: Tree) -> tuple[Callable[[Program], None], ...]:
     """What need not be asked of `tree`, for it was asked of `before`, and the answer is the same."""
-    if recut(before, tree) or rekinded(before, tree):
-        return IN_ORDER
-    # Whether the kernel lets the order change is asked as ever.
-    return tuple(check for check in IN_ORDER if check is not check_order) if turned(before, tree) else ()
+    same = recut(before, tree) or rekinded(before, tree) or turned(before, tree)
+    return IN_ORDER if same else ()
 
 
 def judge(tree: Tree, before: Tree | None = None) -> Violation | None:

@@ -21,8 +21,10 @@ def turned(old: Tree, new: Tree) -> bool:
     In such a nest, loops of constant extents with nothing in them but the next one, every iteration writes an element
     of its own, and reads nothing that another of them writes: of the tensor that it writes, nothing but this element.
     So these iterations may run in any order, and whatever ran before or behind all of them still does: every read
-    finds the value that it found before, on the same instances and elements. No buffer may live in a loop of the nest,
-    for what an iteration of it holds is another thing then.
+    finds the value that it found before, on the same instances and elements. Nor does the kernel want any of them in
+    order: of two instances of one statement the later would read what the earlier wrote, as the next term of a sum
+    does, and where values are right it would read it here, too. No buffer may live in a loop of the nest, for what an
+    iteration of it holds is another thing then.
     """
     return _alike_around(old, new) and _same(old.body, new.body, turned=True, homes=_homes(old))
 
