@@ -45,8 +45,9 @@ def implied_in(kernel: Kernel, extents: Mapping[str, Affine], more: Tests = ()) 
     return implied
 
 
-# What the sizes of a condition are tried at, those it does not speak of being whole tiles.
-_SIZES, _WHOLE = (1, 4, 100), 2**14
+# What the sizes of a condition are tried at, those it does not speak of being whole tiles. A multiple of four is first:
+# what is given often says that a size is one.
+_SIZES, _WHOLE = (4, 1, 100), 2**14
 
 
 def _fails_somewhere(condition: Condition, given: Tests, loops: Mapping[str, Affine], kernel: Kernel) -> bool:
