@@ -84,13 +84,13 @@ def _plain(body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, T
 
 def in_axes(body: tuple[Spmd, ...], where: Axes) -> tuple[Spmd, ...]:
     """`body` in the loop names of `where`, its index expressions simplified."""
-    change = _simplifies(body, where)
+    change = _simplifies(where.extents | extents_of(body), where)
     return rewrite(body, lambda v: change(v) if type(v) is Affine else v)
 
 
-def computed(body: tuple[Spmd, ...], where: Axes) -> frozenset[Affine]:
+def computed(body: tuple[Spmd, ...], where: Axes, loops: Mapping[str, Affine]) -> frozenset[Affine]:
     """What is computed outside of accesses, in the loop names of `where`: the values in tests and extents of loops."""
-    return frozenset(map(_simplifies(body, where), _computed(body)))
+    return frozenset(map(_simplifies(loops, where), _computed(body)))
 
 
 def _computed(body: tuple[Spmd, ...]) -> Iterator[Affine]:
@@ -118,9 +118,9 @@ def nodes_in(body: tuple[Spmd, ...]) -> list[Spmd]:
     return found
 
 
-def _simplifies(body: tuple[Spmd, ...], where: Axes) -> Callable[[Affine], Affine]:
-    """What simplifies the index expressions in `body`."""
-    extents = {name: e.const for name, e in {**where.extents, **extents_of(body)}.items() if e.is_const}
+def _simplifies(loops: Mapping[str, Affine], where: Axes) -> Callable[[Affine], Affine]:
+    """What simplifies index expressions inside the loops, each of which is given with its extent."""
+    extents = {name: extent.const for name, extent in loops.items() if extent.is_const}
     known: dict[Affine, Affine] = {}
 
     def change(value: Affine) -> Affine:

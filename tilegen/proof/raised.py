@@ -70,11 +70,12 @@ def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
     for launch in launches:
         where = axes(launch, result.loops)
         body = plain(launch.body, launch)
-        result.computed.append(computed(body, where))
-        body = told_once(body, launch, where.extents)
+        around = where.extents | extents_of(body)
+        result.computed.append(computed(body, where, around))
+        body = told_once(body, launch, around)
         body = in_axes(rerolled(lanes(body, launch)), where)
         _written_once(body)
-        body = straightened(merged(body, launch, where.extents))
+        body = straightened(merged(body, launch, where.extents | extents_of(body)))
         result.loops |= where.extents | extents_of(body)
         result.buffers |= {b.name: _kept(b, where) for b in launch.buffers.values() if b.space in ("global", "shared")}
         _Raise(result, launch, where, lanes_of(body, launch, where)).run(body)

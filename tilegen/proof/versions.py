@@ -19,7 +19,7 @@ from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd
 from tilegen.lowering.reads import inside
 from tilegen.poly import Refused, Unproved
-from tilegen.proof.plain import extents_of, nodes_in
+from tilegen.proof.plain import nodes_in
 
 Tests = tuple[Condition, ...]
 
@@ -28,12 +28,12 @@ def merged(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]
     """`body` as loops, declarations, barriers and statements that carry their tests as guards.
 
     Args:
-        extents: every block and thread coordinate with its number.
+        extents: every loop with its extent, blocks and threads among them.
 
     Raises:
         Refused: a barrier is under a test.
     """
-    implied = implied_in(launch.kernel, {**extents, **extents_of(body)}, launch.requires)
+    implied = implied_in(launch.kernel, extents, launch.requires)
     choosing = frozenset(e.target for e in launch.kernel.equations if any(_is_choice(v) for v in walk(e)))
     return _Merge(implied, launch.buffers, choosing).body(body, ())
 
@@ -47,7 +47,7 @@ def told_once(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affi
 
     Most are, and what is told once is read once. Arguments as for `merged`, which is to tell of the others.
     """
-    return _once(body, (), implied_in(launch.kernel, {**extents, **extents_of(body)}, launch.requires))
+    return _once(body, (), implied_in(launch.kernel, extents, launch.requires))
 
 
 def _once(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
