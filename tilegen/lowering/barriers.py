@@ -29,11 +29,14 @@ class _Plan:
     def says(self, key: tuple[Path, int], conflict: Conflict) -> bool:
         """True if the barrier there, and what it says, would be the same without the conflict."""
         guarded = self.slots[key]
-        if conflict.carried and _forward(key, guarded):
-            # It speaks of what comes in one iteration, and of that alone.
-            told = conflict.kind != "RAW" or conflict.buffer in _completed(guarded)
-            return told and (not conflict.of_global or any(c.of_global for c in guarded))
-        return any(_covers(other, conflict) and not other.apart(key[0]) for other in guarded)
+        if any(_covers(other, conflict) and not other.apart(key[0]) for other in guarded):
+            return True
+        # It speaks of what comes in one iteration, and of that alone; never of what has a whole one in between.
+        further = conflict.carried and _forward(key, guarded)
+        if not further and (not conflict.apart(key[0]) or all(c.apart(key[0]) for c in guarded)):
+            return False
+        told = conflict.kind != "RAW" or conflict.buffer in _completed(guarded)
+        return told and (not conflict.of_global or any(c.of_global for c in guarded))
 
     def add(self, key: tuple[Path, int], conflict: Conflict) -> None:
         self.slots.setdefault(key, []).append(conflict)
@@ -41,10 +44,11 @@ class _Plan:
 
 def _covers(one: Conflict, other: Conflict) -> bool:
     """True if a barrier for both guards what one for `one` alone does: names come in the order of places."""
-    where = one.before[: one.depth] == other.before[: other.depth]
-    if not where or (one.kind, one.buffer, one.carried) != (other.kind, other.buffer, other.carried):
+    if (one.kind, one.buffer, one.carried) != (other.kind, other.buffer, other.carried):
         return False
-    return one.after <= other.after if one.carried else one.before <= other.before
+    if not one.carried:
+        return one.before <= other.before
+    return one.before[: one.depth] == other.before[: other.depth] and one.after <= other.after
 
 
 def barriers(node: Node, found: Iterable[Conflict], implied: Implied) -> dict[tuple[Path, int], Barrier]:
@@ -89,9 +93,9 @@ def _place(
     body: tuple[Node, ...], path: Path, conflict: Conflict, new: tuple[Path, int], slots: Sequence[int], plan: _Plan
 ) -> None:
     """A barrier for the conflict: one on the way, or a new one. Most need not be asked whether they exist."""
-    here = plan.chosen(path, slots)
-    if (here is None or not plan.says(here, conflict)) and conflict.exists:
-        plan.add(here or _on_the_way(body, path, conflict, slots, plan) or new, conflict)
+    there = plan.chosen(path, slots) or _on_the_way(body, path, conflict, slots, plan)
+    if (there is None or not plan.says(there, conflict)) and conflict.exists:
+        plan.add(there or new, conflict)
 
 
 def _on_the_way(

@@ -47,7 +47,11 @@ class Dependence:
         that it is never in the first iteration of.
         """
         if loop not in self._apart:
-            self._apart[loop] = all(_never_soonest(crossing, loop) for crossing in self.crossings)
+            one = self.crossings[0]
+            row = dict(soonest(one.first, one.second, self.carried_by)).get(loop)
+            if row is None:
+                return False
+            self._apart[loop] = not any(_may_be(crossing, row) for crossing in self.crossings)
         return self._apart[loop]
 
     @property
@@ -70,12 +74,11 @@ class Dependence:
         return None
 
 
-def _never_soonest(crossing: Crossing, loop: str) -> bool:
-    row = dict(soonest(crossing.first, crossing.second, crossing.way[0])).get(loop)
+def _may_be(crossing: Crossing, row: Row) -> bool:
     try:
-        return row is not None and not crossing.possible((row,))
+        return crossing.possible((row,))
     except Undecided:
-        return False
+        return True
 
 
 def dependences(tree: Tree, launch: int) -> tuple[Dependence, ...]:
