@@ -26,6 +26,10 @@ class _Plan:
         """The first of `slots` of the body at `path` that has a barrier."""
         return next(((path, s) for s in slots if (path, s) in self.slots), None)
 
+    def inside(self, path: Path) -> bool:
+        """True if a body at `path` or further in has a barrier."""
+        return any(where[: len(path)] == path for where, _ in self.slots)
+
     def says(self, key: tuple[Path, int], conflict: Conflict) -> bool:
         """True if the barrier there, and what it says, would be the same without the conflict."""
         guarded = self.slots[key]
@@ -123,7 +127,7 @@ def _on_the_way(
 
 def _certain(node: Node, path: Path, plan: _Plan) -> tuple[Path, int] | None:
     """A barrier that everybody who passes `node` meets."""
-    if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
+    if isinstance(node, Stmt) or node.kind in THREAD_KINDS or not plan.inside(path):
         return None
     found = _within(node.body, path, plan)
     return found if found and _runs(node, plan) else None
