@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 LONGEST = 110
+_ASSIGNMENT = re.compile(r"(.*? [+*]?=) (.*)")
 
 
 def wrapped(line: str) -> list[str]:
@@ -13,7 +14,7 @@ def wrapped(line: str) -> list[str]:
     if len(line) <= LONGEST or line.lstrip().startswith(("#", "for ")) or "//" in line:
         return [line]  # what stands behind // ends with its line
     indent = line[: len(line) - len(line.lstrip())]
-    assignment = re.match(r"(.*? [+*]?=) (.*)", line)
+    assignment = _ASSIGNMENT.match(line)
     if assignment:
         return [assignment[1], *_pieces(assignment[2], indent + "    ")]
     return _pieces(line.strip(), indent)
