@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import is_
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import leaves, loads, replace, rewrite
+from tilegen.ir.walk import leaves, loads, replace
 from tilegen.poly import Facts
 
 
@@ -96,8 +97,15 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
         elif not stmt.reduce:
             key = (stmt.name, buffer.name)
             starts[key] = starts.get(key, True) and not kept
-    bare = rewrite(node, lambda v: updates.get(id(v), v) if isinstance(v, Stmt) else v, (Stmt,)) if updates else node
-    return Spare(bare, frozenset(key for key, none in starts.items() if none))
+    return Spare(_with_updates(node, updates), frozenset(key for key, none in starts.items() if none))
+
+
+def _with_updates(node: Node, updates: Mapping[int, Stmt]) -> Node:
+    """`node` with other statements, by the identity of those that it has."""
+    if isinstance(node, Stmt):
+        return updates.get(id(node), node)
+    body = tuple(_with_updates(child, updates) for child in node.body)
+    return node if all(map(is_, body, node.body)) else replace(node, body=body)
 
 
 def _inside(leaf: _Leaf, registers: Mapping[str, Buffer]) -> bool:
