@@ -50,7 +50,7 @@ def _pending(node: Node, key: Slot, waits: frozenset[Slot], pipe: Pipe) -> int:
     loop = _at(node, path)
     if loop is None or loop.name != pipe.loop:
         return _pending_ahead(loop, key, waits, pipe)
-    (end,) = (place for p, place in group_ends(node, (pipe,)) if p == path)
+    (end,) = (place for p, place in group_ends(loop, (pipe,), path) if p == path)
     stops = [s for p, s in waits if p == path]
     ahead = pipe.pending + (slot >= end)
     most = ahead
