@@ -124,6 +124,20 @@ def _rewritten(value: Any, change: Callable[[Any], Any], inside: _Fields) -> Any
     return change(_with(value, new) if new else value)
 
 
+def rewrite_nodes(body: tuple[Node, ...], change: Callable[[Any], Any]) -> tuple[Node, ...]:
+    """`body` with `change` applied to every loop and statement in it, as `rewrite` does, and to nothing else."""
+    items = [change(_with_inner(node, change)) for node in body]
+    return body if all(map(is_, items, body)) else _spliced(body, items)
+
+
+def _with_inner(node: Node, change: Callable[[Any], Any]) -> Node:
+    if not isinstance(node, Loop):
+        return node
+    body = rewrite_nodes(node.body, change)
+    new: Node = node if body is node.body else _with(node, {"body": body})
+    return new
+
+
 def _spliced(old: tuple[Any, ...], new: list[Any]) -> tuple[Any, ...]:
     """The items of `new`, and the items of those that are tuples where `old` has no tuple."""
     if tuple not in map(type, new):

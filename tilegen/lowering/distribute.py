@@ -11,7 +11,7 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import loops, replace, rewrite, stmts
+from tilegen.ir.walk import loops, replace, rewrite, rewrite_nodes, stmts
 
 THREAD_LIMIT = 1024
 AXIS_LIMIT = (1024, 1024, 64)
@@ -196,7 +196,7 @@ def _serial(node: Node) -> Node:
             return replace(value, kind="serial")
         return value
 
-    new: Node = rewrite(node, change, (Stmt,))
+    (new,) = rewrite_nodes((node,), change)
     return new
 
 
@@ -204,7 +204,7 @@ def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
     def change(value: Any) -> Any:
         return replace(value, guard=(condition, *value.guard)) if isinstance(value, Stmt) else value
 
-    return rewrite(body, change, (Stmt,))
+    return rewrite_nodes(body, change)
 
 
 def constant_extents(node: Node | tuple[Node, ...]) -> dict[str, int]:

@@ -12,7 +12,7 @@ all of it is right is found out from it as from any other.
 from __future__ import annotations
 
 from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loop_around, loops, replace, rewrite, substitute
+from tilegen.ir.walk import loop_around, loops, replace, rewrite_nodes, substitute
 from tilegen.poly import Facts
 
 
@@ -39,7 +39,7 @@ def peeled(tree: Tree) -> Tree:
         if not isinstance(value, Loop) or not _is_peeled(value):
             return value
         last = value.extent - 1
-        ending: tuple[Node, ...] = rewrite(substitute(value.body, {value.name: last}), possible, (Stmt,))
+        ending = rewrite_nodes(substitute(value.body, {value.name: last}), possible)
         if not facts.implied(Condition(last), {}):
             ending = _guarded(ending, Condition(last))
         return replace(value, extent=last), *ending
@@ -49,7 +49,7 @@ def peeled(tree: Tree) -> Tree:
     for name in names:
         around = loop_around(tree, name)
         buffers = tuple(replace(b, scope=around) if b.scope == name else b for b in buffers)
-    return replace(tree, buffers=buffers, body=rewrite(tree.body, change, (Stmt,)))
+    return replace(tree, buffers=buffers, body=rewrite_nodes(tree.body, change))
 
 
 def _is_peeled(loop: Loop) -> bool:
@@ -62,4 +62,4 @@ def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
     def guarded(value: object) -> object:
         return replace(value, guard=(condition, *value.guard)) if isinstance(value, Stmt) else value
 
-    return rewrite(body, guarded, (Stmt,))
+    return rewrite_nodes(body, guarded)

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import loop_around, loops, replace, rewrite, stmts
+from tilegen.ir.walk import loop_around, loops, replace, rewrite, rewrite_nodes, stmts
 from tilegen.poly import holds, leading, nest_of, staged
 
 
@@ -68,7 +68,7 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
         return _across(value, loop.name, mine) if loop.across else _ahead(value, mine)
 
     buffers = tuple(_staged(b, loop.stages, around) if b.name in mine else b for b in tree.buffers)
-    return replace(tree, buffers=buffers, body=rewrite(tree.body, change, (Stmt,))), Pipe(
+    return replace(tree, buffers=buffers, body=rewrite_nodes(tree.body, change)), Pipe(
         loop.name, shared, loop.stages - 2
     )
 
@@ -125,7 +125,7 @@ def _across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...]:
     ending = _at(rest, mine, at % loop.stages, {name: at})
 
     def nested(inner: Loop) -> Node:
-        node: Node = rewrite(nest, lambda v: inner if isinstance(v, Loop) and v.name == name else v, (Stmt,))
+        (node,) = rewrite_nodes((nest,), lambda v: inner if isinstance(v, Loop) and v.name == name else v)
         return node
 
     place = outer.body.index(nest)
@@ -171,7 +171,7 @@ def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
     def guarded(value: object) -> object:
         return replace(value, guard=(condition, *value.guard)) if isinstance(value, Stmt) else value
 
-    return rewrite(body, guarded, (Stmt,))
+    return rewrite_nodes(body, guarded)
 
 
 def _begins(left: Affine) -> Condition:
