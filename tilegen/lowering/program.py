@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from operator import is_
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Expr, Kernel, Load, Node, Op, Stmt, Tree
@@ -278,9 +278,12 @@ class Launch:
         return max((loop.resident for loop in loops(self.distributed)), default=1)
 
 
-def names_in(values: Iterable[object]) -> frozenset[str]:
+_is_sum = Affine.__instancecheck__
+
+
+def names_in(values: Iterable[Any]) -> frozenset[str]:
     """Every loop, coordinate and size that the index expressions among `values` speak of."""
-    return frozenset().union(*(v.names() for v in {v for v in values if type(v) is Affine}))
+    return frozenset().union(*(v.names() for v in set(filter(_is_sum, values))))
 
 
 def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mapping[str, int]) -> frozenset[str]:
