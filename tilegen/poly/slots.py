@@ -14,7 +14,7 @@ from typing import Any
 
 from tilegen.ir.affine import Affine, Mod
 from tilegen.ir.nodes import Access, Load, Stmt, Tree
-from tilegen.ir.walk import rewrite
+from tilegen.ir.walk import rewrite, rewrite_nodes
 from tilegen.poly.flow import settled_in, storages
 from tilegen.poly.order import Names, before, between
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project, told_apart
@@ -192,7 +192,7 @@ def _unrolled(turning: _Turning) -> Tree:
 
         return rewrite(stmt, in_turn)
 
-    return replace(tree, body=rewrite(tree.body, change, (Stmt,)))
+    return replace(tree, body=rewrite_nodes(tree.body, change))
 
 
 def _accesses(turning: _Turning) -> Iterator[_Access]:

@@ -7,7 +7,7 @@ from operator import is_
 
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import Buffer, Condition, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import find_loop, loop_names, replace, rewrite, stmts
+from tilegen.ir.walk import find_loop, loop_names, replace, rewrite_nodes, stmts
 
 
 def need_loop(tree: Tree, name: str) -> Loop:
@@ -81,7 +81,7 @@ def guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
             return replace(value, guard=(*value.guard, condition))
         return value
 
-    return rewrite(body, add, (Stmt,))
+    return rewrite_nodes(body, add)
 
 
 def rescoped(tree: Tree, old: Iterable[str], new: str) -> Tree:

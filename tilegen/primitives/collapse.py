@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.nodes import Loop, Stmt, Tree
+from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.ranges import rejoined, simplify
-from tilegen.ir.walk import loops, replace, rewrite, substitute
+from tilegen.ir.walk import loops, replace, rewrite, rewrite_nodes, substitute
 from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives._tree import need_constant, need_fresh, need_loop, need_serial, rescoped
 
@@ -60,7 +60,7 @@ class Collapse:
             body = rewrite(substitute(value.body[0].body, place), _whole)
             return replace(value, name=self.name, extent=outer.extent * low, body=body, kind="serial")
 
-        merged = replace(tree, body=rewrite(tree.body, merge, (Stmt,)))
+        merged = replace(tree, body=rewrite_nodes(tree.body, merge))
         names = [loop.name for loop in loops(tree.body)]
         if names.count(self.inner) != names.count(self.outer):
             raise StepError(f"'{self.inner}' is not inside '{self.outer}' everywhere", notes=(self._way(),))

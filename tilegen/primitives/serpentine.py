@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import Loop, Stmt, Tree
-from tilegen.ir.walk import replace, rewrite, substitute
+from tilegen.ir.nodes import Loop, Tree
+from tilegen.ir.walk import replace, rewrite_nodes, substitute
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import need_constant, need_loop, need_serial
 
@@ -61,7 +61,7 @@ class Serpentine:
             back = substitute(value.body, odd | backwards if turns else odd)
             return replace(value, extent=const(extents[0] // 2), body=(*there, *back))
 
-        folded = replace(tree, body=rewrite(tree.body, fold, (Stmt,)))
+        folded = replace(tree, body=rewrite_nodes(tree.body, fold))
         if not met:
             raise StepError(f"{', '.join(inner)} are nowhere directly inside '{outer}'")
         return folded
