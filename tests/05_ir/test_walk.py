@@ -8,7 +8,7 @@ from functools import cached_property
 from tilegen.errors import Source, Span
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Const, Load, Loop, Stmt
-from tilegen.ir.walk import rewrite, substitute
+from tilegen.ir.walk import rewrite, rewrite_nodes, substitute
 
 SPAN = Span(Source("a.tg", "text"), 1, 2)
 STMT = Stmt(
@@ -85,3 +85,27 @@ def test_a_statement_becomes_several_or_none():
     assert none == Loop("i", const(4), ())
     zero = rewrite(STMT, lambda v: Const(0, "f32") if isinstance(v, Load) else v)
     assert zero.value == Const(0, "f32")
+
+
+def test_loops_and_statements_are_rewritten_as_by_a_rewrite_of_all():
+    other = replace(STMT, name="D")
+    inner = Loop("j", const(4), (STMT, other))
+    body = (Loop("i", const(4), (inner, Loop("l", const(2), (other,)))), STMT)
+
+    def change(value):
+        match value:
+            case Stmt(name="D"):
+                return ()
+            case Stmt():
+                return replace(value, step=""), value
+            case Loop(body=()):
+                return ()
+            case _:
+                return value
+
+    new = rewrite_nodes(body, change)
+    assert new == rewrite(body, change, (Stmt,))
+    (nest, *_) = new
+    assert [type(node) for node in nest.body] == [Loop]
+    assert rewrite_nodes(body, lambda value: value) is body
+    assert rewrite_nodes(body, lambda value: value if value is not other else other)[0] is body[0]

@@ -40,6 +40,13 @@ def test_threads_that_read_their_neighbours():
     )
 
 
+def test_that_no_iteration_lies_in_between_says_nothing_of_whether_two_meet():
+    found = dependences(staged(T // 2 * 2 + T % 2), 0)
+    assert found
+    assert not any(d.apart("t") for d in found)
+    assert not any(d.exists for d in found)
+
+
 def test_facts_follow_from_ranges_and_what_is_given():
     facts = Facts(KERNEL)
     room = Condition(var("N") - 1 - (var("b") * 32 + T))
@@ -51,3 +58,6 @@ def test_facts_follow_from_ranges_and_what_is_given():
     assert facts.implied(Condition((var("t") % 4) // 4, equal=True), loops)
     assert facts.possible((room,), loops)
     assert not facts.possible((Condition(T - 32),), loops)
+    assert facts.possible((Condition(T - 31),), loops)  # in the last iteration alone
+    assert facts.possible((Condition(3 - var("N")),), loops)  # at small sizes alone
+    assert not facts.possible((Condition(-var("N")),), loops)
