@@ -337,3 +337,16 @@ def test_a_register_that_lives_in_a_collapsed_loop():
     tree = after(text, *steps, "collapse(t0, j) -> c")
     assert judge(tree) is None
     assert tree.buffer("t.reg").scope == "c"
+
+
+def test_registers_at_one_of_two_loops_of_one_name():
+    """Where the other one is, further inside, no register is: they are declared around all of their uses."""
+    text = "kernel both(X: i32[N], Y: i32[R, N]) -> t: i32[N], out: i32[N]:\n"
+    text += "    t[i] = X[i] + 1\n    out[i] = sum[r](Y[r, i])\n"
+    steps = ["fuse(t.i, out.i) -> i", "tile(i, 4) -> b, e", "tile(r, 4) -> ko, ki", "order(b, ko, e, ki)"]
+    steps += ["coarsen(e, 4) -> u, w", "rfactor(out, ki) -> part", "cache_register(Y, at=ki)"]
+    tree = after(text, *steps)
+    assert judge(tree) is None
+    for version in ({}, {"whole": True}):
+        proof = prove(tree.kernel, lower(tree, **version), tree.reassociated)
+        assert proof.verdict == "proved", [o for o in proof.obligations if not o.proved]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Load, Node, Stmt, Tree
 from tilegen.ir.walk import loops, replace, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
@@ -133,12 +133,11 @@ def _squeezed(tree: Tree, body: tuple[Spmd, ...], node: Node) -> tuple[tuple[Spm
 
 def _registers(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], node: Node) -> tuple[Spmd, ...]:
     """Declarations of the register buffers; the loops that index them are unrolled."""
-    around: dict[str, frozenset[str]] = {}
-    _paths(node, frozenset(), around)
     registers = [b for b in buffers if b.space == "register"]
+    outer = lives(node, registers)
     body = unrolled(body, frozenset(b.name for b in registers if b.shape))
     for buffer in reversed(registers):
-        body = declared(body, buffer.name, lives(around, buffer.scope), len(buffer.shape))
+        body = declared(body, buffer.name, outer.get(buffer.name, frozenset()), len(buffer.shape))
     return body
 
 
@@ -151,13 +150,6 @@ def _used(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Needs) -> 
     if shared > SHARED_LIMIT:
         raise _too_much(shared, mine)
     return mine, shared
-
-
-def _paths(node: Node, path: frozenset[str], around: dict[str, frozenset[str]]) -> None:
-    if isinstance(node, Loop):
-        around[node.name] = around.get(node.name, frozenset()) | path
-        for child in node.body:
-            _paths(child, path | {node.name}, around)
 
 
 def _inner(block: Block, where: Coordinates) -> dict[str, int]:

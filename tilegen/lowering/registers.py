@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
-from tilegen.ir.nodes import Access, Load, Stmt
-from tilegen.ir.walk import replace, walk
+from tilegen.ir.nodes import Access, Buffer, Load, Node, Stmt
+from tilegen.ir.walk import leaves, replace, walk
 from tilegen.lowering.program import Declare, For, If, Spmd, with_body
 
 
@@ -49,9 +49,18 @@ def uses(node: Spmd, buffer: str) -> bool:
     return any(isinstance(v, Access | Load) and v.buffer == buffer for v in walk(node))
 
 
-def lives(paths: Mapping[str, frozenset[str]], scope: str | None) -> frozenset[str]:
-    """The loops that a buffer's contents do not outlive: its scope and the loops around it."""
-    return paths.get(scope, frozenset()) | {scope} if scope else frozenset()
+def lives(node: Node, buffers: Iterable[Buffer]) -> dict[str, frozenset[str]]:
+    """For each of the buffers the loops that its contents do not outlive, wherever it is used: its scope and those
+    around it there. Elsewhere a loop of that name may stand inside of others."""
+    scopes = {b.name: b.scope for b in buffers}
+    found: dict[str, frozenset[str]] = {}
+    for path, stmt in leaves((node,)):
+        names = [loop.name for loop in path]
+        for buffer in {v.buffer for v in walk(stmt) if isinstance(v, Access | Load)} & scopes.keys():
+            scope = scopes[buffer]
+            mine = frozenset(names[: names.index(scope) + 1]) if scope in names else frozenset()
+            found[buffer] = found.get(buffer, mine) & mine
+    return found
 
 
 def unrolled(body: tuple[Spmd, ...], arrays: frozenset[str]) -> tuple[Spmd, ...]:
