@@ -14,9 +14,9 @@ from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import Condition, Load, Stmt
 from tilegen.ir.walk import loads, replace, substitute, walk
 from tilegen.lowering.guards import Implied
-from tilegen.lowering.program import Combine, Declare, For, Launch, Spmd
+from tilegen.lowering.program import Combine, Declare, For, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
-from tilegen.proof.plain import Axes, nodes_in
+from tilegen.proof.plain import Axes
 
 # The updates with what lanes have come to, each with the exchange before it.
 Updates = Mapping[int, Combine]
@@ -50,7 +50,7 @@ def lanes_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Lanes:
     updates = dict(_updates(body, where, results))
     registers = {b.name for b in launch.buffers.values() if b.space == "register"}
     writers: dict[str, list[Stmt]] = {name: [] for name in registers}
-    for stmt in (v for v in nodes_in(body) if isinstance(v, Stmt)):
+    for stmt in (v for v in nodes(body) if isinstance(v, Stmt)):
         for access in (stmt.target, stmt.best):
             if access is not None and access.buffer in registers:
                 writers[access.buffer].append(stmt)

@@ -9,7 +9,7 @@ from tilegen.ir.affine import Affine, affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Stmt
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import replace, rewrite, substitute
-from tilegen.lowering.program import AsyncGroup, Declare, Flag, For, If, Launch, Let, Spmd
+from tilegen.lowering.program import AsyncGroup, Declare, Flag, For, If, Launch, Let, Spmd, nodes
 from tilegen.poly import Refused
 
 Tests = tuple[Condition, ...]
@@ -94,7 +94,7 @@ def computed(body: tuple[Spmd, ...], where: Axes, loops: Mapping[str, Affine]) -
 
 
 def _computed(body: tuple[Spmd, ...]) -> Iterator[Affine]:
-    for node in nodes_in(body):
+    for node in nodes(body):
         if isinstance(node, For):
             yield node.extent
         elif isinstance(node, If):
@@ -103,19 +103,7 @@ def _computed(body: tuple[Spmd, ...]) -> Iterator[Affine]:
 
 def extents_of(body: tuple[Spmd, ...]) -> dict[str, Affine]:
     """The loops in `body`, each with its extent."""
-    return {node.name: node.extent for node in nodes_in(body) if isinstance(node, For)}
-
-
-def nodes_in(body: tuple[Spmd, ...]) -> list[Spmd]:
-    """The nodes in `body`, in program order, and in its loops and tests; not what these consist of."""
-    found: list[Spmd] = []
-    for node in body:
-        found.append(node)
-        if isinstance(node, For):
-            found += nodes_in(node.body)
-        elif isinstance(node, If):
-            found += nodes_in(node.body + node.orelse)
-    return found
+    return {node.name: node.extent for node in nodes(body) if isinstance(node, For)}
 
 
 def _simplifies(loops: Mapping[str, Affine], where: Axes) -> Callable[[Affine], Affine]:

@@ -24,10 +24,10 @@ from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node
 from tilegen.ir.walk import leaves, loads, reads, replace, rewrite, substitute, writes
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
-from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd
+from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
 from tilegen.poly import Claim, Extra, Made, Refused, Slot, Stop, Unproved
 from tilegen.proof.lanes import Lanes, joined, lanes_of
-from tilegen.proof.plain import Axes, axes, computed, extents_of, in_axes, nodes_in, plain
+from tilegen.proof.plain import Axes, axes, computed, extents_of, in_axes, plain
 from tilegen.proof.serpentine import straightened
 from tilegen.proof.vectors import ASYNCHRONOUS, lanes, rerolled
 from tilegen.proof.versions import merged, told_once
@@ -108,10 +108,10 @@ class _Raise:
         number = len(self.result.body)
         path = (number, *(0 for _ in self.where.blocks[1:]))
         self.leaf = sum(1 for _ in leaves(self.result.body))
-        nodes = self._together(body, path, self.where.blocks[-1][1], {})
+        nest = self._together(body, path, self.where.blocks[-1][1], {})
         for kind, name, extent in reversed(self.where.blocks):
-            nodes = (Loop(name, extent, nodes, kind),)
-        self.result.body += nodes
+            nest = (Loop(name, extent, nest, kind),)
+        self.result.body += nest
         self._extras(implied_in(self.result.kernel, self.result.loops, self.launch.requires))
 
     # -- lists that all threads of a block run together
@@ -159,13 +159,13 @@ class _Raise:
 
     def _parted(self, loop: For) -> bool:
         """True if threads wait for each other in the loop, or do some of it each and some of it together."""
-        return any(isinstance(v, Barrier | Combine) for v in nodes_in(loop.body)) or len(self._axes(loop)) > 1
+        return any(isinstance(v, Barrier | Combine) for v in nodes(loop.body)) or len(self._axes(loop)) > 1
 
     def _axes(self, node: Spmd) -> frozenset[frozenset[str]]:
         """Along which axes all threads do the same, for each statement in `node`."""
         if not self.lanes.alike:
             return frozenset((frozenset(),))
-        return frozenset(self.lanes.axes(v) for v in nodes_in((node,)) if isinstance(v, Stmt))
+        return frozenset(self.lanes.axes(v) for v in nodes((node,)) if isinstance(v, Stmt))
 
     def _threads(self, body: tuple[Node, ...], together: frozenset[str]) -> tuple[Node, ...]:
         for kind, name, extent in reversed(self.where.threads):

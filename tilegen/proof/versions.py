@@ -16,10 +16,9 @@ from tilegen.ir.nodes import Buffer, Condition, Const, Expr, Index, Load, Op, St
 from tilegen.ir.walk import replace, rewrite, walk
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
-from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd
+from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
 from tilegen.lowering.reads import inside
 from tilegen.poly import Refused, Unproved
-from tilegen.proof.plain import nodes_in
 
 Tests = tuple[Condition, ...]
 
@@ -90,7 +89,7 @@ def _holding(loop: For, body: tuple[Spmd, ...]) -> For:
 
 def _together(body: tuple[Spmd, ...]) -> list[Spmd]:
     """What all threads have to come by together."""
-    return [v for v in nodes_in(body) if isinstance(v, Barrier | Combine | AsyncGroup)]
+    return [v for v in nodes(body) if isinstance(v, Barrier | Combine | AsyncGroup)]
 
 
 @dataclass(frozen=True)
