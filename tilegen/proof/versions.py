@@ -16,7 +16,7 @@ from tilegen.ir.nodes import Buffer, Condition, Const, Expr, Index, Load, Op, St
 from tilegen.ir.walk import replace, rewrite, walk
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
-from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
+from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes, with_body
 from tilegen.lowering.reads import inside
 from tilegen.poly import Refused, Unproved
 
@@ -54,14 +54,14 @@ def _once(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd,
     for node in body:
         match node:
             case For():
-                out.append(_holding(node, _once(node.body, given, implied)))
+                out.append(with_body(node, _once(node.body, given, implied)))
             case If():
                 known = given + node.test
                 then, orelse = _once(node.body, known, implied), _once(node.orelse, given, implied)
                 if orelse and _spared(orelse, known, implied) == then and not _together(orelse):
                     out.append(If((), orelse))  # still a block of its own
                 else:
-                    out.append(replace(node, body=then, orelse=orelse))
+                    out.append(with_body(node, then, orelse))
             case _:
                 out.append(node)
     return tuple(out)
@@ -73,7 +73,7 @@ def _spared(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spm
     for node in body:
         match node:
             case For():
-                out.append(_holding(node, _spared(node.body, given, implied)))
+                out.append(with_body(node, _spared(node.body, given, implied)))
             case If(orelse=()):
                 test = tuple(c for c in node.test if not implied(c, given))
                 then = _spared(node.body, given + test, implied)
@@ -81,10 +81,6 @@ def _spared(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spm
             case _:
                 out.append(node)
     return tuple(out)
-
-
-def _holding(loop: For, body: tuple[Spmd, ...]) -> For:
-    return loop if body == loop.body else replace(loop, body=body)
 
 
 def _together(body: tuple[Spmd, ...]) -> list[Spmd]:
