@@ -267,7 +267,7 @@ class _Thread:
 @lru_cache(maxsize=1_000)
 def _thread(program: Program, placed: Placed, use: Use, kind: str) -> _Thread:
     leaf, launch = placed.leaf, placed.places[0]
-    loop = _loop(leaf, kind)
+    loop = leaf.along(kind)
     if loop is not None:
         # The lanes that combine leave the target to the first of them.
         alone = use.writes or any(use.index == w.index for w in leaf.uses if w.writes and w.buffer == use.buffer)
@@ -282,16 +282,12 @@ def _same_block(one: Leaf, two: Leaf, names: Mapping[str, str]) -> tuple[Row, ..
     """Both are in one block, also where each has block loops of its own."""
     rows: tuple[Row, ...] = ()
     for kind in BLOCK_KINDS:
-        first, second = _loop(one, kind), _loop(two, kind)
+        first, second = one.along(kind), two.along(kind)
         terms: tuple[tuple[str, int], ...] = ((first, 1),) if first else ()
         terms += ((names.get(second, second), -1),) if second else ()
         if terms and not (first == second and first not in names):
             rows += ((True, terms, 0),)
     return rows
-
-
-def _loop(leaf: Leaf, kind: str) -> str | None:
-    return leaf.names[leaf.kinds.index(kind)] if kind in leaf.kinds else None
 
 
 def _sentence(words: Words, one: Leaf, two: Leaf, a: Use, b: Use, who: Mapping[str, tuple[_Thread, _Thread]]) -> str:

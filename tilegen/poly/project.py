@@ -96,6 +96,10 @@ class Leaf:
         """Its loops with their extents."""
         return dict(zip(self.names, self.extents, strict=True))
 
+    def along(self, kind: str) -> str | None:
+        """Its loop of this kind, if it is in one."""
+        return self.names[self.kinds.index(kind)] if kind in self.kinds else None
+
     def primed(self, shared: frozenset[str]) -> Mapping[str, str]:
         """New names for a second instance that is in the same iteration of the loops in `shared`."""
         if shared not in self._primes:

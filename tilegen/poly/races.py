@@ -287,8 +287,7 @@ def _apart(
 def _along(placed: Placed, kind: str, lanes: frozenset[int]) -> str | None:
     if kind == "thread.x" and placed.number in lanes:
         return None
-    leaf = placed.leaf
-    return leaf.names[leaf.kinds.index(kind)] if kind in leaf.kinds else None
+    return placed.leaf.along(kind)
 
 
 def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Case) -> None:
