@@ -302,6 +302,5 @@ def _sentence(words: Words, one: Leaf, two: Leaf, a: Use, b: Use, who: Mapping[s
 def _place(words: Words, who: Mapping[str, _Thread], second: bool) -> str:
     parts = []
     for kind, thread in who.items():
-        point = words.point.get(f"{thread.name}'" if second else thread.name, 0)
-        parts += [f"{thread.name}={point}" if thread.name else f"{kind}=0"]
+        parts += [f"{thread.name}={words.at(thread.name, second)}" if thread.name else f"{kind}=0"]
     return f"({', '.join(parts)})"

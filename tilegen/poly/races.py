@@ -334,10 +334,8 @@ def _where(one: Leaf, two: Leaf, loop: str, words: Words) -> str:
 
 
 def _at(leaf: Leaf, kind: str, words: Words, second: bool) -> str:
-    for name, k in zip(leaf.names, leaf.kinds, strict=True):
-        if k == kind:
-            return f"{name}={words.point.get(f'{name}{chr(39)}' if second else name, 0)}"
-    return f"{kind}=0"
+    name = leaf.along(kind)
+    return f"{name}={words.at(name, second)}" if name else f"{kind}=0"
 
 
 def _ways(program: Program, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]:
