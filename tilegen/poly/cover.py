@@ -45,7 +45,7 @@ def _until_covered(
     wanted = wanted if isinstance(wanted, Rows) else Rows(tuple(wanted))
     # What each piece says beyond `wanted`.
     open_: list[list[Row]] = []
-    told = True
+    told = 0  # how many of them have been asked about
     try:
         for piece in pieces:
             left = _left_open(wanted, piece, names)
@@ -55,10 +55,11 @@ def _until_covered(
                 return None
             open_.append(left)
             # Most often the first one does. One that holds at one value of a name only does not, alone.
-            told = len(open_) == 1 and not any(equal for equal, _, _ in left)
-            if told and _cover(wanted, open_, names):
-                return None
-        if not told and _cover(wanted, open_, names):
+            if len(open_) == 1 and not any(equal for equal, _, _ in left):
+                if _cover(wanted, open_, names):
+                    return None
+                told = 1
+        if len(open_) > told and _cover(wanted, open_, names):
             return None
     except isl.Error as error:
         raise Undecided(str(error)) from None
