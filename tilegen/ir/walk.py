@@ -12,7 +12,7 @@ from re import findall
 from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import Load, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import Condition, Load, Loop, Node, Stmt, Tree
 
 T = TypeVar("T")
 
@@ -136,6 +136,11 @@ def _with_inner(node: Node, change: Callable[[Any], Any]) -> Node:
     body = rewrite_nodes(node.body, change)
     new: Node = node if body is node.body else _with(node, {"body": body})
     return new
+
+
+def guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
+    """`body` with `condition` in front of the guard of every statement."""
+    return rewrite_nodes(body, lambda v: replace(v, guard=(condition, *v.guard)) if type(v) is Stmt else v)
 
 
 def _spliced(old: tuple[Any, ...], new: list[Any]) -> tuple[Any, ...]:

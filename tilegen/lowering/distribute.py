@@ -9,9 +9,9 @@ from typing import Any
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
+from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import loops, replace, rewrite, rewrite_nodes, stmts
+from tilegen.ir.walk import guarded, loops, replace, rewrite, rewrite_nodes, stmts
 
 THREAD_LIMIT = 1024
 AXIS_LIMIT = (1024, 1024, 64)
@@ -128,7 +128,7 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str,
     told[name] = Shares(element, values, _decoded(var(f"{name[:-1]}e"), nest, {**known, f"{name[:-1]}e": total}))
     body = simplified(tuple(_serial(child) for child in body), values, known)
     if total % block.threads:
-        body = _guarded(body, Condition(total - 1 - element))
+        body = guarded(body, Condition(total - 1 - element))
     new = Loop(name, const(rounds), body, "unrolled", span=loop.span, step=loop.step)
     for thread in block.loops:
         new = replace(thread, body=(new,))
@@ -198,13 +198,6 @@ def _serial(node: Node) -> Node:
 
     (new,) = rewrite_nodes((node,), change)
     return new
-
-
-def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
-    def change(value: Any) -> Any:
-        return replace(value, guard=(condition, *value.guard)) if isinstance(value, Stmt) else value
-
-    return rewrite_nodes(body, change)
 
 
 def constant_extents(node: Node | tuple[Node, ...]) -> dict[str, int]:

@@ -11,8 +11,8 @@ all of it is right is found out from it as from any other.
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loop_around, loops, replace, rewrite_nodes, substitute
+from tilegen.ir.nodes import Condition, Loop, Stmt, Tree
+from tilegen.ir.walk import guarded, loop_around, loops, replace, rewrite_nodes, substitute
 from tilegen.poly import Facts
 
 
@@ -41,7 +41,7 @@ def peeled(tree: Tree) -> Tree:
         last = value.extent - 1
         ending = rewrite_nodes(substitute(value.body, {value.name: last}), possible)
         if not facts.implied(Condition(last), {}):
-            ending = _guarded(ending, Condition(last))
+            ending = guarded(ending, Condition(last))
         return replace(value, extent=last), *ending
 
     # What lived in an iteration lives in both parts.
@@ -56,10 +56,3 @@ def _is_peeled(loop: Loop) -> bool:
     """True if the loop is to be peeled, and is still one when its last iteration is gone."""
     few = loop.extent.is_const and loop.extent.const <= 2
     return loop.peeled and not few
-
-
-def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
-    def guarded(value: object) -> object:
-        return replace(value, guard=(condition, *value.guard)) if isinstance(value, Stmt) else value
-
-    return rewrite_nodes(body, guarded)

@@ -28,9 +28,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine, Div, affine, const, var
-from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Tree
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import loop_around, loops, replace, rewrite, rewrite_nodes, stmts
+from tilegen.ir.walk import guarded, loop_around, loops, replace, rewrite, rewrite_nodes, stmts
 from tilegen.poly import holds, leading, nest_of, staged
 
 
@@ -99,7 +99,7 @@ def _ahead(loop: Loop, mine: frozenset[str]) -> tuple[Node, ...]:
     fill = f"{loop.name}.fill"
     ahead = loop.stages - 1
     inside = _begins(loop.extent - 1 - var(fill))
-    first = _guarded(_at(copies, mine, var(fill), {loop.name: var(fill)}), inside)
+    first = guarded(_at(copies, mine, var(fill), {loop.name: var(fill)}), inside)
     later = _next(loop, copies, mine)
     used = _at(rest, mine, var(loop.name) % loop.stages, {})
     filling = Loop(fill, const(ahead), first, "unrolled", stages=loop.stages, span=loop.span, step=loop.step)
@@ -164,14 +164,7 @@ def _at(body: tuple[Node, ...], mine: frozenset[str], slot: Affine, values: Mapp
 def _while_left(body: tuple[Node, ...], left: Affine, loop: Loop) -> tuple[Node, ...]:
     """`body` in the iterations of the loop with `left` >= 0; nothing where there are none."""
     ends = bounds(left, {loop.name: loop.extent.const}) if loop.extent.is_const else None
-    return () if ends and ends[1] < 0 else _guarded(body, _begins(left))
-
-
-def _guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
-    def guarded(value: object) -> object:
-        return replace(value, guard=(condition, *value.guard)) if isinstance(value, Stmt) else value
-
-    return rewrite_nodes(body, guarded)
+    return () if ends and ends[1] < 0 else guarded(body, _begins(left))
 
 
 def _begins(left: Affine) -> Condition:
