@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from lark import Token, Tree
 
 from tilegen.errors import Source, Span
 
 Branch = Tree[Token]
-
-# isinstance, asked of every node without a call in Python.
-_is_branch: Any = Tree.__instancecheck__
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,7 @@ def branch(node: Branch | Token | None) -> Branch:
 
 def branches(nodes: Iterable[Branch | Token | None]) -> list[Branch]:
     """Those of `nodes` that are branches."""
-    return list(filter(_is_branch, nodes))
+    return [node for node in nodes if isinstance(node, Tree)]
 
 
 def token(node: Branch | Token | None) -> Token:

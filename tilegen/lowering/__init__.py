@@ -143,7 +143,7 @@ def _registers(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], node: Node) 
 
 def _used(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Needs) -> tuple[dict[str, Buffer], int]:
     """The buffers that the program speaks of, and the bytes of the shared ones."""
-    used = {v.buffer for kind in (Access, Load, Declare) for v in filter(kind.__instancecheck__, walk(body))}
+    used = {v.buffer for v in walk(body) if isinstance(v, Access | Load | Declare)}
     used |= needs.variables.keys()
     mine = {b.name: b for b in buffers if b.name in used}
     shared = shared_layout(mine.values())[1]

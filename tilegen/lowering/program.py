@@ -278,12 +278,9 @@ class Launch:
         return max((loop.resident for loop in loops(self.distributed)), default=1)
 
 
-_is_sum = Affine.__instancecheck__
-
-
 def names_in(values: Iterable[Any]) -> frozenset[str]:
     """Every loop, coordinate and size that the index expressions among `values` speak of."""
-    return frozenset().union(*(v.names() for v in set(filter(_is_sum, values))))
+    return frozenset().union(*(v.names() for v in {v for v in values if type(v) is Affine}))
 
 
 def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mapping[str, int]) -> frozenset[str]:
