@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
-from tilegen.ir.ranges import bounds, follows
+from tilegen.ir.ranges import WHOLE, bounds, follows
 from tilegen.lowering.guards import Implied, Tests
 from tilegen.poly import Facts
 
@@ -47,7 +47,7 @@ def implied_in(kernel: Kernel, extents: Mapping[str, Affine], more: Tests = ()) 
 
 # What the sizes of a condition are tried at, those it does not speak of being whole tiles. A multiple of four is first:
 # what is given often says that a size is one.
-_SIZES, _WHOLE = (4, 1, 100), 2**14
+_SIZES = (4, 1, 100)
 
 
 def _fails_somewhere(condition: Condition, given: Tests, loops: Mapping[str, Affine], kernel: Kernel) -> bool:
@@ -60,7 +60,7 @@ def _fails_somewhere(condition: Condition, given: Tests, loops: Mapping[str, Aff
     if not told <= loops.keys() | set(kernel.sizes):
         return False
     for small in _SIZES:
-        sizes = {name: small if name in mine else _WHOLE for name in kernel.sizes}
+        sizes = {name: small if name in mine else WHOLE for name in kernel.sizes}
         last = {name: extent.evaluate(sizes) - 1 for name, extent in loops.items()}
         if min(last.values(), default=0) < 0 or not all(_holds(c, sizes) for c in kernel.assumptions):
             continue

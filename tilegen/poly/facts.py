@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
+from tilegen.ir.ranges import WHOLE
 from tilegen.poly.project import original_of
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Undecided, negated, range_of, rows_of, solvable
-
-# A size that every tile divides.
-_WHOLE = 2**14
 
 
 class Facts:
@@ -50,7 +48,7 @@ class Facts:
     def _hold_at_first(self, conditions: tuple[Condition, ...], extents: Mapping[str, Affine]) -> bool:
         """True if the conditions hold in the first iterations at sizes of whole tiles: most that can hold do there."""
         kernel = self._original.kernel
-        point = dict.fromkeys(kernel.sizes, _WHOLE) | dict.fromkeys(extents, 0)
+        point = dict.fromkeys(kernel.sizes, WHOLE) | dict.fromkeys(extents, 0)
         if not all(c.value.names() <= point.keys() for c in conditions):
             return False
         runs = all(extent.evaluate(point) > 0 for extent in extents.values())
