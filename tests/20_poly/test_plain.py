@@ -61,6 +61,43 @@ def test_what_is_plainly_zero_is_zero(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
+def test_what_is_certain_holds_wherever_the_rest_does(seed):
+    rng = random.Random(seed)
+    found = 0
+    for _ in range(100):
+        rows = random_rows(rng)
+        equal, terms, constant = row = rng.choice((*random_rows(rng), *(weaker(rng, row) for row in rows)))
+        if Plain(rows).certain((row,)):
+            found += 1
+            contrary = tuple((n, -f) for n, f in terms)
+            assert empty((*rows, (False, contrary, -constant - 1))), (rows, row)
+            assert not equal or empty((*rows, (False, terms, constant - 1))), (rows, row)
+    assert found > 20
+
+
+def weaker(rng, row):
+    """What follows from a row, or nearly."""
+    equal, terms, constant = row
+    return (equal and rng.random() < 0.5, terms, constant + rng.choice((0, 0, 1, -1)))
+
+
+def test_multiples_of_four_that_are_positive_are_four_at_least():
+    rows = form(var("M") % 4).zero() + form(var("M") - var("i") * 4 - var("v") - 1).nonnegative()
+    given = Plain((*rows, (False, (("i", 1),), 0), (False, (("v", 1),), 0)))
+    four = form(var("M") - var("i") * 4 - 4).nonnegative()
+    five = form(var("M") - var("i") * 4 - 5).nonnegative()
+    assert given.certain(four)
+    assert not given.certain(five)
+
+
+def test_what_a_row_says_of_names_with_ends_is_certain():
+    ends = ((False, (("i", 1),), 0), (False, (("i", -1),), 6), (False, (("r", 1),), 0), (False, (("r", -1),), 7))
+    given = Plain((*ends, (False, (("r", 1), ("i", -1)), 0)))
+    assert given.certain(((False, (("r", 1), ("i", -1)), 1),))
+    assert not given.certain(((False, (("r", 1), ("i", -1)), -1),))
+
+
+@pytest.mark.parametrize("seed", range(20))
 def test_what_is_added_later_says_no_less_and_nothing_wrong(seed):
     rng = random.Random(seed)
     found = 0

@@ -72,7 +72,7 @@ class Plain:
             sums, constant = self._replaced(dict(terms), constant)
             if equal and (sums or constant):
                 return self.impossible
-            if not equal and not self._negative(_opposite(sums), -constant - 1):
+            if not equal and not self._follows(sums, constant):
                 return self.impossible
         return True
 
@@ -230,9 +230,6 @@ class Plain:
         if name:
             rest = sums.copy()
             value = (_opposite(rest), -constant) if rest.pop(name) == 1 else (rest, constant)
-            for other, (inner, c) in self._values.items():
-                if name in inner:
-                    self._values[other] = _put(inner, c, {name: value})
             self._values[name] = value
         return []
 
@@ -323,6 +320,13 @@ class Plain:
             open_.append(one)
         return False
 
+    def _follows(self, sums: Sums, constant: int) -> bool:
+        """True if the sum is never negative: by the ranges, by a row that says so, or by what bounds a size."""
+        if any(constant >= less and sums == other for other, less in self._standing):
+            return True
+        # A sum of multiples of four that is more than -4 is not negative.
+        return self._negative(_opposite(sums), -1 - constant - (-1 - constant) % (gcd(*sums.values()) or 1))
+
     def _negative(self, sums: Sums, constant: int) -> bool:
         """True if the sum is negative for certain, by the ranges or by what bounds a size from the other side."""
         most = constant
@@ -353,20 +357,18 @@ class Plain:
 
 
 def _put(sums: Sums, constant: int, values: Values) -> tuple[Sums, int]:
-    """The sum with the values of names in their places."""
-    if values.keys().isdisjoint(sums):
-        return sums, constant
-    new: Sums = {}
-    for name, factor in sums.items():
-        value = values.get(name)
-        if value is None:
-            new[name] = new.get(name, 0) + factor
-            continue
-        inner, more = value
-        constant += factor * more
-        for n, f in inner.items():
-            new[n] = new.get(n, 0) + factor * f
-    return ({n: f for n, f in new.items() if f} if 0 in new.values() else new), constant
+    """The sum with the values of names in their places, until no name in it has a value."""
+    known = values.keys()
+    while not known.isdisjoint(sums):
+        new = sums.copy()
+        for name in [n for n in sums if n in known]:
+            factor = new.pop(name)
+            inner, more = values[name]
+            constant += factor * more
+            for n, f in inner.items():
+                new[n] = new.get(n, 0) + factor * f
+        sums = {n: f for n, f in new.items() if f} if 0 in new.values() else new
+    return sums, constant
 
 
 @lru_cache(maxsize=20_000)
