@@ -7,26 +7,38 @@ the solver. "Not determined" says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 
 from tilegen.ir.affine import Affine, Atom, Div, Mod
 from tilegen.ir.ranges import bounds
 
 
-def determined(index: Iterable[Affine], extents: Mapping[str, Affine], fixed: frozenset[str]) -> frozenset[str]:
+def determined(index: tuple[Affine, ...], extents: Mapping[str, Affine], fixed: frozenset[str]) -> frozenset[str]:
     """The names that are the same in any two iterations with the same value of `index`.
 
     Args:
         extents: every loop that can differ, with its extent.
         fixed: the loops, and whatever else has a name, that are the same anyway.
     """
-    known = {name for i in index for name in i.names() if name in fixed or name not in extents}
+    names = frozenset[str]().union(*[i.names() for i in index])
+    # Leaves with other loops around them ask the same of these.
+    loops = tuple([loop for loop in extents.items() if loop[0] in names])
+    return _determined(index, loops, names.difference(extents) | (names & fixed)).intersection(extents)
+
+
+@lru_cache(maxsize=20_000)
+def _determined(
+    index: tuple[Affine, ...], loops: tuple[tuple[str, Affine], ...], fixed: frozenset[str]
+) -> frozenset[str]:
+    """`fixed` and the loops that the index determines beside them."""
+    known = set(fixed)
     # A place that is a loop and nothing else is the most frequent one.
     alone = {i.terms[0][0] for i in index if len(i.terms) == 1}
     known |= {atom for atom in alone if isinstance(atom, str)}
     values = [i for i in index if not i.names() <= known]
     atoms: set[Atom] = set()
-    constant = {name: extent.const for name, extent in extents.items() if extent.is_const} if values else {}
+    constant = {name: extent.const for name, extent in loops if extent.is_const} if values else {}
     more = bool(values)
     while more:
         more = False
@@ -39,7 +51,7 @@ def determined(index: Iterable[Affine], extents: Mapping[str, Affine], fixed: fr
                 elif _other(atom) in atoms:
                     values.append(atom.arg)
                     break
-    return frozenset(known & extents.keys())
+    return frozenset(known)
 
 
 def increasing(value: Affine, loop: str, extents: Mapping[str, Affine], fixed: frozenset[str]) -> bool:
