@@ -240,7 +240,7 @@ def var(name: str) -> Affine:
 
 
 def _canonical(sums: Mapping[Atom, int], constant: int) -> Affine:
-    kept = [(a, c) for a, c in sums.items() if c]
+    kept = [term for term in sums.items() if term[1]] if 0 in sums.values() else list(sums.items())
     for atom, _ in kept:
         if not isinstance(atom, str):
             kept.sort(key=lambda t: _key(t[0]))

@@ -202,13 +202,11 @@ def groups(rows: list[Row]) -> list[tuple[Row, ...]]:
     """The rows, each with a name, in groups that share none, the small ones first: each is a question of its own."""
     together: dict[str, set[str]] = {}  # by a name, all names that hang together with it
     for _, terms, _ in rows:
+        names = dict(terms).keys()
         known = together.get(terms[0][0])
-        if known and len(terms) == 1:
-            continue
-        names = {name for name, _ in terms}
         if known is None or not names <= known:
-            names = names.union(*(together[name] for name in names if name in together))
-            together.update(dict.fromkeys(names, names))
+            known = set(names).union(*[together[name] for name in names if name in together])
+            together.update(dict.fromkeys(known, known))
     parts: dict[int, list[Row]] = {}
     for row in rows:
         parts.setdefault(id(together[row[1][0][0]]), []).append(row)
@@ -297,7 +295,9 @@ def _without_trivial(rows: list[Row]) -> list[Row] | None:
 
 def matrix(rows: Sequence[Row], first: list[str] = []) -> tuple[str, dict[str, int]]:  # noqa: B006
     """The rows in PolyLib's notation, and the column of each name."""
-    names = dict.fromkeys([*first, *(name for _, terms, _ in rows for name, _ in terms)])
+    names = dict.fromkeys(first, 0)
+    for _, terms, _ in rows:
+        names.update(terms)
     columns = {name: n for n, name in enumerate(names)}
     width = len(columns)
     lines: dict[str, None] = {}
