@@ -15,6 +15,7 @@ thread along it, all with the same contents: what writes it outside is done by a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Stmt, Tree
@@ -25,6 +26,8 @@ Leaf = tuple[tuple[Loop, ...], Stmt]
 # (register buffer, thread kind)
 Copied = frozenset[tuple[str, str]]
 
+_kind = attrgetter("kind")
+
 
 def combining(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
     """The loop around `stmt` whose iterations combine their terms as lanes of a warp, if there is one.
@@ -32,8 +35,10 @@ def combining(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
     Sums and products need the permission to be reassociated, and so does any reduction that goes on inside.
     Of argmax and argmin the best of parts can be combined: the lower index of equals wins, in whatever order.
     """
-    depth = next((n for n, loop in enumerate(path) if loop.kind == "thread.x"), None)
-    if depth is None or not stmt.reduce or not _fits(path[depth]):
+    if not stmt.reduce or not inside(path, "thread.x"):
+        return None
+    depth = [*map(_kind, path)].index("thread.x")
+    if not _fits(path[depth]):
         return None
     own = {loop.name for loop in path[depth:]}
     for target in (stmt.target, stmt.best) if stmt.best else (stmt.target,):
@@ -67,7 +72,9 @@ def copied(tree: Tree, launch: Iterable[Leaf]) -> Copied:
     launch = list(launch)
     registers = {b.name for b in tree.buffers if b.space == "register"}
     # Nothing is touched inside and outside of an axis that all statements are inside of, or none.
-    kinds = [kind for kind in THREAD_KINDS if len({inside(path, kind) for path, _ in launch}) > 1]
+    around = [frozenset(map(_kind, path)) for path, _ in launch]
+    mixed = frozenset().union(*around) - frozenset(THREAD_KINDS).intersection(*around)
+    kinds = [kind for kind in THREAD_KINDS if kind in mixed]
     if not registers or not kinds:
         return frozenset()
     users: dict[str, list[Leaf]] = {}
@@ -89,7 +96,7 @@ def copied(tree: Tree, launch: Iterable[Leaf]) -> Copied:
 
 def inside(path: Iterable[Loop], kind: str) -> bool:
     """True if one of the loops is bound to `kind`."""
-    return any(loop.kind == kind for loop in path)
+    return kind in map(_kind, path)
 
 
 def writes_alone(tree: Tree, path: tuple[Loop, ...], stmt: Stmt, name: str, kind: str) -> bool:
