@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import LOOP_KINDS, Access, Load, Stmt, Tree
 from tilegen.ir.walk import leaves, loops, walk
+
+_header, _name = attrgetter("name", "extent", "kind"), attrgetter("name")
 
 
 def verify(tree: Tree) -> Tree:
@@ -17,17 +21,17 @@ def verify(tree: Tree) -> Tree:
     known = frozenset((b.name, len(b.shape)) for b in tree.buffers)
     assert len({name for name, _ in known}) == len(tree.buffers), "two buffers share a name"
     sizes = frozenset(tree.kernel.sizes)
-    headers: dict[str, tuple[Affine, str]] = {}
-    for loop in loops(tree.body):
-        assert loop.kind in LOOP_KINDS, loop.kind
-        assert loop.extent.names() <= sizes, f"{loop.name} runs to {loop.extent}"
-        header = headers.setdefault(loop.name, (loop.extent, loop.kind))
-        assert header == (loop.extent, loop.kind), f"two loops {loop.name} differ"
+    headers = set(map(_header, loops(tree.body)))
+    names = {name for name, _, _ in headers}
+    assert len(names) == len(headers), f"two loops of one name differ: {sorted(name for name, _, _ in headers)}"
+    for name, extent, kind in headers:
+        assert kind in LOOP_KINDS, kind
+        assert extent.names() <= sizes, f"{name} runs to {extent}"
     for path, stmt in leaves(tree.body):
-        around = {loop.name for loop in path}
+        around = set(map(_name, path))
         assert len(around) == len(path), f"a loop is inside itself: {[loop.name for loop in path]}"
-        names, uses = _told(stmt)
-        assert names <= around | sizes, f"{stmt.name} uses {sorted(names - sizes - around)} outside of its loop"
+        wanted, uses = _told(stmt)
+        assert wanted <= around | sizes, f"{stmt.name} uses {sorted(wanted - sizes - around)} outside of its loop"
         assert uses <= known, f"{stmt.name} uses {sorted(uses - known)}, which is not there with that rank"
     for buffer in tree.buffers:
         assert buffer.pad >= 0, f"the rows of {buffer.name} overlap"
@@ -35,7 +39,7 @@ def verify(tree: Tree) -> Tree:
             length = buffer.shape[buffer.order[-1]]
             assert length.is_const, f"{buffer.name} is swizzled in rows of {length}"
             assert buffer.swizzle.permutes(length.const), f"{buffer.swizzle} in rows of {length} of {buffer.name}"
-        assert buffer.scope is None or buffer.scope in headers, f"{buffer.name} lives in {buffer.scope}, which is gone"
+        assert buffer.scope is None or buffer.scope in names, f"{buffer.name} lives in {buffer.scope}, which is gone"
     return tree
 
 
@@ -51,7 +55,7 @@ def _told(stmt: Stmt) -> tuple[frozenset[str], frozenset[tuple[str, int]]]:
         if len(_known) > _MOST_KNOWN:
             _known.clear()
         values = list(walk(stmt))
-        names = frozenset(n for v in values if isinstance(v, Affine) for n in v.names())
-        uses = frozenset((v.buffer, len(v.index)) for v in values if isinstance(v, Load | Access))
+        names = frozenset().union(*[v.names() for v in values if type(v) is Affine])
+        uses = frozenset([(v.buffer, len(v.index)) for v in values if type(v) in (Load, Access)])
         found = _known[id(stmt)] = (stmt, names, uses)
     return found[1:]
