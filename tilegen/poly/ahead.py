@@ -26,7 +26,7 @@ def check_ahead(program: Program) -> None:
                 None,
                 "peel a loop inside the block loops",
             )
-    for loop in loops(tree.body):
+    for loop in [each for each in loops(tree.body) if each.stages > 1 or each.peeled]:
         if loop.stages > 1 and loop.kind not in ("serial", "unrolled"):
             raise Refused(
                 f"'{loop.name}' is pipelined, and iterations that run at once have no next one to copy for",
