@@ -6,15 +6,16 @@ the names of the second one; loops that both are in the same iteration of keep o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
+from operator import attrgetter, ne
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.lanes import Copied, combining, copied
 from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Stmt, Tree, tree_of
-from tilegen.ir.walk import leaves, loads, loops
+from tilegen.ir.walk import leaves, loads, loops, writes
 from tilegen.poly.determined import determined
 from tilegen.poly.plain import Plain
 from tilegen.poly.rows import Rows, identified, renamed
@@ -73,6 +74,16 @@ class Leaf:
         if stmt.reduce:
             found += [Use(a.buffer, a.index, False) for a in written]
         return (*found, *(Use(a.buffer, a.index, True) for a in written))
+
+    @cached_property
+    def buffers(self) -> tuple[str, ...]:
+        """What it touches, each buffer once."""
+        return tuple(dict.fromkeys([use.buffer for use in self.uses]))
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """The buffers that it writes."""
+        return frozenset(name for name, _ in writes(self.stmt))
 
     @cached_property
     def point(self) -> tuple[Form, ...]:
@@ -140,10 +151,8 @@ class Placed:
 
     def shares(self, other: Placed) -> int:
         """How many loops, from the outermost, hold both."""
-        for depth, (a, b) in enumerate(zip(self.places[:-1], other.places[:-1], strict=False)):
-            if a != b:
-                return depth
-        return min(len(self.places), len(other.places)) - 1
+        apart = [*map(ne, self.places[:-1], other.places[:-1])]
+        return apart.index(True) if True in apart else len(apart)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,11 +256,15 @@ class Original:
 
 
 # What a leaf has worked out that does not depend on the kinds of its loops.
-_ALIKE = ("domain", "ranges", "uses", "point", "loops", "_variables", "_digits", "_primes", "_again")
+_ALIKE = (
+    "domain", "ranges", "uses", "buffers", "written", "point", "loops", "_variables", "_digits", "_primes", "_again"
+)  # fmt: skip
+
+_PARTS = (attrgetter("name"), attrgetter("kind"), attrgetter("extent"))
 
 _numbers = count()
-# By the identity of a statement and of the loops around it: these, and the leaf.
-_interned: dict[object, tuple[Stmt, tuple[Loop, ...], Leaf]] = {}
+# By the identity of a launch, and its position in the tree: the launch, and its leaves at their places.
+_launches: dict[tuple[int, int], tuple[Node, list[tuple[Leaf, Places]]]] = {}
 _numbered: dict[object, tuple[Stmt, int]] = {}
 _alike_leaves: dict[object, dict[object, Leaf]] = {}
 _domains: dict[object, int] = {}
@@ -325,35 +338,37 @@ def _original(kernel: Kernel) -> Original:
 def project(tree: Tree) -> Program:
     """The tree as leaves; leaves that an earlier tree had already are the same objects."""
     buffers = {b.name: b for b in tree.buffers}
-    return Program(tree.kernel, tuple(_placed(tree.body)), buffers, tree, original_of(tree.kernel))
+    return Program(tree.kernel, _placed(tree.body), buffers, tree, original_of(tree.kernel))
 
 
-def _placed(body: tuple[Node, ...]) -> Iterator[Placed]:
-    for number, (path, places, stmt) in enumerate(_walk(body, (), ())):
-        yield Placed(_intern(path, stmt), places, number)
+def _placed(body: tuple[Node, ...]) -> tuple[Placed, ...]:
+    found = chain.from_iterable(_leaves_of(node, position) for position, node in enumerate(body))
+    return tuple([Placed(leaf, places, number) for number, (leaf, places) in enumerate(found)])
 
 
-def _walk(
-    body: tuple[Node, ...], path: tuple[Loop, ...], places: Places
-) -> Iterator[tuple[tuple[Loop, ...], Places, Stmt]]:
-    for position, node in enumerate(body):
-        if isinstance(node, Loop):
-            yield from _walk(node.body, (*path, node), (*places, position))
-        else:
-            yield path, (*places, position), node
+def _leaves_of(launch: Node, position: int) -> list[tuple[Leaf, Places]]:
+    """The leaves of a launch at this position, which most steps leave as it is."""
+    known = _launches.get((id(launch), position))
+    if known is None:
+        if len(_launches) > 5_000:
+            for memory in (_launches, _numbered, _alike_leaves, _domains):
+                memory.clear()
+        known = _launches[id(launch), position] = (launch, [])
+        _walk(launch, (), (position,), known[1])
+    return known[1]
+
+
+def _walk(node: Node, path: tuple[Loop, ...], places: Places, found: list[tuple[Leaf, Places]]) -> None:
+    if isinstance(node, Stmt):
+        found.append((_intern(path, node), places))
+        return
+    path = (*path, node)
+    for position, child in enumerate(node.body):
+        _walk(child, path, (*places, position), found)
 
 
 def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
-    # Most often a step leaves the statement and all loops around it as they are.
-    same = (id(stmt), *map(id, path))
-    known = _interned.get(same)
-    if known is not None:
-        return known[2]
-    if len(_interned) > 20_000:
-        for memory in (_interned, _numbered, _alike_leaves, _domains):
-            memory.clear()
-    names, kinds = tuple(loop.name for loop in path), tuple(loop.kind for loop in path)
-    extents = tuple(loop.extent for loop in path)
+    names, kinds, extents = (tuple(map(part, path)) for part in _PARTS)
     # The first leaf of such iterations of such a statement; the others take what it has worked out.
     alike = (_number_of(stmt), names, extents)
     leaves = _alike_leaves.setdefault(alike, {})
@@ -365,7 +380,6 @@ def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
         if like:
             leaf.__dict__.update({k: v for k, v in like.__dict__.items() if k in _ALIKE})
         leaves[id(stmt), kinds] = leaf
-    _interned[same] = (stmt, path, leaf)
     return leaf
 
 

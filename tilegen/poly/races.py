@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
-from tilegen.ir.affine import Affine
 from tilegen.ir.atomics import NATIVE, accumulated
 from tilegen.ir.lanes import WARP, writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
@@ -22,21 +22,35 @@ PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative"))
 
 
 def check_structure(program: Program) -> None:
-    """Refused where block or thread loops nest wrongly, or a buffer lives where its memory cannot."""
-    met: dict[str, tuple[Affine, str]] = {}
-    for loop in loops(program.tree.body):
-        if met.setdefault(loop.name, (loop.extent, loop.kind)) != (loop.extent, loop.kind):
-            raise Refused(f"two loops are called '{loop.name}', and differ in their extent or kind")
-        if loop.name in program.kernel.sizes:
-            raise Refused(f"'{loop.name}' is a loop and a size of the kernel")
-    for placed in program.leaves:
-        leaf, key = placed.leaf, ("nested", placed.leaf.names, placed.leaf.kinds)
-        if key not in program.original.memo:
+    """Refused where block or thread loops nest wrongly, or a buffer lives where its memory cannot.
+
+    A leaf that was in the tree asked last, among the same buffers, is not asked again.
+    """
+    memo, buffers = program.original.memo, program.tree.buffers
+    met: set[str] = set()
+    for name, _, _ in dict.fromkeys(map(_header, loops(program.tree.body))):
+        if name in met:
+            raise Refused(f"two loops are called '{name}', and differ in their extent or kind")
+        if name in program.kernel.sizes:
+            raise Refused(f"'{name}' is a loop and a size of the kernel")
+        met.add(name)
+    known = memo.get("at home")
+    settled: frozenset[object] = known[1] if isinstance(known, tuple) and known[0] == buffers else frozenset()
+    leaves = dict.fromkeys(placed.leaf for placed in program.leaves)
+    for leaf in leaves:
+        if leaf in settled:
+            continue
+        key = ("nested", leaf.names, leaf.kinds)
+        if key not in memo:
             _check_kinds(leaf)
-            program.original.memo[key] = True
-        for use in leaf.uses:
-            _check_home(leaf, program.buffers[use.buffer])
+            memo[key] = True
+        for name in leaf.buffers:
+            _check_home(leaf, program.buffers[name])
     _check_lanes(program)
+    memo["at home"] = (buffers, frozenset(leaves))
+
+
+_header = attrgetter("name", "extent", "kind")
 
 
 def _check_kinds(leaf: Leaf) -> None:
@@ -132,7 +146,7 @@ def check_races(program: Program) -> None:
     by_buffer: dict[str, dict[int, list[Placed]]] = {}
     for launch, all_ in launches.items():
         for placed in all_ if told[launch] not in settled else ():
-            for name in dict.fromkeys(u.buffer for u in placed.leaf.uses):
+            for name in placed.leaf.buffers:
                 by_buffer.setdefault(name, {}).setdefault(launch, []).append(placed)
     for name, users in by_buffer.items():
         for launch, some in users.items():
@@ -143,7 +157,7 @@ def check_races(program: Program) -> None:
 def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Placed]) -> None:
     """Asks of all pairs of leaves that use the buffer in a launch."""
     memo = program.original.memo
-    writers = {placed.number for placed in users if _changes(placed, buffer)}
+    writers = {placed.number for placed in users if buffer.name in placed.leaf.written}
     parallel = {placed.number for placed in users if not PARALLEL.isdisjoint(placed.leaf.kinds)}
     if not writers or not parallel:
         return
@@ -195,10 +209,6 @@ def _copies(program: Program, buffer: Buffer, launch: int) -> frozenset[str]:
     for kind in kinds:
         _check_copies(program, buffer, launch, kind)
     return kinds
-
-
-def _changes(placed: Placed, buffer: Buffer) -> bool:
-    return any(use.writes and use.buffer == buffer.name for use in placed.leaf.uses)
 
 
 def _check_copies(program: Program, buffer: Buffer, launch: int, kind: str) -> None:
