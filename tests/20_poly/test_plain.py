@@ -90,6 +90,15 @@ def test_multiples_of_four_that_are_positive_are_four_at_least():
     assert not given.certain(five)
 
 
+def test_rows_bound_a_size_in_whatever_units():
+    """k < 32*q where k is 8*ko + ki, and ko < 4*q - 1."""
+    ends = ((False, (("ki", 1),), 0), (False, (("ki", -1),), 7), (False, (("ko", 1),), 0))
+    given = Plain((*ends, (False, (("q", 4), ("ko", -1)), -2)))
+    index = (("q", 32), ("ko", -8), ("ki", -1))
+    assert given.certain(((False, index, -9),))
+    assert not given.certain(((False, index, -10),))
+
+
 def test_what_a_row_says_of_names_with_ends_is_certain():
     ends = ((False, (("i", 1),), 0), (False, (("i", -1),), 6), (False, (("r", 1),), 0), (False, (("r", -1),), 7))
     given = Plain((*ends, (False, (("r", 1), ("i", -1)), 0)))

@@ -43,8 +43,8 @@ class Plain:
         self._values: Values = {}  # names, and the sums that are put in their places
         self._given: dict[Terms, int] = {}  # the inequalities as they came
         self._standing: list[tuple[Sums, int]] = []  # and in the names that stay
-        # By a name without end and its factor, the inequalities that bound it.
-        self._sized: dict[tuple[str, int], tuple[tuple[Sums, int], ...]] = {}
+        # By a name without end and whether it is added, the inequalities that bound it.
+        self._sized: dict[tuple[str, bool], tuple[tuple[Sums, int], ...]] = {}
         self._add(rows)
 
     def plus(self, rows: Iterable[Row]) -> Plain:
@@ -313,7 +313,7 @@ class Plain:
             return True
         sized = self._sized
         for name in endless:
-            key = (name, sums[name])
+            key = (name, sums[name] > 0)
             sized[key] = (*sized.get(key, ()), one)
         # What the ranges alone say is not looked at again.
         if endless or least < 0:
@@ -338,18 +338,20 @@ class Plain:
         return most < 0
 
     def _negative_with(self, size: str, sums: Sums, constant: int) -> bool:
-        low, high = self._low, self._high
-        for other, most in self._sized.get((size, -sums[size]), ()):
-            most += constant
-            both = sums.copy()
+        low, high, factor = self._low, self._high, sums[size]
+        for other, most in self._sized.get((size, factor < 0), ()):
+            common = gcd(factor, other[size])
+            mine, its = abs(other[size]) // common, abs(factor) // common
+            most = mine * constant + its * most
+            both = {n: mine * f for n, f in sums.items()} if mine > 1 else sums.copy()
             for n, f in other.items():
-                both[n] = both.get(n, 0) + f
-            for name, factor in both.items():
-                if factor:
-                    end = (high if factor > 0 else low).get(name)
+                both[n] = both.get(n, 0) + its * f
+            for name, f in both.items():
+                if f:
+                    end = (high if f > 0 else low).get(name)
                     if end is None:
                         break
-                    most += factor * end
+                    most += f * end
             else:
                 if most < 0:
                     return True
