@@ -8,7 +8,7 @@ from operator import attrgetter, is_
 from typing import Any
 
 from tilegen.errors import IllegalStep, SourceError, Span, StepError, TilegenError, did_you_mean
-from tilegen.ir.nodes import Kernel, Loop, Node, Stmt, Tree, tree_of
+from tilegen.ir.nodes import Kernel, Node, Stmt, Tree, tree_of
 from tilegen.ir.steps import (
     Argument,
     Arithmetic,
@@ -139,29 +139,31 @@ def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[St
 
 def _marked(after: Tree, before: Tree, call: Call) -> Tree:
     """`after` with the step's text on every loop and statement that it made or bound, and on buffers."""
-    old = {b.name for b in before.buffers}
-    was = {loop.name: loop for loop in loops(before.body)}
+    old, found = {b.name for b in before.buffers}, [*loops(before.body)]
+    was = dict(zip(map(_named, found), map(_manner, found), strict=True))
     kept = set(map(id, nodes(before.body)))
     buffers = tuple(b if b.name in old else replace(b, step=call.text, span=call.span) for b in after.buffers)
-    return replace(after, buffers=buffers, body=tuple(_mark(node, call, was, kept) for node in after.body))
+    return replace(after, buffers=buffers, body=_mark(after.body, call, was, kept))
 
 
-def _mark(node: Node, call: Call, was: Mapping[str, Loop], kept: set[int]) -> Node:
-    """`node` with the step's text where it is due; `kept` are nodes of the tree before, `was` its loops."""
-    if id(node) in kept:
-        return node
+def _mark(body: tuple[Node, ...], call: Call, was: Mapping[str, object], kept: set[int]) -> tuple[Node, ...]:
+    """`body` with the step's text where it is due; `kept` are nodes of the tree before, `was` how its loops ran."""
+    return tuple([node if id(node) in kept else _marked_node(node, call, was, kept) for node in body])
+
+
+def _marked_node(node: Node, call: Call, was: Mapping[str, object], kept: set[int]) -> Node:
     if isinstance(node, Stmt):
         return replace(node, step=call.text, span=call.span) if node.is_copy and not node.step else node
-    body = tuple([_mark(child, call, was, kept) for child in node.body])
+    body = _mark(node.body, call, was, kept)
     new: dict[str, Any] = {} if all(map(is_, body, node.body)) else {"body": body}
-    if node.name not in was or _manner(was[node.name]) != _manner(node):
+    if was.get(node.name) != _manner(node):
         known = node.step.split("; ") if node.name in was and node.step else []
         new |= {"step": "; ".join(dict.fromkeys([*known, call.text])), "span": call.span or node.span}
     return replace(node, **new) if new else node
 
 
 # How a loop runs, which a step can change.
-_manner = attrgetter("kind", "stages", "across", "peeled")
+_manner, _named = attrgetter("kind", "stages", "across", "peeled"), attrgetter("name")
 
 
 # -- parameters and composite steps
