@@ -46,6 +46,7 @@ def verify(tree: Tree) -> Tree:
 # By the identity of a statement: the statement, and what is told of it. Steps leave most statements as they are.
 _known: dict[int, tuple[Stmt, frozenset[str], frozenset[tuple[str, int]]]] = {}
 _MOST_KNOWN = 20_000
+_is_affine = Affine.__instancecheck__
 
 
 def _told(stmt: Stmt) -> tuple[frozenset[str], frozenset[tuple[str, int]]]:
@@ -55,7 +56,7 @@ def _told(stmt: Stmt) -> tuple[frozenset[str], frozenset[tuple[str, int]]]:
         if len(_known) > _MOST_KNOWN:
             _known.clear()
         values = list(walk(stmt))
-        names = frozenset().union(*[v.names() for v in values if type(v) is Affine])
-        uses = frozenset([(v.buffer, len(v.index)) for v in values if type(v) in (Load, Access)])
+        names = frozenset().union(*map(Affine.names, filter(_is_affine, values)))
+        uses = frozenset([(v.buffer, len(v.index)) for v in values if type(v) is Load or type(v) is Access])
         found = _known[id(stmt)] = (stmt, names, uses)
     return found[1:]
