@@ -51,7 +51,8 @@ def _is_scalar(field: Field[Any]) -> bool:
 _Found = dict[int, tuple[Any, Any]]
 _walked: dict[tuple[type, ...], _Found] = {}  # by the kinds that `walk` is to stop short of
 _nested: _Found = {}
-_leafy: dict[int, tuple[Loop, tuple[Any, ...]]] = {}
+_Leaves = tuple[list[tuple[tuple[Loop, ...], Stmt]], list[tuple[int, ...]]]
+_leafy: dict[int, tuple[Node, _Leaves]] = {}
 _MOST_FOUND = 10_000
 
 
@@ -159,12 +160,12 @@ def replace(value: T, /, **new: Any) -> T:
     return made
 
 
-class _Plain(dict[type, frozenset[str]]):
-    """Type -> all its fields, if it is a dataclass that holds them and does nothing else; else none."""
+class _Plain(dict[type, int]):
+    """Type -> how many fields it has, if it is a dataclass that holds them and does nothing else; else -1."""
 
-    def __missing__(self, kind: type) -> frozenset[str]:
+    def __missing__(self, kind: type) -> int:
         plain = kind.__dictoffset__ and not hasattr(kind, "__post_init__") and all(f.init for f in fields(kind))
-        self[kind] = frozenset(f.name for f in fields(kind) if plain)
+        self[kind] = len(fields(kind)) if plain else -1
         return self[kind]
 
 
@@ -173,16 +174,12 @@ _plain = _Plain()
 
 def _with(value: Any, new: dict[str, Any]) -> Any:
     """`value` with new fields. A dataclass that does nothing but hold its fields is made without asking it."""
-    kind = type(value)
-    names = _plain[kind]
-    if not names:
+    count = _plain[type(value)]
+    held = value.__dict__ | new if count > 0 else new
+    # There is more in it where something was worked out of the old fields, or what is no field is given.
+    if len(held) != count:
         return dataclasses.replace(value, **new)
-    held = value.__dict__ | new
-    if len(held) > len(names):
-        if not names.issuperset(new):
-            return dataclasses.replace(value, **new)  # which refuses what is no field
-        held = {name: each for name, each in held.items() if name in names}  # without what was worked out of them
-    made = object.__new__(kind)
+    made = object.__new__(type(value))
     object.__setattr__(made, "__dict__", held)
     return made
 
@@ -225,7 +222,10 @@ def _nodes_of(value: Any) -> tuple[Any, ...]:
     if known is None:
         if len(_nested) > _MOST_FOUND:
             _nested.clear()
-        known = _nested[id(value)] = (value, (value, *_nodes_of(value.body)))
+        found = [value]
+        for child in value.body:
+            found += (child,) if type(child) is Stmt else _nodes_of(child)
+        known = _nested[id(value)] = (value, tuple(found))
     return known[1]
 
 
@@ -236,19 +236,34 @@ def loads(value: Any) -> Iterator[Load]:
 
 def leaves(body: Iterable[Node]) -> Iterator[tuple[tuple[Loop, ...], Stmt]]:
     """(enclosing loops, statement) for every statement, in program order."""
-    return chain.from_iterable(map(_leaves_of, body))
+    return chain.from_iterable(_leaves_of(node)[0] for node in body)
 
 
-def _leaves_of(node: Node) -> tuple[Any, ...]:
-    if not isinstance(node, Loop):
-        return (((), node),)
+def leaves_at(node: Node) -> Iterator[tuple[tuple[tuple[Loop, ...], Stmt], tuple[int, ...]]]:
+    """The same for a node, each with its place: the position in each body on the way to it."""
+    return zip(*_leaves_of(node), strict=True)
+
+
+def _leaves_of(node: Node) -> _Leaves:
     known = _leafy.get(id(node))
     if known is None:
         if len(_leafy) > _MOST_FOUND:
             _leafy.clear()
-        inside = tuple([((node, *path), stmt) for child in node.body for path, stmt in _leaves_of(child)])
-        known = _leafy[id(node)] = (node, inside)
+        known = _leafy[id(node)] = (node, ([], []))
+        _add_leaves(node, (), (), *known[1])
     return known[1]
+
+
+def _add_leaves(
+    node: Node, path: tuple[Loop, ...], place: tuple[int, ...], found: list[Any], places: list[Any]
+) -> None:
+    if not isinstance(node, Loop):
+        found.append((path, node))
+        places.append(place)
+        return
+    path = (*path, node)
+    for position, child in enumerate(node.body):
+        _add_leaves(child, path, (*place, position), found, places)
 
 
 def loop_names(tree: Tree) -> list[str]:

@@ -15,7 +15,7 @@ from operator import attrgetter, ne
 from tilegen.ir.affine import Affine
 from tilegen.ir.lanes import Copied, combining, copied
 from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Stmt, Tree, tree_of
-from tilegen.ir.walk import leaves, loads, loops, writes
+from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
 from tilegen.poly.determined import determined
 from tilegen.poly.plain import Plain
 from tilegen.poly.rows import Rows, identified, renamed
@@ -52,6 +52,13 @@ class Leaf:
     kinds: tuple[str, ...]
     extents: tuple[Affine, ...]
     stmt: Stmt
+
+    def again_as(self, kinds: tuple[str, ...], stmt: Stmt) -> Leaf:
+        """The leaf of an equal statement in such loops of these kinds. It takes what this one has worked out, none of
+        which depends on the kinds."""
+        new = object.__new__(Leaf)
+        new.__dict__.update(self.__dict__, kinds=kinds, stmt=stmt)
+        return new
 
     @cached_property
     def domain(self) -> tuple[Row, ...]:
@@ -255,13 +262,7 @@ class Original:
         return found
 
 
-# What a leaf has worked out that does not depend on the kinds of its loops.
-_ALIKE = (
-    "domain", "ranges", "uses", "buffers", "written", "point", "loops", "_variables", "_digits", "_primes", "_again"
-)  # fmt: skip
-
-_PARTS = (attrgetter("name"), attrgetter("kind"), attrgetter("extent"))
-
+_name, _kind, _extent = attrgetter("name"), attrgetter("kind"), attrgetter("extent")
 _numbers = count()
 # By the identity of a launch, and its position in the tree: the launch, and its leaves at their places.
 _launches: dict[tuple[int, int], tuple[Node, list[tuple[Leaf, Places]]]] = {}
@@ -342,7 +343,7 @@ def project(tree: Tree) -> Program:
 
 
 def _placed(body: tuple[Node, ...]) -> tuple[Placed, ...]:
-    found = chain.from_iterable(_leaves_of(node, position) for position, node in enumerate(body))
+    found = chain.from_iterable([_leaves_of(node, position) for position, node in enumerate(body)])
     return tuple([Placed(leaf, places, number) for number, (leaf, places) in enumerate(found)])
 
 
@@ -353,32 +354,24 @@ def _leaves_of(launch: Node, position: int) -> list[tuple[Leaf, Places]]:
         if len(_launches) > 5_000:
             for memory in (_launches, _numbered, _alike_leaves, _domains):
                 memory.clear()
-        known = _launches[id(launch), position] = (launch, [])
-        _walk(launch, (), (position,), known[1])
+        found = [(_intern(path, stmt), (position, *places)) for (path, stmt), places in leaves_at(launch)]
+        known = _launches[id(launch), position] = (launch, found)
     return known[1]
 
 
-def _walk(node: Node, path: tuple[Loop, ...], places: Places, found: list[tuple[Leaf, Places]]) -> None:
-    if isinstance(node, Stmt):
-        found.append((_intern(path, node), places))
-        return
-    path = (*path, node)
-    for position, child in enumerate(node.body):
-        _walk(child, path, (*places, position), found)
-
-
 def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
-    names, kinds, extents = (tuple(map(part, path)) for part in _PARTS)
+    names, kinds, extents = tuple(map(_name, path)), tuple(map(_kind, path)), tuple(map(_extent, path))
     # The first leaf of such iterations of such a statement; the others take what it has worked out.
     alike = (_number_of(stmt), names, extents)
     leaves = _alike_leaves.setdefault(alike, {})
     leaf = leaves.get((id(stmt), kinds))
     if leaf is None:
         like = next(iter(leaves.values()), None)
-        where = like.where if like else _domains.setdefault(_domain_key(names, extents, stmt), next(_numbers))
-        leaf = Leaf(like.points if like else next(_numbers), where, names, kinds, extents, stmt)
-        if like:
-            leaf.__dict__.update({k: v for k, v in like.__dict__.items() if k in _ALIKE})
+        if like is None:
+            where = _domains.setdefault(_domain_key(names, extents, stmt), next(_numbers))
+            leaf = Leaf(next(_numbers), where, names, kinds, extents, stmt)
+        else:
+            leaf = like.again_as(kinds, stmt)
         leaves[id(stmt), kinds] = leaf
     return leaf
 
