@@ -7,8 +7,17 @@ from functools import cached_property
 
 from tilegen.errors import Source, Span
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import Access, Const, Load, Loop, Stmt
-from tilegen.ir.walk import rewrite, rewrite_nodes, substitute
+from tilegen.ir.nodes import Access, Condition, Const, Load, Loop, Stmt
+from tilegen.ir.walk import (
+    accesses,
+    loads,
+    rewrite,
+    rewrite_accesses,
+    rewrite_indices,
+    rewrite_nodes,
+    substitute,
+    walk,
+)
 
 SPAN = Span(Source("a.tg", "text"), 1, 2)
 STMT = Stmt(
@@ -109,3 +118,31 @@ def test_loops_and_statements_are_rewritten_as_by_a_rewrite_of_all():
     assert [type(node) for node in nest.body] == [Loop]
     assert rewrite_nodes(body, lambda value: value) is body
     assert rewrite_nodes(body, lambda value: value if value is not other else other)[0] is body[0]
+
+
+def test_each_index_is_changed_wherever_it_stands_and_asked_about_once():
+    asked = []
+
+    def change(index: Affine) -> Affine:
+        asked.append(index)
+        return index.substitute({"k": const(3)})
+
+    tree = Loop("i", const(4), (STMT, replace(STMT, value=Const(0, "f32"), guard=(Condition(var("k")),))))
+    first, second = rewrite_indices(tree, change).body
+    assert first.value.index == (var("i"), const(3))
+    assert first.target is STMT.target
+    assert second.guard == (Condition(const(3)),)
+    assert sorted(map(str, asked)) == ["4", "i", "k"]
+    assert rewrite_indices(var("k"), change) == const(3)
+
+
+def test_accesses_are_found_and_rewritten_as_by_a_walk_through_all():
+    guarded = replace(STMT, guard=(Condition(var("k")),), instance=(var("i"),), reduce="sum")
+    tree = (Loop("i", const(4), (STMT, guarded)), guarded)
+    assert list(accesses(tree)) == [v for v in walk(tree) if isinstance(v, Access | Load)]
+    assert list(loads(tree)) == [v for v in walk(tree) if isinstance(v, Load)]
+
+    def change(value):
+        return replace(value, buffer="B") if isinstance(value, Load) else value
+
+    assert rewrite_accesses(tree, change) == rewrite(tree, change)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from itertools import chain
@@ -12,7 +12,7 @@ from re import findall
 from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import Condition, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import Access, Condition, Load, Loop, Node, Stmt, Tree
 
 T = TypeVar("T")
 
@@ -26,30 +26,33 @@ _SCALAR = {"str", "int", "float", "bool", "None", "tuple"}
 
 class _Fields(dict[type, tuple[str, ...] | None]):
     """Type -> its fields that a traversal looks into, none of the types that it stops short of; None for what is no
-    dataclass."""
+    dataclass. Fields with no other words in their annotation than `passed` are passed by."""
 
-    def __init__(self, short_of: tuple[type, ...]) -> None:
+    def __init__(self, short_of: tuple[type, ...], passed: Set[str] = _SCALAR) -> None:
         super().__init__(dict.fromkeys((Affine, *short_of), ()))
+        self.passed = passed
 
     def __missing__(self, kind: type) -> tuple[str, ...] | None:
         names = None
         if is_dataclass(kind):
-            names = tuple(f.name for f in fields(kind) if f.name not in _PROVENANCE and not _is_scalar(f))
+            names = tuple(f.name for f in fields(kind) if f.name not in _PROVENANCE and not self._passes(f))
         self[kind] = names
         return names
 
+    def _passes(self, field: Field[Any]) -> bool:
+        return isinstance(field.type, str) and set(findall(r"\w+", field.type)) <= self.passed
+
 
 _inside = cache(_Fields)
-
-
-def _is_scalar(field: Field[Any]) -> bool:
-    return isinstance(field.type, str) and set(findall(r"\w+", field.type)) <= _SCALAR
+# For those who look for accesses: there are none in indices and tests.
+_around_accesses = _Fields((Access, Load), _SCALAR | {"Affine", "Condition"})
 
 
 # By the identity of a statement, or of what has statements inside: the value, and what is found in it. Steps and passes
 # leave most of a tree as it is, and look through all of it again and again.
 _Found = dict[int, tuple[Any, Any]]
 _walked: dict[tuple[type, ...], _Found] = {}  # by the kinds that `walk` is to stop short of
+_accessed: dict[int, tuple[Any, tuple[Any, ...]]] = {}
 _nested: _Found = {}
 _Leaves = tuple[list[tuple[tuple[Loop, ...], Stmt]], list[tuple[int, ...]]]
 _leafy: dict[int, tuple[Node, _Leaves]] = {}
@@ -125,6 +128,50 @@ def _rewritten(value: Any, change: Callable[[Any], Any], inside: _Fields) -> Any
     return change(_with(value, new) if new else value)
 
 
+def rewrite_accesses(value: T, change: Callable[[Any], Any]) -> T:
+    """`value` with `change` applied to every access in it and what holds one, as `rewrite` does; to no index."""
+    new: T = _rewritten(value, change, _around_accesses)
+    return new
+
+
+class _Indices(dict[Affine, Affine | None]):
+    """Index expression -> what it becomes; None if it stays as it is. The same few stand all over a tree."""
+
+    def __init__(self, change: Callable[[Affine], Affine]) -> None:
+        self.change = change
+
+    def __missing__(self, index: Affine) -> Affine | None:
+        new = self.change(index)
+        self[index] = found = None if new == index else new
+        return found
+
+
+def rewrite_indices(value: T, change: Callable[[Affine], Affine]) -> T:
+    """`value` with `change`, which is asked once about each, applied to every index expression in it.
+
+    Unchanged parts are the same objects as before.
+    """
+    new: T
+    (new,) = _reindexed((value,), _Indices(change), _inside(()))
+    return new
+
+
+def _reindexed(value: Any, becomes: _Indices, inside: _Fields) -> Any:
+    kind = type(value)
+    if kind is tuple:
+        items = [
+            (becomes[item] or item) if type(item) is Affine else _reindexed(item, becomes, inside) for item in value
+        ]
+        return value if all(map(is_, items, value)) else tuple(items)
+    new = {}
+    for name in inside[kind] or ():
+        if old := getattr(value, name):  # neither None nor an empty tuple
+            item = (becomes[old] or old) if type(old) is Affine else _reindexed(old, becomes, inside)
+            if item is not old:
+                new[name] = item
+    return _with(value, new) if new else value
+
+
 def rewrite_nodes(body: tuple[Node, ...], change: Callable[[Any], Any]) -> tuple[Node, ...]:
     """`body` with `change` applied to every loop and statement in it, as `rewrite` does, and to nothing else."""
     items = [change(_with_inner(node, change)) for node in body]
@@ -188,7 +235,7 @@ def substitute(value: T, values: Mapping[str, Affine]) -> T:
     """Every index expression in `value` with the given names replaced."""
     if not values:
         return value
-    return rewrite(value, lambda v: v.substitute(values) if type(v) is Affine else v)
+    return rewrite_indices(value, lambda v: v.substitute(values))
 
 
 # isinstance, asked without a call in Python: `filter` asks them of everything there is.
@@ -229,9 +276,28 @@ def _nodes_of(value: Any) -> tuple[Any, ...]:
     return known[1]
 
 
+def accesses(value: Any) -> tuple[Any, ...]:
+    """Every access to a buffer, written or read, in program order."""
+    kind = type(value)
+    if kind is Load or kind is Access:
+        return (value,)
+    if kind is tuple:
+        return tuple(chain.from_iterable(map(accesses, value)))
+    names = _around_accesses[kind] or ()
+    again = kind is Stmt or "body" in names
+    if again and (known := _accessed.get(id(value))):
+        return known[1]
+    found = tuple(chain.from_iterable([accesses(held) for name in names if (held := getattr(value, name))]))
+    if again:
+        if len(_accessed) > _MOST_FOUND:
+            _accessed.clear()
+        _accessed[id(value)] = (value, found)
+    return found
+
+
 def loads(value: Any) -> Iterator[Load]:
     """Every load, in program order."""
-    return filter(_is_load, walk(value))
+    return filter(_is_load, accesses(value))
 
 
 def leaves(body: Iterable[Node]) -> Iterator[tuple[tuple[Loop, ...], Stmt]]:

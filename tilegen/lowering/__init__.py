@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Load, Node, Stmt, Tree
-from tilegen.ir.walk import loops, replace, stmts, walk
+from tilegen.ir.nodes import THREAD_KINDS, Buffer, Node, Stmt, Tree
+from tilegen.ir.walk import accesses, loops, replace, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, distribute, explicit, singly
@@ -18,7 +18,17 @@ from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.peel import peeled
 from tilegen.lowering.pipeline import Pipe, pipelined
 from tilegen.lowering.places import named_places
-from tilegen.lowering.program import Declare, Launch, Spmd, bytes_of, distributed_tree, names_in, shared_layout, unmet
+from tilegen.lowering.program import (
+    Declare,
+    Launch,
+    Spmd,
+    bytes_of,
+    distributed_tree,
+    names_in,
+    nodes,
+    shared_layout,
+    unmet,
+)
 from tilegen.lowering.reads import choose
 from tilegen.lowering.registers import declared, lives, unrolled
 from tilegen.lowering.starts import starts
@@ -143,7 +153,7 @@ def _registers(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], node: Node) 
 
 def _used(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Needs) -> tuple[dict[str, Buffer], int]:
     """The buffers that the program speaks of, and the bytes of the shared ones."""
-    used = {v.buffer for v in walk(body) if isinstance(v, Access | Load | Declare)}
+    used = {access.buffer for access in accesses(body)} | {v.buffer for v in nodes(body) if isinstance(v, Declare)}
     used |= needs.variables.keys()
     mine = {b.name: b for b in buffers if b.name in used}
     shared = shared_layout(mine.values())[1]

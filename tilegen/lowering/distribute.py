@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import guarded, loops, replace, rewrite, rewrite_nodes, stmts
+from tilegen.ir.walk import guarded, loops, replace, rewrite_indices, rewrite_nodes, stmts
+
+T = TypeVar("T")
 
 THREAD_LIMIT = 1024
 AXIS_LIMIT = (1024, 1024, 64)
@@ -205,25 +207,14 @@ def constant_extents(node: Node | tuple[Node, ...]) -> dict[str, int]:
     return {loop.name: loop.extent.const for loop in loops(node) if loop.extent.is_const}
 
 
-def simplified(value: Any, values: Mapping[str, Affine], extents: Mapping[str, int]) -> Any:
+def simplified(value: T, values: Mapping[str, Affine], extents: Mapping[str, int]) -> T:
     """Every index expression in `value` at these values of names, without the divisions that `extents` decide."""
-    known: dict[Affine, Affine] = {}
-
-    def change(value: Any) -> Any:
-        if type(value) is not Affine:
-            return value
-        new = known.get(value)
-        if new is None:
-            new = known[value] = simplify(value.substitute(values), extents)
-        return value if new == value else new
-
-    return rewrite(value, change)
+    return rewrite_indices(value, lambda index: simplify(index.substitute(values), extents))
 
 
 def explicit(node: Node, block: Block) -> Node:
     """`node` with the thread's number written in thread loops: an ordinary tree again."""
-    new: Node = simplified(node, {block.tid: block.flat}, constant_extents(node))
-    return new
+    return simplified(node, {block.tid: block.flat}, constant_extents(node))
 
 
 def singly(node: Node, loose: frozenset[str], parent: str = "") -> Node:

@@ -9,7 +9,7 @@ from typing import Any
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
-from tilegen.ir.walk import loops, replace, rewrite, substitute, walk
+from tilegen.ir.walk import accesses, loops, replace, rewrite_accesses, substitute
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Spmd
@@ -159,9 +159,8 @@ def kept_dims(buffers: tuple[Buffer, ...], node: Node, threads: frozenset[str]) 
     Register buffers lose those that run over thread loops, too: every thread has its own slice.
     """
     uses: dict[str, list[tuple[Affine, ...]]] = {}
-    for value in walk(node):
-        if isinstance(value, Access | Load):
-            uses.setdefault(value.buffer, []).append(value.index)
+    for access in accesses(node):
+        uses.setdefault(access.buffer, []).append(access.index)
     mine = {var(name) for name in threads}
     kept: dict[str, tuple[int, ...]] = {}
     for buffer in buffers:
@@ -189,4 +188,4 @@ def drop_dims(body: tuple[Spmd, ...], kept: Mapping[str, tuple[int, ...]]) -> tu
             return replace(value, index=tuple(value.index[d] for d in kept[value.buffer]))
         return value
 
-    return rewrite(body, change, (Access, Load))
+    return rewrite_accesses(body, change)

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Tree
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import guarded, loop_around, loops, replace, rewrite, rewrite_nodes, stmts
+from tilegen.ir.walk import guarded, loop_around, loops, replace, rewrite, rewrite_accesses, rewrite_nodes, stmts
 from tilegen.poly import holds, leading, nest_of, staged
 
 
@@ -90,7 +90,7 @@ def _own(tree: Tree, loop: Loop, mine: frozenset[str]) -> Tree:
         return replace(buffer, shape=(*(each.extent for each in threads), *buffer.shape), order=order)
 
     buffers = tuple(widened(b) if b.name in mine else b for b in tree.buffers)
-    return replace(tree, buffers=buffers, body=rewrite(tree.body, change, (Access, Load)))
+    return replace(tree, buffers=buffers, body=rewrite_accesses(tree.body, change))
 
 
 def _ahead(loop: Loop, mine: frozenset[str]) -> tuple[Node, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilegen.ir.nodes import Access, Buffer, Load, Node, Stmt
-from tilegen.ir.walk import leaves, replace, walk
+from tilegen.ir.nodes import Buffer, Node, Stmt
+from tilegen.ir.walk import accesses, leaves, replace
 from tilegen.lowering.program import Declare, For, If, Spmd, with_body
 
 
@@ -46,7 +46,7 @@ def _inside(node: Spmd, buffer: str, outer: frozenset[str], dims: int) -> Spmd:
 
 
 def uses(node: Spmd, buffer: str) -> bool:
-    return any(isinstance(v, Access | Load) and v.buffer == buffer for v in walk(node))
+    return any(access.buffer == buffer for access in accesses(node))
 
 
 def lives(node: Node, buffers: Iterable[Buffer]) -> dict[str, frozenset[str]]:
@@ -56,7 +56,7 @@ def lives(node: Node, buffers: Iterable[Buffer]) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for path, stmt in leaves((node,)):
         names = [loop.name for loop in path]
-        for buffer in {v.buffer for v in walk(stmt) if isinstance(v, Access | Load)} & scopes.keys():
+        for buffer in {access.buffer for access in accesses(stmt)} & scopes.keys():
             scope = scopes[buffer]
             mine = frozenset(names[: names.index(scope) + 1]) if scope in names else frozenset()
             found[buffer] = found.get(buffer, mine) & mine
@@ -81,7 +81,5 @@ def unrolled(body: tuple[Spmd, ...], arrays: frozenset[str]) -> tuple[Spmd, ...]
 
 
 def _indexes(loop: For, arrays: frozenset[str]) -> bool:
-    return any(
-        isinstance(v, Access | Load) and v.buffer in arrays and any(loop.name in i.names() for i in v.index)
-        for v in walk(loop.body)
-    )
+    mine = (access.index for access in accesses(loop.body) if access.buffer in arrays)
+    return any(loop.name in place.names() for index in mine for place in index)

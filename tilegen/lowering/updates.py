@@ -14,7 +14,7 @@ from operator import is_
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import leaves, loads, replace
+from tilegen.ir.walk import accesses, leaves, replace
 from tilegen.poly import Facts
 
 
@@ -32,7 +32,7 @@ class _Leaf:
     @cached_property
     def places(self) -> Mapping[str, set[tuple[Affine, ...]]]:
         found: dict[str, set[tuple[Affine, ...]]] = {}
-        for access in _accesses(self.stmt):
+        for access in accesses(self.stmt):
             found.setdefault(access.buffer, set()).add(access.index)
         return found
 
@@ -129,14 +129,6 @@ def _of_lanes(path: tuple[Loop, ...], stmt: Stmt) -> bool:
     """True if threads along x combine their terms in `stmt`."""
     told = {name for i in stmt.target.index for name in i.names()}
     return any(loop.kind == "thread.x" and loop.name not in told for loop in path)
-
-
-def _accesses(stmt: Stmt) -> Iterable[Access]:
-    yield stmt.target
-    if stmt.best:
-        yield stmt.best
-    for load in loads(stmt):
-        yield Access(load.buffer, load.index)
 
 
 def _fixed(path: tuple[Loop, ...], target: Access, buffer: Buffer) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tilegen.ir.affine import Affine, Div, Mod, const, var
 from tilegen.ir.nodes import Condition, Kernel, Node
-from tilegen.ir.walk import loops, rewrite
+from tilegen.ir.walk import loops, rewrite_indices
 from tilegen.poly import Facts
 
 
@@ -35,7 +35,7 @@ def _exactly(node: Node, kernel: Kernel) -> Node:
     exact: dict[Div, Affine] = {}
     for atom in _tilings(node, kernel):
         exact[atom] = _in_whole_tiles(_tiled(atom), exact) // atom.by
-    return rewrite(node, lambda value: _in_whole_tiles(value, exact) if type(value) is Affine else value)
+    return rewrite_indices(node, lambda value: _in_whole_tiles(value, exact))
 
 
 def _tilings(node: Node, kernel: Kernel) -> Iterator[Div]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilegen.ir.affine import Affine, affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Stmt
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import replace, rewrite, substitute
+from tilegen.ir.walk import replace, rewrite_indices, substitute
 from tilegen.lowering.program import AsyncGroup, Declare, Flag, For, If, Launch, Let, Spmd, nodes
 from tilegen.poly import Refused
 
@@ -84,13 +84,12 @@ def _plain(body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, T
 
 def in_axes(body: tuple[Spmd, ...], where: Axes) -> tuple[Spmd, ...]:
     """`body` in the loop names of `where`, its index expressions simplified."""
-    change = _simplifies(where.extents | extents_of(body), where)
-    return rewrite(body, lambda v: change(v) if type(v) is Affine else v)
+    return rewrite_indices(body, _simplifies(where.extents | extents_of(body), where))
 
 
 def computed(body: tuple[Spmd, ...], where: Axes, loops: Mapping[str, Affine]) -> frozenset[Affine]:
     """What is computed outside of accesses, in the loop names of `where`: the values in tests and extents of loops."""
-    return frozenset(map(_simplifies(loops, where), _computed(body)))
+    return frozenset(map(_simplifies(loops, where), set(_computed(body))))
 
 
 def _computed(body: tuple[Spmd, ...]) -> Iterator[Affine]:
@@ -109,12 +108,4 @@ def extents_of(body: tuple[Spmd, ...]) -> dict[str, Affine]:
 def _simplifies(loops: Mapping[str, Affine], where: Axes) -> Callable[[Affine], Affine]:
     """What simplifies index expressions inside the loops, each of which is given with its extent."""
     extents = {name: extent.const for name, extent in loops.items() if extent.is_const}
-    known: dict[Affine, Affine] = {}
-
-    def change(value: Affine) -> Affine:
-        if value not in known:
-            known[value] = simplify(value.substitute(where.values), extents)
-        # One that stays as it is stays the same object, and so does all that holds it.
-        return value if known[value] == value else known[value]
-
-    return change
+    return lambda value: simplify(value.substitute(where.values), extents)

@@ -21,7 +21,7 @@ from itertools import groupby
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree, tree_of
-from tilegen.ir.walk import leaves, loads, reads, replace, rewrite, substitute, writes
+from tilegen.ir.walk import leaves, loads, reads, replace, rewrite, rewrite_accesses, substitute, writes
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
@@ -239,11 +239,11 @@ class _Raise:
         if combine is not None:
             everywhere = all((stmt.target.buffer, axis) in alike for axis in combine.lane.names())
             implied = implied_in(self.result.kernel, self.result.loops, self.launch.requires)
-            stmt, combine = rewrite((stmt, combine), change)
+            stmt, combine = rewrite_accesses((stmt, combine), change)
             new = joined(stmt, combine, everywhere, implied)
             self.firsts[id(new)] = tuple(c for c in stmt.guard if c not in new.guard)
             return new
-        return rewrite(stmt, change)
+        return rewrite_accesses(stmt, change)
 
     # -- statements that run without their guard
 
