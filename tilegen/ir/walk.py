@@ -57,6 +57,7 @@ _nested: _Found = {}
 _Leaves = tuple[list[tuple[tuple[Loop, ...], Stmt]], list[tuple[int, ...]]]
 _leafy: dict[int, tuple[Node, _Leaves]] = {}
 _MOST_FOUND = 10_000
+_AFFINE = frozenset((Affine,))
 
 
 def walk(value: Any, short_of: tuple[type, ...] = ()) -> Iterator[Any]:
@@ -76,6 +77,9 @@ def _gather(value: Any, inside: _Fields, known: _Found, found: list[Any]) -> Non
         found.append(value)
         return
     if kind is tuple:
+        if _AFFINE.issuperset(map(type, value)):
+            found += value
+            return
         for item in value:
             _gather(item, inside, known, found)
         return
@@ -134,16 +138,15 @@ def rewrite_accesses(value: T, change: Callable[[Any], Any]) -> T:
     return new
 
 
-class _Indices(dict[Affine, Affine | None]):
-    """Index expression -> what it becomes; None if it stays as it is. The same few stand all over a tree."""
+class _Indices(dict[Affine, Affine]):
+    """Index expression -> what it becomes: the same few stand all over a tree."""
 
     def __init__(self, change: Callable[[Affine], Affine]) -> None:
         self.change = change
 
-    def __missing__(self, index: Affine) -> Affine | None:
-        new = self.change(index)
-        self[index] = found = None if new == index else new
-        return found
+    def __missing__(self, index: Affine) -> Affine:
+        self[index] = new = self.change(index)
+        return new
 
 
 def rewrite_indices(value: T, change: Callable[[Affine], Affine]) -> T:
@@ -159,14 +162,18 @@ def rewrite_indices(value: T, change: Callable[[Affine], Affine]) -> T:
 def _reindexed(value: Any, becomes: _Indices, inside: _Fields) -> Any:
     kind = type(value)
     if kind is tuple:
-        items = [
-            (becomes[item] or item) if type(item) is Affine else _reindexed(item, becomes, inside) for item in value
-        ]
+        if _AFFINE.issuperset(map(type, value)):
+            indices = tuple(map(becomes.__getitem__, value))
+            return value if indices == value else indices
+        items = [_reindexed(item, becomes, inside) for item in value]
         return value if all(map(is_, items, value)) else tuple(items)
     new = {}
     for name in inside[kind] or ():
         if old := getattr(value, name):  # neither None nor an empty tuple
-            item = (becomes[old] or old) if type(old) is Affine else _reindexed(old, becomes, inside)
+            if type(old) is Affine:
+                item = old if (index := becomes[old]) == old else index
+            else:
+                item = _reindexed(old, becomes, inside)
             if item is not old:
                 new[name] = item
     return _with(value, new) if new else value
