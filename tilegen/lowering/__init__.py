@@ -84,7 +84,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     block = block_of(node, taken)
     told: dict[str, Shares] = {}
     dealt = distribute(node, block, told)
-    plain = explicit(dealt, block)
+    plain = explicit(dealt, block, told)
     where = coordinates(dealt)
     extents = _extents(dealt, block)
     implied = implied_in(tree.kernel, extents, requires)

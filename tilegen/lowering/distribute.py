@@ -212,9 +212,16 @@ def simplified(value: T, values: Mapping[str, Affine], extents: Mapping[str, int
     return rewrite_indices(value, lambda index: simplify(index.substitute(values), extents))
 
 
-def explicit(node: Node, block: Block) -> Node:
-    """`node` with the thread's number written in thread loops: an ordinary tree again."""
-    return simplified(node, {block.tid: block.flat}, constant_extents(node))
+def explicit(node: Node, block: Block, told: Mapping[str, Shares]) -> Node:
+    """`node` with the thread's number written in thread loops where copies are dealt out: an ordinary tree again."""
+    extents = constant_extents(node)
+
+    def change(value: Any) -> Any:
+        dealt = isinstance(value, Loop) and value.name in told
+        return simplified(value, {block.tid: block.flat}, extents) if dealt else value
+
+    (new,) = rewrite_nodes((node,), change)
+    return new
 
 
 def singly(node: Node, loose: frozenset[str], parent: str = "") -> Node:
