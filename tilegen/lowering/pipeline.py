@@ -24,12 +24,12 @@ What comes between the two nests of an iteration is free: there the threads wait
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Tree
-from tilegen.ir.ranges import bounds
+from tilegen.ir.ranges import bounds, follows
 from tilegen.ir.walk import guarded, loop_around, loops, replace, rewrite, rewrite_accesses, rewrite_nodes, stmts
 from tilegen.poly import holds, leading, nest_of, staged
 
@@ -65,7 +65,7 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
             return value
         if loop.across and not holds(value, loop.name):
             return value
-        return _across(value, loop.name, mine) if loop.across else _ahead(value, mine)
+        return _across(value, loop.name, mine) if loop.across else _ahead(value, mine, tree.kernel.sizes)
 
     buffers = tuple(_staged(b, loop.stages, around) if b.name in mine else b for b in tree.buffers)
     return replace(tree, buffers=buffers, body=rewrite_nodes(tree.body, change)), Pipe(
@@ -93,14 +93,15 @@ def _own(tree: Tree, loop: Loop, mine: frozenset[str]) -> Tree:
     return replace(tree, buffers=buffers, body=rewrite_accesses(tree.body, change))
 
 
-def _ahead(loop: Loop, mine: frozenset[str]) -> tuple[Node, ...]:
+def _ahead(loop: Loop, mine: frozenset[str], sizes: Collection[str]) -> tuple[Node, ...]:
     """The loop that fills the first stages, and the loop itself with its copies ahead."""
     copies, rest = _parts(loop, mine)
     fill = f"{loop.name}.fill"
     ahead = loop.stages - 1
     inside = _begins(loop.extent - 1 - var(fill))
-    first = guarded(_at(copies, mine, var(fill), {loop.name: var(fill)}), inside)
-    later = _next(loop, copies, mine)
+    first = _at(copies, mine, var(fill), {loop.name: var(fill)})
+    first = first if follows(inside, (), {fill: const(ahead)}, sizes) else guarded(first, inside)
+    later = _while_left(_next(loop, copies, mine), loop.extent - loop.stages - var(loop.name), loop)
     used = _at(rest, mine, var(loop.name) % loop.stages, {})
     filling = Loop(fill, const(ahead), first, "unrolled", stages=loop.stages, span=loop.span, step=loop.step)
     return filling, replace(loop, body=(*later, *used))
@@ -143,9 +144,9 @@ def _parts(loop: Loop, mine: frozenset[str]) -> tuple[tuple[Node, ...], tuple[No
 
 
 def _next(loop: Loop, copies: tuple[Node, ...], mine: frozenset[str]) -> tuple[Node, ...]:
-    """The copies that an iteration makes ahead, where there is an iteration that needs them."""
+    """The copies that an iteration makes ahead, in those that an iteration needs them of."""
     at = var(loop.name) + (loop.stages - 1)
-    return _while_left(_at(copies, mine, at % loop.stages, {loop.name: at}), loop.extent - 1 - at, loop)
+    return _at(copies, mine, at % loop.stages, {loop.name: at})
 
 
 def _at(body: tuple[Node, ...], mine: frozenset[str], slot: Affine, values: Mapping[str, Affine]) -> tuple[Node, ...]:
