@@ -21,12 +21,13 @@ def check_coverage(program: Program) -> None:
         for use in placed.leaf.uses:
             if use.buffer not in program.buffers:
                 raise Refused(f"'{name}' uses '{use.buffer}', and there is no such buffer")
-    for name in known:
-        leaves = program.of(name)
+    for name, own in known.items():
         # In which order the loops are, and what is computed there, makes no difference.
-        key = ("covered", name, *((p.leaf.where, p.leaf.stmt.instance) for p in leaves))
+        runs = [(p.leaf.where, p.leaf.stmt.instance) for p in program.of(name)]
+        key = ("covered", name, *runs)
         if key not in program.original.memo:
-            check_instances(program, name)
+            if runs != [(own.leaf.where, own.leaf.stmt.instance)]:  # else they are the kernel's
+                check_instances(program, name)
             program.original.memo[key] = True
 
 
@@ -63,14 +64,16 @@ def _plain(rows: tuple[Row, ...], leaf: Leaf) -> tuple[Row, ...]:
     """The same instances in loops that are easier to project away: with 3 - i as i, and digits for a loop that is
     divided, as lane in lane/8 and lane%8."""
     extents = {n: e.const for n, e in zip(leaf.names, leaf.extents, strict=True) if e.is_const}
+    divided: dict[str, set[tuple[str, int]]] = {}
+    for _, terms, _ in rows:
+        if len(terms) == 2 and terms[0][1] == 1 and terms[1][0] == f"({terms[0][0]})/{-terms[1][1]}":
+            divided.setdefault(terms[0][0], set()).add((terms[1][0], -terms[1][1]))
     values: dict[str, tuple[tuple[tuple[str, int], ...], int]] = {}
     more: tuple[Row, ...] = ()
     for name, extent in extents.items():
         factors = [factor for place in leaf.point for n, factor in place.terms if n == name]
-        divided = {(n, -f) for _, terms, _ in rows if (name, 1) in terms and len(terms) == 2
-                   for n, f in terms if n == f"({name})/{-f}"}  # fmt: skip
-        if len(divided) == 1:
-            ((quotient, by),) = divided
+        if len(divided.get(name, ())) == 1:
+            ((quotient, by),) = divided[name]
             if extent % by == 0:
                 rest = f"({name})%{by}"
                 values[name] = ((quotient, by), (rest, 1)), 0
@@ -78,7 +81,9 @@ def _plain(rows: tuple[Row, ...], leaf: Leaf) -> tuple[Row, ...]:
                     more += ((False, ((digit, 1),), 0), (False, ((digit, -1),), count - 1))
         elif factors and max(factors) < 0:
             values[name] = ((name, -1),), extent - 1
-    return tuple(_replaced(row, values) for row in rows) + more if values else rows
+    if not values:
+        return rows
+    return tuple(row if values.keys().isdisjoint(dict(row[1])) else _replaced(row, values) for row in rows) + more
 
 
 def _replaced(row: Row, values: dict[str, tuple[tuple[tuple[str, int], ...], int]]) -> Row:
@@ -95,9 +100,9 @@ def _replaced(row: Row, values: dict[str, tuple[tuple[tuple[str, int], ...], int
 def _no_strangers(program: Program, leaf: Leaf) -> None:
     """Every iteration of `leaf` is an instance of the kernel."""
     original, name = program.original, leaf.stmt.name
-    image = original.rows(leaf) + _image(program, leaf)
-    if image.plain.certain(_wanted(program, name)):
+    if _plainly_instances(program, leaf):
         return
+    image = original.rows(leaf) + _image(program, leaf)
     names = [*original.kernel.sizes, *_instance_names(program, name), *leaf.names]
     missing = uncovered(image, [(*original.context, *_wanted(program, name))], names)
     if missing is not None:
@@ -107,6 +112,27 @@ def _no_strangers(program: Program, leaf: Leaf) -> None:
             f"an iteration runs an instance of '{name}' that the kernel does not have",
             f"{what} runs{words.iteration(leaf)}{words.sizes}",
         )
+
+
+def _plainly_instances(program: Program, leaf: Leaf) -> bool:
+    """True if each row of the kernel's domain holds where its loops are what the leaf runs.
+
+    What is divided there is named after loops of the kernel, which the leaf may have others of the name of: those of
+    the sizes alone mean the same.
+    """
+    origin = program.original.statements[leaf.stmt.name].leaf
+    values = {n: (f.terms, f.const) for n, f in zip(origin.names, leaf.point, strict=True)}
+    if not values.keys() >= origin.primed(frozenset()).keys():
+        return False
+    rows = program.original.rows(leaf)
+    rows += tuple(row for f in leaf.point for row in f.rows if row not in rows.each)
+    for row in origin.domain:
+        equal, terms, constant = wanted = _replaced(row, values)
+        if wanted in rows.each or rows.plain.certain((wanted,)):
+            continue
+        if equal or solvable(rows + ((False, tuple((n, -f) for n, f in terms), -constant - 1),)):
+            return False
+    return True
 
 
 def _once(program: Program, one: Placed, two: Placed) -> None:
