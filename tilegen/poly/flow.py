@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from tilegen.ir.nodes import Buffer, Const, Load
 from tilegen.poly.cover import covered, uncovered
 from tilegen.poly.order import before, earlier
-from tilegen.poly.project import Placed, Program, Use, common, told_apart
+from tilegen.poly.project import Placed, Program, Use, aside, common, told_apart
 from tilegen.poly.rows import Rows, exchanged, renamed
 from tilegen.poly.system import Form, Point, Row, Undecided, same
 from tilegen.poly.verdict import Refused
@@ -346,21 +346,13 @@ def _read(storage: Storage, reader: Touch) -> tuple[Rows, list[str]]:
     return program.original.rows(leaf), [*program.kernel.sizes, *leaf.names]
 
 
-def _aside(one: Use, two: Use) -> frozenset[str] | None:
-    """Loops in one iteration of which the two never are at one place, `ko + 1` and `ko` in that of `ko`, if known."""
-    for a, b in zip(one.index, two.index, strict=True):
-        if a.terms == b.terms and a.const != b.const:
-            return a.names()
-    return None
-
-
 def _written(storage: Storage, reader: Touch, writers: list[Touch]) -> Iterator[tuple[int, Rows]]:
     """The parts of it that each of the writers has written before, with the loops that both share."""
     for writer in sorted(writers, key=lambda w: w.placed.number >= reader.placed.number):
-        alike, aside = common(writer.use, reader.use), _aside(writer.use, reader.use)
+        alike, never = common(writer.use, reader.use), aside(writer.use, reader.use)
         for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed):
             # It writes nothing that is read: a part too few is no claim too many.
-            if aside is not None and aside <= shared:
+            if never is not None and never <= shared:
                 continue
             if told_apart(writer.placed.leaf, reader.placed.leaf, alike, shared, rows):
                 continue

@@ -15,9 +15,13 @@ from tilegen.poly.cover import covered
 from tilegen.poly.flow import Element, Storage, Touch, before_in_scope, elements
 from tilegen.poly.order import between
 from tilegen.poly.places import held_by
-from tilegen.poly.project import alike_in, common, told_apart
+from tilegen.poly.project import alike_in, aside, common, told_apart
 from tilegen.poly.rows import Rows, exchanged, renamed
 from tilegen.poly.system import Row, same, solvable
+
+
+# Copies, each with the element that it writes, in the names of its loops alone.
+_Writes = list[tuple[Touch, Element]]
 
 
 def latest(storage: Storage, buffer: Buffer) -> bool:
@@ -39,16 +43,20 @@ def latest(storage: Storage, buffer: Buffer) -> bool:
     return all(_finds(storage, reader, held) for reader in readers.values())
 
 
-# A copy, and the element that it writes, in the names of its loops alone.
-_Writes = list[tuple[Touch, Element]]
-
-
 def _finds(storage: Storage, reader: Touch, held: _Writes) -> bool:
     """True if before each read something has put the element there, and nothing puts another one there since."""
     original, leaf = storage.program.original, reader.placed.leaf
     (wanted,) = elements(storage, reader)
-    rights = [right for writer, element in held for right in _rights(storage, reader, wanted, writer, element)]
-    if not covered(original.rows(leaf), [r.rows for r in rights], [*storage.program.kernel.sizes, *leaf.names]):
+    rights: list[_Right] = []
+
+    def found() -> Iterator[Rows]:
+        for writer, element in _nearest(held, reader):
+            for right in _rights(storage, reader, wanted, writer, element):
+                rights.append(right)
+                yield right.rows
+
+    # It is enough to look at those that cover the reads, the nearest ones: others are not needed.
+    if not covered(original.rows(leaf), found(), [*storage.program.kernel.sizes, *leaf.names]):
         return False
     # Of all writes to the place before the read, the last one is right, or it is behind one that is.
     return not any(
@@ -57,6 +65,12 @@ def _finds(storage: Storage, reader: Touch, held: _Writes) -> bool:
         if not right.rows.plain.impossible
         for writer, element in held
     )
+
+
+def _nearest(held: _Writes, reader: Touch) -> _Writes:
+    """Those before the reader in the text, the last one first; then those behind it."""
+    here = reader.placed.number
+    return sorted(held, key=lambda write: (write[0].placed.number >= here, -write[0].placed.number))
 
 
 @dataclass(frozen=True)
@@ -72,9 +86,9 @@ class _Right:
 
 def _rights(storage: Storage, reader: Touch, wanted: Element, writer: Touch, element: Element) -> Iterator[_Right]:
     one, two = writer.placed.leaf, reader.placed.leaf
-    place = common(writer.use, reader.use)
+    place, never = common(writer.use, reader.use), aside(writer.use, reader.use)
     for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed):
-        if told_apart(one, two, place, shared, rows):
+        if (never is not None and never <= shared) or told_apart(one, two, place, shared, rows):
             continue
         both, names = storage.program.original.meeting(two, one, reader.use, writer.use, shared)
         there = element.renamed(names)

@@ -17,7 +17,7 @@ from tilegen.ir.nodes import Access, Load, Stmt, Tree
 from tilegen.ir.walk import rewrite, rewrite_nodes
 from tilegen.poly.flow import settled_in, storages
 from tilegen.poly.order import Names, before, between
-from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project, told_apart
+from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, aside, common, project, told_apart
 from tilegen.poly.rows import Rows, renamed
 from tilegen.poly.system import Form, Row, example, same, solvable
 from tilegen.poly.values import check_values
@@ -237,8 +237,11 @@ def _check_read(program: Program, read: _Access, writes: list[_Access], depth: i
     That one is in the same iteration of the first `depth` loops, and so is what comes after it.
     """
     for meant in writes:
+        place, never = common(meant.use, read.use), aside(meant.use, read.use)
         for shared, order in before(meant.placed, read.placed):
-            if len(shared) < depth or told_apart(meant.leaf, read.leaf, common(meant.use, read.use), shared, order):
+            if len(shared) < depth or (never is not None and never <= shared):
+                continue
+            if told_apart(meant.leaf, read.leaf, place, shared, order):
                 continue
             names = meant.names("~", read, shared)
             rows, _, turn = meant.at(names, "~")
