@@ -19,7 +19,6 @@ from tilegen.poly.project import alike_in, aside, common, told_apart
 from tilegen.poly.rows import Rows, exchanged, renamed
 from tilegen.poly.system import Row, same, solvable
 
-
 # Copies, each with the element that it writes, in the names of its loops alone.
 _Writes = list[tuple[Touch, Element]]
 
@@ -106,7 +105,8 @@ def _overwritten(reader: Touch, wanted: Element, right: _Right, writer: Touch, e
     def mine() -> tuple[Row, ...]:
         return renamed(leaf.domain, names) + same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
 
-    for rows in between((right.writer, right.names), (writer, names), (reader, {}), right.shared, right.rows, mine):
+    last = right.writer, right.names
+    for rows in between(last, (writer, names), (reader, {}), right.shared, lambda: right.rows, mine):
         # Mostly nothing at all is written there.
         if not solvable(rows):
             continue

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from tilegen.ir.affine import Affine
+from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Load
 from tilegen.ir.walk import loads
 from tilegen.poly.determined import increasing
@@ -20,11 +20,12 @@ from tilegen.poly.project import (
     Use,
     alike_in,
     apart_in,
+    aside,
     common,
     told_apart,
 )
 from tilegen.poly.rows import Rows, renamed
-from tilegen.poly.system import Form, example, same, solvable
+from tilegen.poly.system import Form, example, form, same, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
@@ -72,24 +73,36 @@ Names = Mapping[str, str]
 
 
 def earlier(
-    one: Placed, mine: Names, two: Placed, other: Names, home: int, alike: frozenset[str] = frozenset()
+    one: Placed,
+    mine: Names,
+    two: Placed,
+    other: Names,
+    home: int,
+    alike: frozenset[str] = frozenset(),
+    never: frozenset[str] | None = None,
 ) -> Iterator[tuple[Row, ...]]:
     """The ways in which `one` comes before `two` in one iteration of the first `home` loops, which both are in.
 
     Loops with one name for both, and those in `alike`, are known to be in the same iteration: nothing is said of these.
+    Ways in which both are in one iteration of all loops in `never` are left out.
     """
     depth = one.shares(two)
     if depth < home:
         return
     equal: tuple[Row, ...] = ()
+    open_ = None if never is None else set(never - alike)
     for d, name in enumerate(one.leaf.names[:depth]):
+        if open_ is not None:
+            if not open_:
+                return
+            open_.discard(name)
         first, second = mine.get(name, name), other.get(name, name)
         if first == second or name in alike:
             continue
         if d >= home:
             yield (*equal, (False, ((second, 1), (first, -1)), -1))
         equal += ((True, ((second, 1), (first, -1)), 0),)
-    if one.places < two.places:
+    if one.places < two.places and (open_ is None or open_):
         yield equal
 
 
@@ -108,7 +121,13 @@ Point = tuple[Access, Names]
 
 
 def between(
-    one: Point, other: Point, last: Point, shared: frozenset[str], known: Rows, more: Callable[[], tuple[Row, ...]]
+    one: Point,
+    other: Point,
+    last: Point,
+    shared: frozenset[str],
+    known: Callable[[], Rows],
+    more: Callable[[], tuple[Row, ...]],
+    harmless: frozenset[str] | None = None,
 ) -> Iterator[Rows]:
     """The ways in which `other` comes behind `one` and before `last`, where all three use one place.
 
@@ -116,30 +135,51 @@ def between(
     between them, if it comes in these loops at all: they have one name.
 
     Args:
-        known: what holds of `one` and `last`.
+        known: makes what holds of `one` and `last`: where there is no such way, nobody needs it.
         more: makes what holds of `other`. It is long, and most ways are out without it.
+        harmless: loops in one iteration of which `other` does what `one` does: that is not asked about.
     """
     (first, mine), (second, its), (third, end) = one, other, last
     depth, leaf = len(shared), second.placed.leaf
     met = shared | alike_in(first.placed.leaf, leaf, common(first.use, second.use), shared)
-    behind = list(earlier(first.placed, mine, second.placed, its, depth, met))
+    never = aside(first.use, second.use) if harmless is None else harmless
+    behind = list(earlier(first.placed, mine, second.placed, its, depth, met, never))
     if not behind:
         return
     meet = shared | alike_in(leaf, third.placed.leaf, common(second.use, third.use), shared)
-    before = list(earlier(second.placed, its, third.placed, end, depth, meet))
-    begun = {its[name]: (False, ((its[name], 1),), 0) for name in leaf.names if name in its}
-    ways = []
-    for order in (a + b for a in behind for b in before):
-        starts = dict.fromkeys(begun[n] for _, terms, _ in order for n, _ in terms if n in begun)
-        if not (known + (*order, *starts)).plain.impossible:
-            ways.append(order)
+    before = list(earlier(second.placed, its, third.placed, end, depth, meet, aside(second.use, third.use)))
+    if not before:
+        return
+    both = ((a, b) for a in behind for b in before)
+    ways = [a + b for a, b in both if not (known() + (*a, *b, *_further(a, b, leaf, its))).plain.impossible]
     if not ways:
         return
-    rows = known + more()
+    rows = known() + more()
     # What the ways have in common is looked at by itself where more than one is left to ask about. Nothing is
     # answered by that but "impossible", and so it is by the question that it belongs to.
     if len(ways) == 1 or not rows.plain.impossible:
         yield from (rows + order for order in ways)
+
+
+def _further(behind: tuple[Row, ...], before: tuple[Row, ...], leaf: Leaf, names: Names) -> Iterator[Row]:
+    """What plainly follows for a leaf with these names that comes in one way behind and in one way before another.
+
+    That it is in its loops, where the ways do not say what is as strict; and `a + 2 <= c` from `a < b` and `b < c`.
+    """
+    later, sooner = ({n for _, terms, _ in rows for n, _ in terms} for rows in (behind, before))
+    for name, extent in leaf.loops.items():
+        mine = names.get(name)
+        if mine is None:
+            continue
+        free = not (behind or before or extent.is_const)
+        if mine not in later and (mine in sooner or free):
+            yield False, ((mine, 1),), 0
+        if mine not in sooner and (mine in later or free):
+            yield from form(extent - 1 - var(name)).renamed(names).nonnegative()
+    if behind and before:
+        (equal, (one, two), _), (other, (three, four), _) = behind[-1], before[-1]
+        if not equal and not other and one[0] == four[0]:
+            yield False, (three, two), -2
 
 
 def precedences(original: Original) -> tuple[Precedence, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from tilegen.ir.affine import Affine, Mod
@@ -216,14 +216,19 @@ class _Access:
     def leaf(self) -> Leaf:
         return self.placed.leaf
 
-    def at(self, names: Names, mark: str) -> tuple[tuple[Row, ...], list[Form], list[Form]]:
-        """Rows, place and turn at a point whose loops have these names; what else is divided carries the mark."""
+    def there(self, names: Names) -> tuple[tuple[Row, ...], list[Form]]:
+        """Rows and place at a point whose loops have these names."""
+        return renamed(self.leaf.domain, names), [f.renamed(names) for f in self.use.forms]
+
+    def goes_round(self, dim: int) -> bool:
+        """True if there are turns for a place in this dimension."""
+        return self.turn.index[dim] != self.use.index[dim]
+
+    def in_turn(self, names: Names, mark: str) -> list[Form]:
+        """The turn at a point whose loops have these names; what else is divided carries the mark."""
         divisions = {n for f in self.turn.forms for _, terms, _ in f.rows for n, _ in terms if "/" in n}
-        return (
-            renamed(self.leaf.domain, names),
-            [f.renamed(names) for f in self.use.forms],
-            [f.renamed({n: f"{n}{mark}" for n in divisions} | dict(names)) for f in self.turn.forms],
-        )
+        marked = {n: f"{n}{mark}" for n in divisions} | dict(names)
+        return [f.renamed(marked) for f in self.turn.forms]
 
     def names(self, mark: str, read: _Access, shared: frozenset[str]) -> dict[str, str]:
         """Its names at a point where it has the place of `read`, in the same iteration of the loops in `shared`."""
@@ -244,32 +249,44 @@ def _check_read(program: Program, read: _Access, writes: list[_Access], depth: i
             if told_apart(meant.leaf, read.leaf, place, shared, order):
                 continue
             names = meant.names("~", read, shared)
-            rows, _, turn = meant.at(names, "~")
-            swapped = {f"{n}'": n for n in read.leaf.names} | {n: f"{n}~" for n in read.leaf.names}
-            both = program.original.rows(read.leaf) + (rows + renamed(order, swapped) + same(turn, read.turn.forms))
-            if both.plain.impossible:
-                continue
+            rows = cache(partial(_meant, program, read, meant, names, order))
             for other in writes:
-                _check_between(program, read, (meant, names), other, shared, both)
+                _check_between(program, read, (meant, names), other, shared, rows)
+
+
+def _meant(program: Program, read: _Access, meant: _Access, names: Names, order: tuple[Row, ...]) -> Rows:
+    """Rows for a read, and for the write that it means, which comes before it in this way."""
+    rows, turn = renamed(meant.leaf.domain, names), meant.in_turn(names, "~")
+    swapped = {f"{n}'": n for n in read.leaf.names} | {n: f"{n}~" for n in read.leaf.names}
+    return program.original.rows(read.leaf) + (rows + renamed(order, swapped) + same(turn, read.turn.forms))
 
 
 def _check_between(
-    program: Program, read: _Access, meant: tuple[_Access, Names], other: _Access, shared: frozenset[str], rows: Rows
+    program: Program,
+    read: _Access,
+    meant: tuple[_Access, Names],
+    other: _Access,
+    shared: frozenset[str],
+    rows: Callable[[], Rows],
 ) -> None:
     if other.placed.shares(read.placed) < len(shared):
         return  # it is not in the iteration that both of them are in
     names = other.names("'", read, shared)
-    domain, place, turn = other.at(names, "'")
 
     def there() -> tuple[Row, ...]:
-        return domain + same(place, read.use.forms)
+        place = [f.renamed(names) for f in other.use.forms]
+        return renamed(other.leaf.domain, names) + same(place, read.use.forms)
 
-    for question in between(meant, (other, names), (read, {}), shared, rows, there):
+    # In a dimension without turns the places are the same.
+    turns = [d for d in range(len(other.turn.index)) if other.goes_round(d) or read.goes_round(d)]
+    mine, others = ([a.turn.index[d] for d in turns] for a in (meant[0], other))
+    # In one iteration of the loops that both take turns with in one way, both write for one turn.
+    harmless = frozenset(n for i in mine for n in i.names()) if mine == others else None
+    for question in between(meant, (other, names), (read, {}), shared, rows, there, harmless):
         if question.plain.impossible:
             continue
-        for d, (a, b) in enumerate(zip(turn, read.turn.forms, strict=True)):
-            if other.turn.index[d] == other.use.index[d] and read.turn.index[d] == read.use.index[d]:
-                continue  # a dimension without turns, in which the places are the same
+        turn = other.in_turn(names, "'")
+        for a, b in ((turn[d], read.turn.forms[d]) for d in turns):
             for apart in (a.minus(b, 1), b.minus(a, 1)):
                 if not solvable(wrong := question + apart.nonnegative()):
                     continue
