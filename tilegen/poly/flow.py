@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from tilegen.ir.nodes import Buffer, Const, Load
 from tilegen.poly.cover import covered, uncovered
-from tilegen.poly.order import before, earlier
-from tilegen.poly.project import Placed, Program, Use, aside, common, told_apart
+from tilegen.poly.order import aside, before, earlier
+from tilegen.poly.project import Placed, Program, Use, common, told_apart
 from tilegen.poly.rows import Rows, exchanged, renamed
 from tilegen.poly.system import Form, Point, Row, Undecided, same
 from tilegen.poly.verdict import Refused

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from tilegen.ir.nodes import Buffer
 from tilegen.poly.cover import covered
 from tilegen.poly.flow import Element, Storage, Touch, before_in_scope, elements
-from tilegen.poly.order import between
+from tilegen.poly.order import aside, between
 from tilegen.poly.places import held_by
-from tilegen.poly.project import alike_in, aside, common, told_apart
+from tilegen.poly.project import alike_in, common, told_apart
 from tilegen.poly.rows import Rows, exchanged, renamed
 from tilegen.poly.system import Row, same, solvable
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import chain, count
 from operator import attrgetter, ne
 
-from tilegen.ir.affine import Affine, Mod
+from tilegen.ir.affine import Affine
 from tilegen.ir.lanes import Copied, combining, copied
 from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Stmt, Tree, tree_of
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
@@ -279,21 +279,6 @@ _MOST_ORIGINALS = 32
 def common(a: Use, b: Use) -> tuple[Affine, ...]:
     """What the places of two accesses to one element have in common: equal sums of the loops around each."""
     return tuple(i for i, j in zip(a.index, b.index, strict=True) if i == j)
-
-
-def aside(one: Use, two: Use) -> frozenset[str] | None:
-    """Loops in one iteration of which the two never are at one place, if known: `ko + 1` and `ko` in that of `ko`, and
-    `(ko + 1)%3` and `ko%3`."""
-    for a, b in zip(one.index, two.index, strict=True):
-        if a.terms == b.terms:
-            if a.const != b.const:
-                return a.names()
-            continue
-        match a, b:
-            case Affine(((Mod(first, by), 1),), 0), Affine(((Mod(second, other), 1),), 0):
-                if by == other and first.terms == second.terms and (first.const - second.const) % by:
-                    return a.names()
-    return None
 
 
 def told_apart(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str], rows: tuple[Row, ...]) -> bool:

@@ -16,8 +16,8 @@ from tilegen.ir.affine import Affine, Mod
 from tilegen.ir.nodes import Access, Load, Stmt, Tree
 from tilegen.ir.walk import rewrite, rewrite_nodes
 from tilegen.poly.flow import settled_in, storages
-from tilegen.poly.order import Names, before, between
-from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, aside, common, project, told_apart
+from tilegen.poly.order import Names, aside, before, between
+from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project, told_apart
 from tilegen.poly.rows import Rows, renamed
 from tilegen.poly.system import Form, Row, example, same, solvable
 from tilegen.poly.values import check_values
