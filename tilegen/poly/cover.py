@@ -13,6 +13,7 @@ from typing import Any
 
 import islpy as isl
 
+from tilegen.poly.quotients import put_away
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Point, Row, Undecided, asked, context, matrix, solvable
 
@@ -71,11 +72,14 @@ def _left_open(wanted: Rows, piece: Rows | Iterable[Row], names: list[str]) -> l
     """What is left to ask of a piece: rows beyond those of `wanted`. None if the piece is never the case."""
     beyond = piece.beyond(wanted) if isinstance(piece, Rows) else None
     more = [row for row in (piece if beyond is None else beyond) if row not in wanted.each]
+    told = {*wanted.by_name, *names}
     # What is plain of rows that nothing else is asked about would cost more than isl does.
     if more and isinstance(piece, Rows) and beyond is not None:
         if piece.plain.impossible:
             return None
-        more = wanted.plain.open({*wanted.by_name, *names}, more, piece.plain)
+        more = wanted.plain.open(told, more, piece.plain)
+    if more:
+        more = put_away(more, told, wanted.plain)
     if any(not terms and (constant if equal else constant < 0) for equal, terms, constant in more):
         return None
     return [row for row in dict.fromkeys(more) if row[1]]

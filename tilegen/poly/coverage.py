@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tilegen.ir.affine import const
 from tilegen.poly.cover import uncovered
 from tilegen.poly.digits import all_run
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, alike_in
 from tilegen.poly.rows import renamed
-from tilegen.poly.system import Undecided, example, same, solvable
+from tilegen.poly.system import Undecided, example, range_of, same, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
@@ -70,6 +71,7 @@ def _plain(rows: tuple[Row, ...], leaf: Leaf) -> tuple[Row, ...]:
             divided.setdefault(terms[0][0], set()).add((terms[1][0], -terms[1][1]))
     values: dict[str, tuple[tuple[tuple[str, int], ...], int]] = {}
     more: tuple[Row, ...] = ()
+    ranges: tuple[Row, ...] = ()  # what the digits say as well
     for name, extent in extents.items():
         factors = [factor for place in leaf.point for n, factor in place.terms if n == name]
         if len(divided.get(name, ())) == 1:
@@ -77,13 +79,15 @@ def _plain(rows: tuple[Row, ...], leaf: Leaf) -> tuple[Row, ...]:
             if extent % by == 0:
                 rest = f"({name})%{by}"
                 values[name] = ((quotient, by), (rest, 1)), 0
+                ranges += range_of(name, const(extent))
                 for digit, count in ((quotient, extent // by), (rest, by)):
                     more += ((False, ((digit, 1),), 0), (False, ((digit, -1),), count - 1))
         elif factors and max(factors) < 0:
             values[name] = ((name, -1),), extent - 1
     if not values:
         return rows
-    return tuple(row if values.keys().isdisjoint(dict(row[1])) else _replaced(row, values) for row in rows) + more
+    left = (row for row in rows if row not in ranges)
+    return tuple(row if values.keys().isdisjoint(dict(row[1])) else _replaced(row, values) for row in left) + more
 
 
 def _replaced(row: Row, values: dict[str, tuple[tuple[tuple[str, int], ...], int]]) -> Row:
