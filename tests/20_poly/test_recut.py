@@ -12,7 +12,8 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Loop, Stmt, tree_of
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.poly import judge
-from tilegen.poly.recut import recut
+from tilegen.poly import recut as recuts
+from tilegen.poly.changed import changed as differing
 from tilegen.primitives._call import bind
 
 TEXT = """
@@ -39,6 +40,11 @@ def stages():
 
 STAGES = list(stages())
 WRITTEN, CUT = STAGES[0][1], STAGES[1][1]
+
+
+def recut(old, new):
+    pairs = differing(old, new)
+    return pairs is not None and recuts.recut(old, new, pairs)
 
 
 def changed(change):

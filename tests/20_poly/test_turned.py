@@ -12,7 +12,8 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Loop, Stmt, tree_of
 from tilegen.ir.walk import rewrite
 from tilegen.poly import judge
-from tilegen.poly.turned import rekinded, turned
+from tilegen.poly import turned as turns
+from tilegen.poly.changed import changed
 from tilegen.primitives._call import bind
 
 TEXT = """
@@ -31,6 +32,15 @@ schedule steps for gemm():
     order(i, k)
 """
 MODULE = parse(Source("gemm.tg", TEXT))
+
+
+def rekinded(old, new):
+    return changed(old, new) == [] and old.buffers == new.buffers
+
+
+def turned(old, new):
+    pairs = changed(old, new)
+    return pairs is not None and turns.turned(old, new, pairs)
 
 
 def stages():

@@ -8,6 +8,7 @@ from tilegen.ir.nodes import Tree
 from tilegen.poly.ahead import check_ahead
 from tilegen.poly.atomics import check_atomics
 from tilegen.poly.bounds import check_bounds
+from tilegen.poly.changed import changed
 from tilegen.poly.coverage import check_coverage
 from tilegen.poly.derived import check_derived
 from tilegen.poly.order import check_order
@@ -16,7 +17,7 @@ from tilegen.poly.races import check_races, check_structure
 from tilegen.poly.recut import recut
 from tilegen.poly.shape import check_shape
 from tilegen.poly.system import Undecided
-from tilegen.poly.turned import rekinded, turned
+from tilegen.poly.turned import turned
 from tilegen.poly.values import check_values
 from tilegen.poly.vectors import check_vectors
 from tilegen.poly.verdict import Refused, Violation
@@ -51,7 +52,8 @@ IN_ORDER = (check_coverage, check_shape, check_order, check_bounds, check_values
 
 def _answered(before: Tree, tree: Tree) -> tuple[Callable[[Program], None], ...]:
     """What need not be asked of `tree`, for it was asked of `before`, and the answer is the same."""
-    same = recut(before, tree) or rekinded(before, tree) or turned(before, tree)
+    pairs = changed(before, tree)
+    same = pairs is not None and (recut(before, tree, pairs) or turned(before, tree, pairs))
     return IN_ORDER if same else ()
 
 

@@ -5,17 +5,10 @@ from __future__ import annotations
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loads, substitute
+from tilegen.poly.changed import Pairs
 
 
-def rekinded(old: Tree, new: Tree) -> bool:
-    """True if the loops of `new` are those of `old`, and only how they run is another: their kinds, stages and so on.
-
-    In what order an ordinary program runs its instances has nothing to do with these.
-    """
-    return _alike_around(old, new) and _same(old.body, new.body, turned=False)
-
-
-def turned(old: Tree, new: Tree) -> bool:
+def turned(old: Tree, new: Tree, pairs: Pairs) -> bool:
     """True if `new` is `old` but for nests of one statement each, whose loops are in another order or go to and fro.
 
     In such a nest, loops of constant extents with nothing in them but the next one, every iteration writes an element
@@ -25,36 +18,18 @@ def turned(old: Tree, new: Tree) -> bool:
     order: of two instances of one statement the later would read what the earlier wrote, as the next term of a sum
     does, and where values are right it would read it here, too. No buffer may live in a loop of the nest, for what an
     iteration of it holds is another thing then.
+
+    Args:
+        pairs: where the two differ.
     """
-    return _alike_around(old, new) and _same(old.body, new.body, turned=True, homes=_homes(old))
+    homes = frozenset(b.scope for b in old.buffers if b.scope is not None)
+    return old.buffers == new.buffers and all(_other_order(a, b, homes) for a, b in pairs)
 
 
-def _alike_around(old: Tree, new: Tree) -> bool:
-    return old.kernel is new.kernel and old.reassociated == new.reassociated and old.buffers == new.buffers
-
-
-def _homes(tree: Tree) -> frozenset[str]:
-    return frozenset(b.scope for b in tree.buffers if b.scope is not None)
-
-
-def _same(old: tuple[Node, ...], new: tuple[Node, ...], *, turned: bool, homes: frozenset[str] = frozenset()) -> bool:
-    if len(old) != len(new):
-        return False
-    for a, b in zip(old, new, strict=True):
-        if a is b:
-            continue
-        if not isinstance(a, Loop) or not isinstance(b, Loop):
-            if a != b:
-                return False
-        elif (a.name, a.extent) == (b.name, b.extent) and _same(a.body, b.body, turned=turned, homes=homes):
-            continue
-        elif not turned or not _other_order(a, b, homes):
-            return False
-    return True
-
-
-def _other_order(old: Loop, new: Loop, homes: frozenset[str]) -> bool:
+def _other_order(old: Node, new: Node, homes: frozenset[str]) -> bool:
     """True if the two are one nest whose iterations run in another order, and may."""
+    if not isinstance(old, Loop) or not isinstance(new, Loop):
+        return False
     around, stmt = _nest(old)
     extents = {loop.name: loop.extent.const for loop in around if loop.extent.is_const}
     if stmt is None or len(extents) != len(around) or not homes.isdisjoint(extents):
