@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import Condition, Loop, Node, Tree
+from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import replace, substitute
 from tilegen.poly.changed import Pairs, header
 
