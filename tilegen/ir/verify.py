@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import NamedTuple
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import LOOP_KINDS, Access, Load, Stmt, Tree
-from tilegen.ir.walk import leaves, loops, walk
+from tilegen.ir.nodes import LOOP_KINDS, Node, Stmt, Tree
+from tilegen.ir.walk import accesses, leaves, loops, walk
 
 _header, _name = attrgetter("name", "extent", "kind"), attrgetter("name")
+_is_affine = Affine.__instancecheck__
 
 
 def verify(tree: Tree) -> Tree:
@@ -20,19 +22,14 @@ def verify(tree: Tree) -> Tree:
     """
     known = frozenset((b.name, len(b.shape)) for b in tree.buffers)
     assert len({name for name, _ in known}) == len(tree.buffers), "two buffers share a name"
-    sizes = frozenset(tree.kernel.sizes)
-    headers = set(map(_header, loops(tree.body)))
+    launches = [_told(launch) for launch in tree.body]
+    headers = frozenset().union(*[launch.headers for launch in launches])
     names = {name for name, _, _ in headers}
     assert len(names) == len(headers), f"two loops of one name differ: {sorted(name for name, _, _ in headers)}"
-    for name, extent, kind in headers:
-        assert kind in LOOP_KINDS, kind
-        assert extent.names() <= sizes, f"{name} runs to {extent}"
-    for path, stmt in leaves(tree.body):
-        around = set(map(_name, path))
-        assert len(around) == len(path), f"a loop is inside itself: {[loop.name for loop in path]}"
-        wanted, uses = _told(stmt)
-        assert wanted <= around | sizes, f"{stmt.name} uses {sorted(wanted - sizes - around)} outside of its loop"
-        assert uses <= known, f"{stmt.name} uses {sorted(uses - known)}, which is not there with that rank"
+    for launch in launches:
+        strange = launch.outside.difference(tree.kernel.sizes)
+        assert not strange, f"{sorted(strange)} are used outside of their loops"
+        assert launch.uses <= known, f"{sorted(launch.uses - known)} are used, and not there with that rank"
     for buffer in tree.buffers:
         assert buffer.pad >= 0, f"the rows of {buffer.name} overlap"
         if buffer.swizzle:
@@ -43,20 +40,45 @@ def verify(tree: Tree) -> Tree:
     return tree
 
 
-# By the identity of a statement: the statement, and what is told of it. Steps leave most statements as they are.
-_known: dict[int, tuple[Stmt, frozenset[str], frozenset[tuple[str, int]]]] = {}
+class _Told(NamedTuple):
+    """What a launch or a statement says: its loops, the names that are none of the loops around them, and the buffers
+    that it uses, with the rank."""
+
+    node: Node
+    headers: frozenset[tuple[str, Affine, str]]
+    outside: frozenset[str]
+    uses: frozenset[tuple[str, int]]
+
+
+# By the identity of a launch or a statement. Steps leave most of them as they are.
+_known: dict[int, _Told] = {}
 _MOST_KNOWN = 20_000
-_is_affine = Affine.__instancecheck__
 
 
-def _told(stmt: Stmt) -> tuple[frozenset[str], frozenset[tuple[str, int]]]:
-    """The names in its indices and guards, and the buffers that it uses, with the rank."""
-    found = _known.get(id(stmt))
+def _told(node: Node) -> _Told:
+    found = _known.get(id(node))
     if found is None:
         if len(_known) > _MOST_KNOWN:
             _known.clear()
-        values = list(walk(stmt))
-        names = frozenset().union(*map(Affine.names, filter(_is_affine, values)))
-        uses = frozenset([(v.buffer, len(v.index)) for v in values if type(v) is Load or type(v) is Access])
-        found = _known[id(stmt)] = (stmt, names, uses)
-    return found[1:]
+        found = _known[id(node)] = _told_by_stmt(node) if isinstance(node, Stmt) else _told_by_launch(node)
+    return found
+
+
+def _told_by_stmt(stmt: Stmt) -> _Told:
+    names = frozenset().union(*map(Affine.names, filter(_is_affine, walk(stmt))))
+    return _Told(stmt, frozenset(), names, frozenset([(a.buffer, len(a.index)) for a in accesses(stmt)]))
+
+
+def _told_by_launch(launch: Node) -> _Told:
+    headers = frozenset(map(_header, loops(launch)))
+    outside, uses = set[str](), set[tuple[str, int]]()
+    for name, extent, kind in headers:
+        assert kind in LOOP_KINDS, f"{name} is {kind}"
+        outside |= extent.names()
+    for path, stmt in leaves((launch,)):
+        around = frozenset(map(_name, path))
+        assert len(around) == len(path), f"a loop is inside itself: {[loop.name for loop in path]}"
+        told = _told(stmt)
+        outside |= told.outside - around
+        uses |= told.uses
+    return _Told(launch, headers, frozenset(outside), frozenset(uses))
