@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops, reads, stmts, writes
 from tilegen.poly.project import Program
 from tilegen.poly.verdict import Refused
 
+_manner = attrgetter("stages", "peeled")
+
 
 def check_ahead(program: Program) -> None:
     """Refused where a pipelined loop copies what it writes itself, or fills a buffer by more than copies, where its
     iterations run at once, and where a launch is nothing but a pipelined or a peeled loop."""
     tree = program.tree
+    if set(map(_manner, loops(tree.body))) <= {(1, False)}:
+        return
     for loop in tree.body:
         if isinstance(loop, Loop) and loop.stages > 1:
             raise Refused(
@@ -26,7 +32,7 @@ def check_ahead(program: Program) -> None:
                 None,
                 "peel a loop inside the block loops",
             )
-    for loop in [each for each in loops(tree.body) if each.stages > 1 or each.peeled]:
+    for loop in loops(tree.body):
         if loop.stages > 1 and loop.kind not in ("serial", "unrolled"):
             raise Refused(
                 f"'{loop.name}' is pipelined, and iterations that run at once have no next one to copy for",
