@@ -19,14 +19,14 @@ from operator import attrgetter
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Stmt, Tree
-from tilegen.ir.walk import loads, reads, writes
+from tilegen.ir.walk import accesses, loads, writes
 
 WARP = 32
 Leaf = tuple[tuple[Loop, ...], Stmt]
 # (register buffer, thread kind)
 Copied = frozenset[tuple[str, str]]
 
-_kind = attrgetter("kind")
+_kind, _buffer = attrgetter("kind"), attrgetter("buffer")
 
 
 def combining(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
@@ -79,7 +79,7 @@ def copied(tree: Tree, launch: Iterable[Leaf]) -> Copied:
         return frozenset()
     users: dict[str, list[Leaf]] = {}
     for path, stmt in launch:
-        for name in {n for n, _ in (*reads(stmt), *writes(stmt))} & registers:
+        for name in registers.intersection(map(_buffer, accesses(stmt))):
             users.setdefault(name, []).append((path, stmt))
     found = {(n, kind) for n, all_ in users.items() for kind in kinds if _everywhere(tree, n, all_, kind)}
     pending = list(found)
