@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, count
 from operator import attrgetter, ne
 
@@ -191,9 +191,16 @@ class Program:
         return max(bound, default=1)
 
     @cached_property
-    def copied(self) -> Mapping[int, Copied]:
-        """For each launch, the registers that every thread along an axis has."""
-        return {number: copied(self.tree, leaves((node,))) for number, node in enumerate(self.tree.body)}
+    def launches(self) -> tuple[object, ...]:
+        """All that is said of each launch: its leaves at their places, and the buffers that these use."""
+        told = [leaves_of(node) for node in self.tree.body]
+        used = [dict.fromkeys(chain.from_iterable([leaf.buffers for leaf, _ in launch])) for launch in told]
+        return tuple([(launch, *map(self.buffers.get, names)) for launch, names in zip(told, used, strict=True)])
+
+    @lru_cache(maxsize=100)  # noqa: B019
+    def copied(self, launch: int) -> Copied:
+        """The registers of a launch that every thread along an axis has."""
+        return copied(self.tree, leaves((self.tree.body[launch],)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,8 +271,8 @@ class Original:
 
 _name, _kind, _extent = attrgetter("name"), attrgetter("kind"), attrgetter("extent")
 _numbers = count()
-# By the identity of a launch, and its position in the tree: the launch, and its leaves at their places.
-_launches: dict[tuple[int, int], tuple[Node, list[tuple[Leaf, Places]]]] = {}
+# By the identity of a launch: the launch, and its leaves at their places in it.
+_launches: dict[int, tuple[Node, tuple[tuple[Leaf, Places], ...]]] = {}
 _numbered: dict[object, tuple[Stmt, int]] = {}
 _alike_leaves: dict[object, dict[object, Leaf]] = {}
 _domains: dict[object, int] = {}
@@ -343,19 +350,19 @@ def project(tree: Tree) -> Program:
 
 
 def _placed(body: tuple[Node, ...]) -> tuple[Placed, ...]:
-    found = chain.from_iterable([_leaves_of(node, position) for position, node in enumerate(body)])
+    found = [(leaf, (n, *places)) for n, node in enumerate(body) for leaf, places in leaves_of(node)]
     return tuple([Placed(leaf, places, number) for number, (leaf, places) in enumerate(found)])
 
 
-def _leaves_of(launch: Node, position: int) -> list[tuple[Leaf, Places]]:
-    """The leaves of a launch at this position, which most steps leave as it is."""
-    known = _launches.get((id(launch), position))
+def leaves_of(launch: Node) -> tuple[tuple[Leaf, Places], ...]:
+    """The leaves of a launch, which most steps leave as it is, at their places in it."""
+    known = _launches.get(id(launch))
     if known is None:
         if len(_launches) > 5_000:
             for memory in (_launches, _numbered, _alike_leaves, _domains):
                 memory.clear()
-        found = [(_intern(path, stmt), (position, *places)) for (path, stmt), places in leaves_at(launch)]
-        known = _launches[id(launch), position] = (launch, found)
+        found = tuple([(_intern(path, stmt), places) for (path, stmt), places in leaves_at(launch)])
+        known = _launches[id(launch)] = (launch, found)
     return known[1]
 
 

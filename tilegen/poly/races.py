@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import attrgetter
 
 from tilegen.ir.atomics import NATIVE, accumulated
 from tilegen.ir.lanes import WARP, writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
-from tilegen.ir.walk import leaves, loops, writes
+from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, told_apart
+from tilegen.poly.settled import remember, unasked
 from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
 
@@ -22,24 +24,16 @@ PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative"))
 
 
 def check_structure(program: Program) -> None:
-    """Refused where block or thread loops nest wrongly, or a buffer lives where its memory cannot.
-
-    A leaf that was in the tree asked last, among the same buffers, is not asked again.
-    """
-    memo, buffers = program.original.memo, program.tree.buffers
-    met: set[str] = set()
-    for name, _, _ in dict.fromkeys(map(_header, loops(program.tree.body))):
-        if name in met:
+    """Refused where block or thread loops nest wrongly, or a buffer lives where its memory cannot."""
+    memo, sizes = program.original.memo, program.kernel.sizes
+    names = [name for name, _, _ in set(map(_header, loops(program.tree.body)))]
+    clash = len({*names, *sizes}) < len(names) + len(sizes)
+    for name in loop_names(program.tree) if clash else ():
+        if names.count(name) > 1:
             raise Refused(f"two loops are called '{name}', and differ in their extent or kind")
-        if name in program.kernel.sizes:
+        if name in sizes:
             raise Refused(f"'{name}' is a loop and a size of the kernel")
-        met.add(name)
-    known = memo.get("at home")
-    settled: frozenset[object] = known[1] if isinstance(known, tuple) and known[0] == buffers else frozenset()
-    leaves = dict.fromkeys(placed.leaf for placed in program.leaves)
-    for leaf in leaves:
-        if leaf in settled:
-            continue
+    for leaf in dict.fromkeys(placed.leaf for placed in unasked(program, "at home")):
         key = ("nested", leaf.names, leaf.kinds)
         if key not in memo:
             _check_kinds(leaf)
@@ -47,7 +41,7 @@ def check_structure(program: Program) -> None:
         for name in leaf.buffers:
             _check_home(leaf, program.buffers[name])
     _check_lanes(program)
-    memo["at home"] = (buffers, frozenset(leaves))
+    remember(program, "at home")
 
 
 _header = attrgetter("name", "extent", "kind")
@@ -130,35 +124,24 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
 
 
 def check_races(program: Program) -> None:
-    """Refused where two iterations of a parallel loop, two blocks or two threads collide on an element.
-
-    A launch of the same leaves at the same places, among the same buffers, as one in the tree asked last is not asked
-    again: the answer depends on nothing else but on what may be reassociated.
-    """
-    tree, memo = program.tree, program.original.memo
-    launches: dict[int, list[Placed]] = {}
-    for placed in program.leaves:
-        launches.setdefault(placed.places[0], []).append(placed)
-    around = (tree.buffers, tree.reassociated)
-    told = {launch: tuple((p.leaf, p.places[1:]) for p in all_) for launch, all_ in launches.items()}
-    known = memo.get("no races")
-    settled: frozenset[object] = known[1] if isinstance(known, tuple) and known[0] == around else frozenset()
+    """Refused where two iterations of a parallel loop, two blocks or two threads collide on an element."""
     by_buffer: dict[str, dict[int, list[Placed]]] = {}
-    for launch, all_ in launches.items():
-        for placed in all_ if told[launch] not in settled else ():
-            for name in placed.leaf.buffers:
-                by_buffer.setdefault(name, {}).setdefault(launch, []).append(placed)
+    asked = unasked(program, "no races")
+    written = frozenset().union(*[placed.leaf.written for placed in asked])
+    for placed in asked:
+        for name in filter(written.__contains__, placed.leaf.buffers):
+            by_buffer.setdefault(name, {}).setdefault(placed.places[0], []).append(placed)
     for name, users in by_buffer.items():
         for launch, some in users.items():
             _check_users(program, program.buffers[name], launch, some)
-    memo["no races"] = (around, frozenset(told.values()))
+    remember(program, "no races")
 
 
 def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Placed]) -> None:
     """Asks of all pairs of leaves that use the buffer in a launch."""
     memo = program.original.memo
     writers = {placed.number for placed in users if buffer.name in placed.leaf.written}
-    parallel = {placed.number for placed in users if not PARALLEL.isdisjoint(placed.leaf.kinds)}
+    parallel = {placed.number for placed in users if _parallel(placed.leaf.kinds)}
     if not writers or not parallel:
         return
     where = (buffer.scope, buffer.space, buffer.name)
@@ -205,7 +188,7 @@ def _copies(program: Program, buffer: Buffer, launch: int) -> frozenset[str]:
     """Along which axes each thread has a copy of the register of its own, the same in all."""
     if buffer.space != "register":
         return frozenset()
-    kinds = frozenset(kind for name, kind in program.copied[launch] if name == buffer.name)
+    kinds = frozenset(kind for name, kind in program.copied(launch) if name == buffer.name)
     for kind in kinds:
         _check_copies(program, buffer, launch, kind)
     return kinds
@@ -213,7 +196,7 @@ def _copies(program: Program, buffer: Buffer, launch: int) -> frozenset[str]:
 
 def _check_copies(program: Program, buffer: Buffer, launch: int, kind: str) -> None:
     """No thread along `kind` changes its copy of the register alone."""
-    copied = {name for name, k in program.copied[launch] if k == kind}
+    copied = {name for name, k in program.copied(launch) if k == kind}
     for path, stmt in leaves((program.tree.body[launch],)):
         both = {name for name, _ in writes(stmt)}
         if buffer.name in both and not both <= copied:
@@ -240,6 +223,12 @@ def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed, free
             _check_case(program, one.leaf, two.leaf, a, b, case)
 
 
+@lru_cache(maxsize=1_000)
+def _parallel(kinds: tuple[str, ...]) -> tuple[int, ...]:
+    """At which depths loops of these kinds run their iterations at once."""
+    return tuple([depth for depth, kind in enumerate(kinds) if kind in PARALLEL])
+
+
 # How two instances may run at once: which loops they share, rows for what differs, and what it is called.
 Case = tuple[frozenset[str], tuple[Row, ...], str, str]
 
@@ -251,8 +240,8 @@ def _collisions(
     names, kinds = one.leaf.names, one.leaf.kinds
     depth = one.shares(two)
     home = names.index(buffer.scope) if buffer.scope in names else -1
-    for d in range(depth):
-        if kinds[d] not in PARALLEL or home >= d or names[d] == free.lane or names[d] in alike:
+    for d in _parallel(kinds[:depth]):
+        if home >= d or names[d] == free.lane or names[d] in alike:
             continue
         if buffer.space == "register" and kinds[d] in THREAD_KINDS:
             continue
