@@ -52,6 +52,10 @@ class Leaf:
     kinds: tuple[str, ...]
     extents: tuple[Affine, ...]
     stmt: Stmt
+    # What `determined`, `primed` and `again` have answered.
+    _digits: dict[object, frozenset[str]] = field(default_factory=dict, repr=False)
+    _primes: dict[frozenset[str], dict[str, str]] = field(default_factory=dict, repr=False)
+    _again: dict[frozenset[str], tuple[Row, ...]] = field(default_factory=dict, repr=False)
 
     def again_as(self, kinds: tuple[str, ...], stmt: Stmt) -> Leaf:
         """The leaf of an equal statement in such loops of these kinds. It takes what this one has worked out, none of
@@ -106,10 +110,6 @@ class Leaf:
         return known
 
     @cached_property
-    def _digits(self) -> dict[object, frozenset[str]]:
-        return {}
-
-    @cached_property
     def loops(self) -> Mapping[str, Affine]:
         """Its loops with their extents."""
         return dict(zip(self.names, self.extents, strict=True))
@@ -124,19 +124,11 @@ class Leaf:
             self._primes[shared] = {n: f"{n}'" for n, inside in self._variables.items() if not inside <= shared}
         return self._primes[shared]
 
-    @cached_property
-    def _primes(self) -> dict[frozenset[str], dict[str, str]]:
-        return {}
-
     def again(self, shared: frozenset[str]) -> tuple[Row, ...]:
         """`domain` for a second instance that is in the same iteration of the loops in `shared`."""
         if shared not in self._again:
             self._again[shared] = renamed(self.domain, self.primed(shared))
         return self._again[shared]
-
-    @cached_property
-    def _again(self) -> dict[frozenset[str], tuple[Row, ...]]:
-        return {}
 
     @cached_property
     def _variables(self) -> Mapping[str, frozenset[str]]:
