@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain, count
-from operator import attrgetter, ne
+from operator import attrgetter, eq, ne
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.lanes import Copied, combining, copied
@@ -277,7 +277,7 @@ _MOST_ORIGINALS = 32
 
 def common(a: Use, b: Use) -> tuple[Affine, ...]:
     """What the places of two accesses to one element have in common: equal sums of the loops around each."""
-    return tuple(i for i, j in zip(a.index, b.index, strict=True) if i == j)
+    return a.index if a.index == b.index else tuple([i for i, j in zip(a.index, b.index, strict=True) if i == j])
 
 
 def told_apart(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str], rows: tuple[Row, ...]) -> bool:
@@ -305,7 +305,8 @@ def _alike(one: Leaf, two: Leaf, index: tuple[Affine, ...]) -> bool:
     """True if the loops in `index` run over the same in both."""
     if one is two or one.where == two.where:
         return True
-    return all(one.loops.get(n) == two.loops.get(n) for i in index for n in i.names())
+    names = frozenset().union(*map(Affine.names, index))
+    return all(map(eq, map(one.loops.get, names), map(two.loops.get, names)))
 
 
 def original_of(kernel: Kernel) -> Original:
