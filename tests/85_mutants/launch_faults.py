@@ -91,7 +91,7 @@ def guard_off_by_one(launch):
     def change(node):
         for n, c in enumerate(node.test if isinstance(node, If) else ()):
             for step in (1, -1):
-                moved = replace(c, value=c.value + step)
+                moved = c._replace(value=c.value + step)
                 yield (replace(node, test=(*node.test[:n], moved, *node.test[n + 1 :])),)
 
     return _edits(launch, change)
@@ -163,7 +163,7 @@ def narrowed_offset(launch):
 
     def change(node):
         for n, c in enumerate(node.test if isinstance(node, If) else ()):
-            larger = replace(c, value=c.value * 2**12)
+            larger = c._replace(value=c.value * 2**12)
             yield (replace(node, test=(*node.test[:n], larger, *node.test[n + 1 :])),)
 
     return _edits(launch, change)

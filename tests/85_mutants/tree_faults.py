@@ -62,7 +62,7 @@ def guard_off_by_one(tree):
     def change(stmt):
         for n, c in enumerate(stmt.guard):
             for step in (1, -1):
-                moved = replace(c, value=c.value + step)
+                moved = c._replace(value=c.value + step)
                 yield replace(stmt, guard=(*stmt.guard[:n], moved, *stmt.guard[n + 1 :]))
 
     return _statements(tree, change)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine, const, var
@@ -92,9 +93,8 @@ APPROXIMATIONS = {
 # -- the kernel as written
 
 
-@dataclass(frozen=True)
-class Condition:
-    """An affine fact: `value >= 0`, or `value == 0`."""
+class Condition(NamedTuple):
+    """An affine fact: `value >= 0`, or `value == 0`. A tuple, for facts are compared and looked up all the time."""
 
     value: Affine
     equal: bool = False

@@ -29,7 +29,7 @@ class _Fields(dict[type, tuple[str, ...] | None]):
     dataclass. Fields with no other words in their annotation than `passed` are passed by."""
 
     def __init__(self, short_of: tuple[type, ...], passed: Set[str] = _SCALAR) -> None:
-        super().__init__(dict.fromkeys((Affine, *short_of), ()))
+        super().__init__({Condition: ("value",)} | dict.fromkeys((Affine, *short_of), ()))
         self.passed = passed
 
     def __missing__(self, kind: type) -> tuple[str, ...] | None:
@@ -232,7 +232,7 @@ def _with(value: Any, new: dict[str, Any]) -> Any:
     held = value.__dict__ | new if count > 0 else new
     # There is more in it where something was worked out of the old fields, or what is no field is given.
     if len(held) != count:
-        return dataclasses.replace(value, **new)
+        return value._replace(**new) if isinstance(value, Condition) else dataclasses.replace(value, **new)
     made = object.__new__(type(value))
     object.__setattr__(made, "__dict__", held)
     return made
