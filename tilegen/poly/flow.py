@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from tilegen.ir.nodes import Buffer, Const, Load
@@ -119,6 +120,18 @@ def other_side(touch: Touch) -> Use:
 
 def storages(program: Program) -> list[Storage]:
     """The tensors that have copies, each with all accesses to it. Refused where copies mix tensors."""
+    found = []
+    for tensor, touches in _touched(program).items():
+        used = dict.fromkeys(t.use.buffer for t in touches)
+        copies = tuple(program.buffers[b] for b in used if program.buffers[b].role == "copy")
+        if copies:
+            found += [Storage(tensor, program, copies, tuple(touches), {b.name: b.scope for b in copies})]
+    return found
+
+
+@lru_cache(maxsize=10)
+def _touched(program: Program) -> Mapping[str, Sequence[Touch]]:
+    """By tensor, all accesses to it and to its copies."""
     roots = _roots(program)
     groups: dict[str, list[Touch]] = {}
     for placed in program.leaves:
@@ -126,13 +139,7 @@ def storages(program: Program) -> list[Storage]:
         for position, use in enumerate(placed.leaf.uses):
             wanted = (origins[position].index, origins[position].fallback) if origins else position
             groups.setdefault(roots[use.buffer], []).append(Touch(placed, use, position, wanted))
-    found = []
-    for tensor, touches in groups.items():
-        used = dict.fromkeys(t.use.buffer for t in touches)
-        copies = tuple(program.buffers[b] for b in used if program.buffers[b].role == "copy")
-        if copies:
-            found += [Storage(tensor, program, copies, tuple(touches), {b.name: b.scope for b in copies})]
-    return found
+    return groups
 
 
 def _roots(program: Program) -> dict[str, str]:

@@ -44,8 +44,10 @@ def check_values_in_turn(program: Program) -> None:
 
 
 def _choices(program: Program) -> list[frozenset[tuple[str, int]]]:
-    found = (_slots(program, "shared"), _slots(program, "shared", "register"))
-    return [slots for slots in dict.fromkeys(found) if slots]
+    """Which slots to look at in turns: those in shared memory, then those in registers too."""
+    every = _slots(program)
+    shared = frozenset((name, d) for name, d in every if program.buffers[name].space == "shared")
+    return [slots for slots in dict.fromkeys((shared, every)) if slots]
 
 
 def _check_turns(program: Program, slots: frozenset[tuple[str, int]]) -> None:
@@ -69,7 +71,7 @@ def _depths(unrolled: Program, names: frozenset[str]) -> dict[tuple[int, tuple[A
     return {(t.placed.number, t.use.index): settled_in(storage, t) for storage, t in touches}
 
 
-def _slots(program: Program, *spaces: str) -> frozenset[tuple[str, int]]:
+def _slots(program: Program) -> frozenset[tuple[str, int]]:
     """(buffer, dimension) where some write and some read go round with the same loops, one ahead of the other.
 
     One of them may go round once, and be at `ko` for `ko%2`. A place like `lane%4` tells threads apart, and has no
@@ -77,12 +79,14 @@ def _slots(program: Program, *spaces: str) -> frozenset[tuple[str, int]]:
     """
     turning: dict[bool, set[tuple[str, int, Affine, bool]]] = {True: set(), False: set()}
     for placed in program.leaves:
-        kinds = dict(zip(placed.leaf.names, placed.leaf.kinds, strict=True))
-        for use in placed.leaf.uses:
+        leaf = placed.leaf
+        serial = {name for name, kind in zip(leaf.names, leaf.kinds, strict=True) if kind == "serial"}
+        for use in leaf.uses:
             buffer = program.buffers[use.buffer]
-            for d, place in enumerate(use.index):
-                turn = _turn(place, buffer.shape[d])
-                if buffer.space in spaces and all(kinds.get(name) == "serial" for name in turn.names()):
+            for d, place in enumerate(use.index if buffer.space in ("shared", "register") else ()):
+                # Neither a number nor a thread's place has turns.
+                if place.terms and place.names() <= serial:
+                    turn = _turn(place, buffer.shape[d])
                     turning[use.writes].add((use.buffer, d, turn, turn != place))
     return frozenset(
         (name, d)
@@ -178,14 +182,17 @@ def home_of(program: Program, name: str) -> str | None:
 def _unrolled(turning: _Turning) -> Tree:
     tree = turning.program.tree
     leaves = iter(turning.program.leaves)
+    names = {name for name, _ in turning.slots}
 
     def change(stmt: Any) -> Any:
         if not isinstance(stmt, Stmt):
             return stmt
         placed = next(leaves)
+        if not any(use.buffer in names for use in placed.leaf.uses):
+            return stmt
 
         def in_turn(value: Any) -> Any:
-            if isinstance(value, Access | Load) and any(name == value.buffer for name, _ in turning.slots):
+            if isinstance(value, Access | Load) and value.buffer in names:
                 use = Use(value.buffer, value.index, isinstance(value, Access))
                 return replace(value, index=turning.index(placed, use))
             return value

@@ -53,6 +53,10 @@ def _check_one_place(storage: Storage, touches: list[Touch], changes: list[Touch
 
 def _signature(storage: Storage, touch: Touch) -> object:
     """Accesses with one signature are one function of the same loops, guards apart."""
+    return storage.kept(("signature", touch), lambda: _signed(storage, touch))
+
+
+def _signed(storage: Storage, touch: Touch) -> object:
     found = elements(storage, touch)
     loops = dict(zip(touch.placed.leaf.names, touch.placed.leaf.extents, strict=True))
     index = tuple(f for e in found for f in e.index)
