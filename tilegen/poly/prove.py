@@ -159,6 +159,7 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
         (write,) = [u for u in one.leaf.uses if u.writes]
         scope = program.buffers[write.buffer].scope
         depth = one.leaf.names.index(scope) + 1 if scope in one.leaf.names else 0
+        ranges = Rows((*program.original.context, *one.leaf.ranges))
         for two in program.leaves:
             if one.shares(two) < depth:
                 continue
@@ -167,17 +168,19 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
                 continue
             shared = frozenset(one.leaf.names[:depth])
             for use in uses.values():
-                fixed = alike_in(one.leaf, two.leaf, common(write, use), shared) | shared | sizes
+                # What is alike where both use one element has one name there.
+                met = alike_in(one.leaf, two.leaf, common(write, use), shared) | shared
                 # What a user of the same element tests itself is not missing there.
-                open_ = [c for c in extra.missing if c not in two.leaf.stmt.guard or not c.value.names() <= fixed]
-                if not open_:
+                open_ = [c for c in extra.missing if c not in two.leaf.stmt.guard or not c.value.names() <= met | sizes]
+                memo, leaves = program.original.memo, (one.leaf.where, two.leaf.where)
+                key = ("extra", leaves, write.index, use.index, shared, tuple(open_))
+                if not open_ or key in memo:
                     continue
-                names = two.leaf.primed(shared)
-                both = Rows((*program.original.context, *one.leaf.ranges, *two.leaf.again(shared)))
-                met = both + same(write.forms, [f.renamed(names) for f in use.forms])
+                names = two.leaf.primed(met)
+                both = ranges + two.leaf.again(met) + same(write.forms, [f.renamed(names) for f in use.forms])
                 for rows in (r for c in open_ for r in negated(c)):
-                    question = met + rows
-                    if met.plain.impossible or not solvable(question):
+                    question = both + rows
+                    if both.plain.impossible or not solvable(question):
                         continue
                     found = example(question, [*program.kernel.sizes, *one.leaf.names])
                     assert found is not None
@@ -186,3 +189,4 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
                         f"'{one.leaf.stmt.name}' runs where the kernel has no instance, and writes a register in use",
                         f"{words.element(write)}, which {words.instance(two.leaf, True)} uses{words.sizes}",
                     )
+                memo[key] = True
