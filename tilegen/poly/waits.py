@@ -12,13 +12,13 @@ from functools import cached_property
 
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
-from tilegen.poly.order import before
-from tilegen.poly.plain import Row
+from tilegen.poly.order import aside, before
+from tilegen.poly.plain import Plain, Row
 from tilegen.poly.project import Placed, Program, Use
 from tilegen.poly.rows import Rows, renamed
 from tilegen.poly.slots import home_of
 from tilegen.poly.sync import Made, Slot, Stop
-from tilegen.poly.system import example, form, rows_of, solvable
+from tilegen.poly.system import example, form, quotients, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Words
 
 
@@ -53,19 +53,48 @@ class _Pair:
 
     def late(self, read: Use, shared: frozenset[str], order: tuple[Row, ...]) -> Rows | None:
         """Rows for a read, in the same iteration of the loops in `shared`, of what may not have ended."""
-        leaves = self.one.leaf, self.two.leaf
-        rows, names = self.program.original.meeting(*leaves, self.write, read, shared, order)
+        never = aside(self.write, read)
+        if never is not None and never <= shared:
+            return None
+        met: tuple[Rows, Mapping[str, str]] | None = None
         for cases, ended in self.waits:
             if ended.since != self.made.since:
                 raise Unproved("asynchronous copies are made in one loop and waited for in another")
-            left = form(self.made.groups).minus(form(ended.groups).renamed(names))
-            if not left.terms and left.const < 0 or rows.plain.impossible:
+            if self._counted_out(cases, ended, shared, order):
                 continue
-            late = left.nonnegative()
-            question = rows + (*renamed(tuple(r for c in cases for r in rows_of(c)), names), *late)
-            if solvable(question):
+            leaves = self.one.leaf, self.two.leaf
+            met = met or self.program.original.meeting(*leaves, self.write, read, shared, order)
+            rows, names = met
+            question = rows + self._on_its_way(cases, ended, names)
+            if not rows.plain.impossible and solvable(question):
                 return question
         return None
+
+    def _counted_out(
+        self, cases: tuple[Condition, ...], ended: Made, shared: frozenset[str], order: tuple[Row, ...]
+    ) -> bool:
+        """True if it has ended by what the counts and the ranges of their loops say, wherever the two are."""
+        one, two = self.one.leaf, self.two.leaf
+        names = two.primed(shared)
+        left, *_ = late = self._on_its_way(cases, ended, names)
+        if not left[1]:
+            return left[2] < 0
+        rows = (*order, *late)
+        used = {n for _, terms, _ in rows for n, _ in terms}
+        for leaf, primes in ((one, dict[str, str]()), (two, names)):
+            for name, extent in leaf.loops.items():
+                mine = primes.get(name, name)
+                if mine in used:
+                    rows += ((False, ((mine, 1),), 0), *form(extent - 1 - var(name)).renamed(primes).nonnegative())
+        return Plain(rows).impossible
+
+    def _on_its_way(self, cases: tuple[Condition, ...], ended: Made, names: Mapping[str, str]) -> tuple[Row, ...]:
+        """Rows that say that it has not ended in these cases, at a read whose loops have these names."""
+        values = (ended.groups, *(c.value for c in cases))
+        divided = {q: f"{q}'" for v in values for q, inside in quotients(v) if not inside.isdisjoint(names)}
+        names = {**names, **divided}
+        left = form(self.made.groups).minus(form(ended.groups).renamed(names))
+        return left.nonnegative() + renamed(tuple(r for c in cases for r in rows_of(c)), names)
 
     @cached_property
     def counted(self) -> frozenset[str]:
