@@ -14,6 +14,7 @@ from tilegen.ir.atomics import NATIVE, accumulated
 from tilegen.ir.lanes import WARP, writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loop_names, loops, writes
+from tilegen.poly.order import aside
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, told_apart
 from tilegen.poly.settled import remember, unasked
@@ -219,8 +220,10 @@ def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed, free
     for a, b in pairs.values():
         signs = (1,) if one is two and a.index == b.index else (1, -1)
         alike = alike_in(one.leaf, two.leaf, common(a, b), frozenset())
+        never = aside(a, b)
         for case in _collisions(buffer, one, two, signs, free, alike):
-            _check_case(program, one.leaf, two.leaf, a, b, case)
+            if never is None or not never <= case[0]:
+                _check_case(program, one.leaf, two.leaf, a, b, case)
 
 
 @lru_cache(maxsize=1_000)
