@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 
-from tilegen.ir.atomics import NATIVE, accumulated
-from tilegen.ir.lanes import WARP, writes_alone
+from tilegen.ir.atomics import accumulated
+from tilegen.ir.lanes import writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.poly.order import aside
@@ -20,6 +20,7 @@ from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, t
 from tilegen.poly.settled import remember, unasked
 from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.ways_out import ways_out
 
 PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative"))
 
@@ -147,6 +148,8 @@ def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Plac
         return
     where = (buffer.scope, buffer.space, buffer.name)
     copies = _copies(program, buffer, launch)
+    if program.lanes.keys().isdisjoint(writers) and _told_by_places(buffer, users):
+        return
     combining = program.lanes.keys() & writers if buffer.space == "register" else set()
     told = [_told(program, placed, buffer, placed.number in combining) for placed in users]
     for n, one in enumerate(users):
@@ -161,6 +164,25 @@ def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Plac
             if key not in memo:
                 _check_pair(program, buffer, one, two, Free(lane, copies, frozenset(combining)))
                 memo[key] = True
+
+
+def _told_by_places(buffer: Buffer, users: list[Placed]) -> bool:
+    """True if dimensions that all accesses have in common tell of each place which iteration of parallel loops uses it.
+
+    No two users are to be asked about then: these are the same loops in all of them.
+    """
+    uses = [use.index for placed in users for use in placed.leaf.uses if use.buffer == buffer.name]
+    index = tuple(i for i, *others in zip(*uses, strict=True) if others.count(i) == len(others))
+    alone = {i.terms[0][0] for i in index if len(i.terms) == 1}
+    parallel: set[frozenset[tuple[str, str]]] = set()
+    for leaf in (placed.leaf for placed in users if index):
+        home = leaf.names.index(buffer.scope) + 1 if buffer.scope in leaf.names else 0
+        inner = [(n, k) for n, k in zip(leaf.names[home:], leaf.kinds[home:], strict=True) if k in PARALLEL]
+        parallel.add(frozenset(inner))
+        open_ = [name for name, _ in inner if name not in alone]
+        if len(parallel) > 1 or open_ and not alike_in(leaf, users[0].leaf, index, frozenset()).issuperset(open_):
+            return False
+    return bool(index)
 
 
 def _told(program: Program, placed: Placed, buffer: Buffer, combining: bool) -> object:
@@ -317,7 +339,7 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
         raise Refused(
             f"'{buffer.name}' is in registers, and two threads would use one element of it",
             f"{element} is touched by threads {first} and {second}{words.sizes}",
-            *(_ways(program, one, loop, kind) or _ways(program, two, loop, kind) or (own,)),
+            *(ways_out(program, one, loop, kind) or ways_out(program, two, loop, kind) or (own,)),
         )
     doing = "write" if a.writes and b.writes else "touch"
     ending = "" if a.writes and b.writes else ", and one of them writes it"
@@ -325,7 +347,7 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
         f"the iterations of '{loop}' cannot run at once as {kind}: they depend on each other through '{a.buffer}'",
         f"{words.instance(one)} and {words.instance(two, True)} both {doing} {element}{ending}"
         f"{_where(one, two, loop, words)}{words.sizes}",
-        *(_ways(program, one, loop, kind) or _ways(program, two, loop, kind)),
+        *(ways_out(program, one, loop, kind) or ways_out(program, two, loop, kind)),
     )
 
 
@@ -338,42 +360,3 @@ def _where(one: Leaf, two: Leaf, loop: str, words: Words) -> str:
 def _at(leaf: Leaf, kind: str, words: Words, second: bool) -> str:
     name = leaf.along(kind)
     return f"{name}={words.at(name, second)}" if name else f"{kind}=0"
-
-
-def _ways(program: Program, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]:
-    stmt = leaf.stmt
-    if stmt.reduce and not stmt.is_copy:
-        target = {n for i in stmt.target.index for n in i.names()}
-        free = [n for n, k in zip(leaf.names, leaf.kinds, strict=True) if n in target and k == "serial"]
-        if loop not in target and stmt.atomic:
-            return (f"what starts '{stmt.name}' goes in a launch before, and what reads it in a launch behind",)
-        if loop not in target:
-            best = f"; '{free[0]}' can be bound" if free else ""
-            first = f"'{loop}' is part of the reduction '{stmt.name}', which is built step by step{best}"
-            return first, *_lanes_can(program, leaf, loop, kind), *_atomics_can(program, leaf, kind)
-    return ()
-
-
-def _atomics_can(program: Program, leaf: Leaf, kind: str) -> tuple[str, ...]:
-    """How blocks could do it."""
-    stmt, buffer = leaf.stmt, program.buffers[leaf.stmt.target.buffer]
-    if kind not in BLOCK_KINDS or buffer.space != "global" or (stmt.reduce, buffer.dtype) not in NATIVE:
-        return ()
-    first = "" if stmt.name in program.tree.reassociated else f"reassociate({stmt.name}) and "
-    return (f"{first}atomic({stmt.name}) {'let' if first else 'lets'} blocks update it at once",)
-
-
-def _lanes_can(program: Program, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]:
-    """How the lanes of a warp could do it."""
-    extent = leaf.extents[leaf.names.index(loop)] if loop in leaf.names else None
-    if kind not in THREAD_KINDS or extent is None or not extent.is_const:
-        return ()
-    if kind != "thread.x":
-        return (f"a loop bound to thread.x, the lanes of a warp, can combine '{leaf.stmt.name}' by shuffles",)
-    if extent.const > WARP or WARP % extent.const:
-        return (
-            f"the lanes of a warp could combine it: {WARP} or a half, a quarter ... of that; '{loop}' has {extent}",
-        )
-    if leaf.stmt.name not in program.tree.reassociated:
-        return (f"reassociate({leaf.stmt.name}) allows the lanes of a warp to combine it by shuffles",)
-    return ()
