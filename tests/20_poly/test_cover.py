@@ -73,3 +73,12 @@ def test_pieces_cover_what_they_cover_as_a_whole(seed):
             assert there.is_subset(left)
         found[point is None] += 1
     assert min(found.values()) > 2
+
+
+def test_pieces_cover_case_by_case():
+    """A copy made before the loop, and one in the iteration before: every iteration finds one of them."""
+    wanted = Rows((*bounds("k", 0, 6), (False, (("i", 1),), 0), (False, (("M", 1), ("i", -8)), -9)))
+    first = wanted + ((True, (("i", 1),), 0), (False, (("M", 1), ("k", -1)), -2))
+    assert covered(wanted, [first, wanted + ((False, (("i", 1),), -1),)], NAMES)
+    assert not covered(wanted, [first, wanted + ((False, (("i", 1),), -2),)], NAMES)
+    assert uncovered(wanted, [first, wanted + ((False, (("i", 1),), -2),)], NAMES)["i"] == 1

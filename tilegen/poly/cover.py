@@ -8,11 +8,13 @@ than what is to be covered are not asked about, and the small questions that are
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any
 
 import islpy as isl
 
+from tilegen.poly.plain import Plain
 from tilegen.poly.quotients import put_away
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Point, Row, Undecided, asked, context, matrix, solvable
@@ -46,7 +48,6 @@ def _until_covered(
     wanted = wanted if isinstance(wanted, Rows) else Rows(tuple(wanted))
     # What each piece says beyond `wanted`.
     open_: list[list[Row]] = []
-    told = 0  # how many of them have been asked about
     try:
         for piece in pieces:
             left = _left_open(wanted, piece, names)
@@ -55,12 +56,7 @@ def _until_covered(
             if not left:
                 return None
             open_.append(left)
-            # Most often the first one does. One that holds at one value of a name only does not, alone.
-            if len(open_) == 1 and not any(equal for equal, _, _ in left):
-                if _cover(wanted, open_, names):
-                    return None
-                told = 1
-        if len(open_) > told and _cover(wanted, open_, names):
+        if open_ and _cover(wanted, open_, names):
             return None
     except isl.Error as error:
         raise Undecided(str(error)) from None
@@ -88,6 +84,8 @@ def _left_open(wanted: Rows, piece: Rows | Iterable[Row], names: list[str]) -> l
 def _cover(wanted: Rows, pieces: Sequence[Sequence[Row]], names: list[str]) -> bool:
     """True if the pieces cover `wanted`, which each of them says more of; also False where that is never the case
     and no group of its rows says so."""
+    if _by_cases(wanted.plain, pieces, {*wanted.by_name, *names}):
+        return True
     together: dict[Row, None] = {}
     for group in _groups(wanted, pieces):
         said = {frozenset(row for row in piece if row in group) for piece in pieces}
@@ -97,6 +95,21 @@ def _cover(wanted: Rows, pieces: Sequence[Sequence[Row]], names: list[str]) -> b
         elif not _covered_in(wanted, group, pieces[:1], names):
             return False
     return not together or _covered_in(wanted, together, pieces, names)
+
+
+def _by_cases(given: Plain, pieces: Sequence[Sequence[Row]], known: AbstractSet[str]) -> bool:
+    """True if the pieces plainly cover what is given: where a piece of one row does not hold, the other ones do."""
+    if given.impossible:
+        return True
+    left = [[row for row in piece if not given.certain((row,))] for piece in pieces]
+    if not all(left):
+        return True
+    for n, piece in enumerate(left):
+        equal, terms, constant = piece[0]
+        if len(piece) == 1 and not equal and known >= dict(terms).keys():
+            contrary = (False, tuple((name, -factor) for name, factor in terms), -constant - 1)
+            return _by_cases(given.plus((contrary,)), left[:n] + left[n + 1 :], known)
+    return False
 
 
 def _groups(wanted: Rows, pieces: Sequence[Sequence[Row]]) -> Iterator[dict[Row, None]]:

@@ -66,8 +66,8 @@ class Plain:
     def certain(self, rows: Iterable[Row]) -> bool:
         """True if each of these rows is certain to hold, too."""
         for equal, terms, constant in rows:
-            least = None if equal else self._ends(terms, constant)[0]
-            if least is not None and least >= 0:
+            least, most = self._ends(terms, constant)
+            if least is not None and least >= 0 and (not equal or most == 0):
                 continue
             sums, constant = self._replaced(dict(terms), constant)
             if equal and (sums or constant):
@@ -335,7 +335,10 @@ class Plain:
             if end is None:
                 return self._negative_with(name, sums, constant)
             most += factor * end
-        return most < 0
+        return most < 0 or any(
+            (name, factor < 0) in self._sized and self._negative_with(name, sums, constant)
+            for name, factor in sums.items()
+        )
 
     def _negative_with(self, size: str, sums: Sums, constant: int) -> bool:
         low, high, factor = self._low, self._high, sums[size]
