@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine, affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Stmt
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import replace, rewrite_indices, substitute
-from tilegen.lowering.program import AsyncGroup, Declare, Flag, For, If, Launch, Let, Spmd, nodes
+from tilegen.lowering.program import AsyncGroup, Declare, Flag, For, If, Launch, Let, Spmd
 from tilegen.poly import Refused
 
 Tests = tuple[Condition, ...]
@@ -82,27 +82,21 @@ def _plain(body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, T
     return tuple(out)
 
 
-def in_axes(body: tuple[Spmd, ...], where: Axes) -> tuple[Spmd, ...]:
+def in_axes(body: tuple[Spmd, ...], where: Axes, loops: Mapping[str, Affine]) -> tuple[Spmd, ...]:
     """`body` in the loop names of `where`, its index expressions simplified."""
-    return rewrite_indices(body, _simplifies(where.extents | extents_of(body), where))
+    return rewrite_indices(body, _simplifies(loops, where))
 
 
-def computed(body: tuple[Spmd, ...], where: Axes, loops: Mapping[str, Affine]) -> frozenset[Affine]:
+def computed(nodes: Iterable[Spmd], where: Axes, loops: Mapping[str, Affine]) -> frozenset[Affine]:
     """What is computed outside of accesses, in the loop names of `where`: the values in tests and extents of loops."""
-    return frozenset(map(_simplifies(loops, where), set(_computed(body))))
+    tests = {test.value for node in nodes if isinstance(node, If) for test in node.test}
+    extents = {node.extent for node in nodes if isinstance(node, For)}
+    return frozenset(map(_simplifies(loops, where), tests | extents))
 
 
-def _computed(body: tuple[Spmd, ...]) -> Iterator[Affine]:
-    for node in nodes(body):
-        if isinstance(node, For):
-            yield node.extent
-        elif isinstance(node, If):
-            yield from (test.value for test in node.test)
-
-
-def extents_of(body: tuple[Spmd, ...]) -> dict[str, Affine]:
-    """The loops in `body`, each with its extent."""
-    return {node.name: node.extent for node in nodes(body) if isinstance(node, For)}
+def extents_of(nodes: Iterable[Spmd]) -> dict[str, Affine]:
+    """The loops among them, each with its extent."""
+    return {node.name: node.extent for node in nodes if isinstance(node, For)}
 
 
 def _simplifies(loops: Mapping[str, Affine], where: Axes) -> Callable[[Affine], Affine]:

@@ -21,7 +21,18 @@ from itertools import groupby
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree, tree_of
-from tilegen.ir.walk import leaves, loads, reads, replace, rewrite, rewrite_accesses, substitute, writes
+from tilegen.ir.walk import (
+    accesses,
+    leaves,
+    loads,
+    reads,
+    replace,
+    rewrite_accesses,
+    rewrite_nodes,
+    stmts,
+    substitute,
+    writes,
+)
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
@@ -70,13 +81,15 @@ def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
     for launch in launches:
         where = axes(launch, result.loops)
         body = plain(launch.body, launch)
-        around = where.extents | extents_of(body)
-        result.computed.append(computed(body, where, around))
-        body = told_once(body, launch, around)
-        body = in_axes(rerolled(lanes(body, launch)), where)
+        inside = nodes(body)
+        around = where.extents | extents_of(inside)
+        result.computed.append(computed(inside, where, around))
+        body = rerolled(lanes(told_once(body, launch, around), launch))
+        around = where.extents | extents_of(nodes(body))
+        body = in_axes(body, where, around)
         _written_once(body)
-        body = straightened(merged(body, launch, where.extents | extents_of(body)))
-        result.loops |= where.extents | extents_of(body)
+        body = straightened(merged(body, launch, around))
+        result.loops |= where.extents | extents_of(nodes(body))
         result.buffers |= {b.name: _kept(b, where) for b in launch.buffers.values() if b.space in ("global", "shared")}
         _Raise(result, launch, where, lanes_of(body, launch, where)).run(body)
     return result
@@ -251,7 +264,7 @@ class _Raise:
         """Starts and updates of registers whose tests the text leaves out get them back, and are noted."""
         domains = _domains(self.result.kernel)
         loops = {id(stmt): {loop.name for loop in path} for path, stmt in leaves(self.result.body[-1:])}
-        users = [(stmt, {a for a, _ in (*reads(stmt), *writes(stmt))}) for _, stmt in leaves(self.result.body[-1:])]
+        users = [(stmt, {access.buffer for access in accesses(stmt)}) for stmt in stmts(self.result.body[-1])]
         sizes = set(self.result.kernel.sizes)
         number = -1
 
@@ -294,7 +307,7 @@ class _Raise:
             return replace(value, guard=value.guard + missing) if missing else value
 
         *before, last = self.result.body
-        self.result.body = (*before, rewrite(last, change, (Stmt,)))
+        self.result.body = (*before, *rewrite_nodes((last,), change))
 
     # -- what a barrier's comment says
 

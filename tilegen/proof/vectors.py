@@ -9,8 +9,8 @@ from typing import Any
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
-from tilegen.ir.walk import loads, replace, rewrite, substitute, walk, writes
-from tilegen.lowering.program import For, If, Launch, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore
+from tilegen.ir.walk import accesses, loads, replace, rewrite, substitute, writes
+from tilegen.lowering.program import For, If, Launch, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, nodes
 from tilegen.poly import Facts, Refused, Unproved
 
 # The step of a statement that is an asynchronous copy.
@@ -18,7 +18,6 @@ ASYNCHRONOUS = "asynchronous"
 _BYTES = 16
 _WIDTHS = (2, 4, 8, 16)
 _VECTORS = (VectorLoad, VectorStore, VectorCopy)
-_WRITERS = (Stmt, VectorStore, VectorCopy)
 
 
 @dataclass
@@ -79,7 +78,9 @@ def _list(body: tuple[Spmd, ...], known: _Variables) -> tuple[Spmd, ...]:
 
 def _forget(node: Spmd, known: _Variables) -> None:
     """A variable stands for memory only as long as nothing is written there."""
-    changed = {name for v in walk(node, _WRITERS) for name in _written(v)} if known.loaded else set()
+    if not known.loaded:
+        return
+    changed = {name for v in nodes((node,)) for name in _written(v)}
     for name in [n for n, (source, _) in known.loaded.items() if source.buffer in changed]:
         del known.loaded[name]
 
@@ -95,6 +96,8 @@ def _written(value: object) -> tuple[str, ...]:
 
 
 def _statement(stmt: Stmt, known: _Variables) -> tuple[Spmd, ...]:
+    if known.names.isdisjoint([access.buffer for access in accesses(stmt)]):
+        return (stmt,)
 
     def read(value: Any) -> Any:
         if not isinstance(value, Load) or value.buffer not in known.names:
@@ -226,7 +229,7 @@ def _run(body: tuple[Spmd, ...], place: int) -> list[Stmt]:
 
 def check_aligned(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> int:
     """How many vector accesses there are. Raises Refused where one is not aligned at all admitted sizes."""
-    found = [each for value in launch.inside if isinstance(value, _VECTORS) for each in _accesses(value)]
+    found = [each for value in launch.nodes if isinstance(value, _VECTORS) for each in _accesses(value)]
     for access, dtype, width in dict.fromkeys(found):
         _check_access(launch, facts, extents, access, dtype, width)
     return len(found)

@@ -34,7 +34,7 @@ def merged(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]
     """
     implied = implied_in(launch.kernel, extents, launch.requires)
     choosing = frozenset(e.target for e in launch.kernel.equations if any(_is_choice(v) for v in walk(e)))
-    return _Merge(implied, launch.buffers, choosing).body(body, ())
+    return _Merge(implied, launch.buffers, choosing).body(body, (), ())
 
 
 def _is_choice(value: object) -> bool:
@@ -95,16 +95,17 @@ class _Merge:
     # The statements of the kernel that choose between values.
     choosing: frozenset[str]
 
-    def body(self, body: tuple[Spmd, ...], given: Tests) -> tuple[Spmd, ...]:
+    def body(self, body: tuple[Spmd, ...], given: Tests, under: Tests) -> tuple[Spmd, ...]:
+        """`body` where the tests `given` hold; those that it is `under` become guards of its statements."""
         out: list[Spmd] = []
         for node in body:
             match node:
                 case For():
-                    out.append(replace(node, kind="serial", step="", body=self.body(node.body, given)))
+                    out.append(replace(node, kind="serial", step="", body=self.body(node.body, given, under)))
                 case If():
-                    out += self._test(node, given)
+                    out += self._test(node, given, under)
                 case Stmt():
-                    out.append(self._with_fallbacks(node, given))
+                    out.append(_guarded(self._with_fallbacks(node, given), under))
                 case Combine():
                     read = partial(self._fallback, given=given + node.test)
                     out.append(replace(node, value=rewrite(node.value, read), arg=rewrite(node.arg, read)))
@@ -114,7 +115,7 @@ class _Merge:
                     raise Unproved(f"a {type(node).__name__} is not followed")
         return tuple(out)
 
-    def _test(self, node: If, given: Tests) -> tuple[Spmd, ...]:
+    def _test(self, node: If, given: Tests, under: Tests) -> tuple[Spmd, ...]:
         together = _together(node.body + node.orelse)
         tests = " and ".join(map(str, node.test)) if together else ""
         for barrier in (v for v in together if isinstance(v, Barrier)):
@@ -123,18 +124,17 @@ class _Merge:
             raise Refused("lanes exchange values under a test, which others of their warp may fail", tests)
         if together:
             raise Unproved("asynchronous copies are grouped under a test")
-        then = self.body(node.body, given + node.test)
-        if not node.orelse:
-            return _under(node.test, then)
-        orelse = self.body(node.orelse, given)
         known = given + node.test
+        if not node.orelse:
+            return self.body(node.body, known, under + node.test)
+        then, orelse = self.body(node.body, known, ()), self.body(node.orelse, given, ())
         if self._bare(orelse, known) == self._bare(then, known):
-            return orelse
+            return _under(under, orelse)
         pieces = _under(node.test, then)
         for place, condition in enumerate(node.test):
             for contrary in _contrary(condition):
                 pieces += _under((*node.test[:place], contrary), orelse)
-        return pieces
+        return _under(under, pieces)
 
     def _bare(self, body: tuple[Spmd, ...], given: Tests) -> tuple[Spmd, ...]:
         """`body` without the tests that are certain, the others in one order."""
@@ -193,10 +193,11 @@ def _under(tests: Tests, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     if not tests:
         return body
 
-    def change(value: Any) -> Any:
-        return replace(value, guard=tuple(dict.fromkeys(tests + value.guard))) if isinstance(value, Stmt) else value
+    return rewrite(body, lambda v: _guarded(v, tests) if isinstance(v, Stmt) else v, (Stmt,))
 
-    return rewrite(body, change, (Stmt,))
+
+def _guarded(stmt: Stmt, tests: Tests) -> Stmt:
+    return replace(stmt, guard=tuple(dict.fromkeys(tests + stmt.guard))) if tests else stmt
 
 
 def _contrary(condition: Condition) -> tuple[Condition, ...]:
