@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from tilegen.ir.affine import const, var
 from tilegen.ir.atomics import accumulated
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
+from tilegen.ir.ranges import differ
 from tilegen.poly.order import aside
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project
@@ -182,8 +184,16 @@ class Crossing:
         leaves = (self.first.leaf.where, self.second.leaf.where, self.way[1])
         memo, key = self.program.original.memo, ("crossing", *leaves, self._met, self._core, only, self._further)
         if key not in memo:
-            memo[key] = self._question(only) is not None
+            memo[key] = not self._elsewhere(only) and self._question(only) is not None
         return memo[key] is True
+
+    def _elsewhere(self, only: tuple[Row, ...]) -> bool:
+        """True if one number is never the same in their places where `only` holds: they are in different slots."""
+        values = {name: var(new) for name, new in self._names.items()}
+        for equal, ((name, factor), *others), constant in only:
+            if equal and factor == 1 and name.removesuffix("'") in values:
+                values[name.removesuffix("'")] = sum((var(n) * -f for n, f in others), const(-constant))
+        return any(differ(i, j.substitute(values)) for i, j in zip(self.a.index, self.b.index, strict=True))
 
     def tell(self, only: tuple[Row, ...] = ()) -> str:
         """The element and the threads, at concrete sizes, where it is possible."""

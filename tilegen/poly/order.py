@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from tilegen.ir.affine import Affine, Mod, var
+from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Load
+from tilegen.ir.ranges import differ
 from tilegen.ir.walk import loads
 from tilegen.poly.determined import increasing
 from tilegen.poly.plain import Plain, Row
@@ -120,18 +121,8 @@ Point = tuple[Access, Names]
 
 
 def aside(one: Use, two: Use) -> frozenset[str] | None:
-    """Loops in one iteration of which the two never are at one place, if known: `ko + 1` and `ko` in that of `ko`, and
-    `(ko + 1)%3` and `ko%3`."""
-    for a, b in zip(one.index, two.index, strict=True):
-        if a.terms == b.terms:
-            if a.const != b.const:
-                return a.names()
-            continue
-        match a, b:
-            case Affine(((Mod(first, by), 1),), 0), Affine(((Mod(second, other), 1),), 0):
-                if by == other and first.terms == second.terms and (first.const - second.const) % by:
-                    return a.names()
-    return None
+    """Loops in one iteration of which the two never are at one place, if known: `ko + 1` and `ko` in that of `ko`."""
+    return next((a.names() for a, b in zip(one.index, two.index, strict=True) if differ(a, b)), None)
 
 
 def between(
