@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from tilegen.backends.text_body import Body
@@ -19,6 +19,7 @@ from tilegen.lowering.program import Combine, VectorCopy, VectorLoad, VectorStor
 
 STATIC_SHARED_LIMIT = 48 * 1024
 _AXES = ("x", "y", "z")
+_VECTORS = (VectorCopy, VectorLoad, VectorStore)
 
 
 def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") -> str:
@@ -38,13 +39,21 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
 def _kernel(launch: Launch, dialect: Dialect) -> str:
     writer = Writer(dialect, names_of(launch), launch.buffers, launch.wide, launch.approximate)
     body = Body(writer, launch)
-    lines = [*_header(launch), *_signature(launch, writer), "{"]
     declared = [*_coordinates(launch, writer, body), *_shared(launch, writer, body)]
-    lines += [f"    {line}" if line else "" for line in declared]
-    if declared:
-        lines.append("")
-    lines += [f"    {line}" if line else "" for line in body.lines(launch.body)]
-    return "\n".join(part for line in [*lines, "}"] for part in wrapped(line)) + "\n"
+    declared += [""] if declared else []
+    lines = [*_header(launch), *_signature(launch, writer), "{", *declared, *body.lines(launch.body), "}"]
+    return "\n".join([part for line in _indented(lines) for part in wrapped(line)]) + "\n"
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, those between braces further in."""
+    lead = ""
+    for line in lines:
+        if line.startswith("}"):
+            lead = lead[4:]
+        yield lead + line if line else ""
+        if line.endswith("{"):
+            lead += "    "
 
 
 # -- what stands before the body
@@ -161,7 +170,7 @@ def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
     lines = [""]
     if dynamic:
         lines.append("extern __shared__ __align__(16) unsigned char shared[];")
-    vectors = [access for v in launch.nodes for access in _vector_accesses(v)]
+    vectors = [access for v in launch.nodes if isinstance(v, _VECTORS) for access in _vector_accesses(v)]
     places, _ = shared_layout(shared)
     for buffer in shared:
         lines += [f"// {note}" for note in body.fresh_notes(buffer.step)]
@@ -190,16 +199,14 @@ def _swizzled(buffer: Buffer, writer: Writer) -> list[str]:
     return [f"element c of row r lies at {place}"]
 
 
-def _vector_accesses(value: object) -> tuple[Access, ...]:
-    match value:
+def _vector_accesses(node: VectorCopy | VectorLoad | VectorStore) -> tuple[Access, ...]:
+    match node:
         case VectorCopy(target=target, source=source):
             return target, source
         case VectorLoad(source=source):
             return (source,)
         case VectorStore(target=target):
             return (target,)
-        case _:
-            return ()
 
 
 def shared_extents(buffer: Buffer) -> list[int]:

@@ -73,6 +73,8 @@ class Body:
     def _node(self, node: Spmd) -> list[str]:
         w = self._writer
         match node:
+            case Stmt():
+                return self._stmt(node)
             case For():
                 return self._for(node)
             case If():
@@ -111,8 +113,6 @@ class Body:
                 return ["end_copies();"] if w.dialect is CUDA else []
             case VectorCopy(dtype, width, target, source):
                 return [f"{self._lanes(target, dtype, width)} = {self._lanes(source, dtype, width, const=True)};"]
-            case Stmt():
-                return self._stmt(node)
             case _:
                 raise TypeError(node)
 
@@ -156,8 +156,8 @@ class Body:
         if not inner:  # groups of copies alone, in a language without them
             return []
         if inner[0] == "{" and len(body) == 1:
-            inner = [line.removeprefix("    ") for line in inner[1:-1]]
-        return [f"{head} {{", *(f"    {line}" if line else "" for line in inner), "}"]
+            inner = inner[1:-1]
+        return [f"{head} {{", *inner, "}"]
 
     def _barrier(self, barrier: Barrier) -> list[str]:
         if self._writer.dialect is CUDA:
@@ -187,7 +187,7 @@ class Body:
         if parts:
             bare = replace(stmt, value=value, step="")
             named = [f"const {w.working(part.dtype)} {name} = {w.value(part, -1)};" for name, part in parts]
-            return [*notes, "{", *(f"    {line}" for line in (*named, *self._stmt(bare))), "}"]
+            return [*notes, "{", *named, *self._stmt(bare), "}"]
         target = w.element(stmt.target.buffer, stmt.target.index)
         if stmt.reduce is None:
             return [*notes, f"{target} = {w.stored(stmt.value, stmt.target)};"]
@@ -229,16 +229,15 @@ class Body:
             old = w.loaded(stmt.best)
             test = f"candidate {sign} {old} || (candidate == {old} && index < {w.loaded(stmt.target)})"
             stored = f"{w.dialect.narrow[dtype]}(candidate)" if dtype in ("f16", "bf16") else "candidate"
-            inner = [first, second, f"if ({test}) {{", f"    {best} = {stored};", f"    {target} = index;", "}"]
-            return ["{", *(f"    {line}" for line in inner), "}"]
-        update = [f"    {target} = {w.stored(stmt.arg, stmt.target)};", "}"]
+            return ["{", first, second, f"if ({test}) {{", f"{best} = {stored};", f"{target} = index;", "}", "}"]
+        update = [f"{target} = {w.stored(stmt.arg, stmt.target)};", "}"]
         if isinstance(stmt.value, Load) and self._launch.buffers[stmt.value.buffer].space == "register":
             stored = w.stored(stmt.value, stmt.best)
-            return [f"if ({value} {sign} {w.loaded(stmt.best)}) {{", f"    {best} = {stored};", *update]
+            return [f"if ({value} {sign} {w.loaded(stmt.best)}) {{", f"{best} = {stored};", *update]
         stored = f"{w.dialect.narrow[dtype]}(candidate)" if dtype in ("f16", "bf16") else "candidate"
-        inner = [f"if (candidate {sign} {w.loaded(stmt.best)}) {{", f"    {best} = {stored};", *update]
+        inner = [f"if (candidate {sign} {w.loaded(stmt.best)}) {{", f"{best} = {stored};", *update]
         first = f"const {w.working(stmt.value.dtype)} candidate = {value};"
-        return ["{", *(f"    {line}" for line in (first, *inner)), "}"]
+        return ["{", first, *inner, "}"]
 
     # -- vectors
 

@@ -161,6 +161,12 @@ class Writer:
 
     def element(self, buffer: str, index: tuple[Affine, ...]) -> str:
         """The element as an lvalue."""
+        text = self._texts.get((buffer, index))
+        if text is None:
+            text = self._texts[buffer, index] = self._element(buffer, index)
+        return text
+
+    def _element(self, buffer: str, index: tuple[Affine, ...]) -> str:
         memory, name = self.buffers[buffer], self.names[buffer]
         if memory.space in ("register", "lanes"):
             return name + "".join(f"[{self.index(i)}]" for i in index)

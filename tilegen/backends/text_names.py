@@ -19,6 +19,7 @@ asm wchar_t main INFINITY NAN M_PI half2 half4 float2 float4 double2 uint2 uint4
 sampler_t image2d_t size_t ptrdiff_t intptr_t uintptr_t pipe any all full shared
 floor_div floor_mod hidden load_half round_half load_bf16 round_bf16
 """
+_NAMED = (For, Let)
 _RESERVED = frozenset(_WORDS.split())
 
 
@@ -65,17 +66,14 @@ def _around(body: tuple[Spmd, ...]) -> Mapping[str, set[str]]:
 
 def _see(nodes: Iterable[Spmd], path: tuple[str, ...], near: dict[str, set[str]]) -> None:
     for node in nodes:
-        if isinstance(node, For | Let):
+        if isinstance(node, If):
+            _see(node.body, path, near)
+            _see(node.orelse, path, near)
+        elif isinstance(node, _NAMED):
             near.setdefault(node.name, set()).update(path)
             for outer in path:
                 near.setdefault(outer, set()).add(node.name)
-        match node:
-            case For(name=name, body=inner):
-                _see(inner, (*path, name), near)
-            case Let(name=name):
-                path = (*path, name)
-            case If(body=inner, orelse=orelse):
-                _see(inner, path, near)
-                _see(orelse, path, near)
-            case _:
-                pass
+            if isinstance(node, Let):
+                path = (*path, node.name)
+            else:
+                _see(node.body, (*path, node.name), near)

@@ -171,6 +171,7 @@ Spmd = (
 )  # fmt: skip
 
 
+_is_affine = Affine.__instancecheck__
 Holder = TypeVar("Holder", bound=For | If)
 
 
@@ -280,7 +281,7 @@ class Launch:
 
 def names_in(values: Iterable[Any]) -> frozenset[str]:
     """Every loop, coordinate and size that the index expressions among `values` speak of."""
-    return frozenset().union(*(v.names() for v in {v for v in values if type(v) is Affine}))
+    return frozenset().union(*map(Affine.names, set(filter(_is_affine, values))))
 
 
 def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mapping[str, int]) -> frozenset[str]:
