@@ -97,14 +97,15 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     body = flatten(less.node, block, where, with_waits(plain, slots, pipes), frozenset(told), groups, lanes)
     body, buffers = _squeezed(tree, body, dealt)
     needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied, version.loose, list(requires))
-    body = vectorize(body, needs)
+    registers = [b for b in buffers if b.space == "register"]
+    body = unrolled(vectorize(body, needs), frozenset(b.name for b in registers if b.shape))
     needs.variables |= lanes.results
     buffers += tuple(needs.variables.values())
     implied = implied_in(tree.kernel, extents, tuple(needs.requires))
     body = guard(body, _inner(block, where), implied, starts(dealt, tree.buffers) | less.starts)
     body = choose(body, {b.name: b for b in buffers}, implied)
     body = named_places(asynchronous(body, ahead, {b.name: b for b in buffers}), told)
-    body = _registers(body, buffers, dealt)
+    body = _registers(body, registers, dealt)
     mine, shared = _used(body, buffers, needs)
     return Launch(
         name=name,
@@ -141,11 +142,9 @@ def _squeezed(tree: Tree, body: tuple[Spmd, ...], node: Node) -> tuple[tuple[Spm
     return drop_dims(body, kept), buffers
 
 
-def _registers(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], node: Node) -> tuple[Spmd, ...]:
-    """Declarations of the register buffers; the loops that index them are unrolled."""
-    registers = [b for b in buffers if b.space == "register"]
+def _registers(body: tuple[Spmd, ...], registers: list[Buffer], node: Node) -> tuple[Spmd, ...]:
+    """Declarations of the register buffers."""
     outer = lives(node, registers)
-    body = unrolled(body, frozenset(b.name for b in registers if b.shape))
     for buffer in reversed(registers):
         body = declared(body, buffer.name, outer.get(buffer.name, frozenset()), len(buffer.shape))
     return body

@@ -12,6 +12,7 @@ from tilegen.lowering.pipeline import Pipe
 from tilegen.lowering.program import Barrier, For, If, Spmd, VectorCopy, nodes, with_body
 
 _BYTES = (4, 8, 16)
+_COPIES = (Stmt, VectorCopy)
 # The place before a child of the body at a path.
 Slot = tuple[Path, int]
 
@@ -162,6 +163,8 @@ def _marked(body: tuple[Spmd, ...], staged: frozenset[str], buffers: dict[str, B
 
 def _copy(node: Spmd, staged: frozenset[str], buffers: dict[str, Buffer]) -> Spmd:
     """`node`, or the asynchronous copy that can stand for it."""
+    if not isinstance(node, _COPIES) or node.target.buffer not in staged:
+        return node
     match node:
         case VectorCopy():
             plain = node
@@ -175,7 +178,7 @@ def _copy(node: Spmd, staged: frozenset[str], buffers: dict[str, Buffer]) -> Spm
             plain = VectorCopy(dtype, 1, target, Access(buffer, index), inside=test, origin=node)
         case _:
             return node
-    if plain.target.buffer not in staged or buffers[plain.source.buffer].space != "global":
+    if buffers[plain.source.buffer].space != "global":
         return node
     if plain.bytes not in _BYTES or buffers[plain.target.buffer].dtype != plain.dtype:
         return node
