@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from tilegen.ir.affine import const, var
 from tilegen.ir.atomics import accumulated
+from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
 from tilegen.ir.ranges import WHOLE, differ
 from tilegen.poly.order import aside
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project
+from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, copied_in, project
 from tilegen.poly.rows import Rows, identified, renamed
 from tilegen.poly.system import Undecided, example, same, solvable
 from tilegen.poly.verdict import Words
@@ -326,7 +327,7 @@ def _thread(program: Program, placed: Placed, use: Use, kind: str) -> _Thread:
         # The lanes that combine leave the target to the first of them.
         alone = use.writes or any(use.index == w.index for w in leaf.uses if w.writes and w.buffer == use.buffer)
         return _Thread("" if alone and program.lanes.get(placed.number) == loop else loop)
-    if (leaf.stmt.target.buffer, kind) not in program.copied(launch):
+    if (leaf.stmt.target.buffer, kind) not in copied_in(program, launch):
         return _Thread("")
     threads = program.threads(launch, kind)
     return _Thread(kind, ((False, ((kind, 1),), 0), (False, ((kind, -1),), threads - 1)))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 from tilegen.ir.affine import Affine, var
+from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import Load
 from tilegen.ir.ranges import differ
 from tilegen.ir.walk import loads

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain, count
 from operator import attrgetter, eq, ne
 
 from tilegen.ir.affine import Affine
+from tilegen.ir.cached import cached_property
 from tilegen.ir.lanes import Copied, combining, copied
 from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Stmt, Tree, tree_of
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
@@ -189,10 +190,11 @@ class Program:
         used = [dict.fromkeys(chain.from_iterable([leaf.buffers for leaf, _ in launch])) for launch in told]
         return tuple([(launch, *map(self.buffers.get, names)) for launch, names in zip(told, used, strict=True)])
 
-    @lru_cache(maxsize=100)  # noqa: B019
-    def copied(self, launch: int) -> Copied:
-        """The registers of a launch that every thread along an axis has."""
-        return copied(self.tree, leaves((self.tree.body[launch],)))
+
+@lru_cache(maxsize=100)
+def copied_in(program: Program, launch: int) -> Copied:
+    """The registers of a launch that every thread along an axis has."""
+    return copied(program.tree, leaves((program.tree.body[launch],)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.poly.order import aside
 from tilegen.poly.plain import Row
-from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, told_apart
+from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, copied_in, told_apart
 from tilegen.poly.settled import remember, unasked
 from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
@@ -211,7 +211,7 @@ def _copies(program: Program, buffer: Buffer, launch: int) -> frozenset[str]:
     """Along which axes each thread has a copy of the register of its own, the same in all."""
     if buffer.space != "register":
         return frozenset()
-    kinds = frozenset(kind for name, kind in program.copied(launch) if name == buffer.name)
+    kinds = frozenset(kind for name, kind in copied_in(program, launch) if name == buffer.name)
     for kind in kinds:
         _check_copies(program, buffer, launch, kind)
     return kinds
@@ -219,7 +219,7 @@ def _copies(program: Program, buffer: Buffer, launch: int) -> frozenset[str]:
 
 def _check_copies(program: Program, buffer: Buffer, launch: int, kind: str) -> None:
     """No thread along `kind` changes its copy of the register alone."""
-    copied = {name for name, k in program.copied(launch) if k == kind}
+    copied = {name for name, k in copied_in(program, launch) if k == kind}
     for path, stmt in leaves((program.tree.body[launch],)):
         both = {name for name, _ in writes(stmt)}
         if buffer.name in both and not both <= copied:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from tilegen.ir.affine import Affine
+from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.poly.barriers import Crossing, Way, meetings, soonest, ways
 from tilegen.poly.project import Placed, Program, Use
