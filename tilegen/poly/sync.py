@@ -128,6 +128,8 @@ class Walls:
         self.program = program
         self.stops = stops
         self._certain: dict[Path, frozenset[Slot]] = {}
+        # The ways to the bodies that barriers are in.
+        self._held = {path[:depth] for path, _ in stops for depth in range(len(path) + 1)}
 
     @cached_property
     def meetings(self) -> tuple[Meeting, ...]:
@@ -157,6 +159,8 @@ class Walls:
         found: frozenset[Slot] = frozenset()
         for d in range(depth, len(places)):
             path, place = places[:d], places[d]
+            if path not in self._held:
+                break  # nor are those inside
             size = len(self._body(path))
             found |= self._passed(path, range(place + 1, size + 1), range(place + 1, size))
         return found
@@ -164,11 +168,15 @@ class Walls:
     def _ahead(self, places: Path, depth: int) -> frozenset[Slot]:
         found: frozenset[Slot] = frozenset()
         for d in range(depth, len(places)):
+            if places[:d] not in self._held:
+                break
             found |= self._passed(places[:d], range(places[d] + 1), range(places[d]))
         return found
 
     def _passed(self, path: Path, slots: range, children: range) -> frozenset[Slot]:
         """The barriers at the slots, and those that are certain inside the children."""
+        if path not in self._held:
+            return frozenset()
         found = frozenset((path, s) for s in slots if (path, s) in self.stops)
         return found.union(*(self._inside((*path, child)) for child in children))
 
@@ -177,8 +185,7 @@ class Walls:
         if path not in self._certain:
             node = self._node(path)
             found: frozenset[Slot] = frozenset()
-            here = any(slot[: len(path)] == path for slot, _ in self.stops)
-            if isinstance(node, Loop) and here and self._runs(node):
+            if isinstance(node, Loop) and path in self._held and self._runs(node):
                 found = self._passed(path, range(len(node.body) + 1), range(len(node.body)))
             self._certain[path] = found
         return self._certain[path]
@@ -187,15 +194,19 @@ class Walls:
         return not solvable((*self.program.original.context, *rows_of(Condition(-loop.extent))))
 
     def _node(self, path: Path) -> Node:
-        node = self.program.tree.body[path[0]]
-        for place in path[1:]:
-            assert isinstance(node, Loop)
-            node = node.body[place]
-        return node
+        return self._body(path[:-1])[path[-1]]
 
     def _body(self, path: Path) -> tuple[Node, ...]:
-        if not path:
-            return self.program.tree.body
-        node = self._node(path)
-        assert isinstance(node, Loop)
-        return node.body
+        return self._bodies[path]
+
+    @cached_property
+    def _bodies(self) -> dict[Path, tuple[Node, ...]]:
+        """The bodies of the tree and of its loops, by the way to them."""
+        return dict(_bodies(self.program.tree.body, ()))
+
+
+def _bodies(body: tuple[Node, ...], path: Path) -> Iterator[tuple[Path, tuple[Node, ...]]]:
+    yield path, body
+    for place, node in enumerate(body):
+        if isinstance(node, Loop):
+            yield from _bodies(node.body, (*path, place))
