@@ -355,8 +355,11 @@ def _read(storage: Storage, reader: Touch) -> tuple[Rows, list[str]]:
 
 def _written(storage: Storage, reader: Touch, writers: list[Touch]) -> Iterator[tuple[int, Rows]]:
     """The parts of it that each of the writers has written before, with the loops that both share."""
-    for writer in sorted(writers, key=lambda w: w.placed.number >= reader.placed.number):
-        alike, never = common(writer.use, reader.use), aside(writer.use, reader.use)
+    # Those that come before it in the text, and write the places as it reads them, are most likely to be enough.
+    told = [(w, common(w.use, reader.use)) for w in writers]
+    told.sort(key=lambda one: (one[0].placed.number >= reader.placed.number, -len(one[1])))
+    for writer, alike in told:
+        never = aside(writer.use, reader.use)
         for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed):
             # It writes nothing that is read: a part too few is no claim too many.
             if never is not None and never <= shared:
