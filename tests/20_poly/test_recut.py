@@ -14,6 +14,7 @@ from tilegen.ir.walk import rewrite, substitute
 from tilegen.poly import judge
 from tilegen.poly import recut as recuts
 from tilegen.poly.changed import changed as differing
+from tilegen.poly.project import project
 from tilegen.primitives._call import bind
 
 TEXT = """
@@ -26,25 +27,41 @@ schedule steps for gemm():
     cache_register(C, at=j)
     tile(j, 4) -> bj, j
     tile(k, 1) -> k, one
+
+schedule lanes for gemm():
+    tile(i, 32) -> bi, ti
+    tile(ti, 8) -> wi, li
+    order(bi, wi, li, j, k)
+    tile(j, 4) -> bj, tj
+    order(bi, bj, wi, li, tj, k)
+    order(bi, bj, wi, tj, li, k)
+    order(bi, bj, wi, li, tj, k)
+    collapse(wi, li) -> lane
 """
 MODULE = parse(Source("gemm.tg", TEXT))
 
 
-def stages():
+def stages(schedule=0):
     tree = tree_of(build(MODULE.kernels["gemm"]))
     yield None, tree
-    for call in MODULE.schedules[0].steps:
+    for call in MODULE.schedules[schedule].steps:
         tree = bind(call).apply(tree)
         yield call.word, tree
 
 
 STAGES = list(stages())
 WRITTEN, CUT = STAGES[0][1], STAGES[1][1]
+OTHER, APART, MERGED = (tree for _, tree in list(stages(1))[-3:])
 
 
 def recut(old, new):
     pairs = differing(old, new)
     return pairs is not None and recuts.recut(old, new, pairs)
+
+
+def merged(old, new):
+    pairs = differing(old, new)
+    return pairs is not None and recuts.merged(old, new, pairs)
 
 
 def changed(change):
@@ -126,3 +143,74 @@ def test_only_what_was_accepted_last_answers():
     assert judge(cut, wrong) is not None
     assert judge(WRITTEN) is None
     assert judge(cut, wrong) is not None
+
+
+def lanes(change):
+    """The merged tree with its loop `lane` changed."""
+    there = rewrite(MERGED.body, lambda v: change(v) if isinstance(v, Loop) and v.name == "lane" else v)
+    return replace(MERGED, body=there)
+
+
+def at(place):
+    return lambda loop: replace(loop, body=substitute(loop.body, {"lane": place}))
+
+
+def living_in(tree, name):
+    kept = replace(tree.buffers[0], name="kept", role="copy", space="register", scope=name)
+    return replace(tree, buffers=(*tree.buffers, kept))
+
+
+LANE = var("lane")
+UNMERGED = {
+    "a lane more": lanes(lambda v: replace(v, extent=v.extent + 1)),
+    "a lane less": lanes(lambda v: replace(v, extent=v.extent - 1)),
+    "backwards": lanes(at(const(31) - LANE)),
+    "another row": lanes(at(LANE // 8 * 8)),
+    "rows and columns exchanged": lanes(at(LANE % 4 * 8 + LANE // 4)),
+    "twice": lanes(lambda v: replace(v, body=v.body * 2)),
+    "in terms of names": replace(MERGED, reassociated=("C",)),
+}
+
+
+def test_two_loops_made_one_are_seen_and_nothing_else():
+    assert merged(APART, MERGED)
+    assert not merged(MERGED, APART)
+    assert not recut(APART, MERGED)
+    assert not merged(OTHER, MERGED)
+    assert not merged(MERGED, MERGED)
+
+
+@pytest.mark.parametrize("fault", UNMERGED)
+def test_faults_in_one_loop_are_none(fault):
+    assert not merged(APART, UNMERGED[fault])
+    assert judge(APART) is None
+    assert judge(UNMERGED[fault], APART) == judge(UNMERGED[fault])
+
+
+def test_a_buffer_may_live_in_the_inner_of_two_loops_made_one():
+    assert merged(living_in(APART, "li"), living_in(MERGED, "lane"))
+    assert not merged(living_in(APART, "wi"), living_in(MERGED, "lane"))
+
+
+def test_what_is_inferred_is_not_asked_and_is_no_proof():
+    """The judge asks nothing of what two steps have left as it is, and the proof asks it."""
+    kernel = replace(build(MODULE.kernels["gemm"]), name="inferred")
+    written, cut, merged_ = (replace(tree, kernel=kernel) for tree in (WRITTEN, CUT, MERGED))
+    assert judge(written) is None
+    assert judge(cut, written) is None
+    assert judge(merged_, cut) is None
+    runs = [(p.leaf.where, p.leaf.stmt.instance) for p in project(cut).of("C")]
+    question = ("covered", "C", *runs)
+    assert project(cut, judged=True).known(question)
+    assert not project(cut).known(question)
+
+
+@pytest.mark.parametrize("fault", ["a tile less", "no test", "twice"])
+def test_faults_behind_what_is_inferred_are_refused_as_ever(fault):
+    steps = MODULE.schedules[0].steps
+    wrong = bind(steps[1]).apply(FAULTS[fault])
+    assert judge(WRITTEN) is None
+    assert judge(CUT, WRITTEN) is None
+    refused = judge(wrong, CUT)
+    assert refused is not None
+    assert refused == judge(wrong)

@@ -15,19 +15,13 @@ from tilegen.poly.verdict import Refused, Words
 
 def check_bounds(program: Program) -> None:
     """Refused where an access of some instance is outside its buffer; reads with a fallback may be."""
-    memo = program.original.memo
     for placed in program.leaves:
         leaf = placed.leaf
-        shapes = tuple(program.buffers[u.buffer].shape for u in leaf.uses)
-        key = ("inside", leaf.points)
-        if memo.get(key) == shapes:
-            continue
-        for use, shape in zip(leaf.uses, shapes, strict=True):
-            access = ("inside", leaf.where, use.index, shape)
-            if use.fallback is None and access not in memo:
+        for use in leaf.uses:
+            key = ("inside", leaf.where, use.index, program.buffers[use.buffer].shape)
+            if use.fallback is None and not program.known(key):
                 _check_use(program, leaf, use)
-                memo[access] = True
-        memo[key] = shapes
+                program.original.memo[key] = True
 
 
 def _check_use(program: Program, leaf: Leaf, use: Use) -> None:

@@ -14,7 +14,7 @@ from tilegen.poly.derived import check_derived
 from tilegen.poly.order import check_order
 from tilegen.poly.project import Program, project
 from tilegen.poly.races import check_races, check_structure
-from tilegen.poly.recut import recut
+from tilegen.poly.recut import merged, recut
 from tilegen.poly.shape import check_shape
 from tilegen.poly.system import Undecided
 from tilegen.poly.turned import turned
@@ -53,8 +53,15 @@ IN_ORDER = (check_coverage, check_shape, check_order, check_bounds, check_values
 def _answered(before: Tree, tree: Tree) -> tuple[Callable[[Program], None], ...]:
     """What need not be asked of `tree`, for it was asked of `before`, and the answer is the same."""
     pairs = changed(before, tree)
-    same = pairs is not None and (recut(before, tree, pairs) or turned(before, tree, pairs))
+    same = pairs is not None and any(kind(before, tree, pairs) for kind in (recut, merged, turned))
     return IN_ORDER if same else ()
+
+
+def _infer(tree: Tree) -> None:
+    """Keeps what holds of a tree of which nothing was asked: what the next step leaves as it is need not be, either."""
+    program = project(tree, judged=True, inferred=True)
+    for check in IN_ORDER:
+        check(program)
 
 
 def judge(tree: Tree, before: Tree | None = None) -> Violation | None:
@@ -65,9 +72,13 @@ def judge(tree: Tree, before: Tree | None = None) -> Violation | None:
     same elements in the same order, or in another that makes no difference, what is asked of one is answered by the
     other.
     """
-    program = project(tree)
+    program = project(tree, judged=True)
     memo = program.original.memo
-    answered = _answered(before, tree) if before is not None and memo.get("accepted") is before else ()
+    answered: tuple[Callable[[Program], None], ...] = ()
+    if before is not None and memo.get("accepted") is before:
+        answered = _answered(before, tree)
+        if not answered and memo["answered"]:
+            _infer(before)
     for question, check in CHECKS:
         if check in answered:
             continue
@@ -77,5 +88,5 @@ def judge(tree: Tree, before: Tree | None = None) -> Violation | None:
             return refused.violation
         except Undecided:
             return Violation(f"unproved: {question}", None, ("the question is beyond the budget for one proof",))
-    memo["accepted"] = tree
+    memo["accepted"], memo["answered"] = tree, answered
     return None

@@ -235,7 +235,7 @@ def check_order(program: Program) -> None:
                 # What is computed there makes no difference.
                 what = tuple((x.leaf.where, x.leaf.names, x.leaf.stmt.instance) for x in (one, two))
                 key = ("ordered", id(p), what, one.shares(two), one.places <= two.places)
-                if key not in memo:
+                if not program.known(key):
                     _check_pair(program, p, one, two)
                     memo[key] = True
 

@@ -157,13 +157,25 @@ class Placed:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A tree, projected: its leaves in program order and its buffers by name."""
+    """A tree, projected: its leaves in program order and its buffers by name.
+
+    Of a tree that is `inferred` to be right from others, nothing need be asked. What is inferred counts where the tree
+    is `judged`, and not in the proof.
+    """
 
     kernel: Kernel
     leaves: tuple[Placed, ...]
     buffers: Mapping[str, Buffer]
     tree: Tree
     original: Original = field(repr=False)
+    judged: bool = False
+    inferred: bool = False
+
+    def known(self, question: object) -> bool:
+        """True if this need not be asked."""
+        if self.inferred:
+            self.original.inferred.add(question)
+        return question in self.original.memo or self.judged and question in self.original.inferred
 
     def of(self, name: str) -> list[Placed]:
         """The leaves that execute the kernel's statement `name`."""
@@ -206,6 +218,7 @@ class Original:
     statements: Mapping[str, Placed]
     equations: Mapping[str, Equation]
     memo: dict[object, object] = field(default_factory=dict, repr=False)
+    inferred: set[object] = field(default_factory=set, repr=False)
 
     def words(self, name: str) -> tuple[str, ...]:
         """The index words of the statement's loops, as in the kernel's text."""
@@ -338,10 +351,10 @@ def _original(kernel: Kernel) -> Original:
     return Original(kernel, context, statements, equations)
 
 
-def project(tree: Tree) -> Program:
+def project(tree: Tree, judged: bool = False, inferred: bool = False) -> Program:
     """The tree as leaves; leaves that an earlier tree had already are the same objects."""
     buffers = {b.name: b for b in tree.buffers}
-    return Program(tree.kernel, _placed(tree.body), buffers, tree, original_of(tree.kernel))
+    return Program(tree.kernel, _placed(tree.body), buffers, tree, original_of(tree.kernel), judged, inferred)
 
 
 def _placed(body: tuple[Node, ...]) -> tuple[Placed, ...]:
@@ -370,7 +383,8 @@ def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
     if leaf is None:
         like = next(iter(leaves.values()), None)
         if like is None:
-            where = _domains.setdefault(_domain_key(names, extents, stmt), next(_numbers))
+            domain = (frozenset(zip(names, extents, strict=True)), stmt.guard)
+            where = _domains.setdefault(domain, next(_numbers))
             leaf = Leaf(next(_numbers), where, names, kinds, extents, stmt)
         else:
             leaf = like.again_as(kinds, stmt)
@@ -384,7 +398,3 @@ def _number_of(stmt: Stmt) -> int:
     if known is None:
         known = _numbered[id(stmt)] = (stmt, _numbered.setdefault(stmt, (stmt, next(_numbers)))[1])
     return known[1]
-
-
-def _domain_key(names: tuple[str, ...], extents: tuple[Affine, ...], stmt: Stmt) -> object:
-    return frozenset(zip(names, extents, strict=True)), stmt.guard

@@ -41,7 +41,7 @@ def check_values(program: Program) -> None:
     memo = program.original.memo
     for storage in storages(program):
         key = _key(storage)
-        if key in memo:
+        if program.known(key):
             continue
         for buffer in storage.copies:
             try:
