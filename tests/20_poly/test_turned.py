@@ -154,6 +154,33 @@ def test_places_that_do():
     assert turned(updates(UNROLLED, change), updates(ORDERED, change))
 
 
+ROWS = """
+kernel rows(X: f32[M, N]) -> Y: f32[N, M]:
+    Y[j, i] = X[i, j]
+
+schedule steps for rows():
+    tile(i, 32) -> bi, ti
+    order(ti, bi, j)
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "apart"),
+    [
+        ((var("j"), var("bi") * 32 + var("ti")), True),
+        ((var("j"), var("bi") * 31 + var("ti")), False),
+        ((var("j"), var("bi") + var("ti") * 1000), False),
+        ((const(0), var("j") * 5000 + var("bi") * 32 + var("ti")), False),
+    ],
+)
+def test_the_longest_step_may_run_to_any_extent(place, apart):
+    module = parse(Source("rows.tg", ROWS))
+    cut, order = map(bind, module.schedules[0].steps)
+    tiled = cut.apply(tree_of(build(module.kernels["rows"])))
+    old = stmt(tiled, lambda s: replace(s, target=Access("Y", place)))
+    assert turned(old, order.apply(old)) == apart
+
+
 def test_no_turn_where_the_own_tensor_is_read_elsewhere():
     def change(statement):
         loads = {"B": "C.reg"}
