@@ -13,6 +13,7 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import bf16_to_float32, float_to_bf16, reference
 from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import Condition
 from tilegen.ir.swizzle import Swizzle
 from tilegen.lowering import lower
 from tilegen.schedule import apply, start
@@ -206,3 +207,11 @@ def test_the_place_in_a_swizzled_row_is_what_is_printed(row, column, unit, count
     swizzle, names = Swizzle(unit, count, rows), dict(zip("ijk", values, strict=False))
     text = Writer(CUDA, {name: name for name in names}, {}, False).swizzled(swizzle, row, column)
     assert eval(text, {}, names) == swizzle.column(row.evaluate(names), column.evaluate(names))
+
+
+def test_a_test_and_an_index_of_the_same_value_have_texts_of_their_own():
+    value = var("i") + var("j") - 1
+    writer = Writer(CUDA, {"i": "i", "j": "j"}, {}, False)
+    assert writer.index(value) == "i + j - 1"
+    assert writer.condition(Condition(value)) == "i + j >= 1"
+    assert writer.index(value) == "i + j - 1"

@@ -126,9 +126,10 @@ class Writer:
 
     def condition(self, condition: Condition) -> str:
         """The terms of each sign on their own side: `i * 4 + 3 < N`."""
-        text = self._texts.get(condition)
+        # An index at the lowest level is an equal tuple.
+        text = self._texts.get(("test", condition))
         if text is None:
-            text = self._texts[condition] = self._condition(condition)
+            text = self._texts["test", condition] = self._condition(condition)
         return text
 
     def _condition(self, condition: Condition) -> str:
