@@ -116,13 +116,12 @@ def rejoined(value: Affine) -> Affine:
 
 def simplify(value: Affine, extents: Mapping[str, int]) -> Affine:
     """`value` with divisions and remainders removed that the extents decide."""
-    result = Affine(tuple(term for term in value.terms if isinstance(term[0], str)), value.const)
-    if len(result.terms) == len(value.terms):
+    divided = [term for term in value.terms if type(term[0]) is not str]
+    if not divided:
         return value
-    for atom, coefficient in value.terms:
+    result = Affine(tuple([term for term in value.terms if type(term[0]) is str]), value.const)
+    for atom, coefficient in divided:
         match atom:
-            case str():
-                continue
             case Div(arg, by):
                 inner = simplify(arg, extents)
                 whole, rest = _carried(inner, by, extents)

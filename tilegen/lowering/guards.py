@@ -215,10 +215,8 @@ def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, .
     loops = [f for f in inside if isinstance(f, For)]
     box = {**inner, **{f.name: f.extent.const for f in loops if f.extent.is_const}}
     blocked = {f.name for f in loops if not f.extent.is_const}
-    affected: list[int] = []
-    for place, node in enumerate(body):
-        often = _inside_loops(node)
-        affected += [place] if often and not _hardest((node,), box, blocked).keys().isdisjoint(often) else []
+    hardest = [_hardest(node, box, blocked) for node in body]
+    affected = [p for p, node in enumerate(body) if any(hardest[p].get(c) for c in _inside_loops(node))]
     if not affected:
         return tuple(_deeper(node, inner) for node in body)
     only = body[affected[0]]
@@ -227,9 +225,12 @@ def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, .
     first, last = affected[0], affected[-1] + 1
     span = body[first:last]
     # A version without tests in its loops does without the others, too.
-    least = _hardest(span, box, blocked)
-    bare = _versions(_without(span, tuple(least)), inner)
-    version = If(_strictest(least.values()), bare, span)
+    least: dict[Condition, Condition | None] = {}
+    for found in hardest[first:last]:
+        for condition, low in found.items():
+            least[condition] = _harder(least.get(condition, low), low)
+    bare = _versions(_without(span, tuple(c for c, low in least.items() if low)), inner)
+    version = If(_strictest(low for low in least.values() if low), bare, span)
     return (*map(lambda n: _deeper(n, inner), body[:first]), version, *map(lambda n: _deeper(n, inner), body[last:]))
 
 
@@ -254,17 +255,20 @@ def _inside_loops(node: Spmd) -> list[Condition]:
             return []
 
 
-def _hardest(body: tuple[Spmd, ...], box: Mapping[str, int], blocked: set[str]) -> dict[Condition, Condition]:
-    """Each test in `body` where it is hardest to meet, wherever it stands, if that says anything."""
+def _hardest(node: Spmd, box: Mapping[str, int], blocked: set[str]) -> dict[Condition, Condition | None]:
+    """Each test in `node` where it is hardest to meet, wherever it stands; None where that says nothing."""
     found: dict[Condition, Condition | None] = {}
-    for condition, around in _standing(body, ()):
+    for condition, around in _standing((node,), ()):
         low = _least(condition, around, box, blocked)
-        known = found.setdefault(condition, low)
-        if low is None or known is None:
-            found[condition] = None
-        elif low.value.const < known.value.const:
-            found[condition] = low
-    return {c: low for c, low in found.items() if low is not None}
+        found[condition] = _harder(found.get(condition, low), low)
+    return found
+
+
+def _harder(one: Condition | None, two: Condition | None) -> Condition | None:
+    """Of a test at two places, the one that is harder to meet; None where one of them says nothing."""
+    if one is None or two is None:
+        return None
+    return two if two.value.const < one.value.const else one
 
 
 def _standing(body: tuple[Spmd, ...], around: Tests) -> Iterator[tuple[Condition, Tests]]:
