@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, TypeVar
 
@@ -47,12 +48,12 @@ class Shares:
     Attributes:
         element: the number of the iteration.
         values: what each of the copy's loops is then, in loop and thread variables.
-        of_element: the same in terms of that number, called `<buffer>.e`.
+        of_element: tells the same in terms of that number, called `<buffer>.e`.
     """
 
     element: Affine
     values: Mapping[str, Affine]
-    of_element: Mapping[str, Affine]
+    of_element: Callable[[], Mapping[str, Affine]]
 
 
 def block_of(node: Node, taken: frozenset[str]) -> Block:
@@ -127,7 +128,8 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str,
     element = var(name) * block.threads + var(block.tid)
     known = {**extents, name: rounds, block.tid: block.threads}
     values = _in_coordinates(_decoded(element, nest, known), block, known)
-    told[name] = Shares(element, values, _decoded(var(f"{name[:-1]}e"), nest, {**known, f"{name[:-1]}e": total}))
+    number = f"{name[:-1]}e"
+    told[name] = Shares(element, values, partial(_decoded, var(number), nest, {**known, number: total}))
     body = simplified(tuple(_serial(child) for child in body), values, known)
     if total % block.threads:
         body = guarded(body, Condition(total - 1 - element))
@@ -172,8 +174,10 @@ def _decoded(element: Affine, nest: list[Loop], known: Mapping[str, int]) -> dic
 
 def _in_coordinates(values: dict[str, Affine], block: Block, known: Mapping[str, int]) -> dict[str, Affine]:
     """`values` in the thread's coordinates where that needs no division, as for a tile as wide as the block."""
+    if not _divided(values.values()):
+        return values
     plain = {name: simplify(v.substitute({block.tid: block.flat}), known) for name, v in values.items()}
-    return plain if _divided(values.values()) and not _divided(plain.values()) else values
+    return values if _divided(plain.values()) else plain
 
 
 def _divided(values: Iterable[Affine]) -> bool:

@@ -34,7 +34,7 @@ def _named(body: tuple[Spmd, ...], loop: For, shares: Shares) -> tuple[Spmd, ...
     first = {name: const(0)} if loop.extent == const(1) else {}
     values = {n: v.substitute(first) for n, v in shares.values.items() if _divided(v)}
     mixed = any(name in atom.arg.names() for v in values.values() for atom, _ in v.terms if not isinstance(atom, str))
-    shown = {n: shares.of_element[n] for n in values} if mixed else values
+    shown = shares.of_element() if mixed else values
     for place, value in values.items():
         body = _folded(body, place, value)
     lets = [Let(place, shown[place]) for place in values if _mentions(body, place)]
