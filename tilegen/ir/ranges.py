@@ -71,7 +71,8 @@ def least(value: Affine, extents: Mapping[str, Affine], sizes: Collection[str]) 
             case str():
                 if factor > 0:
                     continue
-                more, times = extents[atom] - 1, factor
+                low -= factor  # its last value is one less
+                more, times = extents[atom], factor
             case Div(arg, by) if factor < 0 and factor % by == 0:
                 more, times = arg, factor // by
             case Div(arg, by):
@@ -86,7 +87,8 @@ def least(value: Affine, extents: Mapping[str, Affine], sizes: Collection[str]) 
             case _:
                 raise TypeError(atom)
         low += times * more.const
-        pending += [(a, times * f) for a, f in more.terms]
+        if more.terms:
+            pending += [(a, times * f) for a, f in more.terms]
     if not all(factor >= 0 and name in sizes for name, factor in of_sizes.items()):
         return None
     return low + sum(of_sizes.values())
