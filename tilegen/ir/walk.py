@@ -133,9 +133,25 @@ def _rewritten(value: Any, change: Callable[[Any], Any], inside: _Fields) -> Any
 
 
 def rewrite_accesses(value: T, change: Callable[[Any], Any]) -> T:
-    """`value` with `change` applied to every access in it and what holds one, as `rewrite` does; to no index."""
-    new: T = _rewritten(value, change, _around_accesses)
+    """`value` with `change` applied to every access in it, an `Access` or a `Load`, and to nothing else."""
+    new: T = _reaccessed(value, change)
     return new
+
+
+def _reaccessed(value: Any, change: Callable[[Any], Any]) -> Any:
+    kind = type(value)
+    if kind is Load or kind is Access:
+        return change(value)
+    if kind is tuple:
+        items = [_reaccessed(item, change) for item in value]
+        return value if all(map(is_, items, value)) else tuple(items)
+    new = {}
+    for name in _around_accesses[kind] or ():
+        if old := getattr(value, name):
+            item = _reaccessed(old, change)
+            if item is not old:
+                new[name] = item
+    return _with(value, new) if new else value
 
 
 class _Indices(dict[Affine, Affine]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import THREAD_KINDS, Buffer, Node, Stmt, Tree
-from tilegen.ir.walk import accesses, loops, replace, stmts, walk
+from tilegen.ir.walk import accesses, loads, loops, replace, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, distribute, explicit, singly
@@ -85,8 +85,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     told: dict[str, Shares] = {}
     dealt = distribute(node, block, told)
     plain = explicit(dealt, block, told)
-    where = coordinates(dealt)
-    extents = _extents(dealt, block)
+    where, extents = coordinates(dealt), _extents(dealt, block)
     implied = implied_in(tree.kernel, extents, requires)
     slots = barriers(plain, conflicts(replace(tree, body=(plain,))), implied) if block.threads > 1 else {}
     ahead = waited(plain, pipes, with_waits(plain, slots, pipes))
@@ -103,7 +102,8 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     buffers += tuple(needs.variables.values())
     implied = implied_in(tree.kernel, extents, tuple(needs.requires))
     body = guard(body, _inner(block, where), implied, starts(dealt, tree.buffers) | less.starts)
-    body = choose(body, {b.name: b for b in buffers}, implied)
+    if any(load.fallback for load in loads(dealt)):
+        body = choose(body, {b.name: b for b in buffers}, implied)
     body = named_places(asynchronous(body, ahead, {b.name: b for b in buffers}), told)
     body = _registers(body, registers, dealt)
     mine, shared = _used(body, buffers, needs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
@@ -183,9 +182,8 @@ def without_dims(buffer: Buffer, kept: tuple[int, ...]) -> Buffer:
 def drop_dims(body: tuple[Spmd, ...], kept: Mapping[str, tuple[int, ...]]) -> tuple[Spmd, ...]:
     """`body` with only the `kept` dimensions in every access to a buffer on the chip."""
 
-    def change(value: Any) -> Any:
-        if isinstance(value, Access | Load) and value.buffer in kept:
-            return replace(value, index=tuple(value.index[d] for d in kept[value.buffer]))
-        return value
+    def change(access: Access | Load) -> Access | Load:
+        dims = kept.get(access.buffer)
+        return access if dims is None else replace(access, index=tuple([access.index[d] for d in dims]))
 
     return rewrite_accesses(body, change)

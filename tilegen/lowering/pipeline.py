@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Tree
 from tilegen.ir.ranges import bounds, follows
-from tilegen.ir.walk import guarded, loop_around, loops, replace, rewrite, rewrite_accesses, rewrite_nodes, stmts
+from tilegen.ir.walk import guarded, loop_around, loops, replace, rewrite_accesses, rewrite_nodes, stmts, substitute
 from tilegen.poly import holds, leading, nest_of, staged
 
 
@@ -80,10 +80,8 @@ def _own(tree: Tree, loop: Loop, mine: frozenset[str]) -> Tree:
     threads = [each for each in around if each.kind in THREAD_KINDS]
     places, count = tuple(var(each.name) for each in threads), len(threads)
 
-    def change(value: object) -> object:
-        if isinstance(value, Access | Load) and value.buffer in mine:
-            return replace(value, index=(*places, *value.index))
-        return value
+    def change(access: Access | Load) -> Access | Load:
+        return replace(access, index=(*places, *access.index)) if access.buffer in mine else access
 
     def widened(buffer: Buffer) -> Buffer:
         order = (*range(count), *(dim + count for dim in buffer.order))
@@ -152,14 +150,10 @@ def _next(loop: Loop, copies: tuple[Node, ...], mine: frozenset[str]) -> tuple[N
 def _at(body: tuple[Node, ...], mine: frozenset[str], slot: Affine, values: Mapping[str, Affine]) -> tuple[Node, ...]:
     """`body` at these values of loops, with the slot in front of every index of the buffers `mine`."""
 
-    def change(value: object) -> object:
-        if type(value) is Affine:
-            return value.substitute(values)
-        if isinstance(value, Access | Load) and value.buffer in mine:
-            return replace(value, index=(slot, *value.index))
-        return value
+    def change(access: Access | Load) -> Access | Load:
+        return replace(access, index=(slot, *access.index)) if access.buffer in mine else access
 
-    return rewrite(body, change)
+    return rewrite_accesses(substitute(body, values), change)
 
 
 def _while_left(body: tuple[Node, ...], left: Affine, loop: Loop) -> tuple[Node, ...]:

@@ -16,7 +16,7 @@ from tilegen.lowering.program import Combine, For, If, Spmd, with_body
 
 def choose(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], implied: Implied) -> tuple[Spmd, ...]:
     """`body` without fallbacks. What the tests around a read imply is not asked again."""
-    return _choose(body, _Place(buffers, implied)) if any(load.fallback for load in loads(body)) else body
+    return _choose(body, _Place(buffers, implied))
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
-from tilegen.ir.walk import replace, rewrite, substitute, writes
+from tilegen.ir.walk import replace, rewrite_accesses, substitute, writes
 from tilegen.lowering.guards import Implied, Tests
 from tilegen.lowering.program import For, If, Need, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, with_body
 
@@ -160,8 +159,8 @@ class _Lanes:
                 self._forget(stmt)
                 return (VectorCopy(dtype, self.width, self._start(stmt.target), source, origin=stmt, lane=self.lane),)
 
-        def load(value: Any) -> Any:
-            if not isinstance(value, Load) or not self._reads(value):
+        def load(value: Load) -> Load:
+            if not self._reads(value):
                 return value
             source = Access(value.buffer, self._first(value.index))
             key = (guard, *_key(source))
@@ -170,7 +169,7 @@ class _Lanes:
                 ops.append(VectorLoad(self.loaded[key], value.dtype, self.width, source))
             return Load(self.loaded[key], (var(self.lane),), value.dtype)
 
-        bare = replace(stmt, value=rewrite(stmt.value, load))
+        bare = replace(stmt, value=rewrite_accesses(stmt.value, load))
         target = self._start(stmt.target) if stored else None
         if target is not None:
             name = self._variable(stmt.target.buffer)

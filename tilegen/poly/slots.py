@@ -14,7 +14,7 @@ from typing import Any
 
 from tilegen.ir.affine import Affine, Mod
 from tilegen.ir.nodes import Access, Load, Stmt, Tree
-from tilegen.ir.walk import rewrite, rewrite_nodes
+from tilegen.ir.walk import rewrite_accesses, rewrite_nodes
 from tilegen.poly.flow import settled_in, storages
 from tilegen.poly.order import Names, aside, before, between
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project, told_apart
@@ -191,13 +191,13 @@ def _unrolled(turning: _Turning) -> Tree:
         if not any(use.buffer in names for use in placed.leaf.uses):
             return stmt
 
-        def in_turn(value: Any) -> Any:
-            if isinstance(value, Access | Load) and value.buffer in names:
-                use = Use(value.buffer, value.index, isinstance(value, Access))
-                return replace(value, index=turning.index(placed, use))
-            return value
+        def in_turn(access: Access | Load) -> Access | Load:
+            if access.buffer not in names:
+                return access
+            use = Use(access.buffer, access.index, isinstance(access, Access))
+            return replace(access, index=turning.index(placed, use))
 
-        return rewrite(stmt, in_turn)
+        return rewrite_accesses(stmt, in_turn)
 
     return replace(tree, body=rewrite_nodes(tree.body, change))
 

@@ -240,13 +240,14 @@ class _Raise:
     def _statement(self, stmt: Stmt, names: Names) -> Stmt:
         threads, alike = [name for _, name, _ in self.where.threads], self.lanes.alike
 
-        def change(value: object) -> object:
-            if isinstance(value, Access | Load) and self.launch.buffers[value.buffer].space == "register":
-                if value.buffer not in names:
-                    raise Refused(f"'{value.buffer}' is used where it is not declared")
-                mine = tuple(var(name) for name in threads if (value.buffer, name) not in alike)
-                return replace(value, buffer=names[value.buffer], index=(*mine, *value.index))
-            return value
+        def change(access: Access | Load) -> Access | Load:
+            name = access.buffer
+            if self.launch.buffers[name].space != "register":
+                return access
+            if name not in names:
+                raise Refused(f"'{name}' is used where it is not declared")
+            mine = [var(thread) for thread in threads if (name, thread) not in alike]
+            return replace(access, buffer=names[name], index=(*mine, *access.index))
 
         combine = self.lanes.updates.get(id(stmt))
         if combine is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
-from tilegen.ir.walk import accesses, loads, replace, rewrite, substitute, writes
+from tilegen.ir.walk import accesses, loads, replace, rewrite, rewrite_accesses, substitute, writes
 from tilegen.lowering.program import For, If, Launch, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, nodes
 from tilegen.poly import Facts, Refused, Unproved
 
@@ -99,8 +99,8 @@ def _statement(stmt: Stmt, known: _Variables) -> tuple[Spmd, ...]:
     if known.names.isdisjoint([access.buffer for access in accesses(stmt)]):
         return (stmt,)
 
-    def read(value: Any) -> Any:
-        if not isinstance(value, Load) or value.buffer not in known.names:
+    def read(value: Load) -> Load:
+        if value.buffer not in known.names:
             return value
         if value.buffer not in known.loaded:
             raise Unproved(f"'{value.buffer}' is read where it may be out of date")
@@ -110,7 +110,7 @@ def _statement(stmt: Stmt, known: _Variables) -> tuple[Spmd, ...]:
             raise Refused(f"'{value.buffer}' has no lane {lane}")
         return Load(source.buffer, _moved(source, lane, known.buffers), value.dtype)
 
-    stmt = replace(stmt, value=rewrite(stmt.value, read))
+    stmt = replace(stmt, value=rewrite_accesses(stmt.value, read))
     if stmt.target.buffer not in known.names:
         return (stmt,)
     if stmt.target.buffer not in known.opened or stmt.reduce:
