@@ -306,12 +306,12 @@ def accesses(value: Any) -> tuple[Any, ...]:
         return (value,)
     if kind is tuple:
         return tuple(chain.from_iterable(map(accesses, value)))
-    names = _around_accesses[kind] or ()
-    again = kind is Stmt or "body" in names
-    if again and (known := _accessed.get(id(value))):
+    if known := _accessed.get(id(value)):
         return known[1]
+    if not (names := _around_accesses[kind]):
+        return ()
     found = tuple(chain.from_iterable([accesses(held) for name in names if (held := getattr(value, name))]))
-    if again:
+    if kind is Stmt or "body" in names:
         if len(_accessed) > _MOST_FOUND:
             _accessed.clear()
         _accessed[id(value)] = (value, found)
