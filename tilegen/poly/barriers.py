@@ -127,9 +127,15 @@ def meetings(program: Program, leaves: Sequence[Placed]) -> Iterator[tuple[Place
     used = [(placed, uses) for placed in leaves if (uses := _beyond_registers(program, placed.leaf))]
     for one, mine in used:
         for two, others in used:
-            pairs = [(a, b) for a in mine for b in others if a.buffer == b.buffer and (a.writes or b.writes)]
-            stmts = one.leaf.stmt, two.leaf.stmt
-            if pairs := [(a, b) for a, b in pairs if not accumulated(*stmts, program.buffers[a.buffer])]:
+            pairs = [
+                (a, b)
+                for a in mine
+                for b in others
+                if a.buffer == b.buffer
+                and (a.writes or b.writes)
+                and not accumulated(one.leaf.stmt, two.leaf.stmt, program.buffers[a.buffer])
+            ]
+            if pairs:
                 yield one, two, pairs
 
 
