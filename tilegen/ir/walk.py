@@ -44,6 +44,7 @@ class _Fields(dict[type, tuple[str, ...] | None]):
 
 
 _inside = cache(_Fields)
+_everything = _inside(())
 # For those who look for accesses: there are none in indices and tests.
 _around_accesses = _Fields((Access, Load), _SCALAR | {"Affine", "Condition"})
 
@@ -51,7 +52,7 @@ _around_accesses = _Fields((Access, Load), _SCALAR | {"Affine", "Condition"})
 # By the identity of a statement, or of what has statements inside: the value, and what is found in it. Steps and passes
 # leave most of a tree as it is, and look through all of it again and again.
 _Found = dict[int, tuple[Any, Any]]
-_walked: dict[tuple[type, ...], _Found] = {}  # by the kinds that `walk` is to stop short of
+_walked: _Found = {}
 _accessed: dict[int, tuple[Any, tuple[Any, ...]]] = {}
 _nested: _Found = {}
 _Leaves = tuple[list[tuple[tuple[Loop, ...], Stmt]], list[tuple[int, ...]]]
@@ -60,48 +61,42 @@ _MOST_FOUND = 10_000
 _AFFINE = frozenset((Affine,))
 
 
-def walk(value: Any, short_of: tuple[type, ...] = ()) -> Iterator[Any]:
-    """`value` and every dataclass value inside it, parents first, in program order.
-
-    What is inside of values of the kinds `short_of` is left out.
-    """
+def walk(value: Any) -> Iterator[Any]:
+    """`value` and every dataclass value inside it, parents first, in program order."""
     found: list[Any] = []
-    _gather(value, _inside(short_of), _walked.setdefault(short_of, {}), found)
+    _gather(value, found)
     return iter(found)
 
 
-def _gather(value: Any, inside: _Fields, known: _Found, found: list[Any]) -> None:
+def _gather(value: Any, found: list[Any]) -> None:
     """Adds to `found` what `walk` goes through."""
     kind = type(value)
-    if kind is Affine:
-        found.append(value)
-        return
     if kind is tuple:
         if _AFFINE.issuperset(map(type, value)):
             found += value
             return
         for item in value:
-            _gather(item, inside, known, found)
+            _gather(item, found)
         return
-    names = inside[kind]
+    if known := _walked.get(id(value)):
+        found += known[1]
+        return
+    names = _everything[kind]
     if not names:
         found += () if names is None else (value,)
         return
-    if kind is Stmt or "body" in names:
-        if id(value) not in known:
-            if len(known) > _MOST_FOUND:
-                known.clear()
-            own = [value]
-            for name in names:
-                if held := getattr(value, name):  # neither None nor an empty tuple
-                    _gather(held, inside, known, own)
-            known[id(value)] = (value, own)
-        found += known[id(value)][1]
-        return
-    found.append(value)
+    own = [value]
     for name in names:
-        if held := getattr(value, name):
-            _gather(held, inside, known, found)
+        if held := getattr(value, name):  # neither None nor an empty tuple
+            if type(held) is Affine:
+                own.append(held)
+            else:
+                _gather(held, own)
+    if kind is Stmt or "body" in names:
+        if len(_walked) > _MOST_FOUND:
+            _walked.clear()
+        _walked[id(value)] = (value, own)
+    found += own
 
 
 def rewrite(value: T, change: Callable[[Any], Any], short_of: tuple[type, ...] = ()) -> T:
@@ -171,7 +166,7 @@ def rewrite_indices(value: T, change: Callable[[Affine], Affine]) -> T:
     Unchanged parts are the same objects as before.
     """
     new: T
-    (new,) = _reindexed((value,), _Indices(change), _inside(()))
+    (new,) = _reindexed((value,), _Indices(change), _everything)
     return new
 
 
@@ -287,7 +282,7 @@ def _nodes_of(value: Any) -> tuple[Any, ...]:
     if kind is Stmt:
         return (value,)
     if kind is not Loop:
-        return tuple(chain.from_iterable(_nodes_of(getattr(value, name)) for name in _inside(())[kind] or ()))
+        return tuple(chain.from_iterable(_nodes_of(getattr(value, name)) for name in _everything[kind] or ()))
     known = _nested.get(id(value))
     if known is None:
         if len(_nested) > _MOST_FOUND:
