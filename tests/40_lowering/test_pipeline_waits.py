@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
 from simulate import faults
 from written import tree_from
 
 from tilegen.backends.text import emit
+from tilegen.interpreter import run
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Index, Loop, Op
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
+from tilegen.lowering.pipeline import pipelined
 from tilegen.lowering.program import VectorCopy
 from tilegen.proof import prove
 
@@ -143,3 +146,32 @@ schedule s for rows():
     assert launches != (launch,)
     assert faults(launches, tree, {"N": 9, "M": 2}) == "race"
     assert "write one element of 'X.shared' in each" in str(prove(tree.kernel, launches))
+
+
+NESTS = """
+kernel two(A: f32[N, M], B: f32[2, M]) -> out: f32[N, M]:
+    var t: f32[N, M]
+    t[i, l] = A[i, l] + 1.0
+    out[i, l] = sum[r](t[i, l] * B[r, l])
+
+schedule nests for two():
+    fuse(t.i, out.i) -> f
+    fuse(t.l, out.l) -> g
+    tile(f, 4) -> b, c
+    order(b, r, c)
+    bind(b, block.x)
+    tile(g, 4) -> q, v
+    bind(v, thread.x)
+    cache_shared(A, at=q)
+    cache_shared(B, at=q)
+    pipeline(q, 2)
+"""
+
+
+def test_the_slots_of_loops_with_one_name_live_around_the_nests_that_use_them():
+    tree = pipelined(tree_from(NESTS))[0]
+    assert (tree.buffer("A.shared").scope, tree.buffer("B.shared").scope) == ("c", "r")
+    rng, sizes = np.random.default_rng(0), {"N": 6, "M": 7}
+    arrays = {"A": rng.random((6, 7), np.float32), "B": rng.random((2, 7), np.float32)}
+    found = run(tree, sizes, arrays)["out"]
+    assert np.allclose(found, (arrays["A"] + 1) * arrays["B"].sum(axis=0))

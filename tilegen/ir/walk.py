@@ -360,12 +360,15 @@ def find_loop(tree: Tree, name: str) -> Loop | None:
     return next((loop for loop in loops(tree.body) if loop.name == name), None)
 
 
-def loop_around(tree: Tree, name: str) -> str | None:
-    """The name of the loop right around the one called `name`."""
-    for loop in loops(tree.body):
-        if any(isinstance(child, Loop) and child.name == name for child in loop.body):
-            return loop.name
-    return None
+def loop_around(tree: Tree, name: str, buffer: str) -> str | None:
+    """The innermost loop that holds all loops called `name` in which the buffer is used."""
+    around: tuple[Loop, ...] | None = None
+    for path, stmt in leaves(tree.body):
+        depth = next((d for d, loop in enumerate(path) if loop.name == name), None)
+        if depth is not None and any(used == buffer for used, _ in (*reads(stmt), *writes(stmt))):
+            shared = path[:depth] if around is None else around
+            around = tuple(one for one, two in zip(shared, path[:depth], strict=False) if one is two)
+    return around[-1].name if around else None
 
 
 def reads(stmt: Stmt) -> Iterator[tuple[str, tuple[Affine, ...]]]:

@@ -47,8 +47,7 @@ def peeled(tree: Tree) -> Tree:
     # What lived in an iteration lives in both parts.
     buffers = tree.buffers
     for name in names:
-        around = loop_around(tree, name)
-        buffers = tuple(replace(b, scope=around) if b.scope == name else b for b in buffers)
+        buffers = tuple(replace(b, scope=loop_around(tree, name, b.name)) if b.scope == name else b for b in buffers)
     return replace(tree, buffers=buffers, body=rewrite_nodes(tree.body, change))
 
 

@@ -58,7 +58,6 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
     tree = _own(tree, loop, mine) if loop.across else tree
     shared = frozenset(b.name for b in tree.buffers if b.space == "shared" and b.name in mine)
     outermost = loop.across or loop.name
-    around = loop_around(tree, outermost)
 
     def change(value: object) -> object:
         if not isinstance(value, Loop) or value.name != outermost:
@@ -67,7 +66,9 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
             return value
         return _across(value, loop.name, mine) if loop.across else _ahead(value, mine, tree.kernel.sizes)
 
-    buffers = tuple(_staged(b, loop.stages, around) if b.name in mine else b for b in tree.buffers)
+    buffers = tuple(
+        _staged(b, loop.stages, loop_around(tree, outermost, b.name)) if b.name in mine else b for b in tree.buffers
+    )
     return replace(tree, buffers=buffers, body=rewrite_nodes(tree.body, change)), Pipe(
         loop.name, shared, loop.stages - 2
     )
