@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -44,10 +44,19 @@ class Element:
     fallback: Const | None = None
 
     def renamed(self, names: Mapping[str, str], suffix: str = "'") -> Element:
-        """With new names; divisions that only this index has get the suffix, as `names` did."""
-        divisions = {n for f in self.index for _, terms, _ in f.rows for n, _ in terms if "/" in n}
-        names = {n: f"{n}{suffix}" for n in divisions} | dict(names)
+        """With new names; divisions that only this index has get the suffix where they are of what `names` changes."""
+        names = marked(self.index, names, suffix)
         return Element(renamed(self.rows, names), tuple(f.renamed(names) for f in self.index), self.fallback)
+
+
+def marked(index: Iterable[Form], names: Mapping[str, str], suffix: str) -> Mapping[str, str]:
+    """The new names, and new ones for divisions of what gets one: a quotient has the name of what it divides."""
+    names = dict(names)
+    for form in index:
+        for _, (*divided, (quotient, _)), _ in form.rows:
+            if quotient not in names and any(name in names for name, _ in divided):
+                names[quotient] = f"{quotient}{suffix}"
+    return names
 
 
 @dataclass(frozen=True, eq=False)

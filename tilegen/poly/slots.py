@@ -15,7 +15,7 @@ from typing import Any
 from tilegen.ir.affine import Affine, Mod
 from tilegen.ir.nodes import Access, Load, Stmt, Tree
 from tilegen.ir.walk import rewrite_accesses, rewrite_nodes
-from tilegen.poly.flow import settled_in, storages
+from tilegen.poly.flow import marked, settled_in, storages
 from tilegen.poly.order import Names, aside, before, between
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project, told_apart
 from tilegen.poly.rows import Rows, renamed
@@ -232,10 +232,9 @@ class _Access:
         return self.turn.index[dim] != self.use.index[dim]
 
     def in_turn(self, names: Names, mark: str) -> list[Form]:
-        """The turn at a point whose loops have these names; what else is divided carries the mark."""
-        divisions = {n for f in self.turn.forms for _, terms, _ in f.rows for n, _ in terms if "/" in n}
-        marked = {n: f"{n}{mark}" for n in divisions} | dict(names)
-        return [f.renamed(marked) for f in self.turn.forms]
+        """The turn at a point whose loops have these names; what else is divided of them carries the mark."""
+        names = marked(self.turn.forms, names, mark)
+        return [f.renamed(names) for f in self.turn.forms]
 
     def names(self, mark: str, read: _Access, shared: frozenset[str]) -> dict[str, str]:
         """Its names at a point where it has the place of `read`, in the same iteration of the loops in `shared`."""
