@@ -24,6 +24,8 @@ BLOCK_KINDS = ("block.x", "block.y", "block.z")
 THREAD_KINDS = ("thread.x", "thread.y", "thread.z")
 # cooperative: the iterations are dealt out to all threads of the block when the tree is lowered.
 LOOP_KINDS = ("serial", "unrolled", "vector", "cooperative", *BLOCK_KINDS, *THREAD_KINDS)
+# Those whose iterations run at once.
+PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative"))
 
 REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin")
 

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from tilegen.ir.atomics import accumulated
 from tilegen.ir.lanes import writes_alone
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer
+from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.poly.order import aside
 from tilegen.poly.plain import Row
@@ -22,7 +22,7 @@ from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
 from tilegen.poly.ways_out import ways_out
 
-PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative"))
+NO_RACES = "no races"
 
 
 def check_structure(program: Program) -> None:
@@ -128,7 +128,7 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
 def check_races(program: Program) -> None:
     """Refused where two iterations of a parallel loop, two blocks or two threads collide on an element."""
     by_buffer: dict[str, dict[int, list[Placed]]] = {}
-    asked = unasked(program, "no races")
+    asked = unasked(program, NO_RACES)
     written = frozenset().union(*[placed.leaf.written for placed in asked])
     for placed in asked:
         for name in filter(written.__contains__, placed.leaf.buffers):
@@ -136,7 +136,7 @@ def check_races(program: Program) -> None:
     for name, users in by_buffer.items():
         for launch, some in users.items():
             _check_users(program, program.buffers[name], launch, some)
-    remember(program, "no races")
+    remember(program, NO_RACES)
 
 
 def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Placed]) -> None:
