@@ -94,7 +94,7 @@ class Affine(_Sum):
     __rmul__ = __mul__  # type: ignore[assignment]
 
     def __rsub__(self, other: int) -> Affine:
-        return affine(other) - self
+        return -self + other
 
     def __floordiv__(self, by: int) -> Affine:
         assert by > 0, by

@@ -63,5 +63,6 @@ def check_integers(
 
 def _sides(value: Affine) -> tuple[Affine, Affine]:
     """What is added in `value`, and what is taken away: as a test has them on its two sides."""
-    more = Affine(tuple((a, f) for a, f in value.terms if f > 0), max(0, value.const))
-    return more, more - value
+    more = Affine(tuple([(a, f) for a, f in value.terms if f > 0]), max(0, value.const))
+    less = Affine(tuple([(a, -f) for a, f in value.terms if f < 0]), max(0, -value.const))
+    return more, less

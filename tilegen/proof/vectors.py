@@ -55,6 +55,8 @@ def _list(body: tuple[Spmd, ...], known: _Variables) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:
+            case Stmt():
+                out += _statement(node, known)
             case For():
                 out.append(replace(node, body=_list(node.body, known.inside())))
             case If():
@@ -68,8 +70,6 @@ def _list(body: tuple[Spmd, ...], known: _Variables) -> tuple[Spmd, ...]:
                 out += _stored(known, name, width, target, update)
             case VectorCopy():
                 out.append(_copied(node, known))
-            case Stmt():
-                out += _statement(node, known)
             case _:
                 out.append(node)
         _forget(node, known)
