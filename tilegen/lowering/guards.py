@@ -178,7 +178,7 @@ def _needs(node: Spmd) -> Tests:
         case For(name=name, body=body) if body:
             shared = _needs(body[0])
             for child in body[1:]:
-                shared = _both(shared, _needs(child))
+                shared = _both(shared, _needs(child)) if shared else ()
             return tuple(c for c in shared if name not in c.value.names())
         case _:
             return ()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from tilegen.ir.nodes import Buffer, Node, Stmt
 from tilegen.ir.walk import accesses, leaves, replace
 from tilegen.lowering.program import Declare, For, If, Spmd, with_body
+
+_buffer = attrgetter("buffer")
 
 
 def declared(body: tuple[Spmd, ...], buffer: str, outer: frozenset[str], dims: int) -> tuple[Spmd, ...]:
@@ -46,7 +49,7 @@ def _inside(node: Spmd, buffer: str, outer: frozenset[str], dims: int) -> Spmd:
 
 
 def uses(node: Spmd, buffer: str) -> bool:
-    return any(access.buffer == buffer for access in accesses(node))
+    return buffer in map(_buffer, accesses(node))
 
 
 def lives(node: Node, buffers: Iterable[Buffer]) -> dict[str, frozenset[str]]:
@@ -56,7 +59,7 @@ def lives(node: Node, buffers: Iterable[Buffer]) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for path, stmt in leaves((node,)):
         names = [loop.name for loop in path]
-        for buffer in {access.buffer for access in accesses(stmt)} & scopes.keys():
+        for buffer in set(map(_buffer, accesses(stmt))) & scopes.keys():
             scope = scopes[buffer]
             mine = frozenset(names[: names.index(scope) + 1]) if scope in names else frozenset()
             found[buffer] = found.get(buffer, mine) & mine
