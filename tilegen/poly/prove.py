@@ -14,7 +14,7 @@ from tilegen.poly.coverage import check_coverage
 from tilegen.poly.order import check_order
 from tilegen.poly.project import Leaf, Program, alike_in, common, project
 from tilegen.poly.races import check_races, check_structure
-from tilegen.poly.rows import Rows
+from tilegen.poly.rows import Rows, renamed
 from tilegen.poly.shape import check_shape
 from tilegen.poly.slots import check_values_in_turn
 from tilegen.poly.sync import Made, Slot, Stop, Walls, check_minimal, check_synchronised
@@ -159,7 +159,6 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
         (write,) = [u for u in one.leaf.uses if u.writes]
         scope = program.buffers[write.buffer].scope
         depth = one.leaf.names.index(scope) + 1 if scope in one.leaf.names else 0
-        ranges = Rows((*program.original.context, *one.leaf.ranges))
         for two in program.leaves:
             if one.shares(two) < depth:
                 continue
@@ -176,17 +175,18 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
                 key = ("extra", leaves, write.index, use.index, shared, tuple(open_))
                 if not open_ or key in memo:
                     continue
-                names = two.leaf.primed(met)
-                both = ranges + two.leaf.again(met) + same(write.forms, [f.renamed(names) for f in use.forms])
-                for rows in (r for c in open_ for r in negated(c)):
-                    question = both + rows
-                    if both.plain.impossible or not solvable(question):
+                names, rows = one.leaf.primed(met), program.original.rows(two.leaf)
+                here = [row for row in renamed(one.leaf.ranges, names) if row not in rows.each]
+                both = rows + (*here, *same([f.renamed(names) for f in write.forms], use.forms))
+                for contrary in (renamed(r, names) for c in open_ for r in negated(c)):
+                    if both.plain.impossible or not solvable(both + contrary):
                         continue
-                    found = example(question, [*program.kernel.sizes, *one.leaf.names])
+                    first = [*program.kernel.sizes, *(names.get(n, n) for n in one.leaf.names)]
+                    found = example(both + contrary, first)
                     assert found is not None
                     words = Words(program.original, found, shared)
                     raise Refused(
                         f"'{one.leaf.stmt.name}' runs where the kernel has no instance, and writes a register in use",
-                        f"{words.element(write)}, which {words.instance(two.leaf, True)} uses{words.sizes}",
+                        f"{words.element(write, True)}, which {words.instance(two.leaf)} uses{words.sizes}",
                     )
                 memo[key] = True
