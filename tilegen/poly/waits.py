@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
 
 from tilegen.ir.affine import var
 from tilegen.ir.cached import cached_property
@@ -26,14 +27,14 @@ def check_waits(program: Program, stops: Mapping[Slot, Stop], copies: Sequence[t
     """Refused where something is read that an asynchronous copy may not have written yet."""
     made = {id(stmt): groups for stmt, groups in copies}
     writers = [p for p in program.leaves if id(p.leaf.stmt) in made]
+    home, waits = cache(partial(home_of, program)), cache(lambda two: list(_waits(program, stops, two)))
     for one in writers:
         (write,) = [u for u in one.leaf.uses if u.writes]
         for two in program.leaves:
             reads = {u.index: u for u in two.leaf.uses if u.buffer == write.buffer and not u.writes}
             if reads and one.places[0] == two.places[0]:
-                waits = list(_waits(program, stops, two))
-                pair = _Pair(program, one, two, write, made[id(one.leaf.stmt)], waits)
-                _check_pair(pair, list(reads.values()))
+                pair = _Pair(program, one, two, write, made[id(one.leaf.stmt)], waits(two))
+                _check_pair(pair, home(write.buffer), list(reads.values()))
 
 
 # The groups that have ended where something is read, and when they are these.
@@ -86,7 +87,7 @@ class _Pair:
                 mine = primes.get(name, name)
                 if mine in used:
                     rows += ((False, ((mine, 1),), 0), *form(extent - 1 - var(name)).renamed(primes).nonnegative())
-        return Plain(rows).impossible
+        return _impossible(rows)
 
     def _on_its_way(self, cases: tuple[Condition, ...], ended: Made, names: Mapping[str, str]) -> tuple[Row, ...]:
         """Rows that say that it has not ended in these cases, at a read whose loops have these names."""
@@ -105,9 +106,14 @@ class _Pair:
         return frozenset(common).intersection(name for value in values for name in value.names())
 
 
-def _check_pair(pair: _Pair, reads: Sequence[Use]) -> None:
+@lru_cache(maxsize=1_000)
+def _impossible(rows: tuple[Row, ...]) -> bool:
+    """Two buffers that are filled in turns together ask the same."""
+    return Plain(rows).impossible
+
+
+def _check_pair(pair: _Pair, home: str | None, reads: Sequence[Use]) -> None:
     one, two = pair.one.leaf, pair.two.leaf
-    home = home_of(pair.program, pair.write.buffer)
     for shared, order in before(pair.one, pair.two):
         if home not in shared:
             continue  # the check of values has shown that nothing is read that an earlier iteration wrote
