@@ -31,7 +31,7 @@ from tilegen.poly.verdict import Refused, Words
 
 @dataclass(frozen=True, eq=False)
 class Precedence:
-    """Instances of `source` that come before instances of `sink` and touch an element which one writes.
+    """Instances of `source` that may come before instances of `sink` and touch an element which one writes.
 
     `rows` are over the names of the source's loops marked with `°` and the sink's marked with `°'`. They say, where
     there is `later`, that the sink is in a later iteration of this loop of both.
@@ -210,7 +210,8 @@ def _between(original: Original, one: Placed, two: Placed) -> Iterator[Precedenc
                 continue
             names = two.leaf.primed(shared)
             core = same(a.forms, [f.renamed(names) for f in b.forms]) + rows
-            if solvable(original.pair(one.leaf, two.leaf, shared) + core):
+            # One that there never is does no harm: no two instances of it are ever in the wrong order.
+            if not (original.pair(one.leaf, two.leaf, shared) + core).plain.impossible:
                 marked = _marked(one, two, shared, core)
                 yield Precedence(one.leaf.stmt.name, two.leaf.stmt.name, marked, a.buffer, apart_in(rows))
 
