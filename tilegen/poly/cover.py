@@ -15,7 +15,7 @@ from typing import Any
 import islpy as isl
 
 from tilegen.poly.plain import Plain
-from tilegen.poly.quotients import Parts, put_away
+from tilegen.poly.quotients import put_away
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Point, Row, Undecided, asked, context, matrix, solvable
 
@@ -48,10 +48,9 @@ def _until_covered(
     wanted = wanted if isinstance(wanted, Rows) else Rows(tuple(wanted))
     # What each piece says beyond `wanted`.
     open_: list[list[Row]] = []
-    parts: Parts = {}
     try:
         for piece in pieces:
-            left = _left_open(wanted, piece, names, parts)
+            left = _left_open(wanted, piece, names)
             if left is None:
                 continue
             if not left:
@@ -65,7 +64,7 @@ def _until_covered(
     return [wanted, *([*wanted, *left] for left in open_)] if solvable(wanted) else None
 
 
-def _left_open(wanted: Rows, piece: Rows | Iterable[Row], names: list[str], parts: Parts) -> list[Row] | None:
+def _left_open(wanted: Rows, piece: Rows | Iterable[Row], names: list[str]) -> list[Row] | None:
     """What is left to ask of a piece: rows beyond those of `wanted`. None if the piece is never the case."""
     beyond = piece.beyond(wanted) if isinstance(piece, Rows) else None
     more = [row for row in (piece if beyond is None else beyond) if row not in wanted.each]
@@ -76,7 +75,7 @@ def _left_open(wanted: Rows, piece: Rows | Iterable[Row], names: list[str], part
             return None
         more = wanted.plain.open(told, more, piece.plain)
     if more:
-        more = put_away(more, told, wanted.plain, parts)
+        more = put_away(more, told, wanted.plain)
     if any(not terms and (constant if equal else constant < 0) for equal, terms, constant in more):
         return None
     return [row for row in dict.fromkeys(more) if row[1]]

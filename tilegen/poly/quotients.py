@@ -10,7 +10,7 @@ same points; names of which this cannot be said stay, for isl.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -30,45 +30,13 @@ class _Quotient(NamedTuple):
     rows: tuple[_Open, ...]
 
 
-# Rows that share names with no others, and what is left of them.
-Parts = dict[tuple[Row, ...], list[Row]]
-
-
-def put_away(rows: Iterable[Row], known: AbstractSet[str], given: Plain, parts: Parts) -> list[Row]:
+def put_away(rows: Iterable[Row], known: AbstractSet[str], given: Plain) -> list[Row]:
     """Rows that hold at the same points as `rows` do for some integers, wherever these points are `given`.
 
     Args:
         known: the names of points. The other ones may be any integers.
         given: what is plain of points.
-        parts: what has been found out of the same points: pieces that differ in one index are the same in others.
     """
-    left: list[Row] = []
-    for part in _parts(rows, known):
-        if part not in parts:
-            parts[part] = _put_away(part, known, given)
-        left += parts[part]
-    return left
-
-
-def _parts(rows: Iterable[Row], known: AbstractSet[str]) -> Iterator[tuple[Row, ...]]:
-    """The rows in parts that have no names in common but known ones."""
-    found: dict[int, list[Row]] = {}  # by the number of a part
-    part_of: dict[str, int] = {}
-    for number, row in enumerate(rows):
-        names = [name for name, _ in row[1] if name not in known]
-        met = {part_of[name] for name in names if name in part_of}
-        if len(met) == 1:
-            (mine,) = met
-            found[mine].append(row)
-        else:
-            mine, found[number] = number, [*(r for part in sorted(met) for r in found.pop(part)), row]
-            part_of.update((name, mine) for name, part in part_of.items() if part in met)
-        for name in names:
-            part_of[name] = mine
-    return map(tuple, found.values())
-
-
-def _put_away(rows: Iterable[Row], known: AbstractSet[str], given: Plain) -> list[Row]:
     left: list[_Open] = [(equal, dict(terms), constant) for equal, terms, constant in rows]
     names = dict.fromkeys(n for _, sums, _ in left for n in sums)
     # A digit can go when those below it have gone, which mostly come last.
