@@ -89,5 +89,6 @@ def inside(
 
 def _least(room: Affine, around: Mapping[str, Affine]) -> Affine:
     """`room` in the last iteration of the loops that take from it."""
-    last = {name: extent - 1 for name, extent in around.items() if room.linear_in(name) and room.coefficient(name) < 0}
+    names = [name for name in room.names() & around.keys() if room.linear_in(name) and room.coefficient(name) < 0]
+    last = {name: around[name] - 1 for name in names}
     return room.substitute(last)

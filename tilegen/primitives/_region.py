@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, affine
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import leaves, loads, loops, replace, rewrite, stmts, writes
+from tilegen.ir.walk import leaves, loads, loops, replace, rewrite_accesses, stmts, writes
 from tilegen.primitives._tree import change_loops, need_loop
 
 Point = tuple[Affine, ...]
@@ -93,7 +93,7 @@ def redirected(
             return replace(value, buffer=new, index=index(value.index), fallback=None)
         return Access(new, index(value.index))
 
-    return rewrite(body, change, (Access, Load))
+    return rewrite_accesses(body, change)
 
 
 def with_copies(
