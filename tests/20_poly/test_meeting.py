@@ -1,11 +1,15 @@
 """Two iterations that meet in an element: loops that both must be in the same iteration of have one name."""
 
+from itertools import product
+from typing import NamedTuple
+
 import pytest
 from stock import scheduled
 
 from tilegen.lowering import lower
-from tilegen.poly.order import before
-from tilegen.poly.project import project
+from tilegen.poly.order import before, between, earlier
+from tilegen.poly.project import Placed, Use, project
+from tilegen.poly.rows import renamed
 from tilegen.poly.system import Undecided, same, solvable
 from tilegen.proof.raised import raised
 
@@ -62,3 +66,39 @@ def test_a_meeting_is_possible_where_it_is_with_names_of_their_own(made, name, s
         assert solvable(found) == wanted, (one.stmt.name, two.stmt.name, a.buffer, shared, order)
         answers[wanted] += 1
     assert min(answers.values()) > 5, answers
+
+
+class At(NamedTuple):
+    placed: Placed
+    use: Use
+
+
+def chains(program):
+    """A write, another one and a read of one buffer in a chip's memory, and what is known of the first and the last."""
+    for name in (b.name for b in program.buffers.values() if b.space == "shared"):
+        used = [At(p, u) for p in program.leaves for u in p.leaf.uses if u.buffer == name]
+        for meant, read in product((a for a in used if a.use.writes), (a for a in used if not a.use.writes)):
+            for shared, order in before(meant.placed, read.placed):
+                names = {n: f"{n}~" for n in meant.placed.leaf.primed(shared)}
+                plain = {f"{n}'": n for n in read.placed.leaf.names} | {n: f"{n}~" for n in read.placed.leaf.names}
+                place = same([f.renamed(names) for f in meant.use.forms], read.use.forms)
+                rows = renamed(meant.placed.leaf.domain, names) + renamed(order, plain) + place
+                for other in (a for a in used if a.use.writes and a.placed.shares(read.placed) >= len(shared)):
+                    yield (meant, names), other, (read, {}), shared, program.original.rows(read.placed.leaf) + rows
+
+
+@pytest.mark.parametrize(("name", "schedule"), [("gemm", "pipelined"), ("gemm", "transposed"), ("conv2d", "deep")])
+def test_what_comes_between_is_possible_where_some_order_of_loops_is(name, schedule):
+    program = project(read_back(name, schedule))
+    possible = asked = 0
+    for one, other, last, shared, known in chains(program):
+        names = {n: f"{n}*" for n in other.placed.leaf.primed(shared)}
+        place = same([f.renamed(names) for f in other.use.forms], last[0].use.forms)
+        there = renamed(other.placed.leaf.domain, names) + place
+        ways = between(one, (other, names), last, shared, lambda rows=known: rows, lambda rows=there: rows)
+        behind = earlier(one[0].placed, one[1], other.placed, names, len(shared))
+        orders = product(behind, list(earlier(other.placed, names, last[0].placed, {}, len(shared))))
+        some = any(solvable(known + (*there, *a, *b)) for a, b in orders)
+        assert any(map(solvable, ways)) == some
+        possible, asked = possible + some, asked + 1
+    assert 0 < possible < asked
