@@ -104,9 +104,9 @@ def _replaced(row: Row, values: dict[str, tuple[tuple[tuple[str, int], ...], int
 def _no_strangers(program: Program, leaf: Leaf) -> None:
     """Every iteration of `leaf` is an instance of the kernel."""
     original, name = program.original, leaf.stmt.name
-    if _plainly_instances(program, leaf):
-        return
     image = original.rows(leaf) + _image(program, leaf)
+    if image.plain.certain(_wanted(program, name)):
+        return
     names = [*original.kernel.sizes, *_instance_names(program, name), *leaf.names]
     missing = uncovered(image, [(*original.context, *_wanted(program, name))], names)
     if missing is not None:
@@ -116,27 +116,6 @@ def _no_strangers(program: Program, leaf: Leaf) -> None:
             f"an iteration runs an instance of '{name}' that the kernel does not have",
             f"{what} runs{words.iteration(leaf)}{words.sizes}",
         )
-
-
-def _plainly_instances(program: Program, leaf: Leaf) -> bool:
-    """True if each row of the kernel's domain holds where its loops are what the leaf runs.
-
-    What is divided there is named after loops of the kernel, which the leaf may have others of the name of: those of
-    the sizes alone mean the same.
-    """
-    origin = program.original.statements[leaf.stmt.name].leaf
-    values = {n: (f.terms, f.const) for n, f in zip(origin.names, leaf.point, strict=True)}
-    if not values.keys() >= origin.primed(frozenset()).keys():
-        return False
-    rows = program.original.rows(leaf)
-    rows += tuple(row for f in leaf.point for row in f.rows if row not in rows.each)
-    for row in origin.domain:
-        equal, terms, constant = wanted = _replaced(row, values)
-        if wanted in rows.each or rows.plain.certain((wanted,)):
-            continue
-        if equal or solvable(rows + ((False, tuple((n, -f) for n, f in terms), -constant - 1),)):
-            return False
-    return True
 
 
 def _once(program: Program, one: Placed, two: Placed) -> None:
