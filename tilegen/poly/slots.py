@@ -230,10 +230,6 @@ class _Access:
     def leaf(self) -> Leaf:
         return self.placed.leaf
 
-    def there(self, names: Names) -> tuple[tuple[Row, ...], list[Form]]:
-        """Rows and place at a point whose loops have these names."""
-        return renamed(self.leaf.domain, names), [f.renamed(names) for f in self.use.forms]
-
     def goes_round(self, dim: int) -> bool:
         """True if there are turns for a place in this dimension."""
         return self.turn.index[dim] != self.use.index[dim]
