@@ -10,7 +10,6 @@ from tilegen.ir.nodes import (
     Const,
     Expr,
     Index,
-    Kernel,
     Load,
     Node,
     Op,
@@ -48,11 +47,6 @@ def show_buffer(buffer: Buffer) -> str:
     if buffer.role != "copy":
         return f"{text}  {buffer.role}"
     return f"{text}  copy of {buffer.copy_of}, in {buffer.scope}"
-
-
-def show_kernel(kernel: Kernel) -> str:
-    """One line that names the kernel and its tensors."""
-    return f"{kernel.name}({', '.join(t.name for t in kernel.tensors if t.role != 'intermediate')})"
 
 
 def _node(node: Node, depth: int) -> list[str]:
