@@ -56,6 +56,7 @@ NO_LOWERING = (
     "there is no atomic",
     "have no next one to copy for",
     "and its last iteration",
+    "no vector is made of that",
 )
 
 

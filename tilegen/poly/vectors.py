@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Condition
 from tilegen.poly.project import Leaf, Program, Use
-from tilegen.poly.system import Row, example, rows_of, solvable
+from tilegen.poly.system import Row, example, form, rows_of, solvable
 from tilegen.poly.verdict import Refused, Words
 
 WIDTHS = (2, 4, 8, 16)
@@ -63,12 +66,13 @@ def _check_leaf(program: Program, leaf: Leaf) -> None:
     uses = [u for u in leaf.uses if program.buffers[u.buffer].space != "register"]
     faults = [f for f in (_fault(program, leaf, use, loop, extent.const) for use in uses) if f]
     if faults and (not leaf.stmt.is_copy or len(faults) == len(uses)):
-        first, *others = (f.violation for f in faults)
+        first, *others = (refused().violation for refused in faults)
         raise Refused(first.sentence, first.witness, *first.notes, *(note for v in others for note in v.notes))
 
 
-def _fault(program: Program, leaf: Leaf, use: Use, loop: str, width: int) -> Refused | None:
-    """What keeps the access from being one vector, or one value for all lanes; None if nothing does."""
+def _fault(program: Program, leaf: Leaf, use: Use, loop: str, width: int) -> Callable[[], Refused] | None:
+    """What says why the access is no vector, and not one value for all lanes; None if it is. A copy has two accesses,
+    and one of them may be none."""
     if all(loop not in i.names() for i in use.index):
         return None
     buffer = program.buffers[use.buffer]
@@ -76,9 +80,10 @@ def _fault(program: Program, leaf: Leaf, use: Use, loop: str, width: int) -> Ref
     for dim, index in enumerate(use.index):
         step = 1 if dim == fastest else 0
         if not index.linear_in(loop) or index.coefficient(loop) != step:
-            return _apart(program, leaf, use, loop)
+            return partial(_apart, program, leaf, use, loop)
     if buffer.swizzle and not buffer.swizzle.keeps(width):
-        return Refused(
+        return partial(
+            Refused,
             f"the vectors of '{use.buffer}' in loop '{loop}' have {width} elements, and its swizzle moves units of "
             f"{buffer.swizzle.unit}",
             None,
@@ -89,14 +94,14 @@ def _fault(program: Program, leaf: Leaf, use: Use, loop: str, width: int) -> Ref
     if off.is_const and off.const == 0:
         return None
     question = (*program.original.context, *leaf.domain, *rows_of(Condition(off - 1)))
-    if not solvable(question):
-        return None
+    return partial(_skewed, program, leaf, use, loop, width, question) if solvable(question) else None
+
+
+def _skewed(program: Program, leaf: Leaf, use: Use, loop: str, width: int, question: tuple[Row, ...]) -> Refused:
     words = _words(program, leaf, question)
-    lane = {**words.point, loop: 0}
-    at = ", ".join(str(i.evaluate(_filled(lane, i.names()))) for i in use.index)
     return Refused(
         f"the vectors of '{use.buffer}' in loop '{loop}' do not start at a multiple of {width} elements of their row",
-        f"lane {loop}=0 of {words.instance(leaf)} is at {use.buffer}[{at}]{words.sizes}",
+        f"lane {loop}=0 of {words.instance(leaf)} is at {_place(words, use, loop, 0)}{words.sizes}",
     )
 
 
@@ -105,12 +110,16 @@ def _apart(program: Program, leaf: Leaf, use: Use, loop: str) -> Refused:
     question = (*program.original.context, *leaf.domain)
     if not solvable(question):
         question = (*program.original.context, *leaf.ranges)
-    words = _words(program, leaf, question)
-    lanes = []
-    for lane in (0, 1):
-        values = {**words.point, loop: lane}
-        at = ", ".join(str(i.evaluate(_filled(values, i.names()))) for i in use.index)
-        lanes += [f"lane {loop}={lane} is at {use.buffer}[{at}]"]
+    wrong = next((rows for rows in _not_beside(program, use, loop) if solvable(question + rows)), None)
+    if wrong is None:
+        return Refused(
+            f"'{loop}' is divided in an index of '{use.buffer}': its lanes are side by side, "
+            "and no vector is made of that",
+            None,
+            "vectorize a loop that the index adds and does not divide",
+        )
+    words = _words(program, leaf, question + wrong)
+    lanes = [f"lane {loop}={lane} is at {_place(words, use, loop, lane)}" for lane in (0, 1)]
     return Refused(
         f"the lanes of '{loop}' are not side by side in '{use.buffer}'",
         f"{' and '.join(lanes)}{words.sizes}",
@@ -118,11 +127,23 @@ def _apart(program: Program, leaf: Leaf, use: Use, loop: str) -> Refused:
     )
 
 
+def _not_beside(program: Program, use: Use, loop: str) -> Iterator[tuple[Row, ...]]:
+    """The ways in which the second lane is anywhere but beside the first one."""
+    order = program.buffers[use.buffer].order
+    for dim, index in enumerate(use.index):
+        one, two = (form(index.substitute({loop: const(lane)})) for lane in (0, 1))
+        step = 1 if dim == order[-1] else 0
+        yield one.minus(two, 1 - step).nonnegative()
+        yield two.minus(one, 1 + step).nonnegative()
+
+
+def _place(words: Words, use: Use, loop: str, lane: int) -> str:
+    point = {**words.point, loop: lane}
+    at = ", ".join(str(i.evaluate({n: point.get(n, 0) for n in i.names()})) for i in use.index)
+    return f"{use.buffer}[{at}]"
+
+
 def _words(program: Program, leaf: Leaf, question: tuple[Row, ...]) -> Words:
     found = example(question, [*program.original.kernel.sizes, *leaf.names])
     assert found is not None
     return Words(program.original, found)
-
-
-def _filled(values: dict[str, int], names: frozenset[str]) -> dict[str, int]:
-    return {n: values.get(n, 0) for n in names}
