@@ -13,7 +13,7 @@ from tilegen.ir.nodes import Access, Loop, Stmt, tree_of
 from tilegen.ir.walk import rewrite
 from tilegen.poly import judge
 from tilegen.poly import turned as turns
-from tilegen.poly.changed import changed, same_at_once
+from tilegen.poly.changed import changed
 from tilegen.primitives._call import bind
 
 TEXT = """
@@ -211,29 +211,6 @@ def test_only_what_was_accepted_last_answers():
     assert rekinded(wrong, kinds)
     assert judge(wrong) is not None
     assert judge(kinds, wrong) is not None
-
-
-def kinds(tree, **bound):
-    for name, kind in bound.items():
-        tree = loop(tree, name, kind=kind)
-    return tree
-
-
-def at_once(old, new):
-    return same_at_once(old, new, changed(old, new))
-
-
-def test_what_runs_at_once_is_told_from_what_does_not():
-    assert at_once(CACHED, UNROLLED)
-    assert at_once(UNROLLED, ORDERED)
-    assert at_once(ORDERED, TURNED)
-    threads = [kinds(tree, bi="block.x", bj="thread.x") for tree in (UNROLLED, ORDERED)]
-    assert at_once(*threads)
-    assert not at_once(UNROLLED, threads[0])
-    assert not at_once(threads[0], kinds(UNROLLED, bi="block.y", bj="thread.x"))
-    # Loops that run at once and change places with others.
-    assert not at_once(*(kinds(tree, j="thread.x") for tree in (UNROLLED, ORDERED)))
-    assert not at_once(*(kinds(tree, j="vector") for tree in (UNROLLED, ORDERED)))
 
 
 @pytest.mark.parametrize("name", ["k", "ko"])

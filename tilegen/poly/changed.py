@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from operator import attrgetter
 
-from tilegen.ir.nodes import PARALLEL, Loop, Node, Tree
-from tilegen.ir.walk import loops
+from tilegen.ir.nodes import Loop, Node, Tree
 
-header, _named, _kind = attrgetter("name", "extent"), attrgetter("name", "kind"), attrgetter("kind")
+header = attrgetter("name", "extent")
 
 Pairs = list[tuple[Node, Node]]
 
@@ -37,13 +35,3 @@ def _changed(old: tuple[Node, ...], new: tuple[Node, ...]) -> Pairs:
         else:
             found.append((a, b))
     return found
-
-
-def same_at_once(old: Tree, new: Tree, pairs: Pairs) -> bool:
-    """True if the same loops run their iterations at once, around what has changed, and none in it.
-
-    Where the new nodes run what the old ones do, these iterations then do what they did before.
-    """
-    others = set(map(_named, loops(old.body))) ^ set(map(_named, loops(new.body)))
-    inside = loops(tuple(chain.from_iterable(pairs)))
-    return all(kind not in PARALLEL for _, kind in others) and PARALLEL.isdisjoint(map(_kind, inside))

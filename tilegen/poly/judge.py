@@ -8,14 +8,13 @@ from tilegen.ir.nodes import Tree
 from tilegen.poly.ahead import check_ahead
 from tilegen.poly.atomics import check_atomics
 from tilegen.poly.bounds import check_bounds
-from tilegen.poly.changed import changed, same_at_once
+from tilegen.poly.changed import changed
 from tilegen.poly.coverage import check_coverage
 from tilegen.poly.derived import check_derived
 from tilegen.poly.order import check_order
 from tilegen.poly.project import Program, project
-from tilegen.poly.races import NO_RACES, check_races, check_structure
+from tilegen.poly.races import check_races, check_structure
 from tilegen.poly.recut import merged, recut
-from tilegen.poly.settled import remember
 from tilegen.poly.shape import check_shape
 from tilegen.poly.system import Undecided
 from tilegen.poly.turned import turned
@@ -51,16 +50,11 @@ CHECKS: tuple[tuple[str, Callable[[Program], None]], ...] = (
 IN_ORDER = (check_coverage, check_shape, check_order, check_bounds, check_values)
 
 
-def _answered(before: Tree, program: Program) -> tuple[Callable[[Program], None], ...]:
-    """What need not be asked of the program, for it was asked of `before`, and the answer is the same.
-
-    Of the loops in which lanes combine their terms, those inside tell how they do it.
-    """
-    pairs = changed(before, program.tree)
-    if pairs is None or not any(kind(before, program.tree, pairs) for kind in (recut, merged, turned)):
-        return ()
-    lanes = program.lanes or program.original.memo["lanes"]
-    return IN_ORDER if lanes or not same_at_once(before, program.tree, pairs) else (*IN_ORDER, check_races)
+def _answered(before: Tree, tree: Tree) -> tuple[Callable[[Program], None], ...]:
+    """What need not be asked of `tree`, for it was asked of `before`, and the answer is the same."""
+    pairs = changed(before, tree)
+    same = pairs is not None and any(kind(before, tree, pairs) for kind in (recut, merged, turned))
+    return IN_ORDER if same else ()
 
 
 def _infer(tree: Tree) -> None:
@@ -82,7 +76,7 @@ def judge(tree: Tree, before: Tree | None = None) -> Violation | None:
     memo = program.original.memo
     answered: tuple[Callable[[Program], None], ...] = ()
     if before is not None and memo.get("accepted") is before:
-        answered = _answered(before, program)
+        answered = _answered(before, tree)
         if not answered and memo["answered"]:
             _infer(before)
     for question, check in CHECKS:
@@ -94,7 +88,5 @@ def judge(tree: Tree, before: Tree | None = None) -> Violation | None:
             return refused.violation
         except Undecided:
             return Violation(f"unproved: {question}", None, ("the question is beyond the budget for one proof",))
-    if check_races in answered:
-        remember(program, NO_RACES)
-    memo["accepted"], memo["answered"], memo["lanes"] = tree, answered, program.lanes
+    memo["accepted"], memo["answered"] = tree, answered
     return None

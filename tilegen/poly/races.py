@@ -22,8 +22,6 @@ from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
 from tilegen.poly.ways_out import ways_out
 
-NO_RACES = "no races"
-
 
 def check_structure(program: Program) -> None:
     """Refused where block or thread loops nest wrongly, or a buffer lives where its memory cannot."""
@@ -128,7 +126,7 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
 def check_races(program: Program) -> None:
     """Refused where two iterations of a parallel loop, two blocks or two threads collide on an element."""
     by_buffer: dict[str, dict[int, list[Placed]]] = {}
-    asked = unasked(program, NO_RACES)
+    asked = unasked(program, "no races")
     written = frozenset().union(*[placed.leaf.written for placed in asked])
     for placed in asked:
         for name in filter(written.__contains__, placed.leaf.buffers):
@@ -136,7 +134,7 @@ def check_races(program: Program) -> None:
     for name, users in by_buffer.items():
         for launch, some in users.items():
             _check_users(program, program.buffers[name], launch, some)
-    remember(program, NO_RACES)
+    remember(program, "no races")
 
 
 def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Placed]) -> None:
