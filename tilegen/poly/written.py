@@ -232,21 +232,15 @@ def _check_stored(storage: Storage, buffer: Buffer, touches: list[Touch], change
     """Every element that was written is stored back before the buffer's contents are lost."""
     program = storage.program
     stores = [t for t in touches if storage.stores(t)]
-    settled: list[tuple[object, tuple[Row, ...]]] = []
     for change in distinct(changes):
         leaf = change.placed.leaf
         told = [*program.kernel.sizes, *leaf.names]
         wanted = program.original.rows(leaf)
-        ways = [(s, *way) for s in stores for way in before_in_scope(storage, buffer.name, change.placed, s.placed)]
-        # Who writes the same places, wherever all that holds of another one does, is stored where that one is.
-        stored = (change.use.index, ways)
-        if any(other == stored and wanted.each.issuperset(rows) for other, rows in settled):
-            continue
-        settled.append((stored, leaf.domain))
         pieces = []
-        for store, shared, order in ways:
-            uses = change.use, store.use
-            pieces += [program.original.meeting(leaf, store.placed.leaf, *uses, shared, order)[0]]
+        for store in stores:
+            for shared, order in before_in_scope(storage, buffer.name, change.placed, store.placed):
+                uses = change.use, store.use
+                pieces += [program.original.meeting(leaf, store.placed.leaf, *uses, shared, order)[0]]
         missing = uncovered(wanted, pieces, told)
         if missing is not None:
             words = Words(program.original, missing)
