@@ -58,19 +58,12 @@ def _key(storage: Storage, names: frozenset[str] | None = None) -> object:
     """All that the answer depends on: the leaves, how they nest, and where the copies live; of `names`, if given.
 
     Of a leaf these are its loops, its guard and what it has to do with the tensor; what else it computes with is not.
-    Nor is the order of the loops of one that only reads and has no loop in common with another: all that is written
-    is written before it, or behind.
     """
     told = [t for t in storage.touches if names is None or t.use.buffer in names]
     placed = list(dict.fromkeys(t.placed for t in told))
     nesting = tuple(a.shares(b) for a, b in zip(placed, placed[1:], strict=False))
     copies = tuple((b.name, b.space, b.scope, b.copy_of) for b in storage.copies if names is None or b.name in names)
-    writers = {t.placed for t in told if t.use.writes}
-    inside = [a > 0 or b > 0 for a, b in zip((0, *nesting), (*nesting, 0), strict=True)]
-    leaves = tuple(
-        (p.leaf.where, p.leaf.names if shares or p in writers else None, p.leaf.stmt.is_copy)
-        for p, shares in zip(placed, inside, strict=False)
-    )
+    leaves = tuple((p.leaf.where, p.leaf.names, p.leaf.stmt.is_copy) for p in placed)
     number = {id(p): n for n, p in enumerate(placed)}
     touches = tuple(
         (number[id(t.placed)], t.use.buffer, t.use.index, t.use.writes, t.use.fallback, t.wanted) for t in told
