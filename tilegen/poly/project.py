@@ -172,7 +172,7 @@ class Program:
     inferred: bool = False
 
     def known(self, question: object) -> bool:
-        """True if this need not be asked."""
+        """True if this need not be asked; of an inferred tree that is kept for the next ones."""
         if self.inferred:
             self.original.inferred.add(question)
         return question in self.original.memo or self.judged and question in self.original.inferred
