@@ -63,7 +63,10 @@ class OpenclEngine(HostArrays):
         os.environ.setdefault("PYOPENCL_COMPILER_OUTPUT", "0")
         self._cl: Any = cl
         device = _device(platform)
-        short = "PoCL" if device.platform.name == POCL else device.platform.name
+        short = device.platform.name
+        if short == POCL:
+            short = "PoCL"
+            pocl.name_processor(device.int_ptr)
         self.name = f"{short} on {device.name.removeprefix('pthread-')}"
         self._context: Any = cl.Context([device])
         self._queue: Any = cl.CommandQueue(self._context)

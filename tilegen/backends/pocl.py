@@ -1,13 +1,18 @@
-"""What PoCL needs of a machine: it links each kernel, by `ld` and against the C library's development files.
+"""What PoCL needs of a machine: a linker with the C library's development files, and a processor that it can name.
 
-Where those files are not installed, a linker script for each, which names the library that every machine
-runs on, does instead. PoCL ends the whole process when linking fails, so this is settled beforehand.
+It links each kernel by `ld`. Where the development files are not installed, a linker script for each, which names the
+library that every machine runs on, does instead. PoCL ends the whole process when linking fails, so this is settled
+beforehand.
+
+The LLVM 14 in PoCL 3.0 calls a processor that is newer than itself "generic", and its own compiler then refuses that
+name: no kernel can be built. "x86-64" is the name that it takes for any processor.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import struct
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +22,9 @@ _SCRIPTS = {
     "libgcc_s.so": "INPUT(libgcc_s.so.1)\n",
     "libc.so": "INPUT(libc.so.6)\n",
 }
+
+_UNKNOWN, _ANY = b"generic\0", b"x86-64\0\0"
+_DEVICE_BYTES = 4096  # PoCL's structure for a device is smaller
 
 
 @cache
@@ -43,3 +51,24 @@ def _scripts() -> TemporaryDirectory[str]:
     for name, text in _SCRIPTS.items():
         (Path(folder.name) / name).write_text(text)
     return folder
+
+
+def name_processor(device: int) -> None:
+    """Replaces the name of an unknown processor, in the structure at address `device`, by one that PoCL compiles for.
+
+    PoCL has no setting for it. The structure holds a pointer to the name; the system reads and writes the memory, so
+    that a field which is no pointer is an error that can be caught.
+    """
+    try:
+        memory = os.open("/proc/self/mem", os.O_RDWR)
+    except OSError:
+        return  # PoCL will say itself what it does not know
+    try:
+        for (address,) in struct.iter_unpack("=Q", os.pread(memory, _DEVICE_BYTES, device)):
+            try:
+                if os.pread(memory, len(_UNKNOWN), address) == _UNKNOWN:
+                    os.pwrite(memory, _ANY, address)
+            except (OSError, OverflowError):
+                continue
+    finally:
+        os.close(memory)
