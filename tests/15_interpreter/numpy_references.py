@@ -1,0 +1,277 @@
+"""What the kernels of examples/ and schedules/ mean, in plain numpy: written by hand, from the mathematics.
+
+Nothing here reads a kernel's text. Inputs come as float64 or int64 by name, attributes by theirs; a function
+returns the outputs by name, nan where the kernel leaves an element as it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Inputs = dict[str, Any]
+Sizes = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel of a file, the sizes to try, and a function from its inputs to its outputs."""
+
+    file: str
+    kernel: str
+    sizes: tuple[Sizes, ...]
+    expected: Callable[[Inputs], dict[str, Any]]
+    attributes: dict[str, int] = field(default_factory=dict)
+    positive: bool = False  # inputs for a logarithm or a root
+    tolerance: float = 2e-6
+
+    def __str__(self) -> str:
+        return f"{self.file}.{self.kernel}{self.attributes or ''}"
+
+
+def sized(names: str, *rows: tuple[int, ...]) -> tuple[Sizes, ...]:
+    """The sizes `names`, one row of values at a time."""
+    return tuple(dict(zip(names.split(), row, strict=True)) for row in rows)
+
+
+# -- products
+
+
+def product(i: Inputs) -> dict[str, Any]:
+    return {"C": i["A"] @ i["B"]}
+
+
+def alpha_beta(i: Inputs) -> dict[str, Any]:
+    return {"D": i["alpha"] * (i["A"] @ i["B"]) + i["beta"] * i["C"]}
+
+
+def syrk(i: Inputs) -> dict[str, Any]:
+    full = i["A"] @ i["A"].T
+    return {"C": np.where(np.tri(len(full)) > 0, full, np.nan)}
+
+
+def gelu_layer(i: Inputs) -> dict[str, Any]:
+    x = i["A"] @ i["B"] + i["bias"]
+    erf = np.vectorize(lambda v: math.erf(v / math.sqrt(2)))
+    return {"C": x / 2 * (1 + erf(x))}
+
+
+# -- convolutions
+
+
+def padded(x: Any, pad: int, axes: tuple[int, ...]) -> Any:
+    return np.pad(x, [(pad, pad) if a in axes else (0, 0) for a in range(x.ndim)])
+
+
+def conv(x: Any, f: Any, stride: int = 1, dilation: int = 1, pad: int = 0) -> Any:
+    """x[n, c, ...], f[k, c, ...] of any number of dimensions, tap by tap."""
+    spatial = x.ndim - 2
+    x = padded(x, pad, tuple(range(2, x.ndim)))
+    out = [(x.shape[2 + d] - dilation * (f.shape[2 + d] - 1) - 1) // stride + 1 for d in range(spatial)]
+    y = np.zeros((x.shape[0], f.shape[0], *out))
+    for tap in np.ndindex(*f.shape[2:]):
+        window = [
+            slice(t * dilation, t * dilation + stride * (o - 1) + 1, stride) for t, o in zip(tap, out, strict=True)
+        ]
+        y += np.einsum("nc...,kc->nk...", x[(..., *window)], f[(..., *tap)])
+    return y
+
+
+def grouped(i: Inputs) -> dict[str, Any]:
+    groups = i["X"].shape[1] // 2
+    parts = [conv(i["X"][:, 2 * g : 2 * g + 2], i["F"][3 * g : 3 * g + 3], pad=1) for g in range(groups)]
+    return {"Y": np.concatenate(parts, axis=1)}
+
+
+def depthwise(i: Inputs) -> dict[str, Any]:
+    channels = [conv(i["X"][:, c : c + 1], i["F"][c][None, None], pad=1) for c in range(i["X"].shape[1])]
+    return {"Y": np.concatenate(channels, axis=1)}
+
+
+def nhwc(i: Inputs) -> dict[str, Any]:
+    y = conv(i["X"].transpose(0, 3, 1, 2), i["F"].transpose(3, 2, 0, 1), stride=2, pad=1)
+    return {"Y": y.transpose(0, 2, 3, 1)}
+
+
+# -- rows
+
+
+def softmax(i: Inputs) -> dict[str, Any]:
+    e = np.exp(i["X"])
+    return {"Y": e / e.sum(axis=1, keepdims=True)}
+
+
+def layer_norm(i: Inputs) -> dict[str, Any]:
+    x = i["X"]
+    y = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
+    return {"Y": y * i["scale"] + i["shift"]}
+
+
+def column_statistics(i: Inputs) -> dict[str, Any]:
+    return {"mean": i["X"].mean(axis=0), "spread": np.ptp(i["X"], axis=0)}
+
+
+def row_argmax(i: Inputs) -> dict[str, Any]:
+    return {"at": i["X"].argmax(axis=1)}
+
+
+# -- points
+
+
+def nbody(i: Inputs) -> dict[str, Any]:
+    total = forces(i["P"], i["mass"], 1e-4)
+    return {"ax": total[:, 0], "ay": total[:, 1], "az": total[:, 2]}
+
+
+def forces(p: Any, mass: Any, softening: float) -> Any:
+    total = np.zeros_like(p)
+    for a in range(len(p)):
+        for b in range(len(p)):
+            away = p[b] - p[a]
+            total[a] += mass[b] * away / (away @ away + softening) ** 1.5
+    return total
+
+
+def matching(i: Inputs) -> dict[str, Any]:
+    return {"nearest": [int(np.argmin([np.linalg.norm(a - b) for b in i["B"]])) for a in i["A"]]}
+
+
+# -- element by element, and neighbours
+
+
+def chain(i: Inputs) -> dict[str, Any]:
+    return {"out": np.sqrt(np.sin(i["a"]) + np.cos(i["b"])) * np.log(i["a"])}
+
+
+def split_digits(i: Inputs) -> dict[str, Any]:
+    return {"high": np.floor(i["x"] / 7), "low": i["x"] - 7 * np.floor(i["x"] / 7)}
+
+
+def ramp(i: Inputs, points: int) -> dict[str, Any]:
+    return {"y": i["start"] + np.array([n * (-1) ** n for n in range(points)]) / (points - 1)}
+
+
+def stencil(i: Inputs) -> dict[str, Any]:
+    a = padded(i["A"], 1, (0, 1))
+    return {"B": (a[1:-1, 1:-1] + a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]) / 5}
+
+
+def dilate(i: Inputs) -> dict[str, Any]:
+    a = np.pad(i["A"], 1, constant_values=-np.inf)
+    return {"B": np.lib.stride_tricks.sliding_window_view(a, (3, 3)).max(axis=(2, 3))}
+
+
+def box_blur(i: Inputs) -> dict[str, Any]:
+    return {"out": np.lib.stride_tricks.sliding_window_view(i["X"], (3, 3)).mean(axis=(2, 3))}
+
+
+def quantize(i: Inputs) -> dict[str, Any]:
+    return {"Q": np.clip(np.rint(i["X"] / i["scale"]), -127, 127)}
+
+
+MNK = sized("M N K", (7, 5, 9), (1, 1, 1), (1, 13, 2), (17, 1, 3), (3, 11, 1))
+MN = sized("M N", (7, 5), (1, 1), (1, 9), (13, 1), (3, 17))
+ROWS = sized("M N", (7, 11), (1, 1), (5, 1), (1, 33))
+VECTOR = sized("N", (17,), (1,), (2,), (33,))
+LINE = sized("N C W K R", (2, 3, 11, 4, 3), (1, 1, 5, 1, 1), (1, 2, 7, 3, 2), (3, 1, 9, 1, 3))
+IMAGE = sized(
+    "N C H W K R S", (2, 3, 9, 8, 4, 3, 3), (1, 1, 1, 1, 1, 1, 1), (1, 2, 7, 5, 3, 2, 1), (1, 1, 5, 9, 2, 1, 3)
+)
+STRIDED = IMAGE[:1] + sized("N C H W K R S", (1, 1, 5, 7, 1, 3, 2), (3, 2, 7, 5, 1, 1, 3))
+ONE_FILTER = sized("N C H W R S", (2, 3, 5, 6, 3, 3), (1, 1, 1, 1, 1, 1), (1, 4, 7, 3, 2, 1))
+GROUPS = sized("N G H W R S", (2, 2, 5, 6, 3, 3), (1, 1, 1, 1, 1, 1), (1, 3, 3, 5, 2, 1))
+VOLUME = sized(
+    "N C D H W K T R S", (1, 2, 4, 5, 4, 3, 3, 3, 2), (1, 1, 1, 1, 1, 1, 1, 1, 1), (2, 1, 3, 5, 7, 1, 2, 1, 3)
+)
+BATCH = sized("N C H W", (2, 3, 4, 5), (1, 1, 1, 1), (3, 1, 7, 2))
+STRIDE_2 = {"stride": 2, "dilation": 2, "pad": 2}
+
+CASES = [
+    Case("examples/gemm", "gemm", MNK, product),
+    Case("examples/gemm_variants", "gemm_tn", MNK, lambda i: {"C": i["A"].T @ i["B"]}),
+    Case("examples/gemm_variants", "gemm_nt", MNK, lambda i: {"C": i["A"] @ i["B"].T}),
+    Case("examples/gemm_variants", "gemm_tt", MNK, lambda i: {"C": i["A"].T @ i["B"].T}),
+    Case("examples/gemm_variants", "gemm_col_major", MNK, product),
+    Case("examples/gemm_variants", "batched_gemm", sized("L M N K", (3, 7, 5, 9), (1, 1, 1, 1), (5, 1, 3, 2)), product),
+    Case("examples/gemm_variants", "matrix_vector", sized("M K", (7, 9), (1, 1), (1, 5), (11, 1)),
+         lambda i: {"y": i["A"] @ i["x"]}),
+    Case("examples/gemm_variants", "outer_product", MN, lambda i: {"C": np.outer(i["x"], i["y"])}),
+    Case("examples/gemm_variants", "gemm_alpha_beta", MNK, alpha_beta),
+    Case("examples/syrk", "syrk", sized("M K", (7, 5), (1, 1), (9, 1), (1, 3)), syrk),
+    Case("examples/syrk", "triangular_gemm", MN, lambda i: {"C": np.tril(i["L"]) @ i["B"]}),
+    Case("examples/syrk", "upper_gemm", MN, lambda i: {"C": np.triu(i["U"]) @ i["B"]}),
+    Case("examples/conv", "conv1d", LINE, lambda i: {"Y": conv(i["X"], i["F"])}),
+    Case("examples/conv", "conv1d", LINE, lambda i: {"Y": conv(i["X"], i["F"], 3, 2, 2)},
+         {"stride": 3, "dilation": 2, "pad": 2}),
+    Case("examples/conv", "conv2d", IMAGE, lambda i: {"Y": conv(i["X"], i["F"], pad=1)}),
+    Case("examples/conv", "conv2d", STRIDED, lambda i: {"Y": conv(i["X"], i["F"], 2, 2, 2)}, STRIDE_2),
+    Case("examples/conv", "conv2d_nhwc", IMAGE, nhwc, {"stride": 2}),
+    Case("examples/conv", "conv2d_grouped", GROUPS, grouped),
+    Case("examples/conv", "conv2d_depthwise", ONE_FILTER, depthwise),
+    Case("examples/conv", "conv3d", VOLUME, lambda i: {"Y": conv(i["X"], i["F"], 2, pad=1)}, {"stride": 2}),
+    Case("examples/reductions", "row_sums", ROWS, lambda i: {"s": i["X"].sum(axis=1)}),
+    Case("examples/reductions", "row_maxima", ROWS, lambda i: {"m": i["X"].max(axis=1)}),
+    Case("examples/reductions", "row_argmax", ROWS, row_argmax),
+    Case("examples/reductions", "row_products", ROWS, lambda i: {"p": i["X"].prod(axis=1)}),
+    Case("examples/reductions", "column_statistics", ROWS, column_statistics),
+    Case("examples/softmax", "softmax", ROWS, softmax),
+    Case("examples/layer_norm", "layer_norm", ROWS, layer_norm, tolerance=1e-5),
+    Case("examples/chain", "chain", VECTOR, chain, positive=True),
+    Case("examples/elementwise", "vector_add", VECTOR, lambda i: {"c": i["a"] + i["b"]}),
+    Case("examples/elementwise", "saxpy", VECTOR, lambda i: {"z": i["alpha"] * i["x"] + i["y"]}),
+    Case("examples/elementwise", "hard_sigmoid", VECTOR, lambda i: {"y": np.clip(i["x"] / 6 + 0.5, 0, 1)}),
+    Case("examples/elementwise", "split_digits", VECTOR, split_digits, {"base": 7}),
+    *(Case("examples/elementwise", "ramp", sized("N", (n,)), lambda i, n=n: ramp(i, n)) for n in (2, 7, 33)),
+    Case("examples/gemm_bias_gelu", "gemm_bias_gelu", MNK, gelu_layer),
+    Case("examples/transpose", "transpose", MN, lambda i: {"B": i["A"].T}),
+    Case("examples/permute", "permute", sized("L M N", (2, 3, 5), (1, 1, 1), (7, 1, 3)),
+         lambda i: {"B": i["A"].transpose(2, 0, 1)}),
+    Case("examples/permute", "nchw_to_nhwc", BATCH, lambda i: {"Y": i["X"].transpose(0, 2, 3, 1)}),
+    Case("examples/permute", "channels_last", BATCH, lambda i: {"Y": i["X"]}),
+    Case("examples/nbody", "nbody", sized("N", (9,), (1,), (2,)), nbody, tolerance=1e-4),
+    Case("examples/matching", "matching", sized("N M D", (9, 13, 5), (1, 1, 1), (3, 1, 2), (1, 7, 1)), matching),
+    Case("examples/stencil", "stencil", MN, stencil),
+    Case("examples/stencil", "stencil_interior", sized("M N", (7, 5), (3, 3), (3, 9)),
+         lambda i: {"B": stencil(i)["B"][1:-1, 1:-1]}),
+    Case("examples/stencil", "dilate", MN, dilate),
+    Case("examples/mixed_precision", "gemm_f64", MNK, product, tolerance=1e-14),
+    Case("examples/mixed_precision", "gemm_f16", MNK, product),
+    Case("examples/mixed_precision", "gemm_bf16", MNK, product),
+    Case("examples/mixed_precision", "gemm_f16_out", MNK, product, tolerance=1e-3),
+    Case("examples/mixed_precision", "gemm_i8", MNK, product),
+    Case("examples/mixed_precision", "quantize", VECTOR, quantize),
+    Case("examples/mixed_precision", "to_bf16", VECTOR, lambda i: {"Y": i["X"]}, tolerance=2**-8),
+    Case("schedules/blur", "blur", MN, box_blur),
+    Case("schedules/chain", "chain", VECTOR, chain, positive=True),
+    Case("schedules/conv1d", "conv1d", VECTOR, lambda i: {"Y": np.convolve(i["X"], np.ones(3) / 3, "valid")}),
+    Case("schedules/conv1x1", "conv1x1", sized("B C P F", (2, 3, 7, 5), (1, 1, 1, 1), (1, 5, 9, 2)),
+         lambda i: {"Y": np.einsum("fc,ncp->nfp", i["K"], i["X"])}),
+    Case("schedules/conv2d", "conv2d", sized("B C H W F", (2, 3, 9, 8, 4), (1, 1, 1, 1, 1), (1, 2, 5, 7, 3)),
+         lambda i: {"Y": conv(i["X"], i["K"], pad=1)}),
+    Case("schedules/conv2d", "conv2d", sized("B C H W F", (2, 3, 9, 8, 4), (1, 1, 1, 1, 1), (1, 2, 5, 7, 3)),
+         lambda i: {"Y": conv(i["X"], i["K"], 2, pad=2)}, {"R": 5, "stride": 2, "pad": 2}),
+    *(Case("schedules/conv2d_winograd", "conv2d_winograd", sized("B C F", (1, 2, 3), (2, 1, 1)),
+           lambda i: {"Y": conv(i["X"], i["K"], pad=1)}, {"H": h, "W": w, "TH": -(-h // 4), "TW": -(-w // 4)},
+           tolerance=2e-5) for h, w in ((7, 5), (1, 1), (4, 9))),
+    Case("schedules/gemm", "gemm", MNK, product),
+    Case("schedules/gemm_bias_gelu", "gemm_bias_gelu", MNK, gelu_layer),
+    Case("schedules/gemm_split", "gemm_split", MNK, product),
+    *(Case("schedules/layer_norm", "layer_norm", sized("M", (1,), (5,)), layer_norm, {"N": n}, tolerance=1e-5)
+      for n in (1, 11)),
+    Case("schedules/matching", "matching", sized("N M D", (9, 13, 5), (1, 1, 1), (3, 1, 2), (1, 7, 1)), matching),
+    Case("schedules/matching_dot", "matching_dot", sized("N M", (5, 7), (1, 1), (1, 9), (3, 1)), matching),
+    Case("schedules/nbody", "nbody", sized("N", (9,), (1,), (2,)), lambda i: {"F": forces(i["P"], i["m"], 0.01)}),
+    Case("schedules/permute", "permute", sized("A B C D", (2, 3, 4, 5), (1, 1, 1, 1), (3, 1, 7, 2)),
+         lambda i: {"Y": i["X"].transpose(3, 1, 0, 2)}),
+    *(Case("schedules/row_argmax", "row_argmax", sized("M", (1,), (5,)), row_argmax, {"N": n}) for n in (1, 11)),
+    *(Case("schedules/row_sum", "row_sum", sized("M", (1,), (5,)), lambda i: {"y": i["X"].sum(axis=1)}, {"N": n})
+      for n in (1, 11)),
+    *(Case("schedules/softmax", "softmax", sized("M", (1,), (5,)), softmax, {"N": n}) for n in (1, 11)),
+    Case("schedules/total", "total", VECTOR, lambda i: {"y": [i["x"].sum()]}),
+    Case("schedules/transpose", "transpose", MN, lambda i: {"Y": i["X"].T}),
+    Case("schedules/vector_add", "vector_add", VECTOR, lambda i: {"C": i["A"] + i["B"]}),
+]  # fmt: skip
