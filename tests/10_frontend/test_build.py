@@ -61,6 +61,42 @@ def test_ranges_of_a_reduction(item: str, extent: str, conditions: list[str]) ->
     assert [str(c) for c in k.equations[0].conditions] == conditions
 
 
+@pytest.mark.parametrize(
+    ("item", "read", "extent", "place", "conditions"),
+    [
+        ("r in -1..2", "x[i + r] else 0", "3", "i + r - 1", []),
+        ("r in -R..R + 1", "x[i + r] else 0", "5", "i + r - 2", []),
+        ("r in -M..M", "x[i + r] else 0", "M*2", "-M + i + r", []),
+        ("-1 <= r < 2", "x[i + r] else 0", "3", "i + r - 1", []),
+        ("-1 <= r and r < 2", "x[r] else 0", "3", "r - 1", []),
+        ("r in i - 2..i", "x[r] else 0", "2", "i + r - 2", []),
+        ("i - 2 <= r < i", "x[r] else 0", "2", "i + r - 2", []),
+        ("r in i - 2..N", "x[r] else 0", "N + 2", "i + r - 2", ["N - i - r + 1 >= 0"]),
+        # What stands alone in the index of a read without a fallback runs over that dimension, and no further.
+        ("i - 2 <= r < i", "x[r]", "N", "r", ["-i + r + 2 >= 0", "i - r - 1 >= 0"]),
+        ("r in i..i + 3", "x[r] else 0", "N + 2", "r", ["-i + r >= 0", "i - r + 2 >= 0"]),
+    ],
+)
+def test_ranges_with_any_lower_end(item: str, read: str, extent: str, place: str, conditions: list[str]) -> None:
+    k = one("x: f32[N], m: f32[M], R: int = 2) -> y: f32[N]", f"y[i] = sum[{item}]({read})")
+    assert ranges(k) == {"i": "N", "r": extent}
+    (load,) = loads(k.equations[0])
+    assert str(load.index[0]) == place
+    assert [str(c) for c in k.equations[0].conditions] == conditions
+
+
+def test_a_range_that_begins_before_0_on_the_left_side() -> None:
+    k = one("x: f32[N]) -> y: f32[N + 4]", "y[i + 2] = x[i] else 0 for -2 <= i < N + 2")
+    assert ranges(k) == {"i": "N + 4"}
+    assert str(k.equations[0].index[0]) == "i"
+    assert str(k.equations[0].loops[0].low) == "-2"
+
+
+def test_the_index_of_the_best_value_counts_as_the_text_does() -> None:
+    k = one("x: f32[N]) -> y: i32[N]", "y[i] = argmax[r in -1..2](x[i + r] else 0)")
+    assert k.equations[0].arg == Index(var("r") - 1)
+
+
 def test_a_range_from_a_condition_on_another_index() -> None:
     k = one("A: f32[2*N]) -> s: f32[N]", "s[i] = sum[k <= i](A[i + k])")
     assert ranges(k) == {"i": "N", "k": "N"}

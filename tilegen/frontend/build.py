@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from tilegen.errors import SourceError, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.index import affine_of, conditions_of, holds
-from tilegen.frontend.loops import Words, check_words, loops_of, words_of
+from tilegen.frontend.loops import loops_of
 from tilegen.frontend.operators import DTYPES, Literal, Typed, adapt
 from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_of
+from tilegen.frontend.words import Words, check_words, words_of
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import INTEGERS, REDUCTIONS, Condition, Equation, Kernel, Tensor
+from tilegen.ir.nodes import INTEGERS, REDUCTIONS, Condition, Equation, Index, Kernel, Tensor
 
 _RESERVED = (*DTYPES, *REDUCTIONS, "int", "bool", "inf", "pi")
 
@@ -184,17 +185,19 @@ def _equation(
     assumed: bool,
 ) -> Equation:
     target = tensors[equation.target.base.text]
-    index = {**known, **{word: var(loop) for word, loop in names.items()}}
-    check_words(equation, words, index, tensors)
+    check_words(equation, words, {*known, *names}, tensors)
     loops = loops_of(equation, words, names, known, tensors, assumed)
+    index = {**known, **loops.values}
     inputs = {t.name for t in tensors.values() if t.role == "input"}
     scope = Scope(tensors, index, decl.functions, readable | inputs, target.name)
     reduce, body = _split(equation.value)
     value = value_of(scope, body)
-    best = None
+    best, arg = None, None
     if reduce in ("argmax", "argmin"):
         best = f"{target.name}.best"
         _check_arg(equation, words, target, value)
+        (word,) = words.reduced
+        arg = Index(index[word])
     typed = adapt(value, target.dtype if best is None else "f32")
     if best is None:
         _check_type(equation, typed.dtype, target)
@@ -207,6 +210,7 @@ def _equation(
         loops.reduced,
         loops.conditions,
         best,
+        arg,
         span=equation.span,
     )
 

@@ -1,101 +1,55 @@
-"""The loops of an equation: its index words, where each of them runs, and what else restricts them."""
+"""The loops of an equation: where each of its index words runs, and which points its conditions leave out.
+
+A loop counts from 0. The range of an index word is, in this order:
+
+1. `k in a..b`: from a to b - 1, whatever stands there;
+2. `k < 3` in a reduction's brackets: up to there, and from what another comparison says, or from 0;
+3. the dimension in whose index the word stands alone, on the left side or else in a read without a fallback;
+4. what comparisons say of it: from the lower end that they give, or 0;
+5. the dimension of a read with a fallback, in whose index the word stands alone.
+
+Other comparisons leave points out of that. A range whose lower end may be negative is shifted: its word is the loop
+plus the lower end. One whose lower end is never negative begins at 0, and the points before its lower end are left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from tilegen.errors import SourceError, Span, did_you_mean
+from tilegen.errors import SourceError, Span
 from tilegen.frontend import syntax as s
-from tilegen.frontend.index import (
-    COMPARISONS,
-    affine_of,
-    conditions_of,
-    never_negative,
-    subexpressions,
-    written,
-)
-from tilegen.ir.affine import Affine, var
-from tilegen.ir.nodes import REDUCTIONS, Condition, Range, Tensor
-
-
-@dataclass
-class Words:
-    """The index words of one equation: those of the left side, and those it reduces, in order.
-
-    `left` and `reduced` map each word to its first place.
-    """
-
-    left: dict[str, Span] = field(default_factory=dict)
-    reduced: dict[str, Span] = field(default_factory=dict)
-
-    def all(self) -> list[str]:
-        return [*self.left, *self.reduced]
-
-
-def words_of(equation: s.Assign, known: Mapping[str, Affine], tensors: Mapping[str, Tensor]) -> Words:
-    """The index words of an equation; `known` has the sizes and attributes. Raises SourceError."""
-    words = Words()
-    for item in equation.target.items:
-        for part in subexpressions(item):
-            if isinstance(part, s.Subscript):
-                affine_of(part, known, tensors)
-            if isinstance(part, s.Name) and part.text not in known and part.text not in tensors:
-                words.left.setdefault(part.text, part.span)
-    if not words.left:
-        target = equation.target.base.text
-        raise SourceError(
-            "the left side has no index",
-            equation.target.span,
-            notes=(f"a single number is a tensor of one element: {target}: f32[1], written {target}[i]",),
-        )
-    if isinstance(equation.value, s.Reduction):
-        for item in equation.value.items:
-            _add_reduced(item, words, known, tensors)
-    return words
-
-
-def _add_reduced(item: s.Syntax, words: Words, known: Mapping[str, Affine], tensors: Mapping[str, Tensor]) -> None:
-    match item:
-        case s.Name() | s.Within():
-            name = item if isinstance(item, s.Name) else item.name
-        case s.Binary(operator, _, _) if operator in (*COMPARISONS, "and"):
-            names = [p for p in subexpressions(item) if isinstance(p, s.Name)]
-            new = [n for n in names if n.text not in words.left and n.text not in known and n.text not in tensors]
-            fresh = [n for n in new if n.text not in words.reduced]
-            if not fresh and not new:
-                raise SourceError("this range names no index of its own", item.span, notes=(_RANGES,))
-            name = (fresh or new)[0]
-        case _:
-            raise SourceError("this is no reduction index", item.span, notes=(_RANGES,))
-    if name.text in words.left:
-        notes = ("an index of the left side is fixed while the reduction runs; take another word",)
-        raise SourceError(f"'{name.text}' is an index of the left side too", name.span, notes=notes)
-    if name.text in known:
-        raise SourceError(f"'{name.text}' is a size and cannot be a reduction index", name.span)
-    if name.text in tensors:
-        raise SourceError(f"'{name.text}' is a tensor and cannot be a reduction index", name.span)
-    words.reduced.setdefault(name.text, name.span)
-
-
-_RANGES = "a reduction index is written k, k < 3, k <= i or k in a..b (b excluded)"
+from tilegen.frontend.index import affine_of, conditions_of, never_negative, subexpressions, written
+from tilegen.frontend.words import Words
+from tilegen.ir.affine import Affine, Div, Mod, const, var
+from tilegen.ir.nodes import Condition, Range, Tensor
 
 
 @dataclass(frozen=True)
-class Lone:
+class Loops:
+    """The loops of an equation, its conditions in these, and the value of each index word."""
+
+    left: tuple[Range, ...]
+    reduced: tuple[Range, ...]
+    conditions: tuple[Condition, ...]
+    values: Mapping[str, Affine]
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """A range: `low <= value < high`. Where there are several candidates for `high`, each of them is right."""
+
+    low: Affine
+    high: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class _Lone:
     """A place where an index stands alone, and the extent of the dimension there."""
 
     extent: Affine
     span: Span
     text: str
-    sure: bool  # False for a read with a fallback, which may go outside
-
-
-@dataclass(frozen=True)
-class Loops:
-    left: tuple[Range, ...]
-    reduced: tuple[Range, ...]
-    conditions: tuple[Condition, ...]
 
 
 def loops_of(
@@ -109,102 +63,126 @@ def loops_of(
     """The loops and conditions of an equation; `names` gives each index word its loop name.
 
     `assumed`: the kernel states facts about its sizes, so that unequal extents may still fit.
+
+    Raises:
+        SourceError: nothing says how far an index runs, two places contradict each other, or two ranges depend on
+            each other.
     """
     index = {**known, **{word: var(loop) for word, loop in names.items()}}
-    ranges = _Ranges(index, tensors, {names[w] for w in words.all()})
-    if isinstance(equation.value, s.Reduction):
-        for item in equation.value.items:
-            ranges.add_item(item, names)
-    bounded = ranges.bounded.copy()
-    if equation.condition is not None:
-        ranges.add_condition(equation.condition)
-    lone = _lone_places(equation, words, tensors)
-    found: dict[str, Affine] = {}
-    for word in words.all():
-        loop = names[word]
-        if loop in bounded:
-            found[loop] = bounded[loop]
-        elif lone[word]:
-            found[loop] = _agreed(word, lone[word], assumed or loop in ranges.mentioned)
-    for word in words.all():
-        if names[word] not in found:
-            found[names[word]] = _bound_by_conditions(word, names, ranges, found, words)
+    loops = {names[word]: word for word in words.all()}
+    said = _Said(equation, index, tensors, set(loops))
+    sure, unsure = _lone_places(equation, words, tensors)
+    ends: dict[str, _Ends] = {}
+    for loop, word in loops.items():
+        lenient = assumed or loop in said.mentioned
+        dimension = _agreed(word, sure[word], lenient) if sure[word] else None
+        possible = _agreed(word, unsure[word], lenient) if unsure[word] else None
+        ends[loop] = said.ends(loop, dimension, possible) or _Ends(const(0), ())
+    shifts = _shifts(ends, set(loops))
+    values = _values(shifts, loops, words)
+    extents = _extents(ends, shifts, values, loops, words)
+    conditions = (Condition(c.value.substitute(values), c.equal) for c in said.conditions)
+    kept = tuple(dict.fromkeys(c for c in conditions if not _said_by_extents(c, extents)))
 
-    def made(group: dict[str, Span]) -> tuple[Range, ...]:
-        return tuple(Range(names[w], found[names[w]], w) for w in group)
+    def made(group: Iterable[str]) -> tuple[Range, ...]:
+        return tuple(Range(n, extents[n], w, values[n] - var(n)) for n, w in loops.items() if w in group)
 
-    conditions = [c for c in ranges.conditions if not _said_by_extents(c, found)]
-    return Loops(made(words.left), made(words.reduced), tuple(dict.fromkeys(conditions)))
+    return Loops(made(words.left), made(words.reduced), kept, {w: values[n] for n, w in loops.items()})
 
 
-class _Ranges:
-    """What an equation says about its ranges: extents given outright, and conditions."""
+class _Said:
+    """What an equation says about its ranges: ranges given outright, and conditions, all in the words' values."""
 
-    def __init__(self, index: Mapping[str, Affine], tensors: Mapping[str, Tensor], loops: set[str]) -> None:
-        self.index = index
-        self.tensors = tensors
+    def __init__(
+        self, equation: s.Assign, index: Mapping[str, Affine], tensors: Mapping[str, Tensor], loops: set[str]
+    ) -> None:
         self.loops = loops
-        self.bounded: dict[str, Affine] = {}
+        self.ranges: dict[str, _Ends] = {}
         self.conditions: list[Condition] = []
-        self.mentioned: set[str] = set()
+        items = equation.value.items if isinstance(equation.value, s.Reduction) else ()
+        for item in items:
+            match item:
+                case s.Name():
+                    pass
+                case s.Within(name, low, high):
+                    (loop,) = index[name.text].names()
+                    ends = [affine_of(e, index, tensors, "a range") for e in (low, high)]
+                    self.ranges.setdefault(loop, _Ends(ends[0], (ends[1],)))
+                    self.conditions += [Condition(var(loop) - ends[0]), Condition(ends[1] - var(loop) - 1)]
+                case _:
+                    self.conditions += conditions_of(item, index, tensors, "a range")
+        self.in_brackets = len(self.conditions)
+        if equation.condition is not None:
+            self.conditions += conditions_of(equation.condition, index, tensors)
+        self.mentioned = {name for c in self.conditions for name in c.value.names() & loops}
 
-    def add_item(self, item: s.Syntax, names: Mapping[str, str]) -> None:
-        match item:
-            case s.Name():
-                pass
-            case s.Within(name, low, high):
-                loop = var(names[name.text])
-                low_, high_ = (affine_of(e, self.index, self.tensors, "a range") for e in (low, high))
-                self._add([Condition(loop - low_), Condition(high_ - loop - 1)])
-            case _:
-                self._add(conditions_of(item, self.index, self.tensors, "a range"))
+    def ends(self, loop: str, dimension: Affine | None, possible: Affine | None) -> _Ends | None:
+        """The range of a loop; None where nothing says it.
 
-    def add_condition(self, item: s.Syntax) -> None:
-        self._add(conditions_of(item, self.index, self.tensors))
+        Args:
+            dimension: of the place where it stands alone; `possible`: of one where it may go outside.
+        """
+        if loop in self.ranges:
+            return self.ranges[loop]
+        brackets = self.conditions[: self.in_brackets]
+        alone = [end for end in _upper(loop, brackets) if end.names().isdisjoint(self.loops)]
+        if alone:
+            return _Ends(self._low(loop, brackets), (alone[0],))
+        if dimension is not None:
+            return _Ends(const(0), (dimension,))
+        high = tuple(_upper(loop, self.conditions))
+        if high:
+            first = sorted(high, key=lambda end: not end.names().isdisjoint(self.loops))
+            return _Ends(self._low(loop, self.conditions), tuple(first))
+        return None if possible is None else _Ends(const(0), (possible,))
 
-    def _add(self, conditions: list[Condition]) -> None:
-        for condition in conditions:
-            self.conditions.append(condition)
-            value = condition.value
-            inside = value.names() & self.loops
-            self.mentioned |= inside
-            if len(inside) == 1 and not condition.equal:
-                (loop,) = inside
-                if value.coefficient(loop) == -1 and value.linear_in(loop):
-                    self.bounded.setdefault(loop, value + var(loop) + 1)
-
-
-def _lone_places(equation: s.Assign, words: Words, tensors: Mapping[str, Tensor]) -> dict[str, list[Lone]]:
-    """Where each index word stands alone: those of the left side where there are any, else the reads."""
-    on_left: dict[str, list[Lone]] = {w: [] for w in words.all()}
-    on_right: dict[str, list[Lone]] = {w: [] for w in words.all()}
-    _collect(equation.target, tensors, on_left, True)
-    _walk_reads(equation.value, tensors, on_right)
-    result: dict[str, list[Lone]] = {}
-    for word in words.all():
-        places = on_left[word] + [p for p in on_right[word] if p.sure]
-        result[word] = places or on_right[word]
-    return result
+    def _low(self, loop: str, conditions: Iterable[Condition]) -> Affine:
+        """A lower end that the conditions state, one of sizes alone if there is one; else 0."""
+        found = list(_lower(loop, conditions))
+        return next((low for low in found if low.names().isdisjoint(self.loops)), found[0] if found else const(0))
 
 
-def _walk_reads(value: s.Syntax, tensors: Mapping[str, Tensor], found: dict[str, list[Lone]]) -> None:
-    parts = list(subexpressions(value))
-    unsure = {id(p.read) for p in parts if isinstance(p, s.Fallback)}
+def _upper(loop: str, conditions: Iterable[Condition]) -> Iterator[Affine]:
+    """The ends that the conditions set to a loop; an end is the first value beyond."""
+    for c in conditions:
+        if not c.equal and c.value.coefficient(loop) == -1 and c.value.linear_in(loop):
+            yield c.value + var(loop) + 1
+
+
+def _lower(loop: str, conditions: Iterable[Condition]) -> Iterator[Affine]:
+    for c in conditions:
+        if not c.equal and c.value.coefficient(loop) == 1 and c.value.linear_in(loop):
+            yield var(loop) - c.value
+
+
+# -- where an index stands alone
+
+
+def _lone_places(
+    equation: s.Assign, words: Words, tensors: Mapping[str, Tensor]
+) -> tuple[dict[str, list[_Lone]], dict[str, list[_Lone]]]:
+    """Where each index word stands alone, and may not go outside; and where it may, in reads with a fallback."""
+    sure: dict[str, list[_Lone]] = {w: [] for w in words.all()}
+    unsure: dict[str, list[_Lone]] = {w: [] for w in words.all()}
+    _collect(equation.target, tensors, sure)
+    parts = list(subexpressions(equation.value))
+    total = {id(p.read) for p in parts if isinstance(p, s.Fallback)}
     for part in parts:
         if isinstance(part, s.Subscript):
-            _collect(part, tensors, found, id(part) not in unsure)
+            _collect(part, tensors, unsure if id(part) in total else sure)
+    return sure, unsure
 
 
-def _collect(node: s.Subscript, tensors: Mapping[str, Tensor], found: dict[str, list[Lone]], sure: bool) -> None:
+def _collect(node: s.Subscript, tensors: Mapping[str, Tensor], found: dict[str, list[_Lone]]) -> None:
     tensor = tensors.get(node.base.text)
     if tensor is None or len(tensor.shape) != len(node.items):
         return
     for item, extent in zip(node.items, tensor.shape, strict=True):
         if isinstance(item, s.Name) and item.text in found:
-            found[item.text].append(Lone(extent, item.span, written(node.span), sure))
+            found[item.text].append(_Lone(extent, item.span, written(node.span)))
 
 
-def _agreed(word: str, places: list[Lone], lenient: bool) -> Affine:
+def _agreed(word: str, places: list[_Lone], lenient: bool) -> Affine:
     """The extent that all places allow. Raises SourceError naming two that contradict each other.
 
     On the left side the target's extent counts; a read may have more elements than that.
@@ -223,37 +201,109 @@ def _agreed(word: str, places: list[Lone], lenient: bool) -> Affine:
     return first.extent
 
 
-def _bound_by_conditions(
-    word: str, names: Mapping[str, str], ranges: _Ranges, found: Mapping[str, Affine], words: Words
-) -> Affine:
-    """The extent of an index that stands nowhere alone, from the conditions on it."""
-    loop = names[word]
-    if loop in ranges.bounded:
-        return ranges.bounded[loop]
-    for condition in ranges.conditions:
-        value = condition.value
-        if condition.equal or value.coefficient(loop) != -1 or not value.linear_in(loop):
-            continue
-        largest = _largest(value + var(loop) + 1, ranges.loops, found)
-        if largest is not None:
-            return largest
-    span = words.left.get(word) or words.reduced[word]
+# -- from ranges to loops that count from 0
+
+
+def _shifts(ends: Mapping[str, _Ends], loops: set[str]) -> dict[str, Affine]:
+    """The lower ends by which loops are shifted: those that may be negative."""
+    shifted: dict[str, Affine] = {}
+    while True:
+        counted = loops - shifted.keys()
+        more = {n: e.low for n, e in ends.items() if n in counted and not _is_nonnegative(e.low, loops, counted)}
+        if not more:
+            return shifted
+        shifted |= more
+
+
+def _is_nonnegative(value: Affine, loops: Collection[str], counted: Collection[str]) -> bool:
+    """True if `value` is at least 0 by its coefficients: sizes are at least 1, the loops `counted` at least 0."""
+    least = value.const
+    for atom, factor in value.terms:
+        match atom:
+            case str():
+                least += 0 if atom in loops else factor
+                surely = atom in counted or atom not in loops
+            case Div(arg):
+                surely = _is_nonnegative(arg, loops, counted)
+            case Mod():
+                surely = True
+            case _:
+                raise TypeError(atom)
+        if factor < 0 or not surely:
+            return False
+    return least >= 0
+
+
+def _values(shifts: Mapping[str, Affine], loops: Mapping[str, str], words: Words) -> dict[str, Affine]:
+    """What the word of each loop stands for: the loop, and the lower end of its range where that is a shift."""
+    values = {name: var(name) for name in loops}
+    pending = dict(shifts)
+    while pending:
+        ready = [name for name, low in pending.items() if low.names().isdisjoint(pending)]
+        if not ready:
+            first = loops[next(iter(pending))]
+            raise SourceError(
+                f"the range of '{first}' depends on itself",
+                words.reduced.get(first) or words.left[first],
+                notes=("let the range of one index depend on the other one alone",),
+            )
+        for name in ready:
+            values[name] = var(name) + pending.pop(name).substitute(values)
+    return values
+
+
+def _extents(
+    ends: Mapping[str, _Ends],
+    shifts: Mapping[str, Affine],
+    values: Mapping[str, Affine],
+    loops: Mapping[str, str],
+    words: Words,
+) -> dict[str, Affine]:
+    """The extent of each loop, in sizes alone: the greatest length that its range has anywhere."""
+    found: dict[str, Affine] = {}
+    pending = dict(ends)
+    while pending:
+        before = len(found)
+        for name, range_ in list(pending.items()):
+            lengths = ((high - shifts.get(name, const(0))).substitute(values) for high in range_.high)
+            largest = next((most for n in lengths if (most := _largest(n, set(loops), found)) is not None), None)
+            if largest is not None:
+                found[name] = largest if largest.terms else const(max(0, largest.const))
+                del pending[name]
+        if len(found) == before:
+            raise _unlimited(loops[next(iter(pending))], words)
+    return found
+
+
+def _unlimited(word: str, words: Words) -> SourceError:
     example = f"{word} < ..." if word in words.reduced else f"for {word} < ..."
-    raise SourceError(
+    return SourceError(
         f"nothing says how far the index '{word}' runs",
-        span,
+        words.left.get(word) or words.reduced[word],
         notes=(f"it stands alone in no tensor's index, so write its range: {example}",),
     )
 
 
 def _largest(value: Affine, loops: set[str], found: Mapping[str, Affine]) -> Affine | None:
-    """The greatest value over the loops whose extents are found, or None."""
-    for name in sorted(value.names() & loops):
-        if name not in found or not value.linear_in(name):
+    """An upper end of `value` over the loops, in sizes alone; None where one of them has no extent yet."""
+    total = const(value.const)
+    for atom, factor in value.terms:
+        match atom:
+            case str() if atom not in loops:
+                part: Affine | None = var(atom) * factor
+            case str():
+                part = None if atom not in found else (found[atom] - 1) * factor if factor > 0 else const(0)
+            case Div(arg, by):
+                inner = _largest(arg if factor > 0 else -arg, loops, found)
+                part = None if inner is None else ((inner if factor > 0 else -inner) // by) * factor
+            case Mod(by=by):
+                part = const((by - 1) * factor) if factor > 0 else const(0)
+            case _:
+                raise TypeError(atom)
+        if part is None:
             return None
-        factor = value.coefficient(name)
-        value = value - var(name) * factor + ((found[name] - 1) * factor if factor > 0 else 0)
-    return value
+        total = total + part
+    return total
 
 
 def _said_by_extents(condition: Condition, extents: Mapping[str, Affine]) -> bool:
@@ -266,45 +316,3 @@ def _said_by_extents(condition: Condition, extents: Mapping[str, Affine]) -> boo
             if value.terms == ((loop, 1),) and value.const >= 0:
                 return True
     return False
-
-
-def check_words(equation: s.Assign, words: Words, index: Mapping[str, Affine], tensors: Mapping[str, Tensor]) -> None:
-    """Raises SourceError for a reduction inside the right side, and for an index that nothing binds."""
-    top = equation.value
-    inside = top.body if isinstance(top, s.Reduction) else top
-    for part in subexpressions(inside):
-        if isinstance(part, s.Reduction) and part.word.text in REDUCTIONS:
-            raise _nested(equation, part, words, tensors)
-    for part in subexpressions(top):
-        if not isinstance(part, s.Subscript) or part.base.text not in tensors:
-            continue
-        for name in (n for item in part.items for n in subexpressions(item)):
-            if isinstance(name, s.Name) and name.text not in index and name.text not in tensors:
-                reduction = top.word.text if isinstance(top, s.Reduction) else "sum"
-                way_out = f"to reduce it, write {reduction}[{', '.join([*words.reduced, name.text])}](...)"
-                raise SourceError(
-                    f"the index '{name.text}' is neither on the left side nor reduced",
-                    name.span,
-                    notes=did_you_mean(name.text, list(index)) or (way_out,),
-                )
-
-
-def _nested(equation: s.Assign, reduction: s.Reduction, words: Words, tensors: Mapping[str, Tensor]) -> SourceError:
-    """The error for a reduction that is not at the top, with the two lines that say the same."""
-    target = tensors[equation.target.base.text]
-    used = {p.text for p in subexpressions(reduction) if isinstance(p, s.Name)}
-    kept = {
-        item.text: str(extent)
-        for item, extent in zip(equation.target.items, target.shape, strict=False)
-        if isinstance(item, s.Name) and item.text in used and item.text in words.left
-    } or {"z": "1"}
-    name = next(n for n in ("t", "u", "part", "inner", "reduced") if n not in tensors)
-    return SourceError(
-        "a reduction stands alone on the right side of its equation",
-        reduction.span,
-        notes=(
-            "give it a tensor and an equation of its own, and use that here:",
-            f"    var {name}: {target.dtype}[{', '.join(kept.values())}]",
-            f"    {name}[{', '.join(kept)}] = {written(reduction.span)}",
-        ),
-    )

@@ -120,6 +120,8 @@ def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, 
         result = accumulator(equation, prod(inner), part.shape)
         _reduce(equation, part, inner, reduced_points, memory, result)
         value, error = result.result()
+        if best is not None:
+            value = value + part.lifted(part.index(equation.reduced[0].low))
         _store(target, equation, part, value, error)
         if best is not None:
             _store(best, equation, part, *result.best())
@@ -180,7 +182,8 @@ def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Me
     target, best = memory[equation.target], memory[equation.best]
     names = tuple(r.name for r in equation.loops)
     extents = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.loops)
-    inner = equation.reduced[0].extent.evaluate(sizes)
+    (reduced,) = equation.reduced
+    inner = reduced.extent.evaluate(sizes)
     frozen = {name: Memory(m.name, m.dtype, m.value, m.error, m.written) for name, m in memory.items()}
 
     def accepts(found: Array) -> Array:
@@ -188,8 +191,9 @@ def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Me
         part = Part(names, tuple(map(range, extents)), sizes)
         place = tuple(np.broadcast_arrays(*(part.lifted(part.index(i)) for i in equation.index)))
         chosen = np.broadcast_to(np.asarray(found).astype(np.int64)[place], part.shape)
-        right = (chosen >= 0) & (chosen < inner)
-        at = _Chosen((*names,), part.box, sizes, equation.reduced[0].name, np.clip(chosen, 0, max(0, inner - 1)))
+        loop = chosen - part.index(reduced.low)
+        right = (loop >= 0) & (loop < inner)
+        at = _Chosen((*names,), part.box, sizes, reduced.name, np.clip(loop, 0, max(0, inner - 1)))
         with np.errstate(all="ignore"):
             mask = at.mask(equation.conditions)
             value, error = evaluate(equation.value, at, frozen, mask)

@@ -127,11 +127,15 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Range:
-    """A loop of an equation: `name` runs over 0 <= name < extent. `index` is the word in the text."""
+    """A loop of an equation: `name` runs over 0 <= name < extent.
+
+    `index` is the word in the text, whose value is the loop's plus `low`, in sizes and other loops of the equation.
+    """
 
     name: str
     extent: Affine
     index: str
+    low: Affine = const(0)
 
 
 @dataclass(frozen=True)
@@ -140,8 +144,8 @@ class Equation:
 
     `loops` are the ranges of the left side, `reduced` those of the reduction (empty where `reduce` is
     None). `conditions` restrict the points, those of the reduction included. For argmax and argmin the
-    `value` is what is compared, the target receives `arg` (the one reduced index where it is None), and
-    `best` names the intermediate tensor that holds the best value so far (same index as the target).
+    `value` is what is compared, the target receives `arg`, and `best` names the intermediate tensor that
+    holds the best value so far (same index as the target).
     """
 
     target: str
@@ -347,7 +351,7 @@ def nest_of(kernel: Kernel, equation: Equation) -> Node:
         guard=equation.conditions,
         reduce=equation.reduce,
         best=Access(equation.best, equation.index) if equation.best else None,
-        arg=(equation.arg or Index(var(equation.reduced[0].name))) if equation.best else None,
+        arg=equation.arg,
         span=equation.span,
     )
     inner += (_looped(equation.reduced, (update,), equation.span),)

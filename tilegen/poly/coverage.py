@@ -9,7 +9,7 @@ from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, alike_in
 from tilegen.poly.rows import renamed
 from tilegen.poly.system import Undecided, example, range_of, same, solvable
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.verdict import Refused, Words, instance_words
 
 
 def check_coverage(program: Program) -> None:
@@ -158,8 +158,7 @@ def _nothing_missing(program: Program, name: str, leaves: list[Placed]) -> None:
             return
         raise
     if missing is not None:
-        words = original.words(name)
         origin = original.statements[name].leaf
-        values = ", ".join(f"{w}={missing[f'{n}°']}" for w, n in zip(words, origin.names, strict=True))
+        values = instance_words(original, name, missing, [missing[f"{n}°"] for n in origin.names])
         sizes = Words(original, missing).sizes
         raise Refused(f"an instance of '{name}' never runs", f"{name}({values}) is missing{sizes}")

@@ -37,7 +37,7 @@ def check_split(kernel: Kernel, origin: Kernel, split: Split) -> None:
     )
     if not alike:
         raise Refused(f"{what} do not reduce what '{whole.target}' reduces")
-    if part.value != substitute(whole.value, terms) or part.arg != _index(whole, terms):
+    if (part.value, part.arg) != substitute((whole.value, whole.arg), terms):
         raise Refused(f"{what} have other terms than '{whole.target}'")
     _check_combined(whole, part, total)
     _check_terms(origin, kernel, split, part)
@@ -49,13 +49,6 @@ def equation_of(kernel: Kernel, target: str) -> Equation:
     if len(found) != 1:
         raise Refused(f"kernel '{kernel.name}' has no equation of '{target}'")
     return found[0]
-
-
-def _index(whole: Equation, terms: dict[str, Affine]) -> Expr | None:
-    """What an arg reduction takes as the index of a term, in the loops of the parts."""
-    if whole.best is None:
-        return None
-    return substitute(whole.arg or Index(var(whole.reduced[0].name)), terms)
 
 
 def _check_rest(kernel: Kernel, origin: Kernel, whole: Equation, part: Equation, total: Equation) -> None:

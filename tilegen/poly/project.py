@@ -15,7 +15,7 @@ from operator import attrgetter, eq, ne
 from tilegen.ir.affine import Affine
 from tilegen.ir.cached import cached_property
 from tilegen.ir.lanes import Copied, combining, copied
-from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Stmt, Tree, tree_of
+from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree, tree_of
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
 from tilegen.poly.determined import determined
 from tilegen.poly.plain import Plain
@@ -220,11 +220,10 @@ class Original:
     memo: dict[object, object] = field(default_factory=dict, repr=False)
     inferred: set[object] = field(default_factory=set, repr=False)
 
-    def words(self, name: str) -> tuple[str, ...]:
-        """The index words of the statement's loops, as in the kernel's text."""
+    def ranges(self, name: str) -> tuple[Range, ...]:
+        """The ranges of the statement's loops, as the kernel's text has them."""
         equation = self.equations[name]
-        reduced = () if name.endswith(".init") else equation.reduced
-        return tuple(r.index for r in (*equation.loops, *reduced))
+        return equation.loops if name.endswith(".init") else (*equation.loops, *equation.reduced)
 
     def plain(self, leaf: Leaf) -> Plain:
         """What is plain of an iteration in which the leaf runs its statement."""

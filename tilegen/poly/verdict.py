@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine
@@ -24,6 +24,18 @@ class Refused(Exception):
     def __init__(self, sentence: str, witness: str | None = None, *notes: str) -> None:
         super().__init__(sentence)
         self.violation = Violation(sentence, witness, notes)
+
+
+def instance_words(original: Original, name: str, point: Mapping[str, int], values: Iterable[int]) -> str:
+    """`i=3, r=-1`: the index words of the instance of statement `name` whose loops have these values.
+
+    Args:
+        point: the sizes, which the lower end of a range may depend on.
+    """
+    ranges = original.ranges(name)
+    loops = dict(zip([r.name for r in ranges], values, strict=True))
+    known = loops | {size: max(1, point.get(size, 1)) for size in original.kernel.sizes}
+    return ", ".join(f"{r.index}={known[r.name] + r.low.evaluate(known)}" for r in ranges)
 
 
 class Words:
@@ -48,8 +60,7 @@ class Words:
         if stmt.instance is None:
             return f"the copy {stmt.name}{self.iteration(leaf, second)}"
         values = [self.value(i, second) for i in stmt.instance]
-        words = self.original.words(stmt.name)
-        return f"{stmt.name}({', '.join(f'{w}={v}' for w, v in zip(words, values, strict=True))})"
+        return f"{stmt.name}({instance_words(self.original, stmt.name, self.point, values)})"
 
     def iteration(self, leaf: Leaf, second: bool = False) -> str:
         """` at bi=0, ti=3`: the loops around the leaf."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.derived import Split
-from tilegen.ir.nodes import Condition, Equation, Index, Kernel, Load, Range, Tensor, Tree
+from tilegen.ir.nodes import Condition, Equation, Kernel, Load, Range, Tensor, Tree
 from tilegen.ir.ranges import bounds
 from tilegen.ir.walk import loop_names, replace, substitute
 from tilegen.primitives._names import Names, word_of
@@ -34,7 +34,7 @@ def in_parts(tree: Tree, terms: Terms, name: str, order: tuple[int, ...]) -> Ker
         reduced=rest,
         conditions=conditions,
         best=f"{name}.best" if whole.best else None,
-        arg=substitute(whole.arg or Index(var(whole.reduced[0].name)), values) if whole.best else None,
+        arg=substitute(whole.arg, values),
     )
     total = _combining(tree, whole, part)
     equations: tuple[Equation, ...] = ()

@@ -1,0 +1,119 @@
+"""The index words of an equation, and what may not be said with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from tilegen.errors import SourceError, Span, did_you_mean
+from tilegen.frontend import syntax as s
+from tilegen.frontend.index import COMPARISONS, affine_of, subexpressions, written
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import REDUCTIONS, Tensor
+
+
+@dataclass
+class Words:
+    """The index words of one equation: those of the left side, and those it reduces, in order.
+
+    `left` and `reduced` map each word to its first place.
+    """
+
+    left: dict[str, Span] = field(default_factory=dict)
+    reduced: dict[str, Span] = field(default_factory=dict)
+
+    def all(self) -> list[str]:
+        return [*self.left, *self.reduced]
+
+
+def words_of(equation: s.Assign, known: Mapping[str, Affine], tensors: Mapping[str, Tensor]) -> Words:
+    """The index words of an equation; `known` has the sizes and attributes. Raises SourceError."""
+    words = Words()
+    for item in equation.target.items:
+        for part in subexpressions(item):
+            if isinstance(part, s.Subscript):
+                affine_of(part, known, tensors)
+            if isinstance(part, s.Name) and part.text not in known and part.text not in tensors:
+                words.left.setdefault(part.text, part.span)
+    if not words.left:
+        target = equation.target.base.text
+        raise SourceError(
+            "the left side has no index",
+            equation.target.span,
+            notes=(f"a single number is a tensor of one element: {target}: f32[1], written {target}[i]",),
+        )
+    if isinstance(equation.value, s.Reduction):
+        for item in equation.value.items:
+            _add_reduced(item, words, known, tensors)
+    return words
+
+
+def _add_reduced(item: s.Syntax, words: Words, known: Mapping[str, Affine], tensors: Mapping[str, Tensor]) -> None:
+    match item:
+        case s.Name() | s.Within():
+            name = item if isinstance(item, s.Name) else item.name
+        case s.Binary(operator, _, _) if operator in (*COMPARISONS, "and"):
+            names = [p for p in subexpressions(item) if isinstance(p, s.Name)]
+            new = [n for n in names if n.text not in words.left and n.text not in known and n.text not in tensors]
+            fresh = [n for n in new if n.text not in words.reduced]
+            if not fresh and not new:
+                raise SourceError("this range names no index of its own", item.span, notes=(_RANGES,))
+            name = (fresh or new)[0]
+        case _:
+            raise SourceError("this is no reduction index", item.span, notes=(_RANGES,))
+    if name.text in words.left:
+        notes = ("an index of the left side is fixed while the reduction runs; take another word",)
+        raise SourceError(f"'{name.text}' is an index of the left side too", name.span, notes=notes)
+    if name.text in known:
+        raise SourceError(f"'{name.text}' is a size and cannot be a reduction index", name.span)
+    if name.text in tensors:
+        raise SourceError(f"'{name.text}' is a tensor and cannot be a reduction index", name.span)
+    words.reduced.setdefault(name.text, name.span)
+
+
+_RANGES = "a reduction index is written k, k < 3, k <= i or k in a..b (b excluded)"
+
+
+def check_words(equation: s.Assign, words: Words, index: Collection[str], tensors: Mapping[str, Tensor]) -> None:
+    """Raises SourceError for a reduction inside the right side, and for an index that nothing binds.
+
+    `index` are the sizes, attributes and index words.
+    """
+    top = equation.value
+    inside = top.body if isinstance(top, s.Reduction) else top
+    for part in subexpressions(inside):
+        if isinstance(part, s.Reduction) and part.word.text in REDUCTIONS:
+            raise _nested(equation, part, words, tensors)
+    for part in subexpressions(top):
+        if not isinstance(part, s.Subscript) or part.base.text not in tensors:
+            continue
+        for name in (n for item in part.items for n in subexpressions(item)):
+            if isinstance(name, s.Name) and name.text not in index and name.text not in tensors:
+                reduction = top.word.text if isinstance(top, s.Reduction) else "sum"
+                way_out = f"to reduce it, write {reduction}[{', '.join([*words.reduced, name.text])}](...)"
+                raise SourceError(
+                    f"the index '{name.text}' is neither on the left side nor reduced",
+                    name.span,
+                    notes=did_you_mean(name.text, list(index)) or (way_out,),
+                )
+
+
+def _nested(equation: s.Assign, reduction: s.Reduction, words: Words, tensors: Mapping[str, Tensor]) -> SourceError:
+    """The error for a reduction that is not at the top, with the two lines that say the same."""
+    target = tensors[equation.target.base.text]
+    used = {p.text for p in subexpressions(reduction) if isinstance(p, s.Name)}
+    kept = {
+        item.text: str(extent)
+        for item, extent in zip(equation.target.items, target.shape, strict=False)
+        if isinstance(item, s.Name) and item.text in used and item.text in words.left
+    } or {"z": "1"}
+    name = next(n for n in ("t", "u", "part", "inner", "reduced") if n not in tensors)
+    return SourceError(
+        "a reduction stands alone on the right side of its equation",
+        reduction.span,
+        notes=(
+            "give it a tensor and an equation of its own, and use that here:",
+            f"    var {name}: {target.dtype}[{', '.join(kept.values())}]",
+            f"    {name}[{', '.join(kept)}] = {written(reduction.span)}",
+        ),
+    )
