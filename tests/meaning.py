@@ -1,0 +1,280 @@
+"""What the text of a kernel means, by brute force: plain loops, exact integers, small sizes.
+
+It shares nothing with tilegen, so that it can say whether tilegen reads a text as it is documented.
+
+The ranges. `k in a..b` is exactly a, ..., b - 1. Otherwise an index runs over the dimension in which it stands alone:
+on the left side, or else in the first read, those without a fallback first; comparisons restrict that. An index
+that stands alone nowhere has the values that the comparisons allow, from 0 on if none of them says where it begins.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+
+from meaning_text import facts_of, items_of, names, parsed, places
+
+BITS = {"i64": 64, "i32": 32, "i8": 8, "u8": 8}
+FLOATS = ("f64", "f32", "f16", "bf16")
+FAR = 48  # beyond every index at the sizes that are tried
+COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
+COMPARE |= {ast.Eq: operator.eq, ast.NotEq: operator.ne}
+ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+ARITHMETIC |= {ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow}
+UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_}
+MATHS = {name: getattr(math, name) for name in ("exp", "log", "sin", "cos", "sqrt", "erf", "floor", "ceil", "tanh")}
+MATHS |= {"min": min, "max": max, "abs": abs, "round": round, "rsqrt": lambda x: 1 / math.sqrt(x)}
+
+
+class Erroneous(Exception):
+    """The kernel has no meaning at these sizes: `kind` is "outside", "undefined" or "two values"."""
+
+    def __init__(self, kind, what):
+        super().__init__(f"{kind}: {what}")
+        self.kind = kind
+
+
+def meaning(text, sizes, arrays, *, name="random", attributes=None):
+    """The elements that the kernel gives to its outputs, {output: {place: value}}. Raises Erroneous."""
+    return _Run(parsed(text, name), sizes, arrays, attributes or {}).outputs()
+
+
+def admitted(text, sizes, name="random", attributes=None):
+    """True if the kernel's facts hold at these sizes, and every extent is at least 1."""
+    kernel = parsed(text, name)
+    run = _Run(kernel, sizes, {}, attributes or {})
+    facts = [fact for node in kernel.facts for fact in facts_of(node)]
+    return all(run.holds(fact, run.known) for fact in facts) and all(e > 0 for s in run.shapes.values() for e in s)
+
+
+class _Run:
+    def __init__(self, kernel, sizes, arrays, attributes):
+        self.kernel, self.arrays, self.memory = kernel, arrays, {}
+        self.known = {**sizes, **kernel.attributes, **attributes}
+        self.shapes = {n: [self.index(e, self.known) for e in t.shape] for n, t in kernel.tensors.items()}
+
+    def outputs(self):
+        for equation in self.kernel.equations:
+            self.memory[equation.target] = self._computed(equation)
+        return {name: self.memory[name] for name, tensor in self.kernel.tensors.items() if tensor.role == "output"}
+
+    def _computed(self, equation):
+        found = {}
+        words = [w for w in dict.fromkeys(n for i in equation.index for n in names(i)) if w not in self.known]
+        left = [fact for fact in equation.comparisons if not {*names(fact[1]), *names(fact[2])} & {*equation.within}]
+        inner = [fact for fact in equation.comparisons if fact not in left]
+        for env in self._points(equation, words, left, self.known):
+            place = self._place(equation.target, equation.index, env)
+            if place in found:
+                raise Erroneous("two values", f"{equation.target}{place}")
+            found[place] = self._element(equation, inner, env)
+        return found
+
+    def _element(self, equation, comparisons, env):
+        dtype = self.kernel.tensors[equation.target].dtype
+        if equation.reduce is None:
+            return wrapped(self.value(equation.value, env)[0], dtype)
+        points = list(self._points(equation, [*equation.within], comparisons, env))
+        values = [self.value(equation.value, point)[0] for point in points]
+        match equation.reduce:
+            case "sum" | "prod":
+                return wrapped(sum(values) if equation.reduce == "sum" else math.prod(values), dtype)
+            case "max" | "min":
+                ends = (-math.inf, math.inf)
+                if dtype in BITS:
+                    ends = (wrapped(1 << BITS[dtype] - 1, dtype), wrapped((1 << BITS[dtype] - 1) - 1, dtype))
+                return max([*values, ends[0]]) if equation.reduce == "max" else min([*values, ends[1]])
+            case "argmax" | "argmin":
+                best = (max if equation.reduce == "argmax" else min)(values, default=0)
+                (word,) = equation.within
+                return points[values.index(best)][word] if points else 0
+
+    # -- ranges
+
+    def _points(self, equation, words, comparisons, env):
+        """What the words may be together: `env` with a value for each of them, the first word slowest."""
+        facts = [(fact, {*names(fact[1]), *names(fact[2])} - self.known.keys()) for fact in comparisons]
+        ranges = {word: self._range(equation, word, facts) for word in words}
+        order = []
+        while len(order) < len(words):
+            waiting = [word for word in words if word not in order]
+            ready = [w for w in waiting if ranges[w] and not ranges[w][0] & {*waiting}]
+            order += (ready or waiting)[:1]  # those without a range of their own come last
+        found = list(self._choices([(word, ranges[word]) for word in order], facts, env))
+        return found if order == words else sorted(found, key=lambda point: [point[word] for word in words])
+
+    def _choices(self, ranges, facts, env):
+        if not ranges:
+            yield env
+            return
+        (word, given), *rest = ranges
+        mine = [(fact, needs) for fact, needs in facts if word in needs]
+        for value in given[1](env) if given else self._free(word, tuple(mine), env):
+            point = {**env, word: value}
+            if all(self.holds(fact, point) for fact, needs in mine if needs <= point.keys()):
+                assert given or abs(value) < FAR, f"nothing bounds {word}"
+                yield from self._choices(rest, facts, point)
+
+    def _range(self, equation, word, facts):
+        """(the words that its range depends on, a function from their values to its own); None without a range."""
+        if bounds := equation.within.get(word):
+            low, high = bounds
+            return {*names(low), *names(high)}, lambda env: range(self.index(low, env), self.index(high, env))
+        lone = [
+            extent
+            for name, index in places(equation)
+            for item, extent in zip(index, self.shapes[name], strict=True)
+            if isinstance(item, ast.Name) and item.id == word
+        ]
+        return (set(), lambda env: range(lone[0])) if lone else None
+
+    def _free(self, word, facts, env):
+        """All integers that the comparisons might allow; from 0 on, if none of them is true of large ones alone."""
+        far = {**dict.fromkeys({n for _, needs in facts for n in needs}, 0), **env}
+        begins = any(
+            f[0] is ast.Eq or self.slack(f, {**far, word: FAR}) > self.slack(f, {**far, word: -FAR}) for f, _ in facts
+        )
+        return range(-FAR if begins else 0, FAR + 1)
+
+    def slack(self, fact, env):
+        """How far the comparison is from being false."""
+        op, left, right = fact
+        less, more = (left, right) if op in (ast.Lt, ast.LtE) else (right, left)
+        return self.index(more, env) - self.index(less, env)
+
+    def holds(self, fact, env):
+        op, left, right = fact
+        return COMPARE[op](self.index(left, env), self.index(right, env))
+
+    # -- expressions
+
+    def index(self, node, env):
+        """The value of an index, a size or a bound: exact."""
+        match node:
+            case ast.Constant(value):
+                return value
+            case ast.Name(word):
+                return env[word]
+            case ast.UnaryOp(ast.USub(), operand):
+                return -self.index(operand, env)
+            case ast.BinOp(left, op, right):
+                one, two = self.index(left, env), self.index(right, env)
+                return ARITHMETIC[ast.FloorDiv if isinstance(op, ast.Div) else type(op)](one, two)
+            case ast.Subscript():
+                return self.value(node, env)[0]
+            case _:
+                raise TypeError(ast.dump(node))
+
+    def value(self, node, env):
+        """(value, type) of an expression on data; a literal has no type yet, and takes that of what it meets."""
+        match node:
+            case ast.Constant(value):
+                return value, None
+            case ast.Name(word):
+                return self._name(word, env)
+            case ast.Subscript(ast.Name(name)):
+                return self._read(name, self._place(name, items_of(node), env, read=True))
+            case ast.IfExp(ast.Name("OUTSIDE"), ast.Subscript(ast.Name(name)) as read, other):
+                place = tuple(self.index(i, env) for i in items_of(read))
+                inside = all(0 <= p < extent for p, extent in zip(place, self.shapes[name], strict=True))
+                return self._read(name, place) if inside else (self.value(other, env)[0], self._dtype(name))
+            case ast.IfExp(test, body, other):
+                return self._choice(test, body, other, env)
+            case ast.UnaryOp(op, operand):
+                value, dtype = self.value(operand, env)
+                return wrapped(UNARY[type(op)](value), dtype), dtype
+            case ast.BinOp(left, op, right):
+                return self._binary(type(op), self.value(left, env), self.value(right, env))
+            case ast.BoolOp(op, values):
+                found = [self.value(v, env)[0] for v in values]
+                return all(found) if isinstance(op, ast.And) else any(found), "bool"
+            case ast.Compare():
+                found = [(op, self.value(one, env)[0], self.value(two, env)[0]) for op, one, two in facts_of(node)]
+                return all(COMPARE[op](one, two) for op, one, two in found), "bool"
+            case ast.Call(ast.Name(word), args):
+                return self._call(word, [self.value(arg, env) for arg in args])
+            case _:
+                raise TypeError(ast.dump(node))
+
+    def _name(self, word, env):
+        if word in env and isinstance(env[word], tuple):  # a parameter of a function
+            return env[word]
+        if word in env:
+            return env[word], None if word in self.kernel.attributes else "index"
+        if word in self.kernel.tensors:  # a scalar argument
+            return self._read(word, ())
+        return {"inf": math.inf, "pi": math.pi}[word], None
+
+    def _dtype(self, name):
+        return self.kernel.tensors[name].dtype
+
+    def _place(self, name, index, env, read=False):
+        place = tuple(self.index(i, env) for i in index)
+        if not all(0 <= p < extent for p, extent in zip(place, self.shapes[name], strict=True)):
+            raise Erroneous("outside", f"{name}{place}, {'read' if read else 'written'}")
+        return place
+
+    def _read(self, name, place):
+        tensor = self.kernel.tensors[name]
+        if name in self.memory:
+            if place not in self.memory[name]:
+                raise Erroneous("undefined", f"{name}{place}")
+            return self.memory[name][place], tensor.dtype
+        value = self.arrays[name][place]
+        return (int(value) if tensor.dtype in BITS else float(value)), tensor.dtype
+
+    def _choice(self, test, body, other, env):
+        """One of two values. A test of indices alone guards the reads of both; one of data guards nothing."""
+        chosen, _ = self.value(test, env)
+        data = any(name in self.kernel.tensors for name in names(test))
+        if not data:
+            return self.value(body if chosen else other, env)
+        return self._selected(chosen, self.value(body, env), self.value(other, env))
+
+    def _selected(self, chosen, one, two):
+        return (one if chosen else two)[0], common(one[1], two[1])
+
+    def _binary(self, op, one, two):
+        (left, first), (right, second) = one, two
+        dtype = common(first, second)
+        if dtype in FLOATS or dtype is None:
+            even = dtype is None and isinstance(left, int) and isinstance(right, int) and right and left % right == 0
+            return (left // right if even and op is ast.Div else ARITHMETIC[op](left, right)), dtype
+        if op is ast.Pow and right < 0:
+            raise TypeError("a negative power of an integer")
+        return wrapped(ARITHMETIC[op](left, right), dtype), dtype
+
+    def _call(self, word, args):
+        values = [value for value, _ in args]
+        if word in self.kernel.functions:
+            parameters, body = self.kernel.functions[word]
+            return self.value(body, dict(zip(parameters, args, strict=True)))
+        if word in BITS:
+            return wrapped(int(values[0]), word), word
+        if word in FLOATS:
+            return float(values[0]), word
+        if word == "select":
+            return self._selected(values[0], *args[1:])
+        dtype = args[0][1]
+        for _, other in args[1:]:
+            dtype = common(dtype, other)
+        found = MATHS[word](*values)
+        return wrapped(found, dtype), dtype
+
+
+def common(one, two):
+    """The type of an operation on two types: a literal, then an index, takes the other's."""
+    for weak in (None, "index"):
+        if one == weak or two == weak:
+            return two if one == weak else one
+    assert one == two, f"{one} and {two} are mixed"
+    return one
+
+
+def wrapped(value, dtype):
+    """An integer as its type keeps it; anything else as it is."""
+    if dtype not in BITS or not math.isfinite(value):
+        return value
+    low = 0 if dtype == "u8" else -(1 << BITS[dtype] - 1)
+    return (value - low) % (1 << BITS[dtype]) + low
