@@ -283,7 +283,7 @@ class _Raise:
             known = loops[id(stmt)] | sizes
             name = stmt.target.buffer
             at, extents = _at_one_place, self.result.loops
-            guards = [(s, s.guard + self.firsts.get(id(s), ())) for s in others]
+            guards = [(s, s.guard + self._first(s, name)) for s in others]
             here = [at(name, stmt, s, extents)(tests) for s, tests in guards]
             found = dict.fromkeys(c for tests in here for c in tests if c.value.names() <= known)
 
@@ -309,6 +309,10 @@ class _Raise:
 
         *before, last = self.result.body
         self.result.body = (*before, *rewrite_nodes((last,), change))
+
+    def _first(self, stmt: Stmt, buffer: str) -> Tests:
+        """That a thread is the first of its lanes, where `stmt` is what this one does to `buffer` for all of them."""
+        return self.firsts.get(id(stmt), ()) if buffer in [a.buffer for a in (stmt.target, stmt.best) if a] else ()
 
     # -- what a barrier's comment says
 
