@@ -56,9 +56,48 @@ schedule s for product():
     pipeline(ko, 3)
 """
 
+# The first lane updates y in memory, and all lanes start the parts that they put in: it was read as the first alone.
+FIRST_LANE = """
+kernel row_sum(X: f32[M, 32]) -> y: f32[M]:
+    y[i] = sum[j](X[i, j])
+
+schedule s for row_sum():
+    reassociate(y)
+    tile(j, 8) -> l, r
+    rfactor(y, l) -> part
+    fuse(i, y.i) -> i
+    rename(l, y.l) -> l
+    bind(i, block.x)
+    bind(l, thread.x)
+    cache_register(X, at=l)
+    cache_register(part, at=i)
+"""
+
+# Registers are filled across tiles from a shared copy in a loop that runs in the block: its element changes with that.
+ACROSS_IN_A_BLOCK = """
+kernel product(A: f32[M, 16], B: f32[16, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule s for product():
+    tile(i, 4) -> bi, ti
+    tile(j, 4) -> bj, tj
+    tile(k, 4) -> ko, ki
+    order(bi, bj, ko, ti, tj, ki)
+    bind(ti, thread.y)
+    bind(tj, thread.x)
+    cache_register(C, at=bj)
+    cache_shared(A, at=bi)
+    cache_shared(B, at=ko)
+    cache_register(A.shared, at=ki)
+    cache_register(B.shared, at=ki)
+    pipeline(ko, 3)
+    pipeline(ki, 2, across=ko)
+"""
+FOUND = [NAMED_LIKE_ROUNDS, DEAD_ROUNDS, COUNTED_ANEW, FIRST_LANE, ACROSS_IN_A_BLOCK]
+
 
 @pytest.mark.parametrize("vector", [True, False])
-@pytest.mark.parametrize("text", [NAMED_LIKE_ROUNDS, DEAD_ROUNDS, COUNTED_ANEW])
+@pytest.mark.parametrize("text", FOUND)
 def test_what_was_wrong_is_proved(text, vector):
     module = parse(Source("found.tg", text))
     (schedule,) = module.schedules

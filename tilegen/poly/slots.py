@@ -33,10 +33,11 @@ def check_values_in_turn(program: Program) -> None:
         return
     refusals: list[Refused] = []
     # Registers that go round are followed from write to write, as `latest` does; where that does not help, by
-    # turns. The slots that are there may also never come round, in an iteration of a loop further inside.
+    # turns. The slots that are there may also never come round, in an iteration of a loop further inside. What
+    # registers are filled from in shared memory is looked at in one iteration of the loop around all of its uses.
     shared = frozenset(b.name for b in program.buffers.values() if b.space == "shared")
     attempts: list[Callable[[], None]] = [
-        *(partial(_check_turns, program, slots) for slots in _choices(program)),
+        *(partial(_check_turns, program, slots, shared) for slots in _choices(program)),
         lambda: check_values(program),
         lambda: check_values(project(_lives(program, shared))),
     ]
@@ -57,9 +58,9 @@ def _choices(program: Program) -> list[frozenset[tuple[str, int]]]:
     return [slots for slots in dict.fromkeys((shared, every)) if slots]
 
 
-def _check_turns(program: Program, slots: frozenset[tuple[str, int]]) -> None:
+def _check_turns(program: Program, slots: frozenset[tuple[str, int]], shared: frozenset[str]) -> None:
     names = frozenset(name for name, _ in slots)
-    program = project(_lives(program, names))
+    program = project(_lives(program, names | shared))
     turning = _Turning(program, slots)
     unrolled = project(_unrolled(turning))
     check_values(unrolled)
