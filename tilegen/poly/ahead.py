@@ -107,6 +107,8 @@ def _check_across(tree: Tree, loop: Loop, ahead: list[Stmt]) -> None:
         raise Refused(
             f"'{loop.name}' has {loop.extent} iterations, which is no multiple of {loop.stages} stages, "
             f"so that each iteration of '{outer.name}' would need other registers",
+            None,
+            f"choose a tile with a multiple of {loop.stages} iterations",
         )
     kept = staged(tree, outer) if outer.stages > 1 else frozenset()
     written = {name for s in stmts(outer.body) for name, _ in writes(s)} - kept

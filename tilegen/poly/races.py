@@ -222,12 +222,18 @@ def _check_copies(program: Program, buffer: Buffer, launch: int, kind: str) -> N
         both = {name for name, _ in writes(stmt)}
         if buffer.name in both and not both <= copied:
             other = sorted(both - copied)[0]
-            raise Refused(f"'{buffer.name}' is in a register of each thread along {kind[-1]}, and '{other}' is not")
+            raise Refused(
+                f"'{buffer.name}' is in a register of each thread along {kind[-1]}, and '{other}' is not",
+                None,
+                f"cache '{other}' in registers at the same loop",
+            )
         if writes_alone(program.tree, path, stmt, buffer.name, kind):
             loop = next(each.name for each in path if each.kind == kind)
             raise Refused(
                 f"'{buffer.name}' is in registers: a thread of '{loop}' changes its own, and all along "
-                f"{kind[-1]} compute with what it holds"
+                f"{kind[-1]} compute with what it holds",
+                None,
+                "cache_shared keeps what one thread writes where the others read it",
             )
 
 

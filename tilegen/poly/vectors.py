@@ -47,12 +47,22 @@ def _check_leaf(program: Program, leaf: Leaf) -> None:
     loop, extent = leaf.names[depth], leaf.extents[depth]
     if leaf.kinds.count("vector") > 1:
         raise Refused(
-            f"vector loop '{leaf.names[depth + 1 + leaf.kinds[depth + 1 :].index('vector')]}' is inside '{loop}'"
+            f"vector loop '{leaf.names[depth + 1 + leaf.kinds[depth + 1 :].index('vector')]}' is inside '{loop}'",
+            None,
+            f"leave '{loop}' serial, or unroll it",
         )
     if not extent.is_const or extent.const not in WIDTHS:
-        raise Refused(f"vector loop '{loop}' has {extent} lanes, and a vector has 2, 4, 8 or 16")
+        raise Refused(
+            f"vector loop '{loop}' has {extent} lanes, and a vector has 2, 4, 8 or 16",
+            None,
+            f"tile({loop}, 4) cuts it into vectors of 4",
+        )
     if depth != len(leaf.names) - 1:
-        raise Refused(f"vector loop '{loop}' is not innermost: '{leaf.names[depth + 1]}' is inside it")
+        raise Refused(
+            f"vector loop '{loop}' is not innermost: '{leaf.names[depth + 1]}' is inside it",
+            None,
+            f"order(..., {loop}) puts it innermost",
+        )
     for use in leaf.uses:
         dtype = program.buffers[use.buffer].dtype
         width = extent.const * DTYPE_BYTES[dtype]
