@@ -66,18 +66,21 @@ FEW = {
 }
 
 
-def small(name, schedule):
-    """The tree of a stock schedule with small tiles; each version of it is proved."""
+def tiles(name, schedule):
+    """The constants of the kernel and the parameters that a stock schedule takes to have small tiles."""
     stock = next(s for s in modules()[name].schedules if s.name == schedule)
     chosen = FITTING.get(f"{name}.{schedule}", SMALL).items()
-    tiles = {p.name for p in stock.parameters}
-    constants = modules()[name].kernels[stock.kernel].attributes.keys() - tiles
-    tree = scheduled(
-        name,
-        schedule,
+    parameters = {p.name for p in stock.parameters}
+    constants = modules()[name].kernels[stock.kernel].attributes.keys() - parameters
+    return (
         tuple((n, value) for n, value in chosen if n in constants),
-        tuple((n, value) for n, value in chosen if n in tiles),
-    ).tree
+        tuple((n, value) for n, value in chosen if n in parameters),
+    )
+
+
+def small(name, schedule):
+    """The tree of a stock schedule with small tiles; each version of it is proved."""
+    tree = scheduled(name, schedule, *tiles(name, schedule)).tree
     for vector in (True, False):
         proof = prove(tree.kernel, lower(tree, vector=vector), tree.reassociated)
         assert proof.verdict == "proved", f"{name}.{schedule}: {proof.verdict}"

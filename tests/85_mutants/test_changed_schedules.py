@@ -1,0 +1,29 @@
+"""A sample of the changed schedules: some of every stock schedule, all of the shortest. changed_schedules.py has them all."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from changed_schedules import FAULTS, FINE, KINDS, PROVED, mutants, of_schedule, table
+from stock import cases
+
+WHOLE = {"row_sum.warps", "conv1d.shared", "transpose.swizzled"}
+
+
+@pytest.mark.parametrize("position", range(len(cases())), ids=map(".".join, cases()))
+def test_judge_and_proof_agree_on_changed_schedules(position):
+    most = 0 if ".".join(cases()[position]) in WHOLE else 3
+    results = of_schedule((position, most, False, ""))
+    assert results
+    assert not [r for r in results if r[2] in FAULTS]
+    assert all(r[2] in FINE for r in results), table(results)
+
+
+def test_every_kind_of_change_is_made_and_some_are_proved():
+    (position,) = (n for n, case in enumerate(cases()) if case == ("row_sum", "warps"))
+    assert {m.kind for m in mutants(position, False)} == set(KINDS)
+    results = of_schedule((position, 0, False, ""))
+    assert 5 < sum(r[2] == PROVED for r in results) < len(results) - 5
