@@ -14,6 +14,7 @@ from tilegen.errors import Source, UsageError, did_you_mean
 from tilegen.frontend import KernelDecl, Module, build, data_folder, parse
 from tilegen.ir import nodes
 from tilegen.ir.steps import Define, Schedule
+from tilegen.poly import check_equations
 from tilegen.primitives import registry
 
 
@@ -94,7 +95,8 @@ class File:
 
         Raises:
             UsageError: no such kernel, or several and no name.
-            SourceError: the kernel's text is wrong, or a value is for nothing in it.
+            SourceError: the kernel's text is wrong, an equation reads what is not there or defines an element twice, or
+                a value is for nothing in the kernel.
         """
         if name is None:
             used = {s.kernel for s in self.schedules} & set(self.kernels)
@@ -107,7 +109,7 @@ class File:
         if name not in self.kernels:
             notes = did_you_mean(name, list(self.kernels)) or (f"its kernels are {', '.join(self.kernels)}",)
             raise UsageError(f"{self.source.name} has no kernel '{name}'", notes=notes)
-        return Kernel(self, build(self.kernels[name], values))
+        return Kernel(self, check_equations(build(self.kernels[name], values)))
 
     def schedule(self, name: str, fix: Mapping[str, int] | None = None, /, **parameters: int) -> Scheduled:
         """The schedule `name` applied to its kernel.

@@ -34,6 +34,11 @@ class Span(NamedTuple):
     def __str__(self) -> str:
         return f"{self.source.name}:{self.line}:{self.column}"
 
+    @property
+    def text(self) -> str:
+        """What is written there."""
+        return self.source.line(self.line)[self.column - 1 : self.column - 1 + self.width]
+
 
 class TilegenError(Exception):
     """A mistake that a user can make or meet.

@@ -11,6 +11,7 @@ import pytest
 
 from tilegen.errors import Source, SourceError
 from tilegen.frontend import build, parse
+from tilegen.poly import check_equations
 
 FOLDER = Path(__file__).parents[1] / "errors" / "frontend"
 MISTAKES = sorted(path.stem for path in FOLDER.glob("*.tg"))
@@ -18,7 +19,7 @@ MISTAKES = sorted(path.stem for path in FOLDER.glob("*.tg"))
 
 def build_all(source: Source) -> None:
     for kernel in parse(source).kernels.values():
-        build(kernel)
+        check_equations(build(kernel))
 
 
 def error_text(source: Source) -> str:

@@ -174,3 +174,13 @@ def test_what_is_no_file_of_text_is_told_so(tmp_path):
         tilegen.load(str(tmp_path / "bytes.tg"))
     with pytest.raises(UsageError, match="empty.tg has no kernel$"):
         tilegen.load(str(tmp_path / "empty.tg")).kernel()
+
+
+def test_what_an_equation_leaves_out_stays_as_it_was_and_is_0_in_a_fresh_output() -> None:
+    text = "kernel lower(A: f32[N, N]) -> C: f32[N, N]:\n    C[i, j] = A[i, j] for j <= i\n"
+    program = tilegen.load(text).kernel().schedule().compile("cpu")
+    a = np.ones((3, 3), np.float32)
+    assert program(a).tolist() == np.tril(a).tolist()
+    given = np.full((3, 3), 7, np.float32)
+    program(a, C=given)
+    assert given.tolist() == (np.tril(a) + 7 * np.triu(a, 1)).tolist()

@@ -10,6 +10,7 @@ from tilegen.backends.arrays import check_layout, check_sizes, empty, infer_size
 from tilegen.backends.engine import Engine, Run
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError, LimitError, did_you_mean
+from tilegen.ir.defined import defines_all
 from tilegen.ir.nodes import DTYPE_BYTES, Tree
 from tilegen.lowering import Launch, lower, unmet
 from tilegen.proof import NARROW, Proof, demand, prove
@@ -38,6 +39,9 @@ class Program:
         self.tree = tree
         self.kernel = tree.kernel
         self.engine = engine
+        written = tree.kernel.written
+        defined = {e.target for e in written.equations if defines_all(e, written.tensor(e.target))}
+        self._partial = {t.name for t in written.tensors if t.role == "output"} - defined
         self._lowered: dict[_Version, tuple[Launch, ...]] = {}
         self._entries: dict[_Version, Mapping[str, Any]] = {}
         self._proofs: dict[_Version, Proof] = {}
@@ -49,6 +53,8 @@ class Program:
 
         By name: inputs too, outputs to write into (a fresh one is made for each that is not given), and
         integers for sizes that no array tells. The call returns when the work is queued on the stream.
+
+        An element that the kernel leaves out ("for j <= i") stays as it was, and is 0 in an output that is made here.
 
         Raises:
             ArgumentError: a wrong number, dtype, shape, layout or device of the arrays, or a wrong size.
@@ -64,6 +70,8 @@ class Program:
             for tensor in outputs:
                 if tensor.name not in adopted:
                     adopted[tensor.name] = empty(self.engine.xp, tensor, shape_of(tensor, sizes))
+                    if tensor.name in self._partial:
+                        adopted[tensor.name].fill(0)
             self.bind(sizes, adopted)()
         like = next(iter(given.values()), None)
         results = [

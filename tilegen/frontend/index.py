@@ -27,7 +27,7 @@ def subexpressions(value: s.Syntax) -> Iterator[s.Syntax]:
 
 def written(span: Span) -> str:
     """The text at `span`."""
-    return span.source.line(span.line)[span.column - 1 : span.column - 1 + span.width]
+    return span.text
 
 
 def affine_of(

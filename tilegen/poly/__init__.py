@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilegen.poly.ahead import holds, leading, nest_of, staged
 from tilegen.poly.barriers import Dependence, dependences
 from tilegen.poly.derived import check_derived
+from tilegen.poly.equations import check_equations
 from tilegen.poly.facts import Facts
 from tilegen.poly.judge import judge
 from tilegen.poly.prove import Extra, Obligation, obligations, obliged
@@ -24,6 +25,7 @@ __all__ = [
     "Unproved",
     "Violation",
     "check_derived",
+    "check_equations",
     "dependences",
     "holds",
     "judge",

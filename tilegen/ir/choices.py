@@ -1,0 +1,73 @@
+"""When the condition of a choice holds, as far as it compares indices: cases, of which one is so."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from tilegen.ir.affine import Affine, const
+from tilegen.ir.nodes import Condition, Const, Expr, Index, Op
+
+# Each case is a conjunction, and one of them holds.
+Cases = tuple[tuple[Condition, ...], ...]
+ALWAYS: Cases = ((),)
+_MOST_CASES = 16
+
+
+def cases_of(condition: Expr) -> tuple[Cases, Cases]:
+    """When a condition is true, and when it is false, as far as it compares indices; what else it says is left out."""
+    match condition:
+        case Op("not", (arg,)):
+            true, false = cases_of(arg)
+            return false, true
+        case Op("and", (one, two)):
+            (true, false), (also, nor) = cases_of(one), cases_of(two)
+            return both(true, also), _any(false, nor)
+        case Op("or", (one, two)):
+            (true, false), (also, nor) = cases_of(one), cases_of(two)
+            return _any(true, also), both(false, nor)
+        case Op("<" | "<=" | ">" | ">=" | "==" | "!=" as word, (left, right)):
+            first, second = _affine(left), _affine(right)
+            if first is not None and second is not None:
+                return _compared(word, first - second)
+    return ALWAYS, ALWAYS
+
+
+def _compared(word: str, difference: Affine) -> tuple[Cases, Cases]:
+    """When the difference of the two sides is as `word` says, and when it is not."""
+    less, equal, more = Condition(-difference - 1), Condition(difference, equal=True), Condition(difference - 1)
+    at_most, at_least = Condition(-difference), Condition(difference)
+    match word:
+        case "<":
+            return ((less,),), ((at_least,),)
+        case "<=":
+            return ((at_most,),), ((more,),)
+        case ">":
+            return ((more,),), ((at_most,),)
+        case ">=":
+            return ((at_least,),), ((less,),)
+        case "==":
+            return ((equal,),), ((less,), (more,))
+        case "!=":
+            return ((less,), (more,)), ((equal,),)
+        case _:
+            raise TypeError(word)
+
+
+def _affine(value: Expr) -> Affine | None:
+    match value:
+        case Index(index):
+            return index
+        case Const(int(number), _):
+            return const(number)
+        case _:
+            return None
+
+
+def both(one: Cases, two: Cases) -> Cases:
+    """When one of each is the case; only the first where there are too many ways, which says less."""
+    ways = tuple(tuple(dict.fromkeys(a + b)) for a, b in product(one, two))
+    return ways if len(ways) <= _MOST_CASES else one
+
+
+def _any(one: Cases, two: Cases) -> Cases:
+    return tuple(dict.fromkeys(one + two))
