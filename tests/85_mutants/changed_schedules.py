@@ -1,9 +1,9 @@
 """Steps left out, doubled, or in the place of their neighbour, in the stock schedules: the judge and the proof agree.
 
 All:      python tests/85_mutants/changed_schedules.py --jobs 16
-Some:     python tests/85_mutants/changed_schedules.py --cases 10 --schedules gemm,softmax.warps     ten of each schedule
+Some:     python tests/85_mutants/changed_schedules.py --cases 10 --schedules gemm,softmax.warps    (ten of each)
 One:      python tests/85_mutants/changed_schedules.py --schedules row_sum.warps --only "row_sum.warps: out 9"
-Smaller:  python tests/85_mutants/changed_schedules.py --small           with the smallest tiles that the schedules allow
+Smaller:  python tests/85_mutants/changed_schedules.py --small    (smallest tiles)
 
 A step is a line of the schedule, and each of the primitive steps that such a line stands for. Of each mutant one of
 these has to come: a step is refused, with its place in the text; or the tree is beyond a limit of the GPU; or it is

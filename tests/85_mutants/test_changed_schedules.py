@@ -1,4 +1,4 @@
-"""A sample of the changed schedules: some of every stock schedule, all of the shortest. changed_schedules.py has them all."""
+"""A sample of the changed schedules: some of every stock schedule, all of the shortest one."""
 
 import sys
 from pathlib import Path
