@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from tilegen.errors import SourceError, did_you_mean
 from tilegen.frontend import syntax as s
+from tilegen.frontend.first import first_index
 from tilegen.frontend.index import affine_of, conditions_of, holds
 from tilegen.frontend.loops import loops_of
 from tilegen.frontend.operators import DTYPES, Literal, Typed, adapt
@@ -192,12 +193,13 @@ def _equation(
     scope = Scope(tensors, index, decl.functions, readable | inputs, target.name)
     reduce, body = _split(equation.value)
     value = value_of(scope, body)
-    best, arg = None, None
+    best = arg = first = None
     if reduce in ("argmax", "argmin"):
         best = f"{target.name}.best"
         _check_arg(equation, words, target, value)
-        (word,) = words.reduced
+        (word,), (reduced,) = words.reduced, loops.reduced
         arg = Index(index[word])
+        first = first_index(reduced, index[word], loops.conditions, loops.left, target.dtype, equation.value.span)
     typed = adapt(value, target.dtype if best is None else "f32")
     if best is None:
         _check_type(equation, typed.dtype, target)
@@ -211,6 +213,7 @@ def _equation(
         loops.conditions,
         best,
         arg,
+        first,
         span=equation.span,
     )
 

@@ -120,12 +120,15 @@ class _Extreme:
 
 
 class _Best:
-    """The first index of the best value; its error is inf where another value may be the best one too."""
+    """The place of the first best value, -1 in an empty range; its error is inf where another value may be the best.
+
+    Where no value is better than the start, all of them being nan or as bad as can be, it is the first place.
+    """
 
     def __init__(self, word: str, dtype: str, shape: tuple[int, ...]) -> None:
-        self.sign = 1 if word == "argmax" else -1
+        self.most = word == "argmax"
         self.neutral = init_value(word, dtype).value
-        self.index = np.zeros(shape, np.int64)
+        self.index = np.full(shape, -1, np.int64)
         self.index_error = np.zeros(shape)
         self.value = np.full(shape, self.neutral, np.float64 if dtype in FLOATS else np.int64)
         self.error = np.zeros(shape)
@@ -135,15 +138,18 @@ class _Best:
         (axis,) = axes
         if value.shape[axis] == 0:
             return
-        if mask is not None:
-            value, error = np.where(mask, value, self.neutral), np.where(mask, error, 0.0)
-        score = np.where(np.isnan(value), self.neutral, value) * self.sign
-        self.index = score.argmax(axis=axis) + start
-        top = score.max(axis=axis, keepdims=True)
-        slack = np.take_along_axis(error, score.argmax(axis=axis, keepdims=True), axis)
-        rivals = ((score + error >= top - slack) & ((error > 0) | (slack > 0))).sum(axis=axis)
-        self.index_error = np.where(rivals > 1, np.inf, 0.0)
-        self.value = top.squeeze(axis) * self.sign
+        there = np.broadcast_to(True if mask is None else mask, value.shape)
+        error = np.where(there, error, 0.0)
+        score = np.where(np.isnan(value) | ~there, self.neutral, value)
+        place = np.expand_dims(score.argmax(axis=axis) if self.most else score.argmin(axis=axis), axis)
+        top = np.take_along_axis(score, place, axis)
+        place = np.where(top == self.neutral, np.expand_dims(there.argmax(axis=axis), axis), place)
+        self.index = np.where(there.any(axis=axis), place.squeeze(axis) + start, -1)
+        slack = np.take_along_axis(error, place, axis)
+        behind = score + error - top + slack if self.most else top + slack - score + error
+        rivals = (there & ((behind >= 0) | np.isinf(error)) & ((error > 0) | (slack > 0))).sum(axis=axis)
+        self.index_error = np.where((rivals > 1) | np.isinf(slack.squeeze(axis)), np.inf, 0.0)
+        self.value = top.squeeze(axis)
         self.error = error.max(axis=axis)
 
     def result(self) -> Pair:

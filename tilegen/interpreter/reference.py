@@ -19,7 +19,7 @@ from tilegen.interpreter.reduce import Accumulator, accumulator
 from tilegen.interpreter.rounding import overflowed
 from tilegen.interpreter.run import InterpreterError
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import FLOATS, Equation, Kernel, Op
+from tilegen.ir.nodes import FLOATS, Equation, Kernel, Op, init_value
 from tilegen.ir.walk import rewrite
 
 
@@ -121,10 +121,9 @@ def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, 
         _reduce(equation, part, inner, reduced_points, memory, result)
         value, error = result.result()
         if best is not None:
-            value = value + part.lifted(part.index(equation.reduced[0].low))
-        _store(target, equation, part, value, error)
-        if best is not None:
             _store(best, equation, part, *result.best())
+            value = _index_at(equation, part, value)
+        _store(target, equation, part, value, error)
 
 
 def _reduce(
@@ -147,6 +146,13 @@ def _reduce(
             None if mask is None else np.broadcast_to(mask, whole.shape),
         )
         result.add(*full, axes, piece.box[0].start)
+
+
+def _index_at(equation: Equation, part: Part, place: Array) -> Array:
+    """What an arg reduction gives for the places of the best values: of an empty range, at -1, its lower end."""
+    assert equation.first is not None
+    first = evaluate(equation.first, part, {}, None)[0]
+    return np.where(place < 0, first, place + part.lifted(part.index(equation.reduced[0].low)))
 
 
 def _store(target: Memory, equation: Equation, part: Part, value: Array, error: Array) -> None:
@@ -184,25 +190,29 @@ def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Me
     extents = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.loops)
     (reduced,) = equation.reduced
     inner = reduced.extent.evaluate(sizes)
+    start = init_value(str(equation.reduce), best.dtype).value
     frozen = {name: Memory(m.name, m.dtype, m.value, m.error, m.written) for name, m in memory.items()}
 
     def accepts(found: Array) -> Array:
         result = np.ones(target.value.shape, bool)
         part = Part(names, tuple(map(range, extents)), sizes)
         place = tuple(np.broadcast_arrays(*(part.lifted(part.index(i)) for i in equation.index)))
-        chosen = np.broadcast_to(np.asarray(found).astype(np.int64)[place], part.shape)
-        loop = chosen - part.index(reduced.low)
+        taken = np.broadcast_to(np.asarray(found).astype(np.int64)[place], part.shape)
+        expected = np.broadcast_to(target.value[place], part.shape)
+        loop = taken - part.index(reduced.low)
         right = (loop >= 0) & (loop < inner)
         at = _Chosen((*names,), part.box, sizes, reduced.name, np.clip(loop, 0, max(0, inner - 1)))
         with np.errstate(all="ignore"):
             mask = at.mask(equation.conditions)
             value, error = evaluate(equation.value, at, frozen, mask)
-            sign = 1 if equation.reduce == "argmax" else -1
-            right &= sign * (value - best.value[place]) + error + best.error[place] >= 0
-            right |= value == best.value[place]
+            sign, slack = 1.0 if equation.reduce == "argmax" else -1.0, error + best.error[place]
+            near = sign * value - sign * best.value[place] + slack >= 0
+            right &= near | (value == best.value[place]) | np.isinf(slack)
         if mask is not None:
-            right &= np.broadcast_to(mask, part.shape) | (chosen == np.broadcast_to(target.value[place], part.shape))
-        result[place] = right
+            right &= np.broadcast_to(mask, part.shape)
+        # Where all is exact the first of the best values is right alone; where none beats the start, the first index.
+        sure = (best.error[place] == 0) & ((target.error[place] == 0) | (best.value[place] == start))
+        result[place] = np.where(sure, taken == expected, right)
         return result | ~target.written
 
     return accepts

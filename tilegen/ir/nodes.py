@@ -145,7 +145,8 @@ class Equation:
     `loops` are the ranges of the left side, `reduced` those of the reduction (empty where `reduce` is
     None). `conditions` restrict the points, those of the reduction included. For argmax and argmin the
     `value` is what is compared, the target receives `arg`, and `best` names the intermediate tensor that
-    holds the best value so far (same index as the target).
+    holds the best value so far (same index as the target). The target starts with `first`, the first index of the
+    range: where no value beats the start, it is that.
     """
 
     target: str
@@ -157,6 +158,7 @@ class Equation:
     conditions: tuple[Condition, ...] = ()
     best: str | None = None
     arg: Expr | None = None
+    first: Expr | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -364,19 +366,22 @@ def _init(kernel: Kernel, equation: Equation) -> tuple[Node, ...]:
     reduced = {r.name for r in equation.reduced}
     point = tuple(var(r.name) for r in equation.loops)
     guard = tuple(c for c in equation.conditions if c.value.names().isdisjoint(reduced))
-    starts = [(kernel.tensor(equation.target), equation.best is None)]
+    tensors = [kernel.tensor(name) for name in (equation.target, equation.best) if name]
+    values = [init_value(equation.reduce, tensor.dtype) for tensor in tensors]
+    starts: list[tuple[Tensor, Expr]] = list(zip(tensors, values, strict=True))
     if equation.best:
-        starts += [(kernel.tensor(equation.best), True)]
+        assert equation.first is not None
+        starts[0] = (tensors[0], equation.first)
     return tuple(
         Stmt(
             f"{tensor.name}.init",
             Access(tensor.name, equation.index),
-            init_value(equation.reduce, tensor.dtype) if neutral else Const(0, tensor.dtype),
+            value,
             instance=point,
             guard=guard,
             span=equation.span,
         )
-        for tensor, neutral in starts
+        for tensor, value in starts
     )
 
 

@@ -37,7 +37,7 @@ def check_split(kernel: Kernel, origin: Kernel, split: Split) -> None:
     )
     if not alike:
         raise Refused(f"{what} do not reduce what '{whole.target}' reduces")
-    if (part.value, part.arg) != substitute((whole.value, whole.arg), terms):
+    if (part.value, part.arg, part.first) != substitute((whole.value, whole.arg, whole.first), terms):
         raise Refused(f"{what} have other terms than '{whole.target}'")
     _check_combined(whole, part, total)
     _check_terms(origin, kernel, split, part)
@@ -80,6 +80,7 @@ def _check_combined(whole: Equation, part: Equation, total: Equation) -> None:
         and total.index == substitute(whole.index, left)
         and _untyped(total.value) == Load(value, place, "")
         and _untyped(total.arg) == arg
+        and total.first == substitute(whole.first, left)
         and total.best == whole.best
         and set(total.conditions) == exist
         and {c for c in exist if c.value.names().isdisjoint(r.name for r in total.reduced)} == start

@@ -35,6 +35,7 @@ def in_parts(tree: Tree, terms: Terms, name: str, order: tuple[int, ...]) -> Ker
         conditions=conditions,
         best=f"{name}.best" if whole.best else None,
         arg=substitute(whole.arg, values),
+        first=substitute(whole.first, values),
     )
     total = _combining(tree, whole, part)
     equations: tuple[Equation, ...] = ()
@@ -69,6 +70,7 @@ def _combining(tree: Tree, whole: Equation, part: Equation) -> Equation:
         reduced=across,
         conditions=exist,
         arg=Load(part.target, index, kernel.tensor(whole.target).dtype) if part.best else None,
+        first=substitute(part.first, here),
     )
 
 

@@ -1,0 +1,122 @@
+"""What kernels make of nan, infinities and extreme integers: device, interpreter and reference agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilegen
+from tilegen.backends import opencl
+from tilegen.interpreter import reference
+
+DEVICES = ["interpreter", pytest.param("cpu", marks=pytest.mark.skipif(bool(opencl.missing()), reason="no OpenCL"))]
+NAN, INF = np.nan, np.inf
+
+LANES = """
+schedule lanes for best:
+    tile(j, 64) -> c, r
+    tile(r, 2) -> l, v
+    rfactor(at, l) -> part
+    order(l, c, v)
+    fuse(i, at.i) -> i
+    rename(l, at.l) -> l
+    tile(i, 4) -> b, w
+    bind_warps(b, w, l)
+    cache_register(part, at=w)
+    cache_register(part.best, at=w)
+    cache_register(at, at=w)
+    cache_register(at.best, at=w)
+"""
+THROUGH_MEMORY = "\nschedule parts for best:\n    tile(j, 4) -> jo, ji\n    rfactor(at, jo) -> part\n"
+PLAIN = "\nschedule plain for best:\n    tile(i, 4) -> b, t\n    bind(b, block.x)\n    bind(t, thread.x)\n"
+
+
+def expected(word: str, row: np.ndarray, low: int, high: int) -> int:
+    """The first index of [low, high) whose value nothing beats; the first of all where no value beats the start."""
+    most = -INF if word == "argmax" else INF
+    if row.dtype.kind != "f":
+        info = np.iinfo(row.dtype)
+        most = info.min if word == "argmax" else info.max
+    at = low
+    for j in range(low, high):
+        if (row[j] > most) if word == "argmax" else (row[j] < most):
+            most, at = row[j], j
+    return at
+
+
+ROWS = [
+    [-INF] * 9,
+    [NAN] * 9,
+    [INF] * 9,
+    [NAN, 5, NAN, -INF, NAN, 2, NAN, NAN, 2],
+    [-INF, NAN, -INF, NAN, -INF, NAN, INF, NAN, -INF],
+    [INF, INF, NAN, INF, INF, INF, INF, NAN, -3],
+    [1, 1, 1, 1, 1, 1, 1, 1, 1],
+    [0, -1, 0.0, -0.0, NAN, -7, -7, 4, 4],
+    [NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, 3],
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("schedule", [PLAIN, THROUGH_MEMORY, LANES])
+@pytest.mark.parametrize("word", ["argmax", "argmin"])
+@pytest.mark.parametrize(
+    ("low", "text"),
+    [(lambda i: 0, "j"), (lambda i: 2, "j in 2..N"), (lambda i: i, "j in i..N"),
+     (lambda i: max(0, i - 3), "j >= i - 3"), (lambda i: (i + 1) // 2, "2*j >= i")],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["f32", "i32"])
+def test_the_index_of_the_best_is_one_of_the_range(device, schedule, word, low, text, dtype) -> None:
+    source = f"kernel best(X: {dtype}[M, N]) -> at: i32[M]:\n    at[i] = {word}[{text}](X[i, j])\n" + schedule
+    file = tilegen.load(source)
+    scheduled = file.schedule(file.schedules[0].name)
+    x = np.array(ROWS, np.float32)
+    if dtype == "i32":
+        least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+        x = np.nan_to_num(x, nan=7, posinf=most, neginf=least).clip(least, 2.0**31 - 1).astype(np.int64)
+        x = np.where(x >= 2**31 - 1, most, x).astype(np.int32)
+    wanted = [expected(word, row, low(i), len(row)) for i, row in enumerate(x)]
+    assert scheduled.compile(device)(x).tolist() == wanted
+    ref = reference(scheduled.kernel, {"M": 9, "N": 9}, {"X": x})["at"]
+    assert ref.value.tolist() == wanted
+    assert ref.accepts is not None
+    assert ref.accepts(np.array(wanted, np.int32)).all()
+    assert not ref.accepts(np.array(wanted, np.int32) + 9).any()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_empty_range_gives_its_lower_end(device: str) -> None:
+    head = "kernel f(X: f32[N]) -> at: i32[N] where N >= 3:\n"
+    scheduled = tilegen.load(head + "    at[i] = argmax[j in i..3](X[j])\n").kernel()
+    x = np.arange(6, dtype=np.float32)
+    assert scheduled.schedule().compile(device)(x).tolist() == [2, 2, 2, 3, 4, 5]
+    assert reference(scheduled.ir, {"N": 6}, {"X": x})["at"].value.tolist() == [2, 2, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_first_index_of_a_range_below_zero(device: str) -> None:
+    text = "kernel f(X: f32[N]) -> at: i32[N]:\n    at[i] = argmax[j in i - 2..i + 1](X[j] else -inf)\n"
+    scheduled = tilegen.load(text).kernel().schedule()
+    x = np.array([NAN, NAN, -INF, 1, NAN, -2, -INF, NAN, NAN], np.float32)
+    wanted = [-2, -1, 0, 3, 3, 3, 5, 5, 6]
+    assert scheduled.compile(device)(x).tolist() == wanted
+    ref = reference(scheduled.kernel, {"N": 9}, {"X": x})["at"]
+    assert ref.value.tolist() == wanted
+    assert ref.accepts is not None
+    assert ref.accepts(np.array(wanted, np.int32)).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16"])
+def test_max_and_min_pass_over_nan(device: str, dtype: str) -> None:
+    text = f"kernel f(X: {dtype}[M, N]) -> a: {dtype}[M], b: {dtype}[M], c: {dtype}[M] where M == N:\n"
+    text += "    a[i] = max[j](X[i, j])\n    b[i] = min[j](X[i, j])\n    c[i] = min(X[0, i], max(X[i, 0], 1))\n"
+    scheduled = tilegen.load(text).kernel().schedule()
+    x = np.array(ROWS, {"f32": np.float32, "f64": np.float64, "f16": np.float16}[dtype])
+    with np.errstate(all="ignore"):
+        wanted = np.fmax.reduce(x, axis=1, initial=-INF), np.fmin.reduce(x, axis=1, initial=INF)
+        wanted = (*wanted, np.fmin(x[0], np.fmax(x[:, 0], x.dtype.type(1))))
+    refs = reference(scheduled.kernel, {"M": 9, "N": 9}, {"X": x})
+    for got, want, ref in zip(scheduled.compile(device)(x), wanted, refs.values(), strict=True):
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(ref.value, want)
