@@ -228,7 +228,7 @@ class _Reader:
         return left
 
     def unary(self):
-        for sign in ("-", "!", "*", "&"):
+        for sign in ("-", "!", "~", "*", "&"):
             if self.took(sign):
                 return (sign, self.unary())
         if self.next() == "(" and self.is_type(1):

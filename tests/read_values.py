@@ -12,7 +12,7 @@ from math import inf
 import c_text
 
 from tilegen.backends.text_expr import CUDA, OPENCL
-from tilegen.ir.nodes import FLOATS, OPERATIONS, Access, Cast, Const, Index, Load, Op
+from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, OPERATIONS, Access, Cast, Const, Index, Load, Op
 
 FUNCTIONS = {"fabs": "abs", "fmin": "min", "fmax": "max", "rint": "round", "ffloor_div": "//", "ffloor_mod": "%"}
 # The words for an update in one access, in CUDA and in OpenCL, where sums of floats are helpers.
@@ -113,34 +113,48 @@ class Values:
             return [("write", place, self.stored(stmt.value, stmt.target))]
         word = {"sum": "+", "prod": "*"}.get(stmt.reduce, stmt.reduce)
         old = Load(stmt.target.buffer, stmt.target.index, dtype)
+        if stmt.reduce in ("sum", "prod") and dtype in ("i8", "u8"):  # by an assignment, which cuts what is too much
+            return [("write", place, combined(word, [self._value(old), self._value(stmt.value)]))]
         return [("write", place, self.stored(Op(word, (old, stmt.value), dtype), stmt.target))]
 
     def _value(self, expr):
         match expr:
             case Const(value, dtype):
                 return float(value) if dtype in FLOATS else bool(value) if dtype == "bool" else int(value)
-            case Index(index):
-                return index.evaluate(self.env)
+            case Index(index, dtype):
+                return integer(index.evaluate(self.env), dtype)
             case Load(buffer, index):
                 return self._loaded(Access(buffer, index))
             case Cast(arg, dtype) if dtype in self.dialect.narrow:
                 return self.dialect.widen[dtype], (self.dialect.narrow[dtype], self._value(arg))
+            case Cast(Index(index), dtype) if dtype in FLOATS:
+                return ("cast", self._working(dtype), index.evaluate(self.env))
             case Cast(arg, dtype):
                 word, old = self._working(dtype), self._working(arg.dtype)
-                return self._value(arg) if word == old else ("cast", word, self._value(arg))
+                return self._value(arg) if word == old else converted(word, self._value(arg))
             case Op(name, args) if name in self.rough and expr.dtype in FLOATS and expr.dtype != "f64":
                 return (self.dialect.approximations[name], *(self._value(a) for a in args))
             case Op(name, args):
-                value = combined(name, [self._value(a) for a in args], self._single(name, expr.dtype))
-                return ("cast", self._working(expr.dtype), value) if self._narrow(expr) else value
+                values = [self._value(a) for a in args]
+                pairs = list(zip(args, values, strict=True))
+                if name in ("<", "<=", ">", ">=", "==", "!="):  # of indices as they are
+                    values = [a.index.evaluate(self.env) if isinstance(a, Index) else v for a, v in pairs]
+                if expr.dtype in ("i8", "u8") and name in ("min", "max"):
+                    kind = self._working(expr.dtype)
+                    values = [v if isinstance(a, Load) else converted(kind, v) for a, v in pairs]
+                value = combined(name, values, self._single(name, expr.dtype))
+                return converted(self._working(expr.dtype), value) if self._brought_back(expr) else value
             case _:
                 raise TypeError(expr)
 
     def _working(self, dtype):
         return "float" if dtype in self.dialect.narrow else self.dialect.types[dtype]
 
-    def _narrow(self, op):
-        return op.dtype in ("i8", "u8") and op.name in ("+", "-", "*", "/")
+    def _brought_back(self, op):
+        """True where C computes in another type: short ones in int, OpenCL's helpers in long, its abs unsigned."""
+        if op.name in ("//", "%", "abs") and op.dtype not in FLOATS and not self.cuda:
+            return True
+        return op.dtype in ("i8", "u8") and op.name in ("+", "-", "*", "//", "neg", "abs", "<<", "~")
 
     def _single(self, name, dtype):
         """True where CUDA's word for a function has an f at its end."""
@@ -211,7 +225,7 @@ class Values:
             case ("at", *_) | ("field", *_) | ("*", _):
                 return ("load", *self.place(text))
             case ("cast", words, value):
-                return ("cast", " ".join(words), self.term(value))
+                return converted(" ".join(words), self.term(value))
             case ("choice", *args):
                 return ("select", *map(self.term, args))
             case ("call", word, _, args):
@@ -221,21 +235,40 @@ class Values:
             case (sign, *args):
                 values = [self.term(a) for a in args]
                 word = {"&&": "and", "||": "or", "!": "not"}.get(sign, sign)
-                word = "and" if word == "&" and any(type(v) is not int for v in values) else word
                 return combined("neg" if word == "-" and len(args) == 1 else word, values)
         raise Mismatch(f"{text} is no value")
+
+
+C_INTEGERS = {
+    "long long": "i64", "long": "i64", "int": "i32", "signed char": "i8", "char": "i8",
+    "unsigned char": "u8", "uchar": "u8",
+}  # fmt: skip
+
+
+def converted(kind, value):
+    """A cast: the number that the type makes of one that is known, else the term."""
+    return integer(value, C_INTEGERS[kind]) if kind in C_INTEGERS and type(value) is int else ("cast", kind, value)
+
+
+def integer(value, dtype):
+    """The integer of a type that has the last bits of this one."""
+    bits = 8 * DTYPE_BYTES[dtype]
+    return value % 2**bits if dtype.startswith("u") else (value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
 
 
 def combined(name, args, single=False):
     """The number, of integers that are known; else the term. Functions carry an f where the text has one."""
     if name == "neg" and isinstance(args[0], int | float):
         return -args[0]
+    if name == "~" and type(args[0]) is int:
+        return ~args[0]
     if all(type(a) is int for a in args):
         match name:
             case "+" | "-" | "*":
                 return {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}[name](*args)
-            case "^" | "&" | "<<" | ">>":
-                return {"^": int.__xor__, "&": int.__and__, "<<": int.__lshift__, ">>": int.__rshift__}[name](*args)
+            case "^" | "&" | "|" | "<<" | ">>":
+                bits = {"^": int.__xor__, "&": int.__and__, "|": int.__or__, "<<": int.__lshift__, ">>": int.__rshift__}
+                return bits[name](*args)
             case "//" | "%" if args[1]:
                 return args[0] // args[1] if name == "//" else args[0] % args[1]
             case "/" if args[1]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isinf
 
+from tilegen.backends.text_integers import BITS, brought_back, of_one_type
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Cast, Condition, Const, Expr, Index, Load, Op
 from tilegen.ir.swizzle import Swizzle
@@ -14,6 +15,7 @@ _BINARY = {
     "or": ("||", 1), "and": ("&&", 2), "==": ("==", 3), "!=": ("!=", 3), "<": ("<", 4), "<=": ("<=", 4),
     ">": (">", 4), ">=": (">=", 4), "+": ("+", 5), "-": ("-", 5), "*": ("*", 6), "/": ("/", 6),
 }  # fmt: skip
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _UNARY, _ATOM = 7, 8
 _HALVES = ("f16", "bf16")
 _FLOATS = ("f64", "f32", "f16", "bf16")
@@ -263,8 +265,8 @@ class Writer:
         match expr:
             case Const(value, dtype):
                 return self.constant(value, dtype)
-            case Index(index):
-                return self.index(index, parent)
+            case Index(index, dtype):
+                return self._place(index, dtype, parent)
             case Load(buffer, index):
                 assert expr.fallback is None, "fallbacks are lowered to selects"
                 return self.loaded(Access(buffer, index))
@@ -274,6 +276,15 @@ class Writer:
                 return self._cast(arg, dtype)
             case _:
                 raise TypeError(expr)
+
+    def _place(self, index: Affine, dtype: str, parent: int) -> str:
+        """An index as a value of its type, which that of loops may be shorter or longer than."""
+        if dtype == "i64" and not self.wide:
+            names = {name: f"({self.dialect.types[dtype]}){text}" for name, text in self.names.items()}
+            return replace(self, names=names, wide=True).index(index, parent)
+        if dtype == "i32" and self.wide and not index.is_const:
+            return f"({self.dialect.types[dtype]}){self.index(index, _ATOM)}"
+        return self.index(index, parent)
 
     def loaded(self, access: Access) -> str:
         """The element as a value to compute with."""
@@ -299,14 +310,20 @@ class Writer:
         return text if dtype == "f64" else f"{text}f"
 
     def _operation(self, op: Op, parent: int) -> str:
+        if not brought_back(op, self.dialect is OPENCL):
+            return self._computed(op, parent)
+        return f"({self.dialect.types[op.dtype]}){self._computed(op, _UNARY)}"
+
+    def _computed(self, op: Op, parent: int) -> str:
         match op:
             case Op(name, ()):
                 return name  # of a part that has been computed already
             case Op("neg", (arg,)):
                 # No `--`: a negated negation keeps its parentheses.
                 return self._parenthesised(f"-{self.value(arg, _ATOM)}", _UNARY, parent)
-            case Op("not", (arg,)):
-                return self._parenthesised(f"!{self.value(arg, _ATOM)}", _UNARY, parent)
+            case Op("not" | "~" as name, (arg,)):
+                sign = "!" if name == "not" else "~"
+                return self._parenthesised(f"{sign}{self.value(arg, _ATOM)}", _UNARY, parent)
             case Op("select", (test, then, other)):
                 text = f"{self.value(test, 1)} ? {self.value(then, 1)} : {self.value(other, 1)}"
                 return f"({text})" if parent >= 0 else text
@@ -314,13 +331,25 @@ class Writer:
                 return f"{rough}({', '.join(self.value(a) for a in args)})"
             case Op(name, (left, right)) if name in _BINARY:
                 sign, level = _BINARY[name]
-                text = f"{self.value(left, level)} {sign} {self.value(right, level + 1)}"
-                narrow = op.dtype in ("i8", "u8")
-                if narrow:
-                    return f"({self.dialect.types[op.dtype]})({text})"
+                write = self._compared if name in _COMPARISONS else self.value
+                text = f"{write(left, level)} {sign} {write(right, level + 1)}"
                 return self._parenthesised(text, level, parent)
+            case Op(name, (left, right)) if name in BITS:
+                # Few know by heart what binds tighter here.
+                text = f"{self.value(left, _UNARY)} {name} {self.value(right, _UNARY)}"
+                return self._parenthesised(text, 0, parent)
+            case Op(name, args) if of_one_type(op):
+                kind = self.dialect.types[op.dtype]
+                typed = [self.value(a) if isinstance(a, Load) else f"({kind}){self.value(a, _ATOM)}" for a in args]
+                return f"{name}({', '.join(typed)})"
             case _:
                 return f"{self._word(op)}({', '.join(self.value(a) for a in op.args)})"
+
+    def _compared(self, expr: Expr, parent: int) -> str:
+        """An operand of a comparison: indices are compared as the loops have them."""
+        if isinstance(expr, Index) and expr.dtype == "i32":
+            return self.index(expr.index, parent)
+        return self.value(expr, parent)
 
     def _approximation(self, op: Op) -> str:
         """The function that approximates `op`, where a step has allowed that; else nothing."""
@@ -346,6 +375,8 @@ class Writer:
             return f"{self.dialect.widen[dtype]}({rounded})"
         if self.working(arg.dtype) == self.working(dtype):
             return self.value(arg, _ATOM)
+        if isinstance(arg, Index) and dtype in _FLOATS and arg.index.names() == {str(arg.index)}:
+            return f"({self.working(dtype)}){self.index(arg.index)}"  # no arithmetic, whose type would matter
         return f"({self.working(dtype)}){self.value(arg, _ATOM)}"
 
 

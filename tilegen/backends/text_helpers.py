@@ -77,13 +77,13 @@ _CUDA = {
     },
     "floor_div(": """\
 // The quotient rounded down, for by > 0.
-template <typename T> __device__ __forceinline__ T floor_div(T value, T by)
+template <typename T, typename D> __device__ __forceinline__ auto floor_div(T value, D by) -> decltype(value / by)
 {
     return value / by - (value % by != 0 && (value % by < 0) != (by < 0));
 }""",
     "floor_mod(": """\
 // The remainder that goes with the quotient rounded down.
-template <typename T> __device__ __forceinline__ T floor_mod(T value, T by)
+template <typename T, typename D> __device__ __forceinline__ auto floor_mod(T value, D by) -> decltype(value % by)
 {
     return value % by + (value % by != 0 && (value % by < 0) != (by < 0) ? by : 0);
 }""",

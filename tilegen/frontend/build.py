@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from tilegen.errors import SourceError, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.first import first_index
+from tilegen.frontend.folding import Literal
 from tilegen.frontend.index import affine_of, conditions_of, holds
 from tilegen.frontend.loops import loops_of
-from tilegen.frontend.operators import DTYPES, Literal, Typed, adapt
+from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, settle
 from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_of
 from tilegen.frontend.words import Words, check_words, words_of
 from tilegen.ir.affine import Affine, const, var
@@ -200,7 +201,7 @@ def _equation(
         (word,), (reduced,) = words.reduced, loops.reduced
         arg = Index(index[word])
         first = first_index(reduced, index[word], loops.conditions, loops.left, target.dtype, equation.value.span)
-    typed = adapt(value, target.dtype if best is None else "f32")
+    typed = adapt(value, target.dtype) if best is None else settle(value)
     if best is None:
         _check_type(equation, typed.dtype, target)
     return Equation(
@@ -237,7 +238,7 @@ def _check_arg(equation: s.Assign, words: Words, target: Tensor, value: Typed) -
     if target.dtype not in INTEGERS:
         notes = (f"declare {target.name}: i32[...]",)
         raise SourceError(f"'{word}' gives an index, and '{target.name}' is {target.dtype}", equation.span, notes=notes)
-    if not isinstance(value, Literal) and value.dtype == "bool":
+    if not isinstance(value, Literal | Open) and value.dtype == "bool":
         raise SourceError(f"'{word}' compares numbers, not conditions", equation.value.body.span)
 
 

@@ -1,37 +1,33 @@
-"""Operations on typed expressions: literals take the type of what they meet, and nothing else is converted."""
+"""Operations on typed expressions: numbers and indices take the type of their place, and nothing else is converted."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tilegen.errors import SourceError, Span
+from tilegen.frontend.folding import Literal, constant, fold, index_arithmetic, limits, wrapped
 from tilegen.frontend.index import COMPARISONS, written
-from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, INTEGERS, Const, Expr, Index, Op
 
 DTYPES = (*FLOATS, *INTEGERS)
-_ANY_NUMBER = ("+", "-", "*", "min", "max", "abs", "neg")
+_BITS = ("&", "|", "^", "<<", ">>", "~")
+_INTEGERS_ONLY = ("//", "%", *_BITS)
+_OF_INTEGERS = ("+", "-", "*", "min", "max", "abs", "neg", "select", *COMPARISONS, *_INTEGERS_ONLY)
+_OF_INDICES = ("i32", "i64")
 _MOST_NODES = 5000
 
 
-@dataclass(frozen=True)
-class Literal:
-    """A number without a type yet: it takes the type of what it meets."""
-
-    value: int | float
-    span: Span
-
-
-Typed = Expr | Literal
+T = TypeVar("T", bound="Expr | Open")
 
 
 @dataclass
 class Budget:
     """How large each expression is when written out; shared parts count each time."""
 
-    sizes: dict[int, tuple[Expr, int]] = field(default_factory=dict)
+    sizes: dict[int, tuple[Typed, int]] = field(default_factory=dict)
 
-    def charge(self, value: Expr, parts: tuple[Expr, ...], span: Span) -> Expr:
+    def charge(self, value: T, parts: tuple[Typed, ...], span: Span) -> T:
         """`value`, made of `parts`. Raises SourceError where it has grown out of hand."""
         total = 1 + sum(self.sizes[id(p)][1] if id(p) in self.sizes else 1 for p in parts)
         if total > _MOST_NODES:
@@ -44,44 +40,159 @@ class Budget:
         return value
 
 
+@dataclass(frozen=True)
+class Open:
+    """An operation on what has no type yet: it takes the type of its place, and so do its operands.
+
+    `places` are those of the arguments. `indexed` is True where an index is inside, `fraction` where something is
+    that no integer type has; `least` and `most` are the ends of the integers inside. `within` tells of the call
+    that it was written out of.
+    """
+
+    name: str
+    args: tuple[Typed, ...]
+    span: Span
+    places: tuple[Span, ...]
+    budget: Budget
+    indexed: bool
+    fraction: bool
+    least: int
+    most: int
+    within: str = ""
+
+
+Typed = Expr | Literal | Open
+
+
+def is_open(value: Typed) -> bool:
+    """True for what takes the type of its place: a number, an index, an operation on such."""
+    return isinstance(value, Literal | Index | Open)
+
+
+def may_be(value: Typed, dtype: str) -> bool:
+    """True for what is open and can take the type `dtype`, whether its numbers fit or not."""
+    match value:
+        case Literal():
+            return True
+        case Index():
+            return dtype in _OF_INDICES
+        case Open():
+            return (dtype in _OF_INDICES or not value.indexed) and (dtype in FLOATS or not value.fraction)
+        case _:
+            return False
+
+
 def adapt(value: Typed, dtype: str) -> Expr:
-    """A literal as a constant of `dtype`; anything else as it is. Raises SourceError where it does not fit."""
-    if not isinstance(value, Literal):
-        return value
-    number = value.value
-    if dtype in FLOATS:
-        return Const(float(number), dtype)
-    if dtype == "bool":
-        raise SourceError("a condition is expected here, not a number", value.span)
-    if isinstance(number, float):
-        raise SourceError(f"{number:g} is no {dtype}", value.span)
-    bits = 8 * DTYPE_BYTES[dtype]
-    low, high = (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    if not low <= number <= high:
-        raise SourceError(f"{number} does not fit {dtype}, which goes from {low} to {high}", value.span)
-    return Const(number, dtype)
+    """What is open as an expression of `dtype`, an index as one of i32 or i64; anything else as it is.
+
+    Raises SourceError where a number or an operation does not fit `dtype`.
+    """
+    match value:
+        case Literal():
+            return constant(value, dtype)
+        case Index(index):
+            return Index(index, dtype) if dtype in _OF_INDICES else value
+        case Open():
+            return _closed(value, "i32" if value.indexed and dtype not in _OF_INDICES else dtype)
+        case _:
+            return value
+
+
+def settle(value: Typed) -> Expr:
+    """What is open in the type that it has where no place gives it one; anything else as it is."""
+    return adapt(value, default_type((value,)))
+
+
+def _opened(budget: Budget, name: str, args: tuple[Typed, ...], span: Span, places: tuple[Span, ...]) -> Open:
+    operands = args[1:] if name == "select" else args
+    inner = [a for a in operands if isinstance(a, Open)]
+    numbers = [a.value for a in operands if isinstance(a, Literal)]
+    integers = [n for n in numbers if isinstance(n, int)]
+    return Open(
+        name, args, span, places, budget,
+        indexed=any(isinstance(a, Index) for a in operands) or any(a.indexed for a in inner),
+        fraction=name not in _OF_INTEGERS or len(integers) < len(numbers) or any(a.fraction for a in inner),
+        least=min([0, *integers, *(a.least for a in inner)]),
+        most=max([0, *integers, *(a.most for a in inner)]),
+    )  # fmt: skip
+
+
+def _closed(value: Open, dtype: str) -> Expr:
+    try:
+        if value.indexed and value.fraction:
+            text = "an index is an integer, and this makes a fraction of it"
+            raise SourceError(text, value.span, notes=("cast the index: f32(i)",))
+        return _operation(value.budget, value.name, value.args, dtype, value.span, value.places)
+    except SourceError as error:
+        if value.within and value.within not in error.notes:
+            error.notes += (value.within,)
+        raise
+
+
+def default_type(values: tuple[Typed, ...]) -> str:
+    """The type of what no place gives one: i64 with indices inside, f32 for what has a fraction, else i32 if that will
+    do, or i64."""
+    inside = [v for v in values if isinstance(v, Open)]
+    numbers = [v.value for v in values if isinstance(v, Literal)]
+    if any(v.indexed for v in inside) or any(isinstance(v, Index) for v in values):
+        return "i64"
+    if any(v.fraction for v in inside) or any(isinstance(n, float) for n in numbers):
+        return "f32"
+    low, high = limits("i32")
+    ends = [*numbers, *(v.least for v in inside), *(v.most for v in inside)]
+    return "i32" if all(low <= n <= high for n in ends) else "i64"
 
 
 def operate(budget: Budget, name: str, args: tuple[Typed, ...], span: Span, places: tuple[Span, ...] = ()) -> Typed:
-    """One operation, its arguments brought to one type. Raises SourceError where they have none.
+    """One operation, its arguments brought to one type; open if all of them are. Raises SourceError if they have none.
 
     `places` are those of the arguments, for a message that shows where a cast belongs.
     """
     if name in ("and", "or", "not"):
         return _logical(budget, name, args, span)
-    if all(isinstance(a, Literal) for a in args) and (folded := _fold(name, args, span)) is not None:
+    if all(isinstance(a, Literal) for a in args) and (folded := fold(name, args, span)) is not None:
         return folded
-    if (index := _index_arithmetic(name, args)) is not None:
+    if (index := index_arithmetic(name, args)) is not None:
         return index
-    condition = args[:1] if name == "select" else ()
-    operands = _common_type(name, args[len(condition) :], span, places[len(condition) :])
-    for c in condition:
-        check_bool(name, c, span)
+    operands = args
+    if name == "select":
+        check_bool(name, args[0], span)
+        operands = args[1:]
+    if not all(map(is_open, operands)):
+        dtype = next(a.dtype for a in operands if not isinstance(a, Literal | Index | Open))
+        return _operation(budget, name, args, dtype, span, places)
+    if name not in COMPARISONS:
+        return budget.charge(_opened(budget, name, args, span, places), args, span)
+    # Indices are compared as they are; what is computed with them is not to leave its type.
+    plain = [a for a in operands if not isinstance(a, Index)]
+    return _operation(budget, name, args, default_type(tuple(plain)), span, places)
+
+
+def _operation(
+    budget: Budget, name: str, args: tuple[Typed, ...], dtype: str, span: Span, places: tuple[Span, ...]
+) -> Expr:
+    """The operation in `dtype`, which what is open in `args` takes."""
+    condition = tuple(adapt(c, "bool") for c in args[:1]) if name == "select" else ()
+    operands = _of_one_type(name, args[len(condition) :], dtype, span, places[len(condition) :])
     dtype = operands[0].dtype
     _check_operand(name, dtype, span)
-    parts = (*(adapt(c, "bool") for c in condition), *operands)
-    result = Op(name, parts, "bool" if name in COMPARISONS else dtype)
-    return budget.charge(result, parts, span)
+    if name in ("<<", ">>"):
+        operands = (operands[0], _amount(budget, operands[1], dtype, places[-1] if places else span))
+    if name == "~" and isinstance(operands[0], Const):
+        return Const(wrapped(~int(operands[0].value), dtype), dtype)
+    parts = (*condition, *operands)
+    return budget.charge(Op(name, parts, "bool" if name in COMPARISONS else dtype), parts, span)
+
+
+def _amount(budget: Budget, amount: Expr, dtype: str, span: Span) -> Expr:
+    """What is shifted by: a number that is less than the type's bits, else what it leaves when divided by them."""
+    bits = 8 * DTYPE_BYTES[dtype]
+    if not isinstance(amount, Const):
+        parts = (amount, Const(bits - 1, dtype))
+        return budget.charge(Op("&", parts, dtype), parts, span)
+    if not 0 <= amount.value < bits:
+        raise SourceError(f"{dtype} is shifted by 0 to {bits - 1}, not by {amount.value}", span)
+    return amount
 
 
 def _logical(budget: Budget, name: str, args: tuple[Typed, ...], span: Span) -> Expr:
@@ -92,7 +203,7 @@ def _logical(budget: Budget, name: str, args: tuple[Typed, ...], span: Span) -> 
 
 
 def check_bool(name: str, value: Typed, span: Span) -> None:
-    if isinstance(value, Literal) or value.dtype != "bool":
+    if isinstance(value, Literal | Open) or value.dtype != "bool":
         raise SourceError(
             f"'{name}' needs a condition, and this is a number",
             value.span if isinstance(value, Literal) else span,
@@ -102,6 +213,9 @@ def check_bool(name: str, value: Typed, span: Span) -> None:
 
 def _check_operand(name: str, dtype: str, span: Span) -> None:
     """Raises SourceError where the operation does not exist for the type."""
+    if dtype == "bool" and name in ("&", "|", "^", "~"):
+        word = {"&": "and", "|": "or", "^": "!=", "~": "not"}[name]
+        raise SourceError(f"'{name}' is for integers, and this is a condition", span, notes=(f"write '{word}'",))
     if dtype == "bool" and name not in ("select", "==", "!="):
         raise SourceError(
             f"'{name}' needs numbers, and this is a condition",
@@ -111,25 +225,28 @@ def _check_operand(name: str, dtype: str, span: Span) -> None:
     if dtype in INTEGERS and name == "/":
         notes = ("write // for the floor of the quotient, or cast the operands: f32(a) / f32(b)",)
         raise SourceError(f"'/' of integers ({dtype}) is ambiguous", span, notes=notes)
-    if dtype in FLOATS and name in ("//", "%"):
-        raise SourceError(f"'{name}' is for integers, not {dtype}", span, notes=("write floor(a / b)",))
-    anywhere = name in _ANY_NUMBER or name in COMPARISONS or name in ("select", "//", "%")
-    if dtype in INTEGERS and not anywhere:
+    if dtype in FLOATS and name in _INTEGERS_ONLY:
+        way_out = {"//": "write floor(a / b)", "%": "write a - b * floor(a / b)"}.get(
+            name, "cast the operands: i32(...)"
+        )
+        raise SourceError(f"'{name}' is for integers, not {dtype}", span, notes=(way_out,))
+    if dtype in INTEGERS and name not in _OF_INTEGERS:
         notes = (f"cast the argument: {name}(f32(...))",)
         raise SourceError(f"'{name}' is for floating-point numbers, not {dtype}", span, notes=notes)
 
 
-def _common_type(name: str, args: tuple[Typed, ...], span: Span, places: tuple[Span, ...]) -> tuple[Expr, ...]:
-    """The operands with literals adapted to the others' type; all literals become f32."""
-    typed = [(a, n) for n, a in enumerate(args) if not isinstance(a, Literal)]
-    if not typed:
-        return tuple(adapt(a, "f32") for a in args)
-    first, at = typed[0]
-    for other, n in typed[1:]:
-        if other.dtype != first.dtype:
-            texts = (written(places[at]), written(places[n])) if places else ("...", "...")
-            raise _mixed(name, (first.dtype, other.dtype), texts, span)
-    return tuple(adapt(a, first.dtype) for a in args)
+def _of_one_type(
+    name: str, args: tuple[Typed, ...], dtype: str, span: Span, places: tuple[Span, ...]
+) -> tuple[Expr, ...]:
+    """The operands, what is open as `dtype`. Raises SourceError where two of them differ in type."""
+    adapted = tuple(adapt(a, dtype) for a in args)
+    first = next((n for n, a in enumerate(args) if not is_open(a)), 0)
+    for n, other in enumerate(adapted):
+        if other.dtype != adapted[first].dtype:
+            one, two = sorted((first, n))
+            texts = (written(places[one]), written(places[two])) if places else ("...", "...")
+            raise _mixed(name, (adapted[one].dtype, adapted[two].dtype), texts, span)
+    return adapted
 
 
 def _mixed(name: str, dtypes: tuple[str, str], texts: tuple[str, str], span: Span) -> SourceError:
@@ -153,65 +270,3 @@ def _bare(text: str) -> str:
 
 def _rank(dtype: str) -> tuple[bool, int]:
     return dtype in FLOATS, DTYPE_BYTES[dtype]
-
-
-def _index_arithmetic(name: str, args: tuple[Typed, ...]) -> Index | None:
-    """Sums, multiples, floors and remainders of indices stay index expressions."""
-    parts = [a.index if isinstance(a, Index) else _whole(a) for a in args]
-    match name, parts:
-        case "neg", [Affine() as only]:
-            return Index(-only)
-        case "+", [Affine() as left, Affine() as right]:
-            return Index(left + right)
-        case "-", [Affine() as left, Affine() as right]:
-            return Index(left - right)
-        case "*", [Affine() as left, Affine() as right] if left.is_const or right.is_const:
-            return Index(right * left.const if left.is_const else left * right.const)
-        case "//", [Affine() as left, Affine() as right] if right.is_const and right.const > 0:
-            return Index(left // right.const)
-        case "%", [Affine() as left, Affine() as right] if right.is_const and right.const > 0:
-            return Index(left % right.const)
-        case _:
-            return None
-
-
-def _whole(value: Typed) -> Affine | None:
-    return const(value.value) if isinstance(value, Literal) and isinstance(value.value, int) else None
-
-
-def _fold(name: str, args: tuple[Typed, ...], span: Span) -> Literal | None:
-    """Arithmetic of literals, done here; None where the operation is not folded."""
-    values = [a.value for a in args if isinstance(a, Literal)]
-    if name in ("/", "//", "%") and values[1] == 0:
-        raise SourceError("division by zero", span)
-    result = _computed(name, values)
-    if result is None:
-        return None
-    if result != result or isinstance(result, int) and abs(result) >= 2**64:
-        raise SourceError("the value of this constant is not a number that any type has", span)
-    return Literal(result, span)
-
-
-def _computed(name: str, values: list[int | float]) -> int | float | None:
-    match name, values:
-        case "neg", [x]:
-            return -x
-        case "+", [x, y]:
-            return x + y
-        case "-", [x, y]:
-            return x - y
-        case "*", [x, y]:
-            return x * y
-        case "//", [int(x), int(y)]:
-            return x // y
-        case "%", [int(x), int(y)]:
-            return x % y
-        case "/", [x, y]:
-            even = isinstance(x, int) and isinstance(y, int) and x % y == 0
-            return x // y if even else x / y
-        case "min", [x, y]:
-            return min(x, y)
-        case "max", [x, y]:
-            return max(x, y)
-        case _:
-            return None

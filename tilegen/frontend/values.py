@@ -8,8 +8,9 @@ from math import pi
 
 from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
+from tilegen.frontend.folding import Literal
 from tilegen.frontend.index import affine_of, written
-from tilegen.frontend.operators import DTYPES, Budget, Literal, Typed, adapt, check_bool, operate
+from tilegen.frontend.operators import DTYPES, Budget, Open, Typed, adapt, check_bool, may_be, operate, settle
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import OPERATIONS, REDUCTIONS, Cast, Const, Expr, Index, Load, Tensor
 
@@ -187,18 +188,20 @@ def _inline(scope: Scope, function: s.Function, args: tuple[Typed, ...], node: s
         wanted = ", ".join(p.text for p in function.parameters)
         raise SourceError(f"'{name}({wanted})' is called with {_count(len(args), 'argument')}", node.span)
     values = {p.text: a for p, a in zip(function.parameters, args, strict=True)}
+    within = f"in the call {written(node.span)} on line {node.span.line}"
     try:
-        return value_of(replace(scope, arguments=values, calling=(*scope.calling, name)), function.body)
+        value = value_of(replace(scope, arguments=values, calling=(*scope.calling, name)), function.body)
     except SourceError as error:
         if error.span and not scope.calling:
-            error.notes += (f"in the call {written(node.span)} on line {node.span.line}",)
+            error.notes += (within,)
         raise
+    return replace(value, within=within) if isinstance(value, Open) and not scope.calling else value
 
 
 def _cast(scope: Scope, dtype: str, args: tuple[Typed, ...], node: s.Apply) -> Expr:
     if len(args) != 1:
         raise SourceError(f"the cast '{dtype}' takes 1 argument, not {len(args)}", node.span)
-    arg = adapt(args[0], dtype)
+    arg = adapt(args[0], dtype) if may_be(args[0], dtype) else settle(args[0])
     if isinstance(arg, Const) and arg.dtype == dtype or arg.dtype == dtype and not isinstance(arg, Index):
         return arg
     return scope.budget.charge(Cast(arg, dtype), (arg,), node.span)

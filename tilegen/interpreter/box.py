@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.interpreter.dtypes import Array, from_values, to_values
+from tilegen.interpreter.dtypes import Array, from_values, to_values, wrapped
 from tilegen.interpreter.rounding import Pair, cast, operation, tiny
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Index, Load, Op
+from tilegen.ir.nodes import FLOATS, INTEGERS, Cast, Condition, Const, Expr, Index, Load, Op
 
 # A part of a box has at most so many points: arrays of 8 MB.
 POINTS = 2**20
@@ -118,7 +118,8 @@ def evaluate(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array 
             return cast(evaluate(arg, part, memory, mask), arg.dtype, dtype)
         case Op(name, args, dtype):
             pairs = [evaluate(a, part, memory, mask) for a in args]
-            return operation(name, pairs, dtype, rough=isinstance(value, Rough))
+            result, error = operation(name, pairs, dtype, rough=isinstance(value, Rough))
+            return (wrapped(result, dtype) if dtype in INTEGERS else result), error
         case _:
             raise TypeError(value)
 

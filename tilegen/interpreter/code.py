@@ -19,6 +19,7 @@ from tilegen.interpreter.scalar import converter
 from tilegen.ir.affine import Affine, Div, Mod, const
 from tilegen.ir.nodes import (
     FLOATS,
+    INTEGERS,
     Access,
     Cast,
     Condition,
@@ -36,7 +37,9 @@ from tilegen.ir.nodes import (
 # CPython allows 20 nested loops in one function; a deeper nest goes on in an inner function.
 _LOOPS_A_FUNCTION = 15
 _INFIX = {"+": "+", "-": "-", "*": "*", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "==": "==", "!=": "!=",
-          "and": "and", "or": "or"}  # fmt: skip
+          "and": "and", "or": "or", "&": "&", "|": "|", "^": "^", "<<": "<<", ">>": ">>"}  # fmt: skip
+# Operations on integers of a type that give no others.
+_CLOSED = ("select", "min", "max", "%", "&", "|", "^", ">>")
 
 
 @dataclass
@@ -220,9 +223,10 @@ def _expr(w: Writer, value: Expr, depth: int, where: str, loads: dict[Load, str]
             return _load(w, value, depth, where, loads)
         case Cast(arg, dtype):
             return f"to_{dtype}({_expr(w, arg, depth, where, loads)})"
-        case Op(name, args):
+        case Op(name, args, dtype):
             parts = [_expr(w, arg, depth, where, loads) for arg in args]
-            return _operation(name, parts)
+            text = _operation(name, parts)
+            return f"to_{dtype}({text})" if dtype in INTEGERS and name not in _CLOSED else text
         case _:
             raise TypeError(value)
 
@@ -231,6 +235,8 @@ def _operation(name: str, parts: list[str]) -> str:
     match name, parts:
         case "neg", [x]:
             return f"(-{x})"
+        case "~", [x]:
+            return f"(~{x})"
         case "not", [x]:
             return f"(not {x})"
         case "select", [condition, x, y]:

@@ -55,6 +55,13 @@ def from_values(values: Array, dtype: str) -> Array:
         return values.astype(NUMPY[dtype])
 
 
+def wrapped(values: Array, dtype: str) -> Array:
+    """Integers of any size (int64) as those of `dtype` that have the same last bits, in int64."""
+    if dtype == "i64":
+        return values.astype(np.int64)
+    return values.astype(np.int64).astype(NUMPY[dtype]).astype(np.int64)
+
+
 def shape_of(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The extents of a tensor at the given sizes."""
     return tuple(max(0, extent.evaluate(sizes)) for extent in tensor.shape)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.interpreter.box import POINTS, Memory, Part, Rough, Undefined, empty, evaluate, filled, parts
-from tilegen.interpreter.dtypes import Array, check_arguments, shape_of
+from tilegen.interpreter.dtypes import Array, check_arguments, shape_of, wrapped
 from tilegen.interpreter.products import sums_of_products
 from tilegen.interpreter.reduce import Accumulator, accumulator
 from tilegen.interpreter.rounding import overflowed
@@ -171,15 +171,10 @@ def _store(target: Memory, equation: Equation, part: Part, value: Array, error: 
     if target.dtype in FLOATS:
         error = overflowed(value, error, target.dtype)
     else:
-        value = _wrapped(value, target.dtype)
+        value = wrapped(value, target.dtype)
     target.value[place] = value if mask is None else value[mask]
     target.error[place] = error if mask is None else error[mask]
     target.written[place] = True
-
-
-def _wrapped(value: Array, dtype: str) -> Array:
-    kinds = {"i64": np.int64, "i32": np.int32, "i8": np.int8, "u8": np.uint8}
-    return value.astype(np.int64).astype(kinds[dtype]).astype(np.int64)
 
 
 def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory]) -> Callable[[Array], Array]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.interpreter.approximate import approximation_error
-from tilegen.interpreter.dtypes import Array
+from tilegen.interpreter.dtypes import Array, wrapped
 from tilegen.ir.nodes import FLOATS
 
 Pair = tuple[Array, Array]
@@ -85,6 +85,8 @@ def operation(name: str, args: list[Pair], dtype: str, *, rough: bool = False) -
             return _computed(name, args, _quotient(*args), dtype, rough)
         case "//" | "%":
             return _integer_quotient(name, *values), _EXACT
+        case "&" | "|" | "^" | "<<" | ">>" | "~":
+            return _BITS[name](*values), _EXACT
         case "fma":
             product, error = values[0] * values[1], product_error(args[0], args[1])
             return operation("+", [rounded(product, error, dtype), args[2]], dtype)
@@ -133,7 +135,7 @@ def cast(pair: Pair, old: str, new: str) -> Pair:
     if old in FLOATS:
         value, error = _monotone(np.trunc, value, error)
         value = np.where(np.isfinite(value), value, 0)
-    return value.astype(np.int64), error
+    return wrapped(value, new), error
 
 
 def product_error(left: Pair, right: Pair) -> Array:
@@ -240,6 +242,10 @@ def _erf(values: Array) -> Array:
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(values), dtype=np.float64)
 
 
+_BITS: dict[str, Any] = {
+    "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "~": np.invert,
+    "<<": np.left_shift, ">>": np.right_shift,
+}  # fmt: skip
 _FUNCTIONS: dict[str, Any] = {
     "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sin": np.sin, "cos": np.cos,
     "tanh": np.tanh, "sinh": np.sinh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "erf": _erf,

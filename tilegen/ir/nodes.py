@@ -76,8 +76,9 @@ class Cast:
 Expr = Const | Index | Load | Op | Cast
 
 # name -> number of arguments. Comparisons and the logical words give bool; select is (condition, then, else).
+# Integers wrap as their types do, // and % round down, >> keeps the sign, and shifts are by less than the type's bits.
 OPERATIONS = {
-    "+": 2, "-": 2, "*": 2, "/": 2, "//": 2, "%": 2, "neg": 1,
+    "+": 2, "-": 2, "*": 2, "/": 2, "//": 2, "%": 2, "neg": 1, "&": 2, "|": 2, "^": 2, "<<": 2, ">>": 2, "~": 1,
     "<": 2, "<=": 2, ">": 2, ">=": 2, "==": 2, "!=": 2, "and": 2, "or": 2, "not": 1, "select": 3,
     "min": 2, "max": 2, "abs": 1, "sqrt": 1, "rsqrt": 1, "exp": 1, "exp2": 1, "log": 1, "log2": 1,
     "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "sinh": 1, "cosh": 1, "asin": 1, "acos": 1, "atan": 1,

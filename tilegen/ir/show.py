@@ -18,9 +18,10 @@ from tilegen.ir.nodes import (
 )
 
 _PRECEDENCE = {
-    "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "+": 5, "-": 5,
-    "*": 6, "/": 6, "//": 6, "%": 6,
+    "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8,
+    "+": 9, "-": 9, "*": 10, "/": 10, "//": 10, "%": 10,
 }  # fmt: skip
+_SIGNS = {"neg": "-", "~": "~"}
 _UPDATES = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min=", "argmax": "argmax=", "argmin": "argmin="}
 
 
@@ -101,12 +102,13 @@ def show_expr(expr: Expr, parent: int = 0) -> str:
                 return "true" if value else "false"
             return f"{value:g}" if isinstance(value, float) and value in (float("inf"), float("-inf")) else repr(value)
         case Index(index):
-            return str(index)
+            level = 9 if len(index.terms) + bool(index.const) > 1 else 10
+            return f"({index})" if level < parent and not str(index).isidentifier() else str(index)
         case Load(buffer, index, _, fallback):
             text = _access(buffer, index)
             return f"({text} else {show_expr(fallback)})" if fallback else text
-        case Op("neg", (arg,)):
-            return f"-{show_expr(arg, 7)}"
+        case Op("neg" | "~" as name, (arg,)):
+            return f"{_SIGNS[name]}{show_expr(arg, 11)}"
         case Op("not", (arg,)):
             return f"not {show_expr(arg, 3)}"
         case Op(name, (left, right)) if name in _PRECEDENCE:

@@ -1,0 +1,114 @@
+"""Numbers without a type, and index expressions: what of them is computed here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.errors import SourceError, Span
+from tilegen.ir.affine import Affine, const
+from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Const, Index
+
+_MOST_BITS = 64
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A number without a type yet: it takes the type of what it meets."""
+
+    value: int | float
+    span: Span
+
+
+def constant(literal: Literal, dtype: str) -> Const:
+    """The literal as a constant of `dtype`. Raises SourceError where it does not fit."""
+    number = literal.value
+    if dtype in FLOATS:
+        return Const(float(number), dtype)
+    if dtype == "bool":
+        raise SourceError("a condition is expected here, not a number", literal.span)
+    if isinstance(number, float):
+        raise SourceError(f"{number:g} is no {dtype}", literal.span)
+    low, high = limits(dtype)
+    if not low <= number <= high:
+        raise SourceError(f"{number} does not fit {dtype}, which goes from {low} to {high}", literal.span)
+    return Const(number, dtype)
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """The least and the greatest integer of `dtype`."""
+    bits = 8 * DTYPE_BYTES[dtype]
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def wrapped(number: int, dtype: str) -> int:
+    """The integer of `dtype` that has the last bits of `number`."""
+    low, high = limits(dtype)
+    return (number - low) % (high - low + 1) + low
+
+
+def index_arithmetic(name: str, args: tuple[object, ...]) -> Index | None:
+    """Sums, multiples, floors and remainders of indices stay index expressions."""
+    parts = [a.index if isinstance(a, Index) else _whole(a) for a in args]
+    match name, parts:
+        case "neg", [Affine() as only]:
+            return Index(-only)
+        case "+", [Affine() as left, Affine() as right]:
+            return Index(left + right)
+        case "-", [Affine() as left, Affine() as right]:
+            return Index(left - right)
+        case "*", [Affine() as left, Affine() as right] if left.is_const or right.is_const:
+            return Index(right * left.const if left.is_const else left * right.const)
+        case "//", [Affine() as left, Affine() as right] if right.is_const and right.const > 0:
+            return Index(left // right.const)
+        case "%", [Affine() as left, Affine() as right] if right.is_const and right.const > 0:
+            return Index(left % right.const)
+        case _:
+            return None
+
+
+def _whole(value: object) -> Affine | None:
+    return const(value.value) if isinstance(value, Literal) and isinstance(value.value, int) else None
+
+
+def fold(name: str, args: tuple[object, ...], span: Span) -> Literal | None:
+    """Arithmetic of literals, done here; None where the operation is not folded."""
+    values = [a.value for a in args if isinstance(a, Literal)]
+    if name in ("/", "//", "%") and values[1] == 0:
+        raise SourceError("division by zero", span)
+    if name in ("<<", ">>") and not 0 <= values[1] < _MOST_BITS:
+        raise SourceError(f"{values[0]} is shifted by {values[1]}; the least is 0, and {_MOST_BITS - 1} the most", span)
+    result = _computed(name, values)
+    if result is None:
+        return None
+    if result != result or isinstance(result, int) and abs(result) >= 2**64:
+        raise SourceError("the value of this constant is not a number that any type has", span)
+    return Literal(result, span)
+
+
+def _computed(name: str, values: list[int | float]) -> int | float | None:
+    match name, values:
+        case "neg", [x]:
+            return -x
+        case "+", [x, y]:
+            return x + y
+        case "-", [x, y]:
+            return x - y
+        case "*", [x, y]:
+            return x * y
+        case "//", [int(x), int(y)]:
+            return x // y
+        case "%", [int(x), int(y)]:
+            return x % y
+        case "&" | "|" | "^", [int(x), int(y)]:
+            return {"&": x & y, "|": x | y, "^": x ^ y}[name]
+        case "<<" | ">>", [int(x), int(y)]:
+            return x << y if name == "<<" else x >> y
+        case "/", [x, y]:
+            even = isinstance(x, int) and isinstance(y, int) and x % y == 0
+            return x // y if even else x / y
+        case "min", [x, y]:
+            return min(x, y)
+        case "max", [x, y]:
+            return max(x, y)
+        case _:
+            return None
