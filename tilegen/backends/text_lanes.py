@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilegen.backends.text_expr import CUDA, Writer
+from tilegen.backends.text_names import exchanged
 from tilegen.ir.nodes import Const, Expr, init_value
 from tilegen.lowering.program import Combine, Launch
 
@@ -15,7 +16,7 @@ def combined(node: Combine, writer: Writer, launch: Launch) -> list[str]:
     term = _term(node, writer, node.value, init_value(node.reduce, node.dtype))
     if writer.dialect is CUDA:
         return [f"const {kind} {name} = {node.reduce}_of_lanes<{node.lanes}>({term});"]
-    place = f"{name}_of, {writer.index(launch.flat)}, {node.lanes}"
+    place = f"{writer.names[exchanged(node.name)]}, {writer.index(launch.flat)}, {node.lanes}"
     return [f"const {kind} {name} = {node.reduce}_of_{kind}_lanes({place}, {term});"]
 
 
@@ -32,7 +33,8 @@ def _pair(node: Combine, writer: Writer, launch: Launch) -> list[str]:
     ]
     if writer.dialect is CUDA:
         return [*lines, f"{node.reduce}_of_lanes<{node.lanes}>({value}, {index});"]
-    place = f"{value}_of, {index}_of, {writer.index(launch.flat)}, {node.lanes}"
+    places = f"{writer.names[exchanged(node.name)]}, {writer.names[exchanged(node.arg_name)]}"
+    place = f"{places}, {writer.index(launch.flat)}, {node.lanes}"
     return [*lines, f"{node.reduce}_of_{kinds[0]}_{kinds[1]}_lanes({place}, &{value}, &{index});"]
 
 
@@ -42,7 +44,8 @@ def local_arrays(combines: list[Combine], writer: Writer, launch: Launch) -> lis
         return []
     pairs = [pair for c in combines for pair in ((c.dtype, c.name), (c.arg_dtype, c.arg_name)) if pair[0]]
     return [
-        f"__local {writer.dialect.types[dtype]} {writer.names[name]}_of[{launch.threads}];" for dtype, name in pairs
+        f"__local {writer.dialect.types[dtype]} {writer.names[exchanged(name)]}[{launch.threads}];"
+        for dtype, name in pairs
     ]
 
 

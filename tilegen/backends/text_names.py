@@ -1,41 +1,29 @@
-"""Names in C for loops and buffers: dots become underscores, keywords and clashes are avoided."""
+"""Names in C for loops, sizes and buffers, clear of one another and of what has a meaning there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tilegen.lowering.program import For, If, Launch, Let, Spmd
+from tilegen.lowering.program import Combine, For, If, Launch, Let, Spmd
+from tilegen.lowering.words import fresh, means
 
-# Words of CUDA C++ and OpenCL C, functions that both have without any include, and our own helpers.
-_WORDS = """
-auto bool break case char class const continue default delete do double else enum extern false float for
-friend goto half if inline int long namespace new operator private protected public register restrict
-return short signed sizeof static struct switch template this true typedef typename uint union unsigned
-using virtual void volatile while and or not xor kernel global local constant uchar ushort ulong
-abs acos asin atan atan2 barrier ceil clamp cos cosh erf erff exp exp2 fabs floor fma
-fmax fmin int2 int4 isnan log log2 max min pow rint
-round rsqrt select sin sinh sqrt tan tanh threadIdx blockIdx blockDim gridDim warpSize
-asm wchar_t main INFINITY NAN M_PI half2 half4 float2 float4 double2 uint2 uint4 char4 uchar4 event_t
-sampler_t image2d_t size_t ptrdiff_t intptr_t uintptr_t pipe any all full shared
-floor_div floor_mod hidden load_half round_half load_bf16 round_bf16
-"""
 _NAMED = (For, Let)
-_RESERVED = frozenset(_WORDS.split())
 
 
 def names_of(launch: Launch) -> dict[str, str]:
-    """The name in C of every loop, size, coordinate and buffer of `launch`.
+    """The name in C of every loop, size, coordinate and buffer of `launch`; `exchanged(name)` has one, too.
 
     A loop of a copy, `A.shared.l`, is called `l` where no other name is in its way.
     """
     loops = list(dict.fromkeys(f.name for f in launch.nodes if isinstance(f, For | Let)))
     coordinates = [name for name, _, _ in launch.coordinates]
-    fixed = [*launch.tensors, *launch.sizes, *coordinates, "tid", *launch.buffers]
+    combined = [n for c in launch.nodes if isinstance(c, Combine) for n in (c.name, c.arg_name) if n]
+    fixed = [*launch.tensors, *launch.sizes, *coordinates, "tid", *launch.buffers, *map(exchanged, combined)]
     plain = [name for name in loops if "." not in name]
-    taken = set(_RESERVED) | {launch.name}
+    taken = {launch.name}
     names: dict[str, str] = {}
     for name in dict.fromkeys((*fixed, *plain)):
-        names[name] = _fresh(name.replace(".", "_"), taken)
+        names[name] = fresh(name, taken)
     around = _around(launch.body)
     for name in loops:
         if name in names:
@@ -43,18 +31,16 @@ def names_of(launch: Launch) -> dict[str, str]:
         short = name.rpartition(".")[2]
         short = f"d{short}" if short.isdigit() else short
         clash = any(names.get(other) == short for other in around[name])
-        if short in taken or not short.isidentifier() or clash:
-            names[name] = _fresh(name.replace(".", "_"), taken)
+        if short in taken or means(short) or not short.isidentifier() or clash:
+            names[name] = fresh(name, taken)
         else:
             names[name] = short
     return names
 
 
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
+def exchanged(name: str) -> str:
+    """What `names_of` calls the local memory, in OpenCL, through which lanes exchange what `name` is made of."""
+    return f"{name}.of"
 
 
 def _around(body: tuple[Spmd, ...]) -> Mapping[str, set[str]]:

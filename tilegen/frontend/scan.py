@@ -9,9 +9,10 @@ from tilegen.errors import Source, SourceError, Span
 MOST_CHARACTERS = 256 * 1024
 MOST_DIGITS = 40
 DEEPEST = 60
+LONGEST_NAME = 64  # kernels and tensors name entry points and files of compilers, which have limits of their own
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_INTERESTING = re.compile(r"#[^\n]*|[()\[\]{}]|\d{41,}|[^\x20-\x7e\n\t\r]|\r(?!\n)")
+_INTERESTING = re.compile(r"#[^\n]*|[()\[\]{}]|\d{41,}|[A-Za-z_]\w{64,}|[^\x20-\x7e\n\t\r]|\r(?!\n)")
 
 
 def checked_text(source: Source) -> str:
@@ -32,6 +33,9 @@ def checked_text(source: Source) -> str:
             _close(source, text, match, open_brackets)
         elif found[0].isascii() and found[0].isdigit():
             raise SourceError(f"a number of {len(found)} digits", _at(source, text, match))
+        elif found.isascii() and found.isidentifier():
+            message = f"a name of {len(found)} letters; {LONGEST_NAME} is the limit"
+            raise SourceError(message, _at(source, text, match))
         else:
             raise _stray(source, text, match)
     if open_brackets:

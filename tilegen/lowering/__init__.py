@@ -36,6 +36,7 @@ from tilegen.lowering.updates import spare
 from tilegen.lowering.vectors import Needs, vectorize
 from tilegen.lowering.waits import asynchronous, group_ends, waited, with_waits
 from tilegen.lowering.whole import whole_tiles
+from tilegen.lowering.words import fresh
 
 __all__ = ["Launch", "distributed_tree", "lower", "unmet"]
 
@@ -187,15 +188,13 @@ def _sizes(tree: Tree, body: tuple[Spmd, ...], buffers: dict[str, Buffer]) -> tu
 
 
 def _launch_names(tree: Tree) -> list[str]:
-    """The kernel's name for a single launch; else each is called after the first tensor that it computes."""
-    if len(tree.body) == 1:
-        return [tree.kernel.name]
-    names: list[str] = []
-    for node in tree.body:
-        first = _main(node)
-        name = f"{tree.kernel.name}_{first.replace('.', '_')}"
-        names.append(name if name not in names else f"{name}_{len(names)}")
-    return names
+    """The kernel's name for a single launch; else each is called after the first tensor that it computes.
+
+    They are the entry points of the text, so that none of them is a word that has a meaning there.
+    """
+    parts = [""] if len(tree.body) == 1 else [f".{_main(node)}" for node in tree.body]
+    taken: set[str] = set()
+    return [fresh(f"{tree.kernel.name}{part}", taken, entry=True) for part in parts]
 
 
 def _main(node: Node) -> str:
