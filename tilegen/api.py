@@ -193,13 +193,25 @@ class Scheduled:
         return method
 
     @_collecting_later()
-    def source(self, language: str = "cuda", *, vector: bool = True, whole: bool = False, wide: bool = False) -> str:
+    def source(
+        self,
+        language: str = "cuda",
+        *,
+        vector: bool = True,
+        whole: bool = False,
+        wide: bool = False,
+        unproved: bool = False,
+    ) -> str:
         """The kernel's text in "cuda" or "opencl", stand-alone, with its launch dimensions.
 
         Args:
             vector: False gives the version without vector accesses that need an alignment.
             whole: True gives the version for sizes that the tiles divide, which has no tests for partial ones.
             wide: True gives the version with 64-bit offsets, for tensors of 2**31 elements and more.
+            unproved: True gives a text of which it is open whether it is the kernel, too; its head says so.
+
+        Raises:
+            ProofError: the text would be unproved, and that was not allowed.
         """
         from tilegen.backends.text import emit
         from tilegen.lowering import lower
@@ -210,21 +222,23 @@ class Scheduled:
         values = ", ".join(f"{name}={value}" for name, value in self.core.parameters.items())
         title = f"kernel {self.kernel.name}, schedule {self.core.name}" + (f" ({values})" if values else "")
         launches = lower(self.tree, vector=vector, whole=whole, wide=wide)
-        demand(prove(self.tree.kernel, launches, self.tree.reassociated), self.kernel.name)
-        return emit(launches, language, title)
+        proof = prove(self.tree.kernel, launches, self.tree.reassociated)
+        demand(proof, self.kernel.name, unproved=unproved)
+        return emit(launches, language, title if proof.verdict == "proved" else f"{title}\n{proof.verdict}")
 
-    def compile(self, device: str = "auto") -> Any:
+    def compile(self, device: str = "auto", *, unproved: bool = False) -> Any:
         """A program to call with arrays: cupy or torch on a GPU, numpy on the CPU.
 
         Args:
             device: "cuda", "cpu", or "auto" for the first of the two that is there.
+            unproved: True lets calls run what the proof leaves open; otherwise they raise ProofError.
 
         Raises:
             DeviceError: the device is not there.
         """
         from tilegen.backends.devices import engine, program
 
-        return program(self.tree, engine(device))
+        return program(self.tree, engine(device), unproved=unproved)
 
 
 # -- stock files

@@ -101,7 +101,7 @@ class IllegalStep(TilegenError):
 
 
 class ProofError(TilegenError):
-    """What would be emitted is not the kernel: a fault of tilegen's own, caught before anything is compiled."""
+    """What would be emitted is not the kernel, a fault of tilegen's own, or is not known to be: nothing is compiled."""
 
     exit_code = 3
 

@@ -59,9 +59,10 @@ def _unwritten(value: Any, dtype: str) -> Any:
     return value != value if dtype in FLOATS else value == np.iinfo(value.dtype).min
 
 
-def program(tree: Tree, engine: Engine) -> Program:
-    """The tree as a program of the engine; nothing is compiled yet."""
-    return InterpretedProgram(tree, engine) if isinstance(engine, InterpreterEngine) else Program(tree, engine)
+def program(tree: Tree, engine: Engine, *, unproved: bool = False) -> Program:
+    """The tree as a program of the engine; nothing is compiled yet, and nothing `unproved` unless that is allowed."""
+    kind = InterpretedProgram if isinstance(engine, InterpreterEngine) else Program
+    return kind(tree, engine, unproved=unproved)
 
 
 @cache

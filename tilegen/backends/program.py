@@ -32,13 +32,14 @@ class Program:
 
     A vector access needs an alignment that not every size has: where a loop's is missing, there is a version that
     does without. There is one more for sizes that all tiles divide, and as many again for arrays of 2**31 elements;
-    each is compiled at its first use, and proven before.
+    each is compiled at its first use, and proven before: with `unproved`, it may be left open whether it is right.
     """
 
-    def __init__(self, tree: Tree, engine: Engine) -> None:
+    def __init__(self, tree: Tree, engine: Engine, *, unproved: bool = False) -> None:
         self.tree = tree
         self.kernel = tree.kernel
         self.engine = engine
+        self.unproved = unproved
         written = tree.kernel.written
         defined = {e.target for e in written.equations if defines_all(e, written.tensor(e.target))}
         self._partial = {t.name for t in written.tensors if t.role == "output"} - defined
@@ -58,6 +59,7 @@ class Program:
 
         Raises:
             ArgumentError: a wrong number, dtype, shape, layout or device of the arrays, or a wrong size.
+            ProofError: the version for these arrays is unproved, and that was not allowed.
             DeviceError: the device refuses.
         """
         given, sizes = self._given(arrays, named)
@@ -196,7 +198,8 @@ class Program:
     def _entry(self, version: _Version) -> Mapping[str, Any]:
         """The compiled launches of a version, by name."""
         if version not in self._entries:
-            demand(self.proof(loose=version.loose, whole=version.whole, wide=version.wide), self.kernel.name)
+            proof = self.proof(loose=version.loose, whole=version.whole, wide=version.wide)
+            demand(proof, self.kernel.name, unproved=self.unproved)
             launches = self._launches(version)
             self._entries[version] = self.engine.build(emit(launches, self.engine.language), launches)
         return self._entries[version]

@@ -27,12 +27,12 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
 
     Args:
         language: "cuda" or "opencl".
-        title: what the first line of the text says, if anything.
+        title: what the first lines of the text say, if anything.
     """
     dialect = {"cuda": CUDA, "opencl": OPENCL}[language]
     kernels = [_kernel(launch, dialect) for launch in launches]
     body = "\n".join(kernels)
-    head = [f"// {title}"] if title else []
+    head = [f"// {line}" for line in title.splitlines()]
     return "\n\n".join(part for part in ("\n".join(head), helpers(body, dialect), body) if part)
 
 

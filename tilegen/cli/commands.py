@@ -14,7 +14,7 @@ from tilegen import __version__, api
 from tilegen.cli import show
 from tilegen.cli.chosen import Asked
 from tilegen.cli.words import listed, numbers
-from tilegen.errors import WrongResult
+from tilegen.errors import ProofError, WrongResult
 from tilegen.ir.show import show as show_tree
 from tilegen.lowering import Launch, lower
 
@@ -29,6 +29,8 @@ _SETTINGS = click.option(
 _JSON = click.option("--json", "json_file", metavar="F", help="The result as JSON into F; - for standard output.")
 _FIX = click.option("--fix", multiple=True, metavar="K=64 ...", help="Sizes to compile into the kernels.")
 DEVICE = click.option("--device", default="auto", show_default=True, metavar="auto|cuda|cpu", help="Where kernels run.")
+
+UNPROVED = click.option("--unproved", is_flag=True, help="Take what the proof leaves open, too.")
 
 
 def shared_arguments(command: Command) -> Command:
@@ -114,10 +116,13 @@ def _stages(name: str, scheduled: api.Scheduled) -> dict[str, Any]:
 @click.option("--scalar", is_flag=True, help="The version without vectors that need an alignment, for any size.")
 @click.option("--whole", is_flag=True, help="The version for sizes that the tiles divide.")
 @click.option("--wide", is_flag=True, help="The version with 64-bit offsets.")
-def emit_command(asked: Asked, target: str, output: str | None, scalar: bool, whole: bool, wide: bool) -> int:
+@UNPROVED
+def emit_command(
+    asked: Asked, target: str, output: str | None, scalar: bool, whole: bool, wide: bool, unproved: bool
+) -> int:
     """Write the text of a scheduled kernel, stand-alone."""
     scheduled = asked.one("emit", asked.sizes)
-    text = scheduled.source(target, vector=not scalar, whole=whole, wide=wide)
+    text = scheduled.source(target, vector=not scalar, whole=whole, wide=wide, unproved=unproved)
     if asked.json_file:
         named = {"kernel": scheduled.kernel.name, "schedule": scheduled.core.name, "target": target}
         launches = [_launch(launch) for launch in lower(scheduled.tree, vector=not scalar, whole=whole, wide=wide)]
@@ -146,7 +151,8 @@ def _launch(launch: Launch) -> dict[str, Any]:
 @click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to check at.")
 @_FIX
 @DEVICE
-def check_command(asked: Asked, fix: tuple[str, ...], device: str) -> int:
+@UNPROVED
+def check_command(asked: Asked, fix: tuple[str, ...], device: str, unproved: bool) -> int:
     """Run scheduled kernels against the reference; every element counts."""
     from tilegen.backends.devices import engine, program
     from tilegen.lab.check import cases_of, check
@@ -164,10 +170,10 @@ def check_command(asked: Asked, fix: tuple[str, ...], device: str) -> int:
         for number, (name, each) in enumerate(wanted.items()):
             progress(name, number, len(wanted))
             try:
-                compiled = program(each.tree, runs_on)
+                compiled = program(each.tree, runs_on, unproved=unproved)
                 proofs[name] = compiled.verdict
                 found[name] = check(compiled, tried[each.tree.approximate])
-            except WrongResult as error:
+            except (WrongResult, ProofError) as error:
                 wrong += [(name, error)]
     if asked.json_file:
         errors = {name: reason.render() for name, reason in wrong}
@@ -177,7 +183,7 @@ def check_command(asked: Asked, fix: tuple[str, ...], device: str) -> int:
         show.trials(show.console(), found, proofs, runs_on.name)
     for name, reason in wrong:
         print(f"{name}: {reason.render()}", file=sys.stderr)
-    return WrongResult.exit_code if wrong else 0
+    return max((reason.exit_code for _, reason in wrong), default=0)
 
 
 @tilegen.command("compare")
@@ -185,7 +191,8 @@ def check_command(asked: Asked, fix: tuple[str, ...], device: str) -> int:
 @click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to time at.")
 @_FIX
 @DEVICE
-def compare_command(asked: Asked, fix: tuple[str, ...], device: str) -> int:
+@UNPROVED
+def compare_command(asked: Asked, fix: tuple[str, ...], device: str, unproved: bool) -> int:
     """Check several schedules of one kernel, then time them side by side."""
     from tilegen.backends.devices import engine
     from tilegen.lab.compare import compare
@@ -194,7 +201,8 @@ def compare_command(asked: Asked, fix: tuple[str, ...], device: str) -> int:
     wanted = asked.schedules(fixed)
     asked.check_sizes(next(iter(wanted.values())).kernel)
     with show.progress() as progress:
-        result = compare({name: each.tree for name, each in wanted.items()}, engine(device), given, progress)
+        trees = {name: each.tree for name, each in wanted.items()}
+        result = compare(trees, engine(device), given, progress, unproved=unproved)
     result = replace(result, sizes={**fixed, **result.sizes})
     if asked.json_file:
         show.write_json(asdict(result), asked.json_file)

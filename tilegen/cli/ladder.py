@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tilegen.cli import explain_show, show
 from tilegen.cli.chosen import Asked
-from tilegen.cli.commands import DEVICE, shared_arguments, tilegen
+from tilegen.cli.commands import DEVICE, UNPROVED, shared_arguments, tilegen
 
 if TYPE_CHECKING:
     from tilegen.lab.ladder import Ladder, Rung
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 @click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to time at.")
 @click.option("--limit", type=float, metavar="MS", help="Do not time a prefix that is expected to take longer.")
 @DEVICE
-def ladder_command(asked: Asked, limit: float | None, device: str) -> int:
+@UNPROVED
+def ladder_command(asked: Asked, limit: float | None, device: str, unproved: bool) -> int:
     """Check and time every prefix of a schedule, its prediction beside it: what does each step bring?"""
     from tilegen.backends.devices import engine
     from tilegen.lab.ladder import ladder
@@ -31,7 +32,7 @@ def ladder_command(asked: Asked, limit: float | None, device: str) -> int:
     scheduled = asked.one("ladder", fixed={})
     asked.check_sizes(scheduled.kernel)
     with show.progress() as progress:
-        result = ladder(scheduled.core, engine(device), asked.sizes, limit=limit, progress=progress)
+        result = ladder(scheduled.core, engine(device), asked.sizes, limit=limit, progress=progress, unproved=unproved)
     if asked.json_file:
         show.write_json(explain_show.plain(result), asked.json_file)
     if asked.json_file != "-":
@@ -79,7 +80,7 @@ def _cells(rung: Rung) -> list[Text]:
         return [Text(name), *[Text("")] * 8, Text("the same program")]
     if rung.error and not rung.exit_code:
         return [Text(name), *[Text("")] * 8, Text(f"cannot be launched: {rung.error}", style="yellow")]
-    verdict = Text("wrong" if rung.exit_code == 4 else "failed", style="red") if rung.error else Text("ok", "green")
+    verdict = Text(show.FAILURES.get(rung.exit_code, "failed"), style="red") if rung.error else Text("ok", "green")
     shape = ", ".join(f"{launch.blocks} x {launch.threads}" for launch in rung.launches)
     registers = [launch.resources.registers for launch in rung.launches if launch.resources]
     cells = [shape, str(max(registers)) if registers else "", f"{rung.predicted or 0:.3g}"]

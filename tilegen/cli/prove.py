@@ -57,8 +57,7 @@ def prove_command(asked: Asked) -> int:
         show.write_json([_report(name, proofs, times[name]) for name, proofs in found.items()], asked.json_file)
     if asked.json_file != "-":
         _print(found, times)
-    broken = any(proof.violation for proofs in found.values() for proof in proofs.values())
-    return 3 if broken else 0
+    return 0 if all(proof.verdict == "proved" for proofs in found.values() for proof in proofs.values()) else 3
 
 
 def _label(version: tuple[Launch, ...], count: int) -> str:

@@ -129,8 +129,12 @@ def _table(result: Comparison) -> Table:
     return table
 
 
+# exit code of an error -> the word for a row that has it
+FAILURES = {3: "refused", 4: "wrong"}
+
+
 def _cells(row: Row, result: Comparison) -> list[str]:
-    verdict = "[red]wrong[/]" if row.exit_code == 4 else "[red]failed[/]" if row.error else "[green]ok[/]"
+    verdict = f"[red]{FAILURES.get(row.exit_code, 'failed')}[/]" if row.error else "[green]ok[/]"
     if row.name == result.rival:
         verdict = ""
     counts = ["" if n is None else str(n) for n in (row.launches, row.registers, row.shared, row.spills)]

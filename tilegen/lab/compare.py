@@ -61,12 +61,15 @@ def compare(
     engine: Engine,
     given: Mapping[str, int],
     progress: Progress = lambda what, done, total: None,
+    *,
+    unproved: bool = False,
 ) -> Comparison:
     """Checks and times the trees, all of one kernel, by name.
 
     Args:
         given: sizes to time at; the others are chosen. The checks are at small sizes of their own.
         progress: is told what is going on, and how many of how many parts of it are done.
+        unproved: True lets run what the proof leaves open.
 
     Raises:
         DeviceError: the device fails. A schedule that is wrong does not raise: its row says so.
@@ -74,7 +77,7 @@ def compare(
     kernel = next(iter(trees.values())).kernel.written
     sizes = power_sizes(kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
     arch = str(getattr(engine, "arch", nvrtc.DEFAULT_ARCH))
-    programs = {name: program(tree, engine) for name, tree in trees.items()}
+    programs = {name: program(tree, engine, unproved=unproved) for name, tree in trees.items()}
     # The assembler takes seconds for a large kernel, beside the checks; nothing runs beside the timing.
     with ThreadPoolExecutor(max_workers=1) as compiler:
         texts = {name: emit(each.launches_at(sizes), "cuda") for name, each in programs.items()}
@@ -106,6 +109,14 @@ def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvr
     return replace(row, registers=registers, spills=max((r.spills for r in found), default=None))
 
 
+def _verdict(each: Program) -> str | None:
+    """What the proof came to, if the program can be lowered at all."""
+    try:
+        return each.verdict
+    except TilegenError:
+        return None
+
+
 def _checked(programs: Mapping[str, Program], engine: Engine, progress: Progress) -> dict[str, Row]:
     kernel = next(iter(programs.values())).kernel.written
     progress("reference", 0, 1)
@@ -117,6 +128,6 @@ def _checked(programs: Mapping[str, Program], engine: Engine, progress: Progress
         try:
             rows[name] = Row(name, trials=check(each, tried[each.tree.approximate]), proof=each.verdict)
         except TilegenError as error:
-            rows[name] = Row(name, error=error.render(), exit_code=error.exit_code)
+            rows[name] = Row(name, error=error.render(), exit_code=error.exit_code, proof=_verdict(each))
     progress("check", len(programs), len(programs))
     return rows

@@ -87,12 +87,14 @@ def ladder(
     limit: float | None = None,
     machine: Machine = H200,
     progress: Progress = lambda what, done, total: None,
+    unproved: bool = False,
 ) -> Ladder:
     """Checks every prefix of a schedule that can be launched, and times those that are fast enough, in turns.
 
     Args:
         given: sizes to time at; the others are chosen. The checks are at small sizes of their own.
         limit: milliseconds that a run of a prefix may be expected to take.
+        unproved: True lets run what the proof leaves open.
 
     Raises:
         DeviceError: the device fails. A prefix that is wrong does not raise: its rung says so.
@@ -103,32 +105,25 @@ def ladder(
     told = explain(scheduled, sizes, machine=machine, progress=progress)
     trees = [stage.tree for stage in lines(scheduled.stages)]
     rungs = _climbable(told.steps)
-    programs = {n: program(trees[n], engine) for n, rung in enumerate(rungs) if rung.launches and not rung.same}
+    programs = {
+        n: program(trees[n], engine, unproved=unproved)
+        for n, rung in enumerate(rungs)
+        if rung.launches and not rung.same
+    }
     rungs = _checked(rungs, trees, programs, engine, progress)
     rungs = [_slow(rung, kernel, engine, sizes, limit) for rung in rungs]
     chosen = {str(n): p for n, p in programs.items() if not rungs[n].error and not rungs[n].untimed}
     done = timed(chosen, engine, sizes, progress)
     shown = unit(kernel, sizes, engine.on_gpu)
     for n in programs:
-        if error := done.errors.get(str(n)):
-            rungs[n] = replace(rungs[n], error=error.render(), exit_code=error.exit_code)
-        elif time := done.times.get(str(n)):
+        if time := done.times.get(str(n)):
             rungs[n] = replace(rungs[n], time=time, rate=rate(kernel, sizes, time.median, shown))
+        rungs[n] = _failed(rungs[n], done.errors.get(str(n)))
     best = done.times.get(done.rival) if done.rival else None
-    return Ladder(
-        kernel.name,
-        scheduled.name,
-        sizes,
-        engine.name,
-        engine.on_gpu,
-        machine,
-        shown,
-        limit,
-        _gains(rungs),
-        done.rival,
-        best,
-        rate(kernel, sizes, best.median, shown) if best else None,
-    )
+    best_rate = rate(kernel, sizes, best.median, shown) if best else None
+    found = _gains(rungs)
+    told_by = (engine.name, engine.on_gpu, machine, shown, limit)
+    return Ladder(kernel.name, scheduled.name, sizes, *told_by, found, done.rival, best, best_rate)
 
 
 def _climbable(steps: tuple[StepReport, ...]) -> list[Rung]:
@@ -162,7 +157,11 @@ def _tried(rung: Rung, each: Program, tried: list[Case]) -> Rung:
     try:
         return replace(rung, trials=check(each, tried))
     except TilegenError as error:
-        return replace(rung, error=error.render(), exit_code=error.exit_code)
+        return _failed(rung, error)
+
+
+def _failed(rung: Rung, error: TilegenError | None) -> Rung:
+    return replace(rung, error=error.render(), exit_code=error.exit_code) if error else rung
 
 
 def _slow(rung: Rung, kernel: Kernel, engine: Engine, sizes: Mapping[str, int], limit: float) -> Rung:

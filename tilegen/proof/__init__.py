@@ -76,18 +76,31 @@ def _integers(launches: tuple[Launch, ...], program: Raised, facts: Facts) -> in
     return sum(check_integers(each, found, facts, program.loops, NARROW) for each, found in values)
 
 
-def demand(proof: Proof, name: str) -> None:
-    """Raises ProofError, with the witness, where a version of the kernel `name` is not what the kernel says.
+def demand(proof: Proof, name: str, *, unproved: bool = False) -> None:
+    """Raises ProofError where a version of the kernel `name` is not what the kernel says, or not known to be.
 
-    Neither what is unproved nor a barrier too many is wrong: the verdict tells of these.
+    With `unproved`, an obligation may be open. A barrier too many is not wrong: the verdict tells of it.
     """
     found = next((o for o in proof.obligations if o.violation is not None and o.name != "barriers"), None)
     if found is None or found.violation is None:
+        open_ = next((o for o in proof.obligations if o.unproved is not None), None)
+        if open_ is not None and not unproved:
+            raise _open(open_, name)
         return
     violation = found.violation
     message = f"what tilegen made of kernel '{name}' is not the kernel: {violation.sentence}"
     notes = (*violation.notes, f"the proof of {found.name} failed; this is a fault of tilegen's, please report it")
     raise ProofError(message, witness=violation.witness, notes=notes)
+
+
+def _open(obligation: Obligation, name: str) -> ProofError:
+    """The error for a kernel that an obligation keeps from being proved."""
+    message = f"what tilegen made of kernel '{name}' is unproved: {obligation.name}: {obligation.unproved}"
+    notes = (
+        "'tilegen prove' lists what was asked; fixed sizes and constant tiles are easier to prove",
+        "--unproved, or unproved=True in Python, takes it all the same",
+    )
+    return ProofError(message, notes=notes)
 
 
 def _given(kernel: Kernel, requires: tuple[Condition, ...]) -> Kernel:

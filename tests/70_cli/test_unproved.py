@@ -1,0 +1,79 @@
+"""What the proof leaves open is refused by every call and command that would run or print it, unless allowed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import tilegen
+from tilegen.backends.opencl import missing
+from tilegen.cli import run
+from tilegen.errors import ProofError
+from tilegen.poly.system import Undecided
+
+needs_opencl = pytest.mark.skipif(bool(missing()), reason="no OpenCL")
+
+
+@pytest.fixture
+def beyond_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No question about integers is answered within its budget."""
+
+    def undecided(*_: object) -> int:
+        raise Undecided
+
+    monkeypatch.setattr("tilegen.proof.check_integers", undecided)
+
+
+def add():
+    return tilegen.load("vector_add").schedule("plain")
+
+
+@needs_opencl
+@pytest.mark.usefixtures("beyond_the_budget")
+def test_a_call_demands_the_proof() -> None:
+    x = np.ones(5, np.float32)
+    with pytest.raises(
+        ProofError, match="'vector_add' is unproved: integers: a question is beyond the budget"
+    ) as caught:
+        add().compile("cpu")(x, x)
+    assert "unproved=True" in caught.value.render()
+    assert add().compile("cpu", unproved=True)(x, x).tolist() == [2] * 5
+
+
+@pytest.mark.usefixtures("beyond_the_budget")
+def test_a_text_demands_the_proof_or_says_that_there_is_none(capsys) -> None:
+    with pytest.raises(ProofError, match="is unproved: integers"):
+        add().source()
+    assert add().source(unproved=True).splitlines()[1] == "// unproved: integers"
+    assert run(["emit", "vector_add", "--schedule", "plain"]) == 3
+    captured = capsys.readouterr()
+    assert "is unproved: integers" in captured.err
+    assert captured.out == ""
+    assert run(["emit", "vector_add", "--schedule", "plain", "--unproved"]) == 0
+    assert "\n// unproved: integers\n" in capsys.readouterr().out
+
+
+@needs_opencl
+@pytest.mark.usefixtures("beyond_the_budget")
+@pytest.mark.parametrize("command", ["check", "compare", "ladder"])
+def test_commands_that_run_refuse_it(command: str, capsys) -> None:
+    words = [command, "vector_add", "--schedule", "plain", "--device", "cpu"]
+    assert run(words) == 3
+    captured = capsys.readouterr()
+    assert "is unproved: integers" in captured.out + captured.err
+    assert "--unproved" in captured.out + captured.err
+    assert run([*words, "--unproved", "--json", "-"]) == 0
+    assert "is unproved" not in json.dumps(json.loads(capsys.readouterr().out))
+
+
+@pytest.mark.usefixtures("beyond_the_budget")
+def test_prove_ends_with_3(capsys) -> None:
+    assert run(["prove", "vector_add", "--schedule", "plain"]) == 3
+    assert "unproved: integers" in capsys.readouterr().out
+
+
+def test_what_is_proved_says_nothing_of_it(capsys) -> None:
+    assert run(["emit", "vector_add", "--schedule", "plain"]) == 0
+    assert "unproved" not in capsys.readouterr().out
