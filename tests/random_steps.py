@@ -47,11 +47,11 @@ def random_step(pick, tree, number: int) -> str:
         case "pipeline":
             return f"pipeline({loop}, {pick([2, 3])})"
         case "cache_shared":
-            return cache_shared(pick, tree, pick(buffers), loop)
+            return cache_shared(pick, tree, pick(buffers), loop) + pick(["", "", f" -> c{number}"])
         case "cache_register":
             using = pick(["", "", "", f", using=[{pick(names)}]"])
             vector = pick(["", "", ", vector=2", ", vector=4"])
-            return f"cache_register({pick(buffers)}, at={loop}{using}{vector})"
+            return f"cache_register({pick(buffers)}, at={loop}{using}{vector})" + pick(["", "", f" -> c{number}"])
         case "pad":
             return f"pad({pick(buffers)}, {pick([1, 2])})"
         case "swizzle":

@@ -23,7 +23,7 @@ GOLDEN = [
     ("transpose", "padded"), ("transpose", "swizzled"), ("transpose", "vectors"), ("permute", "tiled"),
     ("nbody", "coarsened"), ("gemm", "tiled"), ("gemm", "registers"),
     ("matching", "fused"), ("softmax", "blocks"), ("row_argmax", "warps"),
-    ("total", "atomic"),
+    ("total", "atomic"), ("syrk", "tiled"), ("syrk", "registers"),
 ]  # fmt: skip
 KINDS = """
 kernel halves(A: f16[M, K], B: f16[K, N]) -> C: f32[M, N]:

@@ -50,6 +50,7 @@ FITTING = {
     "row_sum.warps": ROW,
     "row_sum.blocks": LONG_ROW,
     "softmax.warps": ROW,
+    "syrk.registers": {"TM": 32, "TN": 16, "TK": 4, "WM": 4, "WN": 4},
     "softmax.blocks": LONG_ROW,
     "total.two_launches": {"PART": 4096},
     "total.atomic": {"PART": 4096},

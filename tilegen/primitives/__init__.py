@@ -2,8 +2,8 @@
 
 A primitive is a frozen dataclass whose fields are its signature: the fields in order are the
 positional arguments, any field can be given by name, and fields of type `NewName` are the names
-behind `->`. `apply` is a pure function from tree to tree; it raises StepError where it cannot build
-the tree, and never asks whether the result is legal.
+behind `->`, which may be left out where they have a default. `apply` is a pure function from tree to
+tree; it raises StepError where it cannot build the tree, and never asks whether the result is legal.
 """
 
 from __future__ import annotations

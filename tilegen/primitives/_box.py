@@ -31,18 +31,34 @@ def box_of(region: Region) -> Box:
 
 def _side(region: Region, dim: int) -> tuple[Affine, int]:
     spans: dict[Affine, tuple[int, int]] = {}
+    users: dict[Affine, Use] = {}
     for use in region.uses:
         outer, low, high = _split(region, use, use.index[dim])
         least, most = spans.get(outer, (low, high))
         spans[outer] = (min(least, low), max(most, high))
+        users.setdefault(outer, use)
     if len(spans) > 1:
         one, two = list(spans)[:2]
         raise StepError(
             f"two uses of '{region.buffer.name}' are at no constant distance: {one} and {two}",
-            notes=(f"choose a loop inside '{region.at}', or fix the sizes",),
+            notes=(_way_to_part(region, one - two, users[one], users[two]),),
         )
     (outer, (low, high)) = spans.popitem()
     return outer + low, high - low + 1
+
+
+def _way_to_part(region: Region, distance: Affine, one: Use, two: Use) -> str:
+    """How the two uses, whose indices are so far apart, can be served."""
+    names = [frozenset(n for i in use.index for n in i.names()) for use in (one, two)]
+    inside = [[loop.name for loop in use.path] for use in (one, two)]
+    mine, others = ([n for n in inside[k] if n in names[k] - names[1 - k]] for k in (0, 1))
+    if mine and others:
+        return (
+            f"using=[{mine[0]}] takes one of them, and using=[{others[0]}] the other, in a copy with a name behind '->'"
+        )
+    if distance.names() <= region.sizes:
+        return "fix the sizes"
+    return "an intermediate tensor that holds one of them can have a copy of its own"
 
 
 def _split(region: Region, use: Use, value: Affine) -> tuple[Affine, int, int]:

@@ -16,7 +16,7 @@ def signature(word: str) -> str:
     inside, behind = _fields(cls)
     text = ", ".join(f.name if f.default is MISSING else f"{f.name}={_default(f)}" for f in inside)
     arrow = f" -> {', '.join(f.name for f in behind)}" if behind else ""
-    return f"{word}({text}){arrow}"
+    return f"{word}({text}){f' [{arrow[1:]}]' if _least(behind) < len(behind) else arrow}"
 
 
 def _default(f: Field[Any]) -> str:
@@ -37,12 +37,13 @@ def bind(call: Call) -> Primitive:
     for f in inside:
         if f.name not in given and f.default is MISSING:
             raise SourceError(f"{call.word} needs '{f.name}'", call.span, notes=_way(call))
-    if len(call.results) != len(behind):
-        count = f"{len(behind)} name{'s' * (len(behind) != 1)} behind '->'"
+    if not _least(behind) <= len(call.results) <= len(behind):
+        least = "at most " if _least(behind) < len(behind) else ""
+        count = f"{least}{len(behind)} name{'s' * (len(behind) != 1)} behind '->'"
         raise SourceError(f"{call.word} gives {count}, not {len(call.results)}", call.span, notes=_way(call))
     kinds = {f.name: str(f.type) for f in inside}
     arguments = {name: _converted(value, kinds[name], name, call) for name, value in given.items()}
-    arguments |= {f.name: r.text for f, r in zip(behind, call.results, strict=True)}
+    arguments |= {f.name: r.text for f, r in zip(behind, call.results, strict=False)}
     step: Primitive = cls(**arguments)
     return step
 
@@ -76,7 +77,13 @@ def _given(call: Call, inside: list[Field[Any]]) -> dict[str, Argument]:
 def _fields(cls: type[Any]) -> tuple[list[Field[Any]], list[Field[Any]]]:
     """(fields in the parentheses, fields behind the arrow)."""
     everything: tuple[Field[Any], ...] = fields(cls)
-    return [f for f in everything if f.type != "NewName"], [f for f in everything if f.type == "NewName"]
+    behind = [f for f in everything if str(f.type).startswith("NewName")]
+    return [f for f in everything if f not in behind], behind
+
+
+def _least(behind: list[Field[Any]]) -> int:
+    """How many names behind the arrow are needed."""
+    return sum(f.default is MISSING for f in behind)
 
 
 def _converted(value: Argument, kind: str, name: str, call: Call) -> Any:

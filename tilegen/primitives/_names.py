@@ -1,6 +1,10 @@
-"""Names for the loops that a step makes."""
+"""Names for the loops and copies that a step makes."""
 
 from __future__ import annotations
+
+from tilegen.errors import StepError
+from tilegen.ir.nodes import Tree
+from tilegen.primitives._tree import need_fresh
 
 
 def word_of(name: str) -> str:
@@ -23,3 +27,15 @@ class Names:
             name = f"{base}{number}"
         self.taken.add(name)
         return name
+
+
+def name_of_copy(tree: Tree, buffer: str, suffix: str, given: str | None) -> str:
+    """The name of a new copy, the given one or the usual one. StepError if there is something of that name."""
+    if given is not None:
+        need_fresh(tree, (given,))
+        return given
+    name = f"{buffer}.{suffix}"
+    if any(b.name == name for b in tree.buffers):
+        notes = ("behind '->' a second copy gets a name of its own",)
+        raise StepError(f"there is a buffer '{name}' already", notes=notes)
+    return name

@@ -35,6 +35,7 @@ class Region:
     loads: bool  # values from before are read
     stores: bool  # values are needed afterwards
     moves: bool  # every use of an inner buffer is in here: it need not exist outside
+    sizes: frozenset[str]  # of the kernel
 
     @property
     def fallback(self) -> Const | None:
@@ -59,7 +60,7 @@ def region_of(tree: Tree, buffer: Buffer, at: str, using: tuple[str, ...] = ()) 
     first = uses[0].stmt
     loads_first = not moves and any(u.stmt is first and not u.writes for u in uses)
     stores = not moves and any(u.writes for u in uses)
-    return Region(buffer, at, tuple(uses), wanted, loads_first, stores, moves)
+    return Region(buffer, at, tuple(uses), wanted, loads_first, stores, moves, frozenset(tree.kernel.sizes))
 
 
 def _uses(body: tuple[Node, ...], name: str, using: frozenset[str]) -> list[Use]:
@@ -135,11 +136,8 @@ def reparented(tree: Tree, old: str, new: str) -> Tree:
     return replace(tree, buffers=tuple(change(b) for b in tree.buffers))
 
 
-def new_buffer(tree: Tree, region: Region, suffix: str, space: str, shape: Iterable[Affine | int]) -> Buffer:
-    """The buffer that will hold the copy. StepError if there is one of that name."""
-    name = f"{region.buffer.name}.{suffix}"
-    if any(b.name == name for b in tree.buffers):
-        raise StepError(f"there is a buffer '{name}' already")
+def new_buffer(tree: Tree, region: Region, name: str, space: str, shape: Iterable[Affine | int]) -> Buffer:
+    """The buffer that will hold the copy."""
     extents = tuple(affine(s) for s in shape)
     dims = tuple(range(len(extents)))
     # A copy that moves is gone: what takes its place is a copy of the same.

@@ -9,8 +9,9 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loads, replace
-from tilegen.primitives import BufferName, primitive
+from tilegen.primitives import BufferName, NewName, primitive
 from tilegen.primitives._layout import dimension_words, joined, joined_dims
+from tilegen.primitives._names import name_of_copy
 from tilegen.primitives._region import Point, redirected, reparented
 from tilegen.primitives._tree import need_buffer
 
@@ -47,14 +48,13 @@ class CacheGlobal:
     buffer: BufferName
     layout: tuple[str | tuple[str, ...], ...]
     tiles: tuple[int, ...] = ()
+    name: NewName | None = None
 
     def apply(self, tree: Tree) -> Tree:
         buffer = need_buffer(tree, self.buffer)
         if buffer.role != "input":
             raise StepError(f"'{buffer.name}' is no input, and cache_global copies inputs")
-        name = f"{buffer.name}.global"
-        if any(b.name == name for b in tree.buffers):
-            raise StepError(f"there is a buffer '{name}' already")
+        name = name_of_copy(tree, buffer.name, "global", self.name)
         words = dimension_words(tree, buffer)
         groups = joined_dims(buffer, words, self.layout)
         copy = _copy(buffer, name, groups)

@@ -8,9 +8,10 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import THREAD_KINDS, Buffer, Condition, Loop, Tree
 from tilegen.ir.walk import replace, stmts
-from tilegen.primitives import BufferName, LoopName, primitive
+from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._box import box_of, inside
 from tilegen.primitives._layout import dimension_words
+from tilegen.primitives._names import name_of_copy
 from tilegen.primitives._region import Region, new_buffer, region_of, with_copies
 from tilegen.primitives._registers import copies, nest
 from tilegen.primitives._tree import need_buffer
@@ -46,13 +47,15 @@ class CacheRegister:
     each thread has its own. Uses at several places of the buffer (a stencil) share a small box instead, and so do
     iterations that meet in elements (the windows of a convolution).
     With `using`, only the uses whose index depends on one of these loops are meant; with `vector`, the
-    innermost of the copying loops moves that many elements at once.
+    innermost of the copying loops moves that many elements at once. The copy is called `<buffer>.reg`, or as the
+    name behind `->` says.
     """
 
     buffer: BufferName
     at: LoopName
     using: tuple[LoopName, ...] = ()
     vector: int = 1
+    name: NewName | None = None
 
     def apply(self, tree: Tree) -> Tree:
         buffer = need_buffer(tree, self.buffer)
@@ -85,7 +88,8 @@ class CacheRegister:
                     notes=(f"tile '{loop.name}', or choose a loop inside it",),
                 )
         place = tuple(var(loop.name) for loop in depends)
-        copy = new_buffer(tree, region, "reg", "register", [loop.extent for loop in depends])
+        name = name_of_copy(tree, region.buffer.name, "reg", self.name)
+        copy = new_buffer(tree, region, name, "register", [loop.extent for loop in depends])
         filled = not region.stores and _filled(tree, region.buffer)
         guard = () if filled else _guard(region, {loop.name for loop in depends})
         load, store = copies(region, copy, place, index, guard)
@@ -96,7 +100,8 @@ class CacheRegister:
     def _by_box(self, tree: Tree, region: Region) -> Tree:
         """Registers for a box of the buffer: uses at several places, all by one thread."""
         box = box_of(region)
-        copy = new_buffer(tree, region, "reg", "register", box.extent)
+        name = name_of_copy(tree, region.buffer.name, "reg", self.name)
+        copy = new_buffer(tree, region, name, "register", box.extent)
         names = [f"{copy.name}.{word}" for word in dimension_words(tree, region.buffer)]
         place = tuple(var(n) if e > 1 else const(0) for n, e in zip(names, box.extent, strict=True))
         source = tuple(b + p for b, p in zip(box.base, place, strict=True))

@@ -6,9 +6,10 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops, replace
-from tilegen.primitives import BufferName, LoopName, primitive
+from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._box import Box, box_of, inside
 from tilegen.primitives._layout import dimension_words, storage_order
+from tilegen.primitives._names import name_of_copy
 from tilegen.primitives._region import Point, Region, new_buffer, region_of, with_copies
 from tilegen.primitives._tree import need_buffer
 
@@ -43,7 +44,8 @@ class CacheShared:
 
     All threads of the block share the copying. `layout` lists the dimensions from the slowest to the
     fastest in shared memory, by their index words or numbers; `vector` elements are copied at once.
-    With `using`, only the uses whose index depends on one of these loops are meant.
+    With `using`, only the uses whose index depends on one of these loops are meant. The copy is called
+    `<buffer>.shared`, or as the name behind `->` says: two copies of one tensor need two names.
     An intermediate that is used nowhere else moves to shared memory and is not copied at all.
     """  # noqa: E501
 
@@ -52,6 +54,7 @@ class CacheShared:
     layout: tuple[str, ...] | None = None
     vector: int = 1
     using: tuple[LoopName, ...] = ()
+    name: NewName | None = None
 
     def apply(self, tree: Tree) -> Tree:
         buffer = need_buffer(tree, self.buffer)
@@ -60,7 +63,8 @@ class CacheShared:
         region = region_of(tree, buffer, self.at, self.using)
         box = box_of(region)
         words = dimension_words(tree, buffer)
-        copy = new_buffer(tree, region, "shared", "shared", box.extent)
+        name = name_of_copy(tree, buffer.name, "shared", self.name)
+        copy = new_buffer(tree, region, name, "shared", box.extent)
         copy = replace(copy, order=storage_order(buffer, words, self.layout))
         around = {loop.name: loop.extent for loop in loops(tree.body)}
         load = (self._nest(region, box, copy, words, around, fill=True),) if region.loads else ()

@@ -1,0 +1,172 @@
+// syrk: grid (ceil(M/128), ceil(M/128)), block (16, 16), 16384 bytes of shared memory
+// needs K % 4 == 0, A aligned to 16 bytes
+extern "C" __global__ void __launch_bounds__(256)
+syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
+{
+    const int bi = blockIdx.y;     // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;     // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int ti = threadIdx.y;    // bind(ti, thread.y)
+    const int tj = threadIdx.x;    // bind(tj, thread.x)
+    const int tid = ti * 16 + tj;
+
+    // cache_shared(A, at=ko, using=[ti], layout=[k, i], vector=4) -> Ai
+    // element c of row r lies at c ^ ((r & 15) << 1)
+    __shared__ float Ai[16][128];
+    // cache_shared(A, at=ko, using=[tj], layout=[k, i], vector=4) -> Aj
+    // element c of row r lies at c ^ ((r & 15) << 1)
+    __shared__ float Aj[16][128];
+
+    // cache_register(C, at=bj)
+    float C_reg[8][8];
+    // coarsen(ti, WM) -> ti, wi
+    #pragma unroll
+    for (int wi = 0; wi < 8; ++wi) {
+        // coarsen(tj, WN) -> tj, wj
+        #pragma unroll
+        for (int wj = 0; wj < 8; ++wj) {
+            C_reg[wi][wj] = 0.0f;
+        }
+    }
+
+    // tile(k, TK) -> ko, ki
+    for (int ko = 0; ko < (K + 15) / 16; ++ko) {
+        if (ko * 16 + (tid % 4) * 4 + 3 < K) {
+            if (bi * 128 + 127 < M && bj * 128 + 127 < M) {
+                #pragma unroll
+                for (int l = 0; l < 2; ++l) {
+                    const int i = l * 64 + tid / 4;
+                    const int k = tid % 4;
+                    const float4 A_vec =
+                        *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
+                    Ai[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec.x;
+                    Ai[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec.y;
+                    Ai[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec.z;
+                    Ai[k * 4 + 3][i ^ (((k * 4 + 3) & 15) << 1)] = A_vec.w;
+                }
+
+                #pragma unroll
+                for (int l = 0; l < 2; ++l) {
+                    const int i = l * 64 + tid / 4;
+                    const int k = tid % 4;
+                    const float4 A_vec2 =
+                        *reinterpret_cast<const float4*>(&A[(bj * 128 + i) * K + ko * 16 + k * 4]);
+                    Aj[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec2.x;
+                    Aj[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec2.y;
+                    Aj[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec2.z;
+                    Aj[k * 4 + 3][i ^ (((k * 4 + 3) & 15) << 1)] = A_vec2.w;
+                }
+            } else {
+                #pragma unroll
+                for (int l = 0; l < 2; ++l) {
+                    const int i = l * 64 + tid / 4;
+                    const int k = tid % 4;
+                    if (bi * 128 + i < M) {
+                        const float4 A_vec =
+                            *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
+                        Ai[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec.x;
+                        Ai[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec.y;
+                        Ai[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec.z;
+                        Ai[k * 4 + 3][i ^ (((k * 4 + 3) & 15) << 1)] = A_vec.w;
+                    }
+                }
+
+                #pragma unroll
+                for (int l = 0; l < 2; ++l) {
+                    const int i = l * 64 + tid / 4;
+                    const int k = tid % 4;
+                    if (bj * 128 + i < M) {
+                        const float4 A_vec2 =
+                            *reinterpret_cast<const float4*>(&A[(bj * 128 + i) * K + ko * 16 + k * 4]);
+                        Aj[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec2.x;
+                        Aj[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec2.y;
+                        Aj[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec2.z;
+                        Aj[k * 4 + 3][i ^ (((k * 4 + 3) & 15) << 1)] = A_vec2.w;
+                    }
+                }
+            }
+        }
+
+        __syncthreads();  // Ai and Aj are complete: written above, read below
+
+        if (ko * 16 + 15 < K && bi * 128 + 127 < M && bj * 128 + 127 < M) {
+            // unroll(ki)
+            #pragma unroll
+            for (int ki = 0; ki < 16; ++ki) {
+                // cache_register(Ai, at=ki)
+                float Ai_reg[8];
+                #pragma unroll
+                for (int wi = 0; wi < 8; ++wi) {
+                    Ai_reg[wi] = Ai[ki][(wi * 16 + ti) ^ ((ki & 15) << 1)];
+                }
+
+                // cache_register(Aj, at=ki)
+                float Aj_reg[8];
+                #pragma unroll
+                for (int wj = 0; wj < 8; ++wj) {
+                    Aj_reg[wj] = Aj[ki][(wj * 16 + tj) ^ ((ki & 15) << 1)];
+                }
+
+                #pragma unroll
+                for (int wi = 0; wi < 8; ++wi) {
+                    #pragma unroll
+                    for (int wj = 0; wj < 8; ++wj) {
+                        C_reg[wi][wj] += Ai_reg[wi] * Aj_reg[wj];
+                    }
+                }
+            }
+        } else {
+            #pragma unroll
+            for (int ki = 0; ki < 16; ++ki) {
+                if (ko * 16 + ki < K) {
+                    float Ai_reg[8];
+                    #pragma unroll
+                    for (int wi = 0; wi < 8; ++wi) {
+                        if (bi * 128 + wi * 16 + ti < M) {
+                            Ai_reg[wi] = Ai[ki][(wi * 16 + ti) ^ ((ki & 15) << 1)];
+                        }
+                    }
+
+                    float Aj_reg[8];
+                    #pragma unroll
+                    for (int wj = 0; wj < 8; ++wj) {
+                        if (bj * 128 + wj * 16 + tj < M) {
+                            Aj_reg[wj] = Aj[ki][(wj * 16 + tj) ^ ((ki & 15) << 1)];
+                        }
+                    }
+
+                    #pragma unroll
+                    for (int wi = 0; wi < 8; ++wi) {
+                        #pragma unroll
+                        for (int wj = 0; wj < 8; ++wj) {
+                            C_reg[wi][wj] += Ai_reg[wi] * Aj_reg[wj];
+                        }
+                    }
+                }
+            }
+        }
+
+        __syncthreads();  // before the next ko overwrites Ai and Aj
+    }
+
+    if (bi * 128 + 127 < M && bj * 128 + 126 < bi * 128) {
+        #pragma unroll
+        for (int wi = 0; wi < 8; ++wi) {
+            #pragma unroll
+            for (int wj = 0; wj < 8; ++wj) {
+                C[(bi * 128 + wi * 16 + ti) * M + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];
+            }
+        }
+    } else {
+        #pragma unroll
+        for (int wi = 0; wi < 8; ++wi) {
+            if (bi * 128 + wi * 16 + ti < M) {
+                #pragma unroll
+                for (int wj = 0; wj < 8; ++wj) {
+                    if (bj * 128 + wj * 16 + tj <= bi * 128 + wi * 16 + ti) {
+                        C[(bi * 128 + wi * 16 + ti) * M + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];
+                    }
+                }
+            }
+        }
+    }
+}
