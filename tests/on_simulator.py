@@ -82,7 +82,7 @@ def inputs(kernel, sizes, aligned=True):
             drawn = rng.integers(-3, 4, shape) if t.dtype == "i32" else rng.uniform(0.5, 2, shape)
             stored = drawn.astype(np.int32 if t.dtype == "i32" else np.float32)
             arrays[t.name] = (stored if aligned else shifted(stored)).transpose(np.argsort(t.order))
-    return arrays
+    return arrays | {s.name: np.int32(2) if s.dtype == "i32" else np.float32(1.5) for s in kernel.scalars}
 
 
 def shifted(array):

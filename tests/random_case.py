@@ -99,7 +99,7 @@ def arrays_for(kernel, sizes, number):
         if t.role == "input":
             shape = [t.shape[d].evaluate(sizes) for d in t.order]
             arrays[t.name] = rng.integers(-3, 4, shape).astype(np.int32).transpose(np.argsort(t.order))
-    return arrays
+    return arrays | {scalar.name: np.int32(rng.integers(-3, 4)) for scalar in kernel.scalars}
 
 
 def draw(pick, number=0):
@@ -293,8 +293,10 @@ def on_device(case, engine):
     from tilegen.backends.devices import program
 
     compiled = program(case.scheduled.tree, engine, unproved=True)
-    arrays = {}
+    arrays = {scalar.name: case.arrays[scalar.name] for scalar in compiled.kernel.scalars}
     for name, value in case.arrays.items():
+        if name in arrays:
+            continue
         arrays[name] = empty(engine.xp, compiled.kernel.tensor(name), value.shape)
         arrays[name][...] = engine.xp.asarray(value)
     got = compiled(**arrays, **case.sizes)

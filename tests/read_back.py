@@ -53,13 +53,17 @@ class _Reading(Values):
         bounds = (launch.threads, launch.resident)[: 1 + (launch.resident > 1)]
         same(kernel.threads, bounds if self.cuda else (x, y, z), "threads")
         written = {name for v in walk(launch.body) for name in _written(v)}
-        names = [*launch.tensors, *launch.sizes]
+        scalars = {scalar.name: scalar.dtype for scalar in launch.scalars}
+        names = [*launch.tensors, *scalars, *launch.sizes]
         same(len(kernel.parameters), len(names), "parameters")
         for (words, name), mine in zip(kernel.parameters, names, strict=True):
             if mine in launch.tensors:
                 self.scope[name] = Memory(mine, 1)
                 kind = [w for w in words if w not in ("*", "restrict", "__restrict__", "__global")]
                 same(kind, ["const"] * (mine not in written) + self._type(mine), f"type of {mine}")
+            elif mine in scalars:
+                same(list(words), self._working(scalars[mine]).split(), f"type of {mine}")
+                self.scope[name] = ("scalar", mine)
             else:
                 same(words, self.integer, f"type of {mine}")
                 self.scope[name] = self.env[mine]

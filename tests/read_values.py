@@ -12,7 +12,8 @@ from math import inf
 import c_text
 
 from tilegen.backends.text_expr import CUDA, OPENCL
-from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, OPERATIONS, Access, Cast, Const, Index, Load, Op
+from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Access, Cast, Const, Index, Load, Op, Scalar
+from tilegen.ir.operations import OPERATIONS
 
 FUNCTIONS = {"fabs": "abs", "fmin": "min", "fmax": "max", "rint": "round", "ffloor_div": "//", "ffloor_mod": "%"}
 # The words for an update in one access, in CUDA and in OpenCL, where sums of floats are helpers.
@@ -123,6 +124,8 @@ class Values:
                 return float(value) if dtype in FLOATS else bool(value) if dtype == "bool" else int(value)
             case Index(index, dtype):
                 return integer(index.evaluate(self.env), dtype)
+            case Scalar(name):
+                return ("scalar", name)
             case Load(buffer, index):
                 return self._loaded(Access(buffer, index))
             case Cast(arg, dtype) if dtype in self.dialect.narrow:

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
 
 from enumeration import Wrong, as_written, verdict  # noqa: F401
 
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Index, Load, Op, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Index, Load, Op, Scalar, Stmt
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -254,6 +254,8 @@ class _Thread:
                 return terms.of("const", value)
             case Index(index):
                 return terms.of("index", index.evaluate(self.env))
+            case Scalar(name):
+                return terms.of("scalar", name)
             case Load():
                 return self._read(expr)
             case Op("select", (test, yes, no)) if (known := self._known(test)) is not None:

@@ -6,7 +6,7 @@ import pytest
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference
-from tilegen.ir.nodes import APPROXIMATIONS
+from tilegen.ir.operations import APPROXIMATIONS
 from tilegen.lab.inputs import random
 
 

@@ -42,7 +42,7 @@ def inputs_of(kernel: Kernel, case: Case, sizes: Sizes) -> Inputs:
             arrays[tensor.name] = float_to_bf16(values) if bf16 else values.astype(NUMPY[tensor.dtype])
         else:
             arrays[tensor.name] = random.integers(-100, 100, shape).astype(NUMPY[tensor.dtype])
-    return arrays
+    return arrays | {s.name: NUMPY[s.dtype].type(random.standard_normal()) for s in kernel.scalars}
 
 
 def wide(array: Any, dtype: str) -> Any:
@@ -55,7 +55,8 @@ def wide(array: Any, dtype: str) -> Any:
 def test_example(case: Case, sizes: Sizes) -> None:
     kernel = kernel_of(case)
     arrays = inputs_of(kernel, case, sizes)
-    expected = case.expected({name: wide(a, kernel.tensor(name).dtype) for name, a in arrays.items()})
+    dtypes = {one.name: one.dtype for one in (*kernel.tensors, *kernel.scalars)}
+    expected = case.expected({name: wide(a, dtypes[name]) for name, a in arrays.items()})
     results = run(tree_of(kernel), sizes, arrays)
     references = reference(kernel, sizes, arrays)
     assert results.keys() == references.keys() == expected.keys()

@@ -19,7 +19,8 @@ FIVE = np.array([1, 2, 3, 4, 5])
 def test_stock_kernels_mean_what_numpy_says(case, sizes):
     text = Path(ROOT / f"{case.file}.tg").read_text()
     kernel = kernel_of(case)
-    arrays = {n: wide(a, kernel.tensor(n).dtype) for n, a in inputs_of(kernel, case, sizes).items()}
+    dtypes = {one.name: one.dtype for one in (*kernel.tensors, *kernel.scalars)}
+    arrays = {n: wide(a, dtypes[n]) for n, a in inputs_of(kernel, case, sizes).items()}
     assert admitted(text, sizes, case.kernel, case.attributes)
     got = meaning(text, sizes, arrays, name=case.kernel, attributes=case.attributes)
     for name, right in case.expected(arrays).items():

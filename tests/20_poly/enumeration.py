@@ -24,6 +24,7 @@ from tilegen.ir.nodes import (
     Load,
     Loop,
     Op,
+    Scalar,
     tree_of,
 )
 from tilegen.ir.walk import loads, loops, writes
@@ -198,6 +199,8 @@ class _Run:
                 return self.terms.of("const", value)
             case Index(index):
                 return self.terms.of("index", index.evaluate(env))
+            case Scalar(name):
+                return self.terms.of("scalar", name)
             case Load():
                 return self._read(expr, env, path)
             case Op(name, args):

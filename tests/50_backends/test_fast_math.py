@@ -6,7 +6,7 @@ import tilegen
 from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
-from tilegen.ir.nodes import APPROXIMATIONS
+from tilegen.ir.operations import APPROXIMATIONS
 from tilegen.lab.check import cases_of, check
 from tilegen.lowering import lower
 

@@ -30,10 +30,10 @@ def test_a_kernel_writes_into_the_array_itself_and_nowhere_else() -> None:
     entry = engine.build(TEXT, [Named])["twice"]
     zone = guarded(np, Tensor("out", "f32", (var("M"), var("N")), "output", (1, 0)), (5, 7))
     a = np.arange(35, dtype=np.float32).reshape(5, 7, order="F")
-    engine.enqueue(entry, Run("twice", (2, 1, 1), (32, 1, 1), 0, (a, zone.array), (35,), False))()
+    engine.enqueue(entry, Run("twice", (2, 1, 1), (32, 1, 1), 0, (a, zone.array), (), (35,), False))()
     assert np.array_equal(zone.array, 2 * a)
     assert zone.touched() is None
-    engine.enqueue(entry, Run("twice", (2, 1, 1), (32, 1, 1), 0, (a, zone.array), (36,), False))()
+    engine.enqueue(entry, Run("twice", (2, 1, 1), (32, 1, 1), 0, (a, zone.array), (), (36,), False))()
     assert zone.touched() == "after"
 
 

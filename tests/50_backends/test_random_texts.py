@@ -57,6 +57,8 @@ def one_case(pick, number: int, engine) -> str:
     rng = np.random.default_rng(number)
     shapes = {t.name: tuple(e.evaluate(sizes) for e in t.shape) for t in kernel.tensors if t.role == "input"}
     arrays = {name: rng.integers(-3, 4, shape).astype(np.int32) for name, shape in shapes.items()}
+    scalars = {scalar.name: np.int32(rng.integers(-3, 4)) for scalar in kernel.scalars}
+    arrays |= scalars
     expected = reference(kernel, sizes, arrays)["out"]
     try:
         launches = lower(tree)
@@ -66,7 +68,7 @@ def one_case(pick, number: int, engine) -> str:
     dealt = distributed_tree(launches)
     wrong = expected.written & (run(dealt, sizes, arrays)["out"] != expected.value)
     assert not wrong.any(), f"{where}the distributed tree is wrong at {np.argwhere(wrong)[0]}"
-    stored = {}
+    stored = dict(scalars)
     for tensor in kernel.tensors:
         if tensor.role == "input":
             array = np.empty(arrays[tensor.name].shape, np.int32)

@@ -130,7 +130,7 @@ class CudaEngine:
         import numpy
 
         integer = numpy.int64 if run.wide else numpy.int32
-        arguments = (*run.arrays, *(integer(size) for size in run.sizes))
+        arguments = (*run.arrays, *run.scalars, *(integer(size) for size in run.sizes))
         shared = run.shared_bytes if run.shared_bytes > STATIC_SHARED_LIMIT else 0
 
         def launch() -> None:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from tilegen import interpreter
 from tilegen.backends import cuda, opencl
 from tilegen.backends.arrays import check_sizes
@@ -15,7 +13,7 @@ from tilegen.backends.engine import Engine, Run
 from tilegen.backends.host import HostArrays
 from tilegen.backends.program import Program
 from tilegen.errors import UsageError, did_you_mean
-from tilegen.ir.nodes import FLOATS, Tree
+from tilegen.ir.nodes import Tree
 from tilegen.lowering import Launch
 
 DEVICES = ("auto", "cuda", "cpu", "interpreter", "oclgrind")
@@ -43,20 +41,13 @@ class InterpretedProgram(Program):
         """A call that interprets the tree on the arrays."""
         check_sizes(self.kernel, sizes)
         inputs = {t.name: arrays[t.name] for t in self.kernel.tensors if t.role == "input"}
+        inputs |= {scalar.name: arrays[scalar.name] for scalar in self.kernel.scalars}
 
         def run() -> None:
-            for name, value in interpreter.run(self.tree, sizes, inputs).items():
-                written = ~_unwritten(value, self.kernel.tensor(name).dtype)
-                arrays[name][written] = value[written]
+            for name, (values, written) in interpreter.execute(self.tree, sizes, inputs).items():
+                arrays[name][written] = values[written]
 
         return run
-
-
-def _unwritten(value: Any, dtype: str) -> Any:
-    """Where the interpreter says that no statement wrote: a nan, or the least integer."""
-    if dtype == "bf16":
-        return (value & 0x7FFF) > 0x7F80
-    return value != value if dtype in FLOATS else value == np.iinfo(value.dtype).min
 
 
 def program(tree: Tree, engine: Engine, *, unproved: bool = False) -> Program:

@@ -19,6 +19,7 @@ class Run:
     block: tuple[int, int, int]
     shared_bytes: int
     arrays: tuple[Any, ...]
+    scalars: tuple[Any, ...]
     sizes: tuple[int, ...]
     wide: bool
 

@@ -96,7 +96,7 @@ class OpenclEngine(HostArrays):
         def launch() -> None:
             try:
                 memory = tuple(map(self._buffer, stored)) if self._copies else buffers
-                entry.set_args(*memory, *sizes)
+                entry.set_args(*memory, *run.scalars, *sizes)
                 self._cl.enqueue_nd_range_kernel(self._queue, entry, threads, run.block)
                 for array, buffer in zip(stored, memory, strict=True):
                     if self._copies:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilegen.backends.arrays import check_layout, check_sizes, empty, infer_sizes, scratch, shape_of
 from tilegen.backends.engine import Engine, Run
+from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError, LimitError, did_you_mean
 from tilegen.ir.defined import defines_all
@@ -50,19 +51,22 @@ class Program:
     # -- calling
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
-        """Runs the kernel on the input arrays, in its order; returns its output, a tuple if there are several.
+        """Runs the kernel on its inputs, in their order; returns its output, a tuple if there are several.
 
-        By name: inputs too, outputs to write into (a fresh one is made for each that is not given), and
-        integers for sizes that no array tells. The call returns when the work is queued on the stream.
+        An input is an array, or for a scalar a number of Python or numpy. By name: inputs too, outputs to write
+        into (a fresh one is made for each that is not given), and integers for sizes that no array tells. The call
+        returns when the work is queued on the stream.
 
         An element that the kernel leaves out ("for j <= i") stays as it was, and is 0 in an output that is made here.
 
         Raises:
-            ArgumentError: a wrong number, dtype, shape, layout or device of the arrays, or a wrong size.
+            ArgumentError: a wrong number, dtype, shape, layout or device of the arrays, a scalar that its type
+                does not hold, or a wrong size.
             ProofError: the version for these arrays is unproved, and that was not allowed.
             DeviceError: the device refuses.
         """
         given, sizes = self._given(arrays, named)
+        scalars = {s.name: stored_scalar(s, given.pop(s.name)) for s in self.kernel.scalars}
         adopted = {name: self.engine.adopt(value, self.kernel.tensor(name)) for name, value in given.items()}
         sizes = infer_sizes(self.kernel, {name: a.shape for name, a in adopted.items()}, sizes)
         for name, array in adopted.items():
@@ -74,7 +78,7 @@ class Program:
                     adopted[tensor.name] = empty(self.engine.xp, tensor, shape_of(tensor, sizes))
                     if tensor.name in self._partial:
                         adopted[tensor.name].fill(0)
-            self.bind(sizes, adopted)()
+            self.bind(sizes, adopted | scalars)()
         like = next(iter(given.values()), None)
         results = [
             given[t.name] if t.name in given else self.engine.give_back(adopted[t.name], t, like) for t in outputs
@@ -84,13 +88,16 @@ class Program:
     def bind(self, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> Callable[[], None]:
         """A call without arguments that launches the kernel on arrays of `xp`, checked and prepared once.
 
+        `arrays` has the scalars, too, as `stored_scalar` gives them.
+
         Raises:
             ArgumentError: a size that does not fit the kernel, or an output that overlaps another array.
             LimitError: more blocks than a grid has.
         """
         check_sizes(self.kernel, sizes)
-        self._check_overlap(arrays)
-        memory = dict(arrays)
+        scalars = {s.name: passed_scalar(s, arrays[s.name]) for s in self.kernel.scalars}
+        memory = {name: array for name, array in arrays.items() if name not in scalars}
+        self._check_overlap(memory)
         for buffer in self.tree.buffers:
             if buffer.space == "global" and buffer.name not in memory:
                 memory[buffer.name] = scratch(self.engine.xp, buffer, sizes)
@@ -98,7 +105,7 @@ class Program:
         version = self._version(sizes, memory, wide)
         entries = self._entry(version)
         calls = [
-            self.engine.enqueue(entries[launch.name], self._run(launch, sizes, memory, wide))
+            self.engine.enqueue(entries[launch.name], self._run(launch, sizes, memory, scalars, wide))
             for launch in self._launches(version)
         ]
 
@@ -142,12 +149,13 @@ class Program:
     # -- parts
 
     def _given(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
-        """(arrays by tensor, sizes by name) of a call."""
-        inputs = [t.name for t in self.kernel.tensors if t.role == "input"]
+        """(arrays and numbers by parameter, sizes by name) of a call."""
+        inputs = self.kernel.parameters
+        what = "arguments" if self.kernel.scalars else "arrays"
         outputs = [t.name for t in self.kernel.tensors if t.role == "output"]
         if len(arrays) > len(inputs):
             notes = (f"its inputs are {', '.join(inputs)}; an output is given by name: {outputs[0]}=...",)
-            message = f"kernel '{self.kernel.name}' takes {len(inputs)} arrays, and {len(arrays)} are given"
+            message = f"kernel '{self.kernel.name}' takes {len(inputs)} {what}, and {len(arrays)} are given"
             raise ArgumentError(message, notes=notes)
         given: dict[str, Any] = dict(zip(inputs, arrays, strict=False))
         sizes: dict[str, int] = {}
@@ -164,7 +172,8 @@ class Program:
                 raise ArgumentError(f"kernel '{self.kernel.name}' has no '{name}'", notes=way)
         for name in inputs:
             if name not in given:
-                raise ArgumentError(f"kernel '{self.kernel.name}' needs the array {name}")
+                kind = "number" if name in {s.name for s in self.kernel.scalars} else "array"
+                raise ArgumentError(f"kernel '{self.kernel.name}' needs the {kind} {name}")
         return given, sizes
 
     def _check_overlap(self, arrays: Mapping[str, Any]) -> None:
@@ -204,7 +213,14 @@ class Program:
             self._entries[version] = self.engine.build(emit(launches, self.engine.language), launches)
         return self._entries[version]
 
-    def _run(self, launch: Launch, sizes: Mapping[str, int], memory: Mapping[str, Any], wide: bool) -> Run:
+    def _run(
+        self,
+        launch: Launch,
+        sizes: Mapping[str, int],
+        memory: Mapping[str, Any],
+        scalars: Mapping[str, Any],
+        wide: bool,
+    ) -> Run:
         x, y, z = (extent.evaluate(sizes) for extent in launch.grid)
         for axis, blocks, limit in zip("xyz", (x, y, z), GRID_LIMIT, strict=True):
             if blocks > limit:
@@ -218,6 +234,7 @@ class Program:
             launch.block,
             launch.shared_bytes,
             tuple(memory[name] for name in launch.tensors),
+            tuple(scalars[scalar.name] for scalar in launch.scalars),
             tuple(sizes[name] for name in launch.sizes),
             wide,
         )

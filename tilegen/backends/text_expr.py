@@ -8,7 +8,7 @@ from math import isinf
 
 from tilegen.backends.text_integers import BITS, brought_back, of_one_type
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Cast, Condition, Const, Expr, Index, Load, Op
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Cast, Condition, Const, Expr, Index, Load, Op, Scalar
 from tilegen.ir.swizzle import Swizzle
 
 _BINARY = {
@@ -272,6 +272,8 @@ class Writer:
                 return self.loaded(Access(buffer, index))
             case Op():
                 return self._operation(expr, parent)
+            case Scalar(name):
+                return self.names[name]
             case Cast(arg, dtype):
                 return self._cast(arg, dtype)
             case _:

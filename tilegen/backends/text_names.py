@@ -18,7 +18,8 @@ def names_of(launch: Launch) -> dict[str, str]:
     loops = list(dict.fromkeys(f.name for f in launch.nodes if isinstance(f, For | Let)))
     coordinates = [name for name, _, _ in launch.coordinates]
     combined = [n for c in launch.nodes if isinstance(c, Combine) for n in (c.name, c.arg_name) if n]
-    fixed = [*launch.tensors, *launch.sizes, *coordinates, "tid", *launch.buffers, *map(exchanged, combined)]
+    fixed = [*launch.tensors, *(s.name for s in launch.scalars), *launch.sizes, *coordinates, "tid"]
+    fixed += [*launch.buffers, *map(exchanged, combined)]
     plain = [name for name in loops if "." not in name]
     taken = {launch.name}
     names: dict[str, str] = {}

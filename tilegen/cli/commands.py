@@ -137,6 +137,7 @@ def _launch(launch: Launch) -> dict[str, Any]:
     return {
         "name": launch.name,
         "arrays": launch.tensors,
+        "scalars": [scalar.name for scalar in launch.scalars],
         "sizes": launch.sizes,
         "grid": [str(extent) for extent in launch.grid],
         "block": launch.block,

@@ -13,9 +13,9 @@ from tilegen.frontend.index import affine_of, conditions_of, holds
 from tilegen.frontend.loops import loops_of
 from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, settle
 from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_of
-from tilegen.frontend.words import Words, check_words, words_of
+from tilegen.frontend.words import Declared, Words, check_words, words_of
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import INTEGERS, REDUCTIONS, Condition, Equation, Index, Kernel, Tensor
+from tilegen.ir.nodes import INTEGERS, REDUCTIONS, Condition, Equation, Index, Kernel, Scalar, Tensor
 
 _RESERVED = (*DTYPES, *REDUCTIONS, "int", "bool", "inf", "pi")
 
@@ -28,17 +28,19 @@ def build(decl: s.KernelDecl, values: Mapping[str, int] = {}) -> Kernel:
     index = _constants(decl, values)
     sizes = tuple(n for n in decl.size_names() if n not in values)
     index |= {n: var(n) for n in sizes}
-    tensors = _tensors(decl, index)
-    assumptions = _assumptions(decl, index, tensors)
-    words = _all_words(decl, index, tensors)
+    declared = _declared(decl, index)
+    scalars = {name: one for name, one in declared.items() if isinstance(one, Scalar)}
+    tensors = {name: one for name, one in declared.items() if isinstance(one, Tensor)}
+    assumptions = _assumptions(decl, index, declared)
+    words = _all_words(decl, index, declared)
     used = Counter(word for w in words for word in w.all())
     equations: list[Equation] = []
     done: dict[str, s.Assign] = {}
     for equation, own in zip(decl.equations, words, strict=True):
         target = equation.target.base.text
-        _check_target(equation, tensors, done)
+        _check_target(equation, tensors, scalars, done)
         names = {word: word if used[word] == 1 else f"{target}.{word}" for word in own.all()}
-        built = _equation(decl, equation, own, names, index, tensors, frozenset(done), bool(assumptions))
+        built = _equation(decl, equation, own, names, index, tensors, scalars, frozenset(done), bool(assumptions))
         if built.best:
             tensors[built.best] = _companion(tensors[target], built)
         equations.append(built)
@@ -48,7 +50,17 @@ def build(decl: s.KernelDecl, values: Mapping[str, int] = {}) -> Kernel:
             raise SourceError(
                 f"'{param.name.text}' has no equation", param.span, notes=(f"write {param.name.text}[...] = ...",)
             )
-    return Kernel(decl.name, sizes, tuple(tensors.values()), tuple(equations), assumptions, span=decl.span)
+    parameters = tuple(param.name.text for param in decl.inputs)
+    return Kernel(
+        decl.name,
+        sizes,
+        tuple(tensors.values()),
+        tuple(equations),
+        assumptions,
+        tuple(scalars.values()),
+        parameters,
+        span=decl.span,
+    )
 
 
 def _constants(decl: s.KernelDecl, values: Mapping[str, int]) -> dict[str, Affine]:
@@ -77,34 +89,43 @@ def _constants(decl: s.KernelDecl, values: Mapping[str, int]) -> dict[str, Affin
     return attributes | {n: const(values[n]) for n in sizes if n in values}
 
 
-def _tensors(decl: s.KernelDecl, index: Mapping[str, Affine]) -> dict[str, Tensor]:
+def _declared(decl: s.KernelDecl, index: Mapping[str, Affine]) -> dict[str, Tensor | Scalar]:
+    """The tensors and scalars by name, in order."""
     groups = ((decl.inputs, "input"), (decl.outputs, "output"), (decl.variables, "intermediate"))
-    tensors: dict[str, Tensor] = {}
+    found: dict[str, Tensor | Scalar] = {}
     for params, role in groups:
         for param in params:
             name = param.name.text
-            if name in tensors:
+            if name in found:
                 raise SourceError(f"'{name}' is declared twice", param.name.span)
             if name in index:
-                raise SourceError(f"'{name}' is both a tensor and a size or attribute", param.name.span)
+                raise SourceError(f"'{name}' is both {_kind(param)} and a size or attribute", param.name.span)
             if name in _RESERVED or name in decl.functions:
                 raise SourceError(f"'{name}' has a meaning already; take another name", param.name.span)
-            tensors[name] = _tensor(param, role, index)
-    return tensors
+            found[name] = _parameter(param, role, index)
+    return found
 
 
-def _tensor(param: s.Param, role: str, index: Mapping[str, Affine]) -> Tensor:
+def _kind(param: s.Param) -> str:
+    return "a scalar" if param.shape is None else "a tensor"
+
+
+def _parameter(param: s.Param, role: str, index: Mapping[str, Affine]) -> Tensor | Scalar:
     name, dtype = param.name.text, param.type.text
     if dtype == "int":
         raise SourceError(f"'{name}' is not an input and cannot be an integer attribute", param.span)
     if dtype not in DTYPES:
         notes = did_you_mean(dtype, list(DTYPES)) or (f"the types are {', '.join(DTYPES)}, and int for attributes",)
         raise SourceError(f"there is no type '{dtype}'", param.type.span, notes=notes)
-    if param.shape is None:
-        notes = (f"a tensor of one element is {dtype}[1]; an integer constant is '{name}: int = 1'",)
+    if param.shape is None and role != "input":
+        notes = (f"only an input can be a scalar; a tensor of one element is {dtype}[1]",)
         raise SourceError(f"'{name}' has no shape", param.span, notes=notes)
     if param.default is not None:
         raise SourceError("only an integer attribute has a default", param.default.span)
+    if param.shape is None:
+        if param.storage is not None:
+            raise SourceError(f"'{name}' is a scalar and has no storage order", param.storage.span)
+        return Scalar(name, dtype)
     shape = tuple(_extent(dim, index) for dim in param.shape)
     return Tensor(name, dtype, shape, role, _order(param, len(shape)), span=param.span)
 
@@ -143,9 +164,7 @@ def _order(param: s.Param, rank: int) -> tuple[int, ...]:
             )
 
 
-def _assumptions(
-    decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Mapping[str, Tensor]
-) -> tuple[Condition, ...]:
+def _assumptions(decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Declared) -> tuple[Condition, ...]:
     found: list[Condition] = []
     for fact in decl.assumptions:
         for condition in conditions_of(fact, index, tensors):
@@ -157,12 +176,16 @@ def _assumptions(
     return tuple(dict.fromkeys(found))
 
 
-def _all_words(decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Mapping[str, Tensor]) -> list[Words]:
+def _all_words(decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Declared) -> list[Words]:
     return [words_of(equation, index, tensors) for equation in decl.equations]
 
 
-def _check_target(equation: s.Assign, tensors: Mapping[str, Tensor], done: Mapping[str, s.Assign]) -> None:
+def _check_target(
+    equation: s.Assign, tensors: Mapping[str, Tensor], scalars: Mapping[str, Scalar], done: Mapping[str, s.Assign]
+) -> None:
     name = equation.target.base
+    if name.text in scalars:
+        raise SourceError(f"'{name.text}' is a scalar and cannot be written", name.span)
     if name.text not in tensors:
         written = [t.name for t in tensors.values() if t.role != "input"]
         notes = did_you_mean(name.text, written) or (f"declare it: var {name.text}: f32[...]",)
@@ -183,15 +206,17 @@ def _equation(
     names: Mapping[str, str],
     known: Mapping[str, Affine],
     tensors: Mapping[str, Tensor],
+    scalars: Mapping[str, Scalar],
     readable: frozenset[str],
     assumed: bool,
 ) -> Equation:
     target = tensors[equation.target.base.text]
-    check_words(equation, words, {*known, *names}, tensors)
-    loops = loops_of(equation, words, names, known, tensors, assumed)
+    declared: Declared = {**tensors, **scalars}
+    check_words(equation, words, {*known, *names}, declared)
+    loops = loops_of(equation, words, names, known, declared, assumed)
     index = {**known, **loops.values}
     inputs = {t.name for t in tensors.values() if t.role == "input"}
-    scope = Scope(tensors, index, decl.functions, readable | inputs, target.name)
+    scope = Scope(tensors, scalars, index, decl.functions, readable | inputs, target.name)
     reduce, body = _split(equation.value)
     value = value_of(scope, body)
     best = arg = first = None
@@ -206,7 +231,7 @@ def _equation(
         _check_type(equation, typed.dtype, target)
     return Equation(
         target.name,
-        tuple(affine_of(item, index, tensors) for item in equation.target.items),
+        tuple(affine_of(item, index, declared) for item in equation.target.items),
         loops.left,
         typed,
         reduce,

@@ -8,7 +8,7 @@ from dataclasses import fields
 from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import Condition
+from tilegen.ir.nodes import Condition, Scalar
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
@@ -161,9 +161,10 @@ def _quotient(value: s.Syntax, operator: str, left: Affine, by: Affine) -> Affin
 
 def _unknown(name: s.Name, names: Mapping[str, Affine], tensors: Mapping[str, object], what: str) -> SourceError:
     if name.text in tensors:
-        return SourceError(
-            f"{what} cannot depend on data, and '{name.text}' is a tensor", name.span, notes=(_DATA[what],)
-        )
+        scalar = isinstance(tensors[name.text], Scalar)
+        kind = "a scalar" if scalar else "a tensor"
+        notes = (_DATA[what], *((f"an integer that is known when it is compiled is '{name.text}: int'",) * scalar))
+        return SourceError(f"{what} cannot depend on data, and '{name.text}' is {kind}", name.span, notes=notes)
     return SourceError(
         f"there is no index or size '{name.text}' here", name.span, notes=did_you_mean(name.text, list(names))
     )

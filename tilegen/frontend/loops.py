@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from tilegen.errors import SourceError, Span
 from tilegen.frontend import syntax as s
 from tilegen.frontend.index import affine_of, conditions_of, never_negative, subexpressions, written
-from tilegen.frontend.words import Words
+from tilegen.frontend.words import Declared, Words
 from tilegen.ir.affine import Affine, Div, Mod, const, var
 from tilegen.ir.nodes import Condition, Range, Tensor
 
@@ -57,7 +57,7 @@ def loops_of(
     words: Words,
     names: Mapping[str, str],
     known: Mapping[str, Affine],
-    tensors: Mapping[str, Tensor],
+    tensors: Declared,
     assumed: bool,
 ) -> Loops:
     """The loops and conditions of an equation; `names` gives each index word its loop name.
@@ -93,9 +93,7 @@ def loops_of(
 class _Said:
     """What an equation says about its ranges: ranges given outright, and conditions, all in the words' values."""
 
-    def __init__(
-        self, equation: s.Assign, index: Mapping[str, Affine], tensors: Mapping[str, Tensor], loops: set[str]
-    ) -> None:
+    def __init__(self, equation: s.Assign, index: Mapping[str, Affine], tensors: Declared, loops: set[str]) -> None:
         self.loops = loops
         self.ranges: dict[str, _Ends] = {}
         self.conditions: list[Condition] = []
@@ -159,7 +157,7 @@ def _lower(loop: str, conditions: Iterable[Condition]) -> Iterator[Affine]:
 
 
 def _lone_places(
-    equation: s.Assign, words: Words, tensors: Mapping[str, Tensor]
+    equation: s.Assign, words: Words, tensors: Declared
 ) -> tuple[dict[str, list[_Lone]], dict[str, list[_Lone]]]:
     """Where each index word stands alone, and may not go outside; and where it may, in reads with a fallback."""
     sure: dict[str, list[_Lone]] = {w: [] for w in words.all()}
@@ -173,9 +171,9 @@ def _lone_places(
     return sure, unsure
 
 
-def _collect(node: s.Subscript, tensors: Mapping[str, Tensor], found: dict[str, list[_Lone]]) -> None:
+def _collect(node: s.Subscript, tensors: Declared, found: dict[str, list[_Lone]]) -> None:
     tensor = tensors.get(node.base.text)
-    if tensor is None or len(tensor.shape) != len(node.items):
+    if not isinstance(tensor, Tensor) or len(tensor.shape) != len(node.items):
         return
     for item, extent in zip(node.items, tensor.shape, strict=True):
         if isinstance(item, s.Name) and item.text in found:

@@ -31,7 +31,8 @@ from tilegen.frontend.syntax import (
     Syntax,
     Unary,
 )
-from tilegen.ir.nodes import DTYPE_BYTES, OPERATIONS, REDUCTIONS
+from tilegen.ir.nodes import DTYPE_BYTES, REDUCTIONS
+from tilegen.ir.operations import OPERATIONS
 from tilegen.ir.steps import Define, Schedule
 
 # What the functions below and in other modules recurse over stays well inside Python's own limit.
@@ -254,7 +255,7 @@ def _default(param: Param) -> int | None:
             raise SourceError(
                 f"the default of '{param.name.text}' is not an integer",
                 other.span,
-                notes=(f"a number with a fraction is a tensor of one element: {param.name.text}: f32[1]",),
+                notes=(f"a number with a fraction is given in the call: {param.name.text}: f32",),
             )
 
 

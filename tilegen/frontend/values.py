@@ -12,7 +12,8 @@ from tilegen.frontend.folding import Literal
 from tilegen.frontend.index import affine_of, written
 from tilegen.frontend.operators import DTYPES, Budget, Open, Typed, adapt, check_bool, may_be, operate, settle
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import OPERATIONS, REDUCTIONS, Cast, Const, Expr, Index, Load, Tensor
+from tilegen.ir.nodes import REDUCTIONS, Cast, Const, Expr, Index, Load, Scalar, Tensor
+from tilegen.ir.operations import OPERATIONS
 
 CONSTANTS = {"inf": float("inf"), "pi": pi}
 _FUNCTIONS = tuple(name for name in OPERATIONS if name.isidentifier() and name not in ("neg", "and", "or", "not"))
@@ -27,6 +28,7 @@ class Scope:
     """
 
     tensors: Mapping[str, Tensor]
+    scalars: Mapping[str, Scalar]
     index: Mapping[str, Affine]
     functions: Mapping[str, s.Function]
     readable: frozenset[str]
@@ -80,6 +82,8 @@ def _name(scope: Scope, node: s.Name) -> Typed:
     if text in scope.index and not scope.calling:
         index = scope.index[text]
         return Literal(index.const, node.span) if index.is_const else Index(index)
+    if text in scope.scalars and not scope.calling:
+        return scope.scalars[text]
     if text in CONSTANTS:
         return Literal(CONSTANTS[text], node.span)
     if text in scope.tensors:
@@ -92,7 +96,7 @@ def _name(scope: Scope, node: s.Name) -> Typed:
             node.span,
             notes=did_you_mean(text, known) or ("a function sees its own parameters only",),
         )
-    known = [*scope.index, *scope.tensors, *CONSTANTS]
+    known = [*scope.index, *scope.scalars, *scope.tensors, *CONSTANTS]
     raise SourceError(f"there is no '{text}' here", node.span, notes=did_you_mean(text, known))
 
 
@@ -124,7 +128,7 @@ def _read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> Expr:
             notes=(f"move the equation of '{name}' above this one",),
         )
     check_rank(tensor, node)
-    index = tuple(affine_of(item, scope.index, scope.tensors) for item in node.items)
+    index = tuple(affine_of(item, scope.index, {**scope.tensors, **scope.scalars}) for item in node.items)
     constant = None
     if fallback is not None:
         value = adapt(value_of(scope, fallback), tensor.dtype)
@@ -142,6 +146,8 @@ def _no_tensor(scope: Scope, node: s.Subscript) -> SourceError:
         return SourceError(f"a reduction needs what it reduces: {name}[k](...)", node.span)
     if name in scope.index:
         return SourceError(f"'{name}' is an index or a size and has no elements", node.base.span)
+    if name in scope.scalars:
+        return SourceError(f"'{name}' is a scalar and has no elements", node.base.span, notes=(f"write {name}",))
     return SourceError(f"there is no tensor '{name}'", node.base.span, notes=did_you_mean(name, list(scope.tensors)))
 
 

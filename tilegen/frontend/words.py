@@ -9,7 +9,10 @@ from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.index import COMPARISONS, affine_of, subexpressions, written
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import REDUCTIONS, Tensor
+from tilegen.ir.nodes import REDUCTIONS, Scalar, Tensor
+
+# What is declared and is no index or size: data.
+Declared = Mapping[str, Tensor | Scalar]
 
 
 @dataclass
@@ -26,7 +29,7 @@ class Words:
         return [*self.left, *self.reduced]
 
 
-def words_of(equation: s.Assign, known: Mapping[str, Affine], tensors: Mapping[str, Tensor]) -> Words:
+def words_of(equation: s.Assign, known: Mapping[str, Affine], tensors: Declared) -> Words:
     """The index words of an equation; `known` has the sizes and attributes. Raises SourceError."""
     words = Words()
     for item in equation.target.items:
@@ -48,7 +51,7 @@ def words_of(equation: s.Assign, known: Mapping[str, Affine], tensors: Mapping[s
     return words
 
 
-def _add_reduced(item: s.Syntax, words: Words, known: Mapping[str, Affine], tensors: Mapping[str, Tensor]) -> None:
+def _add_reduced(item: s.Syntax, words: Words, known: Mapping[str, Affine], tensors: Declared) -> None:
     match item:
         case s.Name() | s.Within():
             name = item if isinstance(item, s.Name) else item.name
@@ -67,14 +70,15 @@ def _add_reduced(item: s.Syntax, words: Words, known: Mapping[str, Affine], tens
     if name.text in known:
         raise SourceError(f"'{name.text}' is a size and cannot be a reduction index", name.span)
     if name.text in tensors:
-        raise SourceError(f"'{name.text}' is a tensor and cannot be a reduction index", name.span)
+        kind = "scalar" if isinstance(tensors[name.text], Scalar) else "tensor"
+        raise SourceError(f"'{name.text}' is a {kind} and cannot be a reduction index", name.span)
     words.reduced.setdefault(name.text, name.span)
 
 
 _RANGES = "a reduction index is written k, k < 3, k <= i or k in a..b (b excluded)"
 
 
-def check_words(equation: s.Assign, words: Words, index: Collection[str], tensors: Mapping[str, Tensor]) -> None:
+def check_words(equation: s.Assign, words: Words, index: Collection[str], tensors: Declared) -> None:
     """Raises SourceError for a reduction inside the right side, and for an index that nothing binds.
 
     `index` are the sizes, attributes and index words.
@@ -98,9 +102,10 @@ def check_words(equation: s.Assign, words: Words, index: Collection[str], tensor
                 )
 
 
-def _nested(equation: s.Assign, reduction: s.Reduction, words: Words, tensors: Mapping[str, Tensor]) -> SourceError:
+def _nested(equation: s.Assign, reduction: s.Reduction, words: Words, tensors: Declared) -> SourceError:
     """The error for a reduction that is not at the top, with the two lines that say the same."""
     target = tensors[equation.target.base.text]
+    assert isinstance(target, Tensor)
     used = {p.text for p in subexpressions(reduction) if isinstance(p, s.Name)}
     kept = {
         item.text: str(extent)

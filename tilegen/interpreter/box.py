@@ -12,7 +12,7 @@ import numpy as np
 from tilegen.interpreter.dtypes import Array, from_values, to_values, wrapped
 from tilegen.interpreter.rounding import Pair, cast, operation, tiny
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import FLOATS, INTEGERS, Cast, Condition, Const, Expr, Index, Load, Op
+from tilegen.ir.nodes import FLOATS, INTEGERS, Cast, Condition, Const, Expr, Index, Load, Op, Scalar
 
 # A part of a box has at most so many points: arrays of 8 MB.
 POINTS = 2**20
@@ -114,6 +114,8 @@ def evaluate(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array 
             return part.lifted(part.index(index)), part.lifted(0.0)
         case Load():
             return _load(value, part, memory[value.buffer], mask)
+        case Scalar(name):
+            return part.lifted(memory[name].value), part.lifted(memory[name].error)
         case Cast(arg, dtype):
             return cast(evaluate(arg, part, memory, mask), arg.dtype, dtype)
         case Op(name, args, dtype):

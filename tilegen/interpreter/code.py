@@ -30,6 +30,7 @@ from tilegen.ir.nodes import (
     Loop,
     Node,
     Op,
+    Scalar,
     Stmt,
     Tree,
 )
@@ -221,6 +222,8 @@ def _expr(w: Writer, value: Expr, depth: int, where: str, loads: dict[Load, str]
             return f"({_affine(w, index)})"
         case Load():
             return _load(w, value, depth, where, loads)
+        case Scalar(name):
+            return f"scalar{[s.name for s in w.tree.kernel.scalars].index(name)}"
         case Cast(arg, dtype):
             return f"to_{dtype}({_expr(w, arg, depth, where, loads)})"
         case Op(name, args, dtype):

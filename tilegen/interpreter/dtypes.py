@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilegen.errors import ArgumentError
-from tilegen.ir.nodes import FLOATS, Kernel, Tensor
+from tilegen.ir.nodes import FLOATS, Kernel, Scalar, Tensor
 
 Array = npt.NDArray[Any]
 
@@ -62,8 +62,10 @@ def wrapped(values: Array, dtype: str) -> Array:
     return values.astype(np.int64).astype(NUMPY[dtype]).astype(np.int64)
 
 
-def shape_of(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The extents of a tensor at the given sizes."""
+def shape_of(tensor: Tensor | Scalar, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The extents of a tensor at the given sizes; a scalar has none."""
+    if isinstance(tensor, Scalar):
+        return ()
     return tuple(max(0, extent.evaluate(sizes)) for extent in tensor.shape)
 
 
@@ -74,9 +76,8 @@ def check_arguments(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[st
             raise ArgumentError(f"the size {size} of '{kernel.name}' is missing")
         if sizes[size] < 1:
             raise ArgumentError(f"the size {size} is {sizes[size]}, and sizes are at least 1")
-    for tensor in kernel.tensors:
-        if tensor.role != "input":
-            continue
+    inputs: list[Tensor | Scalar] = [t for t in kernel.tensors if t.role == "input"]
+    for tensor in (*inputs, *kernel.scalars):
         if tensor.name not in arrays:
             raise ArgumentError(f"the input '{tensor.name}' of '{kernel.name}' is missing")
         array, shape = arrays[tensor.name], shape_of(tensor, sizes)

@@ -62,6 +62,8 @@ def reference(
             memory[tensor.name] = filled(tensor.name, tensor.dtype, np.asarray(arrays[tensor.name]))
         else:
             memory[tensor.name] = empty(tensor.name, tensor.dtype, shape_of(tensor, sizes))
+    for number in kernel.scalars:
+        memory[number.name] = filled(number.name, number.dtype, np.asarray(arrays[number.name]))
     judges: dict[str, Callable[[Array], Array]] = {}
     with np.errstate(all="ignore"):
         for equation in _roughened(kernel.equations, approximate):

@@ -10,6 +10,7 @@ from types import CodeType
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from tilegen.errors import TilegenError
 from tilegen.interpreter import scalar
@@ -42,20 +43,30 @@ class InterpreterError(TilegenError):
 def run(tree: Tree, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs of `tree` at the given sizes, by name, each of its tensor's shape.
 
-    `arrays` has the inputs by name, of their tensors' logical shapes whatever the storage order; bf16
-    as bits in uint16. Every loop runs in order, whatever its kind. Each assignment is computed in
-    double precision and rounded to the target's type. An output element that nothing writes is nan,
-    or the least integer.
+    `arrays` has the inputs by name, of their tensors' logical shapes whatever the storage order, and
+    scalars without a dimension; bf16 as bits in uint16. Every loop runs in order, whatever its kind. Each
+    assignment is computed in double precision and rounded to the target's type. An output element that
+    nothing writes is nan, or the least integer.
 
     Raises ArgumentError for arrays that do not fit, and InterpreterError where a statement leaves
     a buffer or reads an element without a value.
     """
+    found = execute(tree, sizes, arrays)
+    return {name: _poisoned(values, written, tree.buffer(name).dtype) for name, (values, written) in found.items()}
+
+
+def execute(
+    tree: Tree, sizes: Mapping[str, int], arrays: Mapping[str, Array]
+) -> dict[str, tuple[Array, npt.NDArray[np.bool_]]]:
+    """What `run` gives, each output with where something has written to it; the other elements are 0."""
     check_arguments(tree.kernel, sizes, arrays)
     writer = write(tree, sizes)
     memory = {b.name: _memory(b, writer.shapes[b.name], arrays) for b in tree.buffers}
     names: dict[str, Any] = {"functions": scalar.FUNCTIONS, "larger": scalar.larger, "smaller": scalar.smaller}
     names |= {f"to_{dtype}": scalar.converter(dtype) for dtype in DTYPE_BYTES}
     names |= {"unset": _reporter(writer, "unset"), "outside": _reporter(writer, "outside")}
+    for n, number in enumerate(tree.kernel.scalars):
+        names[f"scalar{n}"] = to_values(np.asarray(arrays[number.name]), number.dtype).item()
     for buffer in tree.buffers:
         n = writer.buffers[buffer.name]
         count = prod(writer.shapes[buffer.name])
@@ -67,8 +78,9 @@ def run(tree: Tree, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> di
     results = {}
     for buffer in tree.buffers:
         if buffer.role == "output":
-            written = np.frombuffer(names[f"set{writer.buffers[buffer.name]}"], dtype=np.bool_)
-            results[buffer.name] = _result(buffer, memory[buffer.name], written, writer.shapes[buffer.name])
+            shape = writer.shapes[buffer.name]
+            written = np.frombuffer(names[f"set{writer.buffers[buffer.name]}"], dtype=np.bool_).reshape(shape)
+            results[buffer.name] = from_values(np.array(memory[buffer.name]).reshape(shape), buffer.dtype), written
     return results
 
 
@@ -87,12 +99,11 @@ def _memory(buffer: Buffer, shape: tuple[int, ...], arrays: Mapping[str, Array])
     return array(letter, np.ascontiguousarray(values.astype(kind)).tobytes())
 
 
-def _result(buffer: Buffer, memory: Any, written: Array, shape: tuple[int, ...]) -> Array:
-    stored = from_values(np.array(memory).reshape(shape), buffer.dtype)
-    poison: Any = np.nan if buffer.dtype in FLOATS else np.iinfo(stored.dtype).min
-    if buffer.dtype == "bf16":
+def _poisoned(values: Array, written: Array, dtype: str) -> Array:
+    poison: Any = np.nan if dtype in FLOATS else np.iinfo(values.dtype).min
+    if dtype == "bf16":
         poison = 0x7FC0
-    return np.where(written.reshape(shape), stored, np.asarray(poison, stored.dtype))
+    return np.where(written, values, np.asarray(poison, values.dtype))
 
 
 def _reporter(writer: Writer, what: str) -> Any:

@@ -60,7 +60,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Op:
-    """A scalar operation; `name` is a key of OPERATIONS."""
+    """A scalar operation; `name` is a key of operations.OPERATIONS."""
 
     name: str
     args: tuple[Expr, ...]
@@ -73,24 +73,15 @@ class Cast:
     dtype: str
 
 
-Expr = Const | Index | Load | Op | Cast
+@dataclass(frozen=True)
+class Scalar:
+    """A number that a call gives, the same at every point: a parameter of a kernel without a shape."""
 
-# name -> number of arguments. Comparisons and the logical words give bool; select is (condition, then, else).
-# Integers wrap as their types do, // and % round down, >> keeps the sign, and shifts are by less than the type's bits.
-OPERATIONS = {
-    "+": 2, "-": 2, "*": 2, "/": 2, "//": 2, "%": 2, "neg": 1, "&": 2, "|": 2, "^": 2, "<<": 2, ">>": 2, "~": 1,
-    "<": 2, "<=": 2, ">": 2, ">=": 2, "==": 2, "!=": 2, "and": 2, "or": 2, "not": 1, "select": 3,
-    "min": 2, "max": 2, "abs": 1, "sqrt": 1, "rsqrt": 1, "exp": 1, "exp2": 1, "log": 1, "log2": 1,
-    "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "sinh": 1, "cosh": 1, "asin": 1, "acos": 1, "atan": 1,
-    "atan2": 2, "erf": 1, "pow": 2, "floor": 1, "ceil": 1, "round": 1, "fma": 3,
-}  # fmt: skip
+    name: str
+    dtype: str
 
 
-# The functions that hardware approximates within a documented bound: the word of a step -> its key of OPERATIONS.
-APPROXIMATIONS = {
-    "divide": "/", "sqrt": "sqrt", "rsqrt": "rsqrt", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2",
-    "sin": "sin", "cos": "cos", "tanh": "tanh",
-}  # fmt: skip
+Expr = Const | Index | Load | Op | Cast | Scalar
 
 
 # -- the kernel as written
@@ -168,7 +159,8 @@ class Kernel:
     """A kernel as written; the tree is made from it, and every later tree is judged against it.
 
     `sizes` are symbolic integers, at least 1, in the order of their first use; `assumptions` are what
-    `where` says of them. `tensors` lists the parameters in order, then the outputs, then intermediates.
+    `where` says of them. `tensors` lists the parameters in order, then the outputs, then intermediates;
+    `scalars` the parameters without a shape; `parameters` names both in the order that a call gives them.
     A step that divides or rounds a reduction, or computes values several times, makes a kernel of its own, with
     `origin` and how it was `derived`: it is judged, too, and what is right is still what the kernel as
     written says.
@@ -179,6 +171,8 @@ class Kernel:
     tensors: tuple[Tensor, ...]
     equations: tuple[Equation, ...]
     assumptions: tuple[Condition, ...] = ()
+    scalars: tuple[Scalar, ...] = ()
+    parameters: tuple[str, ...] = ()
     origin: Kernel | None = None
     derived: Split | ComputedAt | RoundedUp | None = None
     span: Span | None = field(default=None, compare=False, repr=False)

@@ -13,6 +13,7 @@ from tilegen.ir.nodes import (
     Load,
     Node,
     Op,
+    Scalar,
     Stmt,
     Tree,
 )
@@ -26,8 +27,9 @@ _UPDATES = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min=", "argmax": "
 
 
 def show(tree: Tree) -> str:
-    """The whole tree: its buffers, what may be approximate, an empty line, its loops and statements."""
+    """The whole tree: its buffers and scalars, what may be approximate, an empty line, its loops and statements."""
     lines = [show_buffer(b) for b in tree.buffers]
+    lines += [f"scalar {s.name}: {s.dtype}" for s in tree.kernel.scalars]
     lines += [f"approximate {', '.join(tree.approximate)}"] if tree.approximate else []
     for node in tree.body:
         lines += ["", *_node(node, 0)]
@@ -119,6 +121,8 @@ def show_expr(expr: Expr, parent: int = 0) -> str:
             return f"{name}({', '.join(show_expr(a) for a in args)})"
         case Cast(arg, dtype):
             return f"{dtype}({show_expr(arg)})"
+        case Scalar(name):
+            return name
         case _:
             raise TypeError(expr)
 

@@ -100,10 +100,11 @@ def _trial(program: Program, case: Case) -> Trial:
     """Runs the program on a case with guarded outputs and judges every element."""
     engine = program.engine
     arrays: dict[str, Any] = {}
-    for name, value in case.arrays.items():
-        tensor = program.kernel.tensor(name)
-        arrays[name] = empty(engine.xp, tensor, value.shape)
-        arrays[name][...] = engine.xp.asarray(value)
+    for tensor in (t for t in program.kernel.tensors if t.role == "input"):
+        value = case.arrays[tensor.name]
+        arrays[tensor.name] = empty(engine.xp, tensor, value.shape)
+        arrays[tensor.name][...] = engine.xp.asarray(value)
+    arrays |= {scalar.name: case.arrays[scalar.name] for scalar in program.kernel.scalars}
     outputs = [t for t in program.kernel.tensors if t.role == "output"]
     zones = {t.name: guarded(engine.xp, t, shape_of(t, case.sizes)) for t in outputs}
     program.bind(case.sizes, arrays | {name: zone.array for name, zone in zones.items()})()

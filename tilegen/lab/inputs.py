@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from tilegen.backends.arrays import NUMPY_NAME, empty, shape_of
-from tilegen.ir.nodes import FLOATS, Const, Kernel, Op, Tensor
+from tilegen.backends.scalars import stored_scalar
+from tilegen.ir.nodes import FLOATS, Const, Kernel, Op, Scalar, Tensor
 from tilegen.ir.walk import walk
 
 # Operations that take an integer to an integer without rounding, as long as it is small enough.
@@ -38,7 +41,7 @@ def int_or_infinity(value: float) -> float:
 def integers(
     xp: Any, kernel: Kernel, sizes: Mapping[str, int], magnitude: int, share: float, seed: int
 ) -> dict[str, Any]:
-    """Inputs of integers from -magnitude to magnitude, of which `share` may differ from 0."""
+    """Inputs of integers from -magnitude to magnitude, of which `share` may differ from 0; no scalar is 0."""
     rng = xp.random.default_rng(seed)
     arrays = {}
     for tensor in _inputs(kernel):
@@ -46,11 +49,19 @@ def integers(
         shape = shape_of(tensor, sizes)
         values = rng.integers(low, magnitude + 1, shape) * (rng.random(shape) < share)
         arrays[tensor.name] = stored(xp, tensor, values)
+    draws = np.random.default_rng(seed)
+    for scalar in kernel.scalars:
+        # Neither is it 1 where that can be helped, which would leave what it multiplies as it was.
+        value = draws.integers(min(2, magnitude), magnitude + 1) * _sign(scalar, draws)
+        arrays[scalar.name] = stored_scalar(scalar, value)
     return arrays
 
 
 def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
-    """Inputs of normal numbers, or between 0.25 and 0.95 where the kernel has a logarithm or a root."""
+    """Inputs of normal numbers, or between 0.25 and 0.95 where the kernel has a logarithm or a root.
+
+    Integers lie between -100 and 100, those of scalars besides 0.
+    """
     rng = xp.random.default_rng(seed)
     narrow = any(isinstance(n, Op) and n.name in _NARROW for n in walk(kernel.equations))
     arrays = {}
@@ -64,7 +75,20 @@ def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict
         else:
             values = rng.standard_normal(shape, dtype="float32")
         arrays[tensor.name] = stored(xp, tensor, values)
+    draws = np.random.default_rng(seed)
+    for scalar in kernel.scalars:
+        arrays[scalar.name] = stored_scalar(scalar, _number(scalar, draws, narrow))
     return arrays
+
+
+def _number(scalar: Scalar, draws: np.random.Generator, narrow: bool) -> float:
+    if scalar.dtype not in FLOATS:
+        return int(draws.integers(1, 101)) * _sign(scalar, draws)
+    return draws.random() * 0.7 + 0.25 if narrow else draws.standard_normal()
+
+
+def _sign(scalar: Scalar, draws: np.random.Generator) -> int:
+    return 1 if scalar.dtype == "u8" else int(draws.choice([-1, 1]))
 
 
 def stored(xp: Any, tensor: Tensor, values: Any) -> Any:

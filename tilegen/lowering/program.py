@@ -15,7 +15,21 @@ from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.cached import cached_property
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Expr, Kernel, Load, Node, Op, Stmt, Tree
+from tilegen.ir.nodes import (
+    DTYPE_BYTES,
+    Access,
+    Buffer,
+    Condition,
+    Const,
+    Expr,
+    Kernel,
+    Load,
+    Node,
+    Op,
+    Scalar,
+    Stmt,
+    Tree,
+)
 from tilegen.ir.walk import loops, replace, walk
 
 
@@ -221,7 +235,7 @@ class Launch:
     Attributes:
         name: of the entry point; unique among the launches of a tree.
         tensors: global buffers in the order of the parameters: the tensors of the kernel it uses.
-        sizes: the sizes that follow them, in the kernel's order.
+        sizes: the sizes that end the list, in the kernel's order; between the two stand the `scalars`.
         grid: blocks along x, y and z, affine in sizes.
         block: threads along x, y and z.
         shared_bytes: of all shared buffers of a block.
@@ -267,6 +281,12 @@ class Launch:
     def inside(self) -> tuple[object, ...]:
         """All values in the body, as `walk` finds them: many want to know what it speaks of."""
         return tuple(walk(self.body))
+
+    @cached_property
+    def scalars(self) -> tuple[Scalar, ...]:
+        """The scalars that it uses, in the kernel's order; 16-bit floats are handed over as f32."""
+        used = set(filter(Scalar.__instancecheck__, self.inside))
+        return tuple(scalar for scalar in self.kernel.scalars if scalar in used)
 
     @cached_property
     def nodes(self) -> tuple[Spmd, ...]:

@@ -18,7 +18,7 @@ from tilegen.errors import SourceError
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import ALWAYS, Cases, both, cases_of
 from tilegen.ir.defined import conditions_on_left, defines_all
-from tilegen.ir.nodes import Cast, Condition, Const, Equation, Expr, Index, Kernel, Load, Op, Range, Tensor
+from tilegen.ir.nodes import Cast, Condition, Const, Equation, Expr, Index, Kernel, Load, Op, Range, Scalar, Tensor
 from tilegen.poly.cover import uncovered
 from tilegen.poly.rows import renamed
 from tilegen.poly.system import Form, Point, Row, Undecided, example, form, range_of, rows_of, same, solvable
@@ -97,7 +97,7 @@ class _Check:
     def value(self, value: Expr, under: Cases) -> Expr:
         """`value`, wanted where one of the cases holds, with a fallback for reads that need these to be inside."""
         match value:
-            case Const() | Index():
+            case Const() | Index() | Scalar():
                 return value
             case Load():
                 return self._read(value, under)

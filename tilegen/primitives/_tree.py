@@ -71,6 +71,8 @@ def need_fresh(tree: Tree, names: Iterable[str], gone: Iterable[str] = ()) -> No
             raise StepError(f"'{name}' is a size of the kernel", notes=("choose another name for the loop",))
         if any(name == buffer.name for buffer in tree.buffers):
             raise StepError(f"'{name}' is a tensor", notes=("choose another name",))
+        if name in {scalar.name for scalar in tree.kernel.scalars}:
+            raise StepError(f"'{name}' is a scalar", notes=("choose another name",))
 
 
 def guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:

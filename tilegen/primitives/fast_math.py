@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tilegen.errors import StepError, did_you_mean
-from tilegen.ir.nodes import APPROXIMATIONS, Op, Tree
+from tilegen.ir.nodes import Op, Tree
+from tilegen.ir.operations import APPROXIMATIONS
 from tilegen.ir.walk import replace, walk
 from tilegen.primitives import primitive
 

@@ -1,0 +1,57 @@
+"""The numbers that a call gives for scalar parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilegen.backends.arrays import NUMPY_NAME
+from tilegen.errors import ArgumentError
+from tilegen.interpreter.dtypes import from_values, to_values
+from tilegen.ir.nodes import FLOATS, Scalar
+
+
+def stored_scalar(scalar: Scalar, value: object) -> Any:
+    """`value`, a number of Python or numpy, as a numpy scalar of the type; bf16 as its bits in uint16.
+
+    An integer type takes integers alone. A floating-point type rounds to nearest, as it does in an array.
+
+    Raises:
+        ArgumentError: not a number, a fraction where an integer is wanted, or a number beyond the type's range.
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        shape = getattr(value, "shape", None)
+        notes = () if shape is None else (f"give the number itself: {scalar.name}=float(...), or int(...)",)
+        kind = type(value).__name__
+        raise ArgumentError(f"{scalar.name} is a {kind}, and the kernel takes a number, {scalar.dtype}", notes=notes)
+    if scalar.dtype in FLOATS:
+        return _rounded(scalar, value)
+    if not isinstance(value, int | np.integer):
+        raise ArgumentError(f"{scalar.name} is {value}, and the kernel takes an integer, {scalar.dtype}")
+    limits = np.iinfo(NUMPY_NAME[scalar.dtype])
+    if not limits.min <= int(value) <= limits.max:
+        message = f"{scalar.name} is {value}, and {scalar.dtype} goes from {limits.min} to {limits.max}"
+        raise ArgumentError(message)
+    return np.dtype(NUMPY_NAME[scalar.dtype]).type(int(value))
+
+
+def _rounded(scalar: Scalar, value: Any) -> Any:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = np.inf
+    stored = from_values(np.asarray(number), scalar.dtype)[()]
+    overflows = np.isinf(to_values(np.asarray(stored), scalar.dtype)) and not (
+        isinstance(value, float | np.floating) and np.isinf(value)
+    )
+    if overflows:
+        raise ArgumentError(f"{scalar.name} is {value}, which is too large for {scalar.dtype}")
+    return stored
+
+
+def passed_scalar(scalar: Scalar, stored: Any) -> Any:
+    """A stored scalar as a kernel's text takes it: a 16-bit float as the f32 of the same value."""
+    if scalar.dtype in ("f16", "bf16"):
+        return np.float32(to_values(np.asarray(stored), scalar.dtype))
+    return stored

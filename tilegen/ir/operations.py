@@ -1,0 +1,20 @@
+"""The scalar operations: what each takes, and which of them hardware approximates."""
+
+from __future__ import annotations
+
+# name -> number of arguments. Comparisons and the logical words give bool; select is (condition, then, else).
+# Integers wrap as their types do, // and % round down, >> keeps the sign, and shifts are by less than the type's bits.
+OPERATIONS = {
+    "+": 2, "-": 2, "*": 2, "/": 2, "//": 2, "%": 2, "neg": 1, "&": 2, "|": 2, "^": 2, "<<": 2, ">>": 2, "~": 1,
+    "<": 2, "<=": 2, ">": 2, ">=": 2, "==": 2, "!=": 2, "and": 2, "or": 2, "not": 1, "select": 3,
+    "min": 2, "max": 2, "abs": 1, "sqrt": 1, "rsqrt": 1, "exp": 1, "exp2": 1, "log": 1, "log2": 1,
+    "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "sinh": 1, "cosh": 1, "asin": 1, "acos": 1, "atan": 1,
+    "atan2": 2, "erf": 1, "pow": 2, "floor": 1, "ceil": 1, "round": 1, "fma": 3,
+}  # fmt: skip
+
+
+# The functions that hardware approximates within a documented bound: the word of a step -> its key of OPERATIONS.
+APPROXIMATIONS = {
+    "divide": "/", "sqrt": "sqrt", "rsqrt": "rsqrt", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2",
+    "sin": "sin", "cos": "cos", "tanh": "tanh",
+}  # fmt: skip
