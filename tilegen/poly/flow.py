@@ -12,7 +12,7 @@ from tilegen.poly.cover import covered, uncovered
 from tilegen.poly.order import aside, before, earlier
 from tilegen.poly.project import Placed, Program, Use, common, told_apart
 from tilegen.poly.rows import Rows, exchanged, renamed
-from tilegen.poly.system import Form, Point, Row, Undecided, same
+from tilegen.poly.system import Form, Point, Row, Undecided, form, same
 from tilegen.poly.verdict import Refused
 
 T = TypeVar("T")
@@ -52,8 +52,8 @@ class Element:
 def marked(index: Iterable[Form], names: Mapping[str, str], suffix: str) -> Mapping[str, str]:
     """The new names, and new ones for divisions of what gets one: a quotient has the name of what it divides."""
     names = dict(names)
-    for form in index:
-        for _, (*divided, (quotient, _)), _ in form.rows:
+    for place in index:
+        for _, (*divided, (quotient, _)), _ in place.rows:
             if quotient not in names and any(name in names for name, _ in divided):
                 names[quotient] = f"{quotient}{suffix}"
     return names
@@ -357,9 +357,13 @@ def unwritten_since(storage: Storage, rows: Rows, one: Touch, two: Touch, shared
 
 
 def _read(storage: Storage, reader: Touch) -> tuple[Rows, list[str]]:
-    """Where the read is made, and the names for it."""
+    """Where the read is made of an element, not of its fallback, and the names for it."""
     leaf, program = reader.placed.leaf, storage.program
-    return program.original.rows(leaf), [*program.kernel.sizes, *leaf.names]
+    rows = program.original.rows(leaf)
+    if reader.use.fallback is not None:
+        for place, extent in zip(reader.use.forms, program.buffers[reader.use.buffer].shape, strict=True):
+            rows += place.nonnegative() + form(extent).minus(place, 1).nonnegative()
+    return rows, [*program.kernel.sizes, *leaf.names]
 
 
 def _written(storage: Storage, reader: Touch, writers: list[Touch]) -> Iterator[tuple[int, Rows]]:
