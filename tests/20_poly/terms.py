@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+COMPARE = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "==": int.__eq__, "!=": int.__ne__}
+
 
 class Terms:
-    """Symbolic values, each structure one number, so that comparing them is cheap."""
+    """Symbolic values, each structure one number, so that comparing them is cheap.
+
+    Comparisons of indices are known, and so is what a choice between two values takes by them.
+    """
 
     def __init__(self):
         self.numbers, self.known = {}, []
 
     def of(self, *term):
+        match term:
+            case (word, left, right) if word in COMPARE and None not in (self._whole(left), self._whole(right)):
+                term = "truth", COMPARE[word](self._whole(left), self._whole(right))
+            case ("and" | "or" as word, one, two) if "truth" in (self.known[one][0], self.known[two][0]):
+                first, second = (one, two) if self.known[one][0] == "truth" else (two, one)
+                return first if self.known[first][1] == (word == "or") else second
+            case ("not", one) if self.known[one][0] == "truth":
+                term = "truth", not self.known[one][1]
+            case ("select", test, yes, no) if self.known[test][0] == "truth":
+                return yes if self.known[test][1] else no
         if term not in self.numbers:
             self.numbers[term] = len(self.known)
             self.known += [term]
         return self.numbers[term]
+
+    def _whole(self, number):
+        """The integer that a term is; None where it is none that is known."""
+        word, *rest = self.known[number]
+        return rest[0] if word in ("index", "const") and isinstance(rest[0], int) else None
 
     def bag(self, reduce, old, value):
         """The terms of `old` and `value`, in no order, under the word of their reduction."""
