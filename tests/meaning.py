@@ -2,9 +2,11 @@
 
 It shares nothing with tilegen, so that it can say whether tilegen reads a text as it is documented.
 
-The ranges. `k in a..b` is exactly a, ..., b - 1. Otherwise an index runs over the dimension in which it stands alone:
-on the left side, or else in the first read, those without a fallback first; comparisons restrict that. An index
-that stands alone nowhere has the values that the comparisons allow, from 0 on if none of them says where it begins.
+The ranges. `k in a..b` is exactly a, ..., b - 1, and `k < 3` in a reduction's brackets exactly 0, 1, 2, or what other
+comparisons in the brackets say of where it begins. Otherwise an index runs over the dimension in which it stands
+alone: on the left side, or else in the first read without a fallback. An index that stands alone in none has the
+values that comparisons allow, from 0 on if none of them says where it begins; and if none says where it ends, it runs
+over the dimension of the first read with a fallback in which it stands alone. All comparisons restrict that.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from __future__ import annotations
 import ast
 import math
 import operator
+from functools import partial
 
-from meaning_text import facts_of, items_of, names, parsed, places
+from meaning_text import facts_of, items_of, names, parsed, places, sizes_of
 
 BITS = {"i64": 64, "i32": 32, "i8": 8, "u8": 8}
 FLOATS = ("f64", "f32", "f16", "bf16")
@@ -36,8 +39,17 @@ class Erroneous(Exception):
 
 
 def meaning(text, sizes, arrays, *, name="random", attributes=None):
-    """The elements that the kernel gives to its outputs, {output: {place: value}}. Raises Erroneous."""
+    """The elements that the kernel gives to its outputs, {output: {place: value}}. Raises Erroneous.
+
+    Args:
+        arrays: the inputs by name; None where only errors are looked for, and every input is 1.
+    """
     return _Run(parsed(text, name), sizes, arrays, attributes or {}).outputs()
+
+
+def size_names(text, name="random"):
+    """The sizes of a kernel, in their order."""
+    return [size for size in sizes_of(parsed(text, name)) if size not in parsed(text, name).attributes]
 
 
 def admitted(text, sizes, name="random", attributes=None):
@@ -51,6 +63,7 @@ def admitted(text, sizes, name="random", attributes=None):
 class _Run:
     def __init__(self, kernel, sizes, arrays, attributes):
         self.kernel, self.arrays, self.memory = kernel, arrays, {}
+        self.unwanted = False  # in the arm of a choice that is not taken whatever the data
         self.known = {**sizes, **kernel.attributes, **attributes}
         self.shapes = {n: [self.index(e, self.known) for e in t.shape] for n, t in kernel.tensors.items()}
 
@@ -65,7 +78,9 @@ class _Run:
         left = [fact for fact in equation.comparisons if not {*names(fact[1]), *names(fact[2])} & {*equation.within}]
         inner = [fact for fact in equation.comparisons if fact not in left]
         for env in self._points(equation, words, left, self.known):
-            place = self._place(equation.target, equation.index, env)
+            place = tuple(self.index(i, env) for i in equation.index)
+            if not self._inside(equation.target, place):
+                raise Erroneous("outside", f"{equation.target}{place} is defined")
             if place in found:
                 raise Erroneous("two values", f"{equation.target}{place}")
             found[place] = self._element(equation, inner, env)
@@ -110,10 +125,11 @@ class _Run:
             return
         (word, given), *rest = ranges
         mine = [(fact, needs) for fact, needs in facts if word in needs]
-        for value in given[1](env) if given else self._free(word, tuple(mine), env):
+        values = given[1](env) if given else self._free(word, facts, env)
+        for value in values:
             point = {**env, word: value}
             if all(self.holds(fact, point) for fact, needs in mine if needs <= point.keys()):
-                assert given or abs(value) < FAR, f"nothing bounds {word}"
+                assert abs(value) < FAR or values.stop != FAR + 1, f"nothing bounds {word}"
                 yield from self._choices(rest, facts, point)
 
     def _range(self, equation, word, facts):
@@ -121,23 +137,31 @@ class _Run:
         if bounds := equation.within.get(word):
             low, high = bounds
             return {*names(low), *names(high)}, lambda env: range(self.index(low, env), self.index(high, env))
-        lone = [
-            extent
-            for name, index in places(equation)
-            for item, extent in zip(index, self.shapes[name], strict=True)
-            if isinstance(item, ast.Name) and item.id == word
-        ]
-        return (set(), lambda env: range(lone[0])) if lone else None
+        inside = [(fact, needs) for fact, needs in facts if fact in equation.brackets]
+        if any(needs == {word} and self._grows(fact, word, needs) < 0 for fact, needs in inside):
+            return set(), partial(self._free, word, inside)
+        ends = any(word in needs and self._grows(fact, word, needs) < 0 for fact, needs in facts)
+        for name, index, sure in places(equation):
+            for item, extent in zip(index, self.shapes[name], strict=True):
+                if isinstance(item, ast.Name) and item.id == word and (sure or not ends):
+                    return set(), partial(self._dimension, extent)
+        return None
+
+    def _dimension(self, extent, env):
+        return range(extent)
 
     def _free(self, word, facts, env):
-        """All integers that the comparisons might allow; from 0 on, if none of them is true of large ones alone."""
-        far = {**dict.fromkeys({n for _, needs in facts for n in needs}, 0), **env}
-        begins = any(
-            f[0] is ast.Eq or self.slack(f, {**far, word: FAR}) > self.slack(f, {**far, word: -FAR}) for f, _ in facts
-        )
+        """All integers that comparisons might allow; from 0 on, if none of these says where they begin."""
+        mine = [(fact, needs) for fact, needs in facts if word in needs]
+        begins = any(fact[0] is ast.Eq or self._grows(fact, word, needs) > 0 for fact, needs in mine)
         return range(-FAR if begins else 0, FAR + 1)
 
-    def slack(self, fact, env):
+    def _grows(self, fact, word, needs):
+        """Positive if the comparison is true of large values of the word, negative if of small ones."""
+        rest = {**self.known, **dict.fromkeys(needs, 0)}
+        return self._slack(fact, {**rest, word: FAR}) - self._slack(fact, {**rest, word: -FAR})
+
+    def _slack(self, fact, env):
         """How far the comparison is from being false."""
         op, left, right = fact
         less, more = (left, right) if op in (ast.Lt, ast.LtE) else (right, left)
@@ -174,10 +198,10 @@ class _Run:
             case ast.Name(word):
                 return self._name(word, env)
             case ast.Subscript(ast.Name(name)):
-                return self._read(name, self._place(name, items_of(node), env, read=True))
+                return self._read(name, tuple(self.index(i, env) for i in items_of(node)))
             case ast.IfExp(ast.Name("OUTSIDE"), ast.Subscript(ast.Name(name)) as read, other):
                 place = tuple(self.index(i, env) for i in items_of(read))
-                inside = all(0 <= p < extent for p, extent in zip(place, self.shapes[name], strict=True))
+                inside = self._inside(name, place)
                 return self._read(name, place) if inside else (self.value(other, env)[0], self._dtype(name))
             case ast.IfExp(test, body, other):
                 return self._choice(test, body, other, env)
@@ -187,8 +211,7 @@ class _Run:
             case ast.BinOp(left, op, right):
                 return self._binary(type(op), self.value(left, env), self.value(right, env))
             case ast.BoolOp(op, values):
-                found = [self.value(v, env)[0] for v in values]
-                return all(found) if isinstance(op, ast.And) else any(found), "bool"
+                return self._joined(isinstance(op, ast.Or), values, env), "bool"
             case ast.Compare():
                 found = [(op, self.value(one, env)[0], self.value(two, env)[0]) for op, one, two in facts_of(node)]
                 return all(COMPARE[op](one, two) for op, one, two in found), "bool"
@@ -209,28 +232,57 @@ class _Run:
     def _dtype(self, name):
         return self.kernel.tensors[name].dtype
 
-    def _place(self, name, index, env, read=False):
-        place = tuple(self.index(i, env) for i in index)
-        if not all(0 <= p < extent for p, extent in zip(place, self.shapes[name], strict=True)):
-            raise Erroneous("outside", f"{name}{place}, {'read' if read else 'written'}")
-        return place
+    def _inside(self, name, place):
+        return all(0 <= p < extent for p, extent in zip(place, self.shapes[name], strict=True))
 
     def _read(self, name, place):
         tensor = self.kernel.tensors[name]
+        if not self._inside(name, place):
+            if self.unwanted:
+                return 0, tensor.dtype
+            raise Erroneous("outside", f"{name}{place} is read")
         if name in self.memory:
             if place not in self.memory[name]:
                 raise Erroneous("undefined", f"{name}{place}")
             return self.memory[name][place], tensor.dtype
-        value = self.arrays[name][place]
+        value = 1 if self.arrays is None else self.arrays[name][place]
         return (int(value) if tensor.dtype in BITS else float(value)), tensor.dtype
 
     def _choice(self, test, body, other, env):
-        """One of two values. A test of indices alone guards the reads of both; one of data guards nothing."""
+        """One of two values. A test guards the reads of both as far as it compares indices, but defines no elements."""
         chosen, _ = self.value(test, env)
-        data = any(name in self.kernel.tensors for name in names(test))
-        if not data:
-            return self.value(body if chosen else other, env)
-        return self._selected(chosen, self.value(body, env), self.value(other, env))
+        possible = self._possible(test, env)
+        arms = []
+        for arm, which in ((body, True), (other, False)):
+            before = self.unwanted
+            self.unwanted = before or which not in possible
+            arms += [self.value(arm, env)]
+            self.unwanted = before
+        return self._selected(chosen, *arms)
+
+    def _joined(self, decides, values, env):
+        """The values joined by `or`, whose True decides, or by `and`: what stands behind that guards nothing."""
+        found, before = [], self.unwanted
+        for value in values:
+            found += [self.value(value, env)[0]]
+            self.unwanted = self.unwanted or self._possible(value, env) == {decides}
+        self.unwanted = before
+        return decides if decides in found else not decides
+
+    def _possible(self, test, env):
+        """What a test may be, whatever the data: {True}, {False} or both."""
+        match test:
+            case ast.BoolOp(op, values):
+                every = [self._possible(v, env) for v in values]
+                decides = isinstance(op, ast.Or)
+                some, rest = any(decides in p for p in every), all({not decides} <= p for p in every)
+                return {what for what, may in ((decides, some), (not decides, rest)) if may}
+            case ast.UnaryOp(ast.Not(), operand):
+                return {not p for p in self._possible(operand, env)}
+            case _ if any(name in self.kernel.tensors for name in names(test)):
+                return {True, False}
+            case _:
+                return {self.value(test, env)[0]}
 
     def _selected(self, chosen, one, two):
         return (one if chosen else two)[0], common(one[1], two[1])

@@ -28,7 +28,8 @@ class Equation:
     value: ast.AST
     reduce: str | None
     within: dict  # reduced word -> its bounds, None where the text gives none
-    comparisons: list  # [(comparison, left, right)]
+    brackets: list  # [(comparison, left, right)] in the reduction's brackets
+    comparisons: list  # all of them
 
 
 @dataclass
@@ -125,8 +126,8 @@ def _equation(kernel, line):
     if isinstance(body, ast.Call) and isinstance(body.func, ast.Subscript):
         reduce, items, body = body.func.value.id, items_of(body.func), body.args[0]
     index = [expression(i) for i in split(index)]
-    known = {name for i in index for name in names(i)} | _sizes(kernel)
-    within, comparisons = {}, []
+    known = {name for i in index for name in names(i)} | sizes_of(kernel).keys()
+    within, brackets = {}, []
     for item in items:
         match item:
             case ast.Name(word):
@@ -136,9 +137,9 @@ def _equation(kernel, line):
             case _:
                 new = [name for name in names(item) if name not in known]
                 within.setdefault(next((name for name in new if name not in within), new[0]), None)
-                comparisons += facts_of(item)
-    comparisons += facts_of(expression(condition)) if condition else []
-    return Equation(target, index, body, reduce, within, comparisons)
+                brackets += facts_of(item)
+    comparisons = brackets + (facts_of(expression(condition)) if condition else [])
+    return Equation(target, index, body, reduce, within, brackets, comparisons)
 
 
 def items_of(subscript):
@@ -150,9 +151,10 @@ def names(node):
     return [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
 
 
-def _sizes(kernel):
-    shapes = {name for tensor in kernel.tensors.values() for extent in tensor.shape for name in names(extent)}
-    return shapes | kernel.attributes.keys()
+def sizes_of(kernel):
+    """The sizes and attributes in their order."""
+    shapes = [name for tensor in kernel.tensors.values() for extent in tensor.shape for name in names(extent)]
+    return dict.fromkeys([*shapes, *kernel.attributes])
 
 
 def facts_of(node):
@@ -164,9 +166,12 @@ def facts_of(node):
 
 
 def places(equation):
-    """(tensor, index) of the left side, then of the reads, those without a fallback first."""
+    """[(tensor, index, without a fallback)] of the left side, then of the reads, those with a fallback last."""
     every = list(ast.walk(equation.value))
     unsure = {id(n.body) for n in every if isinstance(n, ast.IfExp) and names(n.test) == ["OUTSIDE"]}
     reads = [n for n in every if isinstance(n, ast.Subscript)]
     reads.sort(key=lambda n: (id(n) in unsure, n.lineno, n.col_offset))
-    return [(equation.target, equation.index), *((n.value.id, items_of(n)) for n in reads)]
+    return [
+        (equation.target, equation.index, True),
+        *((n.value.id, items_of(n), id(n) not in unsure) for n in reads),
+    ]

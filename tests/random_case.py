@@ -2,7 +2,8 @@
 
 An accepted step: the interpreter's result is the reference, exactly. The last tree: both lowered versions
 run in the interpreter too, their text is printed and read back, and in some cases PoCL runs it. A refused step: its
-witness, run at its own sizes by an enumeration that shares nothing with the judge, shows a violation.
+witness, run at its own sizes by an enumeration that shares nothing with the judge, shows a violation. The kernel
+means what its text says, by meaning.py, which shares nothing with tilegen, and is refused where that is nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
 
 from enumeration import verdict
 from random_atomics import atomics_recipe
-from random_programs import holds, points, random_kernel, random_sizes
+from random_meaning import built, error_at, meant_otherwise, refuted, small_sizes
+from random_programs import any_text, holds, points, random_sizes
 from random_steps import any_steps, gpu_recipe, lanes_recipe, random_step, warp_recipe
 from read_back import difference
 from simulate import faults
@@ -29,7 +31,7 @@ from structure import structure
 
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, ProofError, Source, SourceError, StepError
-from tilegen.frontend import build, data_folder, parse
+from tilegen.frontend import data_folder, parse
 from tilegen.interpreter import reference, run
 from tilegen.ir.affine import Mod
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
@@ -69,10 +71,10 @@ class Case:
     """A kernel with the steps accepted so far, at one choice of sizes and values."""
 
     text: str
-    scheduled: object
-    sizes: dict
-    arrays: dict
-    expected: object
+    scheduled: object = None  # None where the kernel itself is refused
+    sizes: dict = field(default_factory=dict)
+    arrays: dict = field(default_factory=dict)
+    expected: object = None
     steps: list = field(default_factory=list)
     counts: Counter = field(default_factory=Counter)
     words: Counter = field(default_factory=Counter)  # (step's word, what came of it)
@@ -102,22 +104,50 @@ def arrays_for(kernel, sizes, number):
     return arrays | {scalar.name: np.int32(rng.integers(-3, 4)) for scalar in kernel.scalars}
 
 
-def draw(pick, number=0):
+def draw(pick, text, kernel, number=0):
     """A kernel with its sizes and inputs; and the recipe for its steps, ready to be asked."""
-    drawn = random_kernel(pick)
-    kernel = build(parse(Source("random.tg", drawn.text)).kernels["random"])
     recipe = pick([gpu_recipe] * 4 + [any_steps] * 2 + [warp_recipe] * 2 + [lanes_recipe] * 2 + [atomics_recipe])
     warps = recipe is warp_recipe
     tiles = [pick([8, 8, 16, 4]), pick([8, 16, 16])] if warps else [pick([2, 3, 4, 8]), pick([2, 4, 4, 5])]
     sizes = random_sizes(pick, kernel, tiles)
     arrays = arrays_for(kernel, sizes, number)
-    case = Case(drawn.text, start(kernel), sizes, arrays, reference(kernel, sizes, arrays)["out"])
+    case = Case(text, start(kernel), sizes, arrays, reference(kernel, sizes, arrays)["out"])
+    compare_meaning(case, kernel)
     return case, recipe(pick, case.scheduled.tree, tiles)
+
+
+def compare_meaning(case, kernel):
+    """Fails unless the kernel is what its text says: the same elements and values, and nothing wrong at small sizes."""
+    if points(kernel, case.sizes) < 800:
+        case.counts["meanings compared"] += 1
+        if wrong := meant_otherwise(case.text, case.sizes, case.arrays, case.expected):
+            case.fail("the reference is not the meaning of the text", wrong)
+    for sizes in [s for s in small_sizes(case.text) if points(kernel, s) < 300][:4]:
+        if error := error_at(case.text, sizes):
+            case.fail("a kernel without a meaning is accepted", f"{error} at {sizes}")
+
+
+def refused_kernel(text, refusal):
+    """The case of a kernel that is refused. Fails unless its meaning shows why, at the sizes of the witness."""
+    case = Case(text)
+    if refusal.witness is None:
+        beyond = "beyond the budget" in refusal.message
+        case.counts["kernels unproved" if beyond else "kernels ill-formed"] += 1
+        return case
+    kind, sizes = refuted(text, refusal)
+    if kind is None:
+        case.fail("a kernel is refused, and its witness shows nothing", f"at {sizes}\n{refusal.render()}")
+    case.counts[f"kernels refused: {kind}"] += 1
+    return case
 
 
 def one_case(pick, number=0, *, engine=None) -> Case:
     """A whole case, the last tree on `engine` too. Raises Failure, or what breaks, where something is wrong."""
-    case, recipe = draw(pick, number)
+    drawn = any_text(pick)
+    kernel, refusal = built(drawn)
+    if kernel is None:
+        return refused_kernel(drawn, refusal)
+    case, recipe = draw(pick, drawn, kernel, number)
     wild = 0
     text = next(recipe)
     while text is not None:

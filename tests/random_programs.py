@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from random_ranges import ranges_kernel
 from random_scalars import with_scalars
 
 INDICES = "ijkl"
@@ -26,6 +27,11 @@ def random_kernel(pick) -> RandomKernel:
     text = with_scalars(pick, family(pick))
     head, _, body = text.partition(":\n")
     return RandomKernel(text, tuple(s for s in SIZES + "K" if f" {s}" in head or f"[{s}" in head or f"*{s}" in head))
+
+
+def any_text(pick) -> str:
+    """The text of a kernel, which tilegen may have to refuse."""
+    return pick([lambda pick: random_kernel(pick).text] * 3 + [ranges_kernel])(pick)
 
 
 def random_sizes(pick, kernel, tiles) -> dict[str, int]:

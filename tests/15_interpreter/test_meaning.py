@@ -46,7 +46,8 @@ def line(body, arrays=(("x", FIVE),), sizes=None, out="y: i32[N]", extra=""):
         "sum[r in -1..2](x[i + r] else 0)",
         "sum[-1 <= r < 2](x[i + r] else 0)",
         "sum[r > -2, r <= 1](x[i + r] else 0)",
-        "sum[r < 2](x[i + r] else 0) for -1 <= r",
+        "sum[-1 <= r and r < 2](x[i + r] else 0)",
+        "sum[r](x[i + r] else 0) for -1 <= r and r <= 1",
         "sum[j in i - 1..i + 2](x[j] else 0)",
     ],
 )
@@ -58,6 +59,13 @@ def test_ranges_begin_at_zero_where_nothing_says_else():
     assert line("y[i] = sum[r < 2](x[i + r] else 0)") == {0: 3, 1: 5, 2: 7, 3: 9, 4: 5}
     assert line("y[i] = sum[k <= i](x[k])") == {0: 1, 1: 3, 2: 6, 3: 10, 4: 15}
     assert line("y[i] = argmax[j in 2..N](0 - x[j])") == dict.fromkeys(range(5), 2)
+
+
+def test_a_bound_in_the_brackets_is_the_range():
+    assert line("y[i] = sum[k < 2](x[k])") == dict.fromkeys(range(5), 3)
+    with pytest.raises(Erroneous, match="outside"):
+        line("y[i] = sum[k < 7](x[k])")
+    assert line("y[i] = sum[k](x[k]) for k < 7") == dict.fromkeys(range(5), 15)
 
 
 def test_elements_without_a_value_are_left():
