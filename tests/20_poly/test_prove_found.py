@@ -93,7 +93,24 @@ schedule s for product():
     pipeline(ko, 3)
     pipeline(ki, 2, across=ko)
 """
-FOUND = [NAMED_LIKE_ROUNDS, DEAD_ROUNDS, COUNTED_ANEW, FIRST_LANE, ACROSS_IN_A_BLOCK]
+
+# The last tile of T has elements that Y does not read: Y's test says nothing of whether T computes them.
+NOT_READ = """
+kernel tiles(X: f32[2, 4]) -> Y: f32[6]:
+    var S: f32[2, 4], T: f32[2, 4]
+    S[t, j] = X[t, j]
+    T[t, j] = S[t, j] + 1
+    Y[i] = T[i/4, i % 4]
+
+schedule s for tiles():
+    tile(i, 4) -> b, r
+    compute_at(T, at=b)
+    compute_at(S, at=b)
+    bind(b, thread.x)
+    cache_register(S, at=b)
+    cache_register(T, at=b)
+"""
+FOUND = [NAMED_LIKE_ROUNDS, DEAD_ROUNDS, COUNTED_ANEW, FIRST_LANE, ACROSS_IN_A_BLOCK, NOT_READ]
 
 
 @pytest.mark.parametrize("vector", [True, False])

@@ -15,28 +15,21 @@ one after the other are what the block does. Registers get dimensions over the t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree, tree_of
+from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import (
-    accesses,
     leaves,
-    loads,
-    reads,
     replace,
     rewrite_accesses,
-    rewrite_nodes,
-    stmts,
-    substitute,
-    writes,
 )
-from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
 from tilegen.poly import Claim, Extra, Made, Refused, Slot, Stop, Unproved
+from tilegen.proof.extras import Extras
 from tilegen.proof.lanes import Lanes, joined, lanes_of
 from tilegen.proof.plain import Axes, axes, computed, extents_of, in_axes, plain
 from tilegen.proof.serpentine import straightened
@@ -124,8 +117,11 @@ class _Raise:
         nest = self._together(body, path, self.where.blocks[-1][1], {})
         for kind, name, extent in reversed(self.where.blocks):
             nest = (Loop(name, extent, nest, kind),)
-        self.result.body += nest
-        self._extras(implied_in(self.result.kernel, self.result.loops, self.launch.requires))
+        (launch,) = nest
+        implied = implied_in(self.result.kernel, self.result.loops, self.launch.requires)
+        extras = Extras(self.result.kernel, self.result.buffers, self.result.loops, implied, self.firsts)
+        self.result.body += (extras.restored(launch),)
+        self.result.extras += [Extra(self.leaf + number, tests) for number, tests in extras.found]
 
     # -- lists that all threads of a block run together
 
@@ -259,61 +255,6 @@ class _Raise:
             return new
         return rewrite_accesses(stmt, change)
 
-    # -- statements that run without their guard
-
-    def _extras(self, implied: Implied) -> None:
-        """Starts and updates of registers whose tests the text leaves out get them back, and are noted."""
-        domains = _domains(self.result.kernel)
-        loops = {id(stmt): {loop.name for loop in path} for path, stmt in leaves(self.result.body[-1:])}
-        users = [(stmt, {access.buffer for access in accesses(stmt)}) for stmt in stmts(self.result.body[-1])]
-        sizes = set(self.result.kernel.sizes)
-        number = -1
-
-        def spared(stmt: Stmt) -> bool:
-            """True for what the text may run without its tests: from registers to registers."""
-            if stmt.instance is None or stmt.best or self.result.buffers[stmt.target.buffer].space != "register":
-                return False
-            return all(self.result.buffers[x.buffer].space == "register" for x in loads(stmt))
-
-        bound = [(stmt, used) for stmt, used in users if not spared(stmt)]
-
-        def told(stmt: Stmt) -> Tests:
-            """What all others who use its register test, and it could; others that may be spared it do not count."""
-            others = [s for s, used in bound if stmt.target.buffer in used]
-            known = loops[id(stmt)] | sizes
-            name = stmt.target.buffer
-            at, extents = _at_one_place, self.result.loops
-            guards = [(s, s.guard + self._first(s, name)) for s in others]
-            here = [at(name, stmt, s, extents)(tests) for s, tests in guards]
-            found = dict.fromkeys(c for tests in here for c in tests if c.value.names() <= known)
-
-            def tells(test: Condition) -> bool:
-                there = ((at(name, s, stmt, extents)((test,))[0], tests) for s, tests in guards)
-                return all(c in tests or implied(c, tests) for c, tests in there)
-
-            return tuple(c for c in found if all(c in tests for tests in here) or tells(c))
-
-        def change(value: object) -> object:
-            nonlocal number
-            if not isinstance(value, Stmt):
-                return value
-            number += 1
-            if not spared(value):
-                return value
-            missing: Tests = ()
-            for test in (*domains(value), *told(value)):
-                missing += () if implied(test, value.guard + missing) else (test,)
-            if missing:
-                self.result.extras.append(Extra(self.leaf + number, missing))
-            return replace(value, guard=value.guard + missing) if missing else value
-
-        *before, last = self.result.body
-        self.result.body = (*before, *rewrite_nodes((last,), change))
-
-    def _first(self, stmt: Stmt, buffer: str) -> Tests:
-        """That a thread is the first of its lanes, where `stmt` is what this one does to `buffer` for all of them."""
-        return self.firsts.get(id(stmt), ()) if buffer in [a.buffer for a in (stmt.target, stmt.best) if a] else ()
-
     # -- what a barrier's comment says
 
     def _claims(self, barrier: Barrier) -> tuple[Claim, ...]:
@@ -329,25 +270,6 @@ class _Raise:
             return tuple(Claim(kinds, name, loop[1]) for name in told)
         kinds = ("RAW",) if "written above, read below" in text else ("WAR", "WAW")
         return tuple(Claim(kinds, name, None) for name in told)
-
-
-def _at_one_place(buffer: str, stmt: Stmt, other: Stmt, loops: Mapping[str, Affine]) -> Callable[[Tests], Tests]:
-    """Tests of `other` in the loops of `stmt`, where it names the place of `buffer` that both use by its own loops.
-
-    Of a vector these are two, `place//2` and `place%2`.
-    """
-    mine, theirs = (dict((*reads(s), *writes(s)))[buffer] for s in (stmt, other))
-    values: dict[str, Affine] = {}
-    for place, name in zip(mine, theirs, strict=True):
-        match name:
-            case Affine(((str(loop), 1),), 0):
-                values[loop] = place
-            case Affine(((str(high), many), (str(low), 1)) | ((str(low), 1), (str(high), many)), 0):
-                if loops.get(low) == const(many):
-                    values |= {high: place // many, low: place % many}
-            case _:
-                pass
-    return lambda tests: substitute(tests, values)
 
 
 def _written_once(body: tuple[Spmd, ...], around: tuple[str, ...] = ()) -> None:
@@ -382,19 +304,3 @@ def _groups(body: tuple[Spmd, ...]) -> int | None:
                 return None
             count += inner * node.extent.const
     return count
-
-
-def _domains(kernel: Kernel) -> Callable[[Stmt], tuple[Condition, ...]]:
-    origins = {stmt.name: (path, stmt) for path, stmt in leaves(tree_of(kernel).body)}
-
-    def domain(stmt: Stmt) -> tuple[Condition, ...]:
-        """The conditions that `stmt` runs an instance which the kernel has."""
-        if stmt.name not in origins:
-            return ()
-        path, origin = origins[stmt.name]
-        values = dict(zip([loop.name for loop in path], stmt.instance or (), strict=True))
-        ranges = [(v, loop.extent) for v, loop in zip(values.values(), path, strict=True)]
-        found = [c for v, extent in ranges for c in (Condition(v), Condition(extent - 1 - v))]
-        return (*found, *(Condition(c.value.substitute(values), c.equal) for c in origin.guard))
-
-    return domain
