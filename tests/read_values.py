@@ -11,7 +11,7 @@ from math import inf
 
 import c_text
 
-from tilegen.backends.text_expr import CUDA, OPENCL
+from tilegen.backends.text_dialect import CUDA, OPENCL
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Access, Cast, Const, Index, Load, Op, Scalar
 from tilegen.ir.operations import OPERATIONS
 

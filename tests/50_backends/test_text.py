@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from stock import cases, scheduled
 
 from tilegen.backends.text import STATIC_SHARED_LIMIT, emit
-from tilegen.backends.text_expr import CUDA, Writer
+from tilegen.backends.text_dialect import CUDA
+from tilegen.backends.text_expr import Writer
 from tilegen.backends.text_wrap import wrapped
 from tilegen.errors import Source
 from tilegen.frontend import build, parse

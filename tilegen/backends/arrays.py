@@ -10,7 +10,7 @@ from tilegen.errors import ArgumentError
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Kernel, Tensor
 
-# bf16 travels as its 16 bits where a library has no such type.
+# bf16 travels as its 16 bits, which a numpy or cupy without such a type has in uint16, and in nothing else.
 NUMPY_NAME = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16",
     "i64": "int64", "i32": "int32", "i8": "int8", "u8": "uint8", "bool": "bool",
@@ -76,6 +76,30 @@ def strides_of(shape: tuple[int, ...], order: tuple[int, ...], item_bytes: int) 
         strides[dimension] = step
         step *= shape[dimension]
     return tuple(strides)
+
+
+def as_stored(tensor: Tensor, array: Any) -> Any:
+    """A numpy or cupy array in the type that the tensor is stored in: the bits of bfloat16 as uint16.
+
+    Raises:
+        ArgumentError: it is of another type. Integers of 16 bits are no bf16 unless they say that they are its bits.
+    """
+    wanted = NUMPY_NAME[tensor.dtype]
+    if tensor.dtype == "bf16" and str(array.dtype) == "bfloat16":
+        array = array.view(wanted)
+    if array.dtype != wanted:
+        notes = ("its numbers are torch.bfloat16 or ml_dtypes.bfloat16, or their 16 bits in uint16",)
+        message = f"{tensor.name} is {array.dtype}, and the kernel takes {tensor.dtype}"
+        raise ArgumentError(message, notes=notes if tensor.dtype == "bf16" else ())
+    return array
+
+
+def bare(value: Any, name: str) -> Any:
+    """A torch tensor without its history. Raises ArgumentError where gradients would be lost with that."""
+    if value.requires_grad:
+        notes = (f"{name}.detach() says that none is wanted",)
+        raise ArgumentError(f"{name} requires a gradient, and a kernel gives none", notes=notes)
+    return value.detach()
 
 
 def check_layout(tensor: Tensor, array: Any) -> None:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tilegen.backends import nvrtc
-from tilegen.backends.arrays import NUMPY_NAME
+from tilegen.backends.arrays import as_stored, bare
 from tilegen.errors import ArgumentError, DeviceError
 from tilegen.ir.nodes import Tensor
 
@@ -58,12 +58,7 @@ class CudaEngine:
         Raises:
             ArgumentError: not an array, not on this GPU, or not of the tensor's dtype.
         """
-        array = self._as_cupy(value, tensor.name)
-        wanted = NUMPY_NAME[tensor.dtype]
-        if tensor.dtype == "bf16" and str(array.dtype) in ("bfloat16", "int16"):
-            array = array.view(wanted)
-        if array.dtype != wanted:
-            raise ArgumentError(f"{tensor.name} is {array.dtype}, and the kernel takes {tensor.dtype}")
+        array = as_stored(tensor, self._as_cupy(value, tensor.name))
         here = self.xp.cuda.Device().id
         if array.device.id != here:
             notes = ("all arrays of a call lie on the current device",)
@@ -77,9 +72,10 @@ class CudaEngine:
         if torch is not None and isinstance(value, torch.Tensor):
             if not value.is_cuda:
                 raise ArgumentError(f"{name} is on the CPU", notes=(f"{name}.cuda() moves it to the GPU",))
-            value = value.detach()
+            value = bare(value, name)
             # cupy knows no bfloat16 by this road; its bits it does.
-            return self.xp.from_dlpack(value.view(torch.int16) if value.dtype == torch.bfloat16 else value)
+            bits = value.dtype == torch.bfloat16
+            return self.xp.from_dlpack(value.view(torch.int16)).view("uint16") if bits else self.xp.from_dlpack(value)
         if hasattr(value, "__cuda_array_interface__"):
             return self.xp.asarray(value)
         if hasattr(value, "__array_interface__"):
@@ -91,10 +87,10 @@ class CudaEngine:
         except Exception as error:  # each library fails in its own way to hand out CPU memory as GPU memory
             raise ArgumentError(f"{name} cannot be used on the GPU: {error}") from None
 
-    def give_back(self, array: Any, tensor: Tensor, like: Any) -> Any:
-        """The cupy `array`, as a torch tensor if `like` is one."""
+    def give_back(self, array: Any, tensor: Tensor, given: Sequence[Any]) -> Any:
+        """The cupy `array`, as a torch tensor if the first of what was given is one."""
         torch = sys.modules.get("torch")
-        if torch is None or not isinstance(like, torch.Tensor):
+        if torch is None or not given or not isinstance(given[0], torch.Tensor):
             return array
         if tensor.dtype != "bf16":
             return torch.from_dlpack(array)

@@ -35,8 +35,8 @@ class Engine(Protocol):
     def adopt(self, value: Any, tensor: Tensor) -> Any:
         """`value`, an array of any library, as an array of `xp` that shares its memory, or ArgumentError."""
 
-    def give_back(self, array: Any, tensor: Tensor, like: Any) -> Any:
-        """An output `array` of `xp` as an array of the library that `like` belongs to."""
+    def give_back(self, array: Any, tensor: Tensor, given: Sequence[Any]) -> Any:
+        """An output `array` of `xp` as an array of the library that the arrays `given` in the call belong to."""
 
     def pointer(self, array: Any) -> int:
         """The address of the first element."""

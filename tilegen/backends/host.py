@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.backends.arrays import NUMPY_NAME
+from tilegen.backends.arrays import as_stored, bare
 from tilegen.errors import ArgumentError
 from tilegen.ir.nodes import Tensor
 
@@ -28,12 +28,7 @@ class HostArrays:
         Raises:
             ArgumentError: not an array, not on the CPU, not of the tensor's dtype, or a read-only output.
         """
-        array = self._as_numpy(value, tensor.name)
-        wanted = NUMPY_NAME[tensor.dtype]
-        if tensor.dtype == "bf16" and str(array.dtype) in ("bfloat16", "int16"):
-            array = array.view(wanted)
-        if array.dtype != wanted:
-            raise ArgumentError(f"{tensor.name} is {array.dtype}, and the kernel takes {tensor.dtype}")
+        array = as_stored(tensor, self._as_numpy(value, tensor.name))
         if tensor.role == "output" and not array.flags.writeable:
             raise ArgumentError(f"{tensor.name} is read-only, and the kernel writes to it")
         return array
@@ -46,8 +41,8 @@ class HostArrays:
             raise ArgumentError(f"{name} is on a GPU, and this kernel runs on the CPU", notes=notes)
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
-            value = value.detach()
-            return (value.view(torch.int16) if value.dtype == torch.bfloat16 else value).numpy()
+            value = bare(value, name)
+            return value.view(torch.int16).numpy().view("uint16") if value.dtype == torch.bfloat16 else value.numpy()
         if not hasattr(value, "__dlpack__"):
             raise ArgumentError(f"{name} is a {type(value).__name__}, not an array")
         try:
@@ -55,11 +50,12 @@ class HostArrays:
         except Exception as error:  # each library fails in its own way to hand out GPU memory as CPU memory
             raise ArgumentError(f"{name} cannot be used on the CPU: {error}") from None
 
-    def give_back(self, array: Any, tensor: Tensor, like: Any) -> Any:
-        """The numpy `array`, as a torch tensor if `like` is one."""
+    def give_back(self, array: Any, tensor: Tensor, given: Sequence[Any]) -> Any:
+        """The numpy `array`, as a torch tensor if the first of what was given is one; bf16 in the type that came."""
         torch = sys.modules.get("torch")
-        if torch is None or not isinstance(like, torch.Tensor):
-            return array
+        if torch is None or not given or not isinstance(given[0], torch.Tensor):
+            dtypes = [value.dtype for value in given if str(getattr(value, "dtype", "")) == "bfloat16"]
+            return array.view(dtypes[0]) if tensor.dtype == "bf16" and dtypes else array
         if tensor.dtype != "bf16":
             return torch.from_numpy(array)
         return torch.from_numpy(array.view("int16")).view(torch.bfloat16)

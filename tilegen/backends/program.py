@@ -79,9 +79,9 @@ class Program:
                     if tensor.name in self._partial:
                         adopted[tensor.name].fill(0)
             self.bind(sizes, adopted | scalars)()
-        like = next(iter(given.values()), None)
+        came = list(given.values())
         results = [
-            given[t.name] if t.name in given else self.engine.give_back(adopted[t.name], t, like) for t in outputs
+            given[t.name] if t.name in given else self.engine.give_back(adopted[t.name], t, came) for t in outputs
         ]
         return results[0] if len(results) == 1 else tuple(results)
 

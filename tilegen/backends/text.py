@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from tilegen.backends.text_body import Body
-from tilegen.backends.text_expr import CUDA, OPENCL, Dialect, Writer
+from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
+from tilegen.backends.text_expr import Writer
 from tilegen.backends.text_helpers import helpers
 from tilegen.backends.text_lanes import local_arrays
 from tilegen.backends.text_names import names_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilegen.backends.text_expr import CUDA, Writer, vector_word
+from tilegen.backends.text_dialect import CUDA
+from tilegen.backends.text_expr import Writer, vector_word
 from tilegen.backends.text_lanes import combined
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Op, Stmt

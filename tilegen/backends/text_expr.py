@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from math import isinf
 
+from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text_integers import BITS, brought_back, of_one_type
+from tilegen.interpreter.scalar import converter, to_f32
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Cast, Condition, Const, Expr, Index, Load, Op, Scalar
 from tilegen.ir.swizzle import Swizzle
@@ -21,47 +23,6 @@ _HALVES = ("f16", "bf16")
 _FLOATS = ("f64", "f32", "f16", "bf16")
 # operations that C calls differently for floating point; CUDA adds an f for f32
 _FLOAT_WORDS = {"abs": "fabs", "min": "fmin", "max": "fmax", "round": "rint", "pow": "pow", "fma": "fma"}
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """What differs between the two languages inside an expression."""
-
-    name: str
-    types: Mapping[str, str]  # dtype -> type of an element in memory
-    suffix: str  # of f32 functions
-    long: str  # suffix of a 64-bit literal
-    widen: Mapping[str, str]  # 16-bit float -> function to float
-    narrow: Mapping[str, str]  # and back
-    approximations: Mapping[str, str]  # operation -> the function that approximates it within a known error
-
-
-CUDA = Dialect(
-    "cuda",
-    {
-        "f64": "double", "f32": "float", "f16": "__half", "bf16": "__nv_bfloat16", "i64": "long long",
-        "i32": "int", "i8": "signed char", "u8": "unsigned char", "bool": "bool",
-    },
-    "f", "LL",
-    {"f16": "__half2float", "bf16": "__bfloat162float"},
-    {"f16": "__float2half", "bf16": "__float2bfloat16"},
-    {
-        "/": "__fdividef", "sqrt": "approximate_sqrt", "rsqrt": "approximate_rsqrt", "exp": "__expf",
-        "exp2": "approximate_exp2", "log": "__logf", "log2": "__log2f", "sin": "__sinf", "cos": "__cosf",
-        "tanh": "approximate_tanh",
-    },
-)  # fmt: skip
-OPENCL = Dialect(
-    "opencl",
-    {
-        "f64": "double", "f32": "float", "f16": "ushort", "bf16": "ushort", "i64": "long",
-        "i32": "int", "i8": "char", "u8": "uchar", "bool": "bool",
-    },
-    "", "L",
-    {"f16": "load_half", "bf16": "load_bf16"},
-    {"f16": "round_half", "bf16": "round_bf16"},
-    {},  # the standard leaves the error of native_sin and its kin to the implementation
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -258,8 +219,12 @@ class Writer:
             return self.fetched(value.buffer, value.index)
         if dtype not in _HALVES:
             return self.value(value, -1)
-        inner = value.arg if isinstance(value, Cast) and value.dtype == dtype else value
-        return f"{self.dialect.narrow[dtype]}({self.value(inner)})"
+        return self._narrowed(value.arg if isinstance(value, Cast) and value.dtype == dtype else value, dtype)
+
+    def _narrowed(self, value: Expr, dtype: str) -> str:
+        """`value` rounded, once, to a 16-bit float."""
+        word = self.dialect.once.get((value.dtype, dtype), self.dialect.narrow[dtype])
+        return f"{word}({self.value(value)})"
 
     def value(self, expr: Expr, parent: int = 0) -> str:
         match expr:
@@ -306,10 +271,7 @@ class Writer:
             if value in (-(2**31), -(2**63)):
                 return f"({self._integer(int(value) + 1)} - 1)"
             return self._integer(int(value)) + (self.dialect.long if dtype == "i64" and abs(value) < 2**31 else "")
-        if isinf(value):
-            return "-INFINITY" if value < 0 else "INFINITY"
-        text = repr(float(value))
-        return text if dtype == "f64" else f"{text}f"
+        return _decimal(float(value), dtype)
 
     def _operation(self, op: Op, parent: int) -> str:
         if not brought_back(op, self.dialect is OPENCL):
@@ -373,13 +335,24 @@ class Writer:
 
     def _cast(self, arg: Expr, dtype: str) -> str:
         if dtype in _HALVES:
-            rounded = f"{self.dialect.narrow[dtype]}({self.value(arg)})"
-            return f"{self.dialect.widen[dtype]}({rounded})"
+            return f"{self.dialect.widen[dtype]}({self._narrowed(arg, dtype)})"
         if self.working(arg.dtype) == self.working(dtype):
             return self.value(arg, _ATOM)
         if isinstance(arg, Index) and dtype in _FLOATS and arg.index.names() == {str(arg.index)}:
             return f"({self.working(dtype)}){self.index(arg.index)}"  # no arithmetic, whose type would matter
         return f"({self.working(dtype)}){self.value(arg, _ATOM)}"
+
+
+def _decimal(value: float, dtype: str) -> str:
+    """The literal of a floating-point number of the type, as it is written where that means the same in C."""
+    rounded = converter(dtype)(value)
+    if isinf(rounded):
+        return "-INFINITY" if rounded < 0 else "INFINITY"
+    # C rounds a literal to f32 from its digits, Python from a double: two ways where that is half-way between two.
+    across = 2 * value - rounded
+    halfway = value != rounded and to_f32(across) == across
+    text = repr(rounded if dtype in _HALVES or dtype == "f32" and halfway else value)
+    return text if dtype == "f64" else f"{text}f"
 
 
 def _never_negative(value: Affine) -> bool:

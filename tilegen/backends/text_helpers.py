@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.backends.text_expr import CUDA, Dialect
+from tilegen.backends.text_dialect import CUDA, Dialect
 
 _UPDATES = {
     "sum": "value + other",
@@ -62,9 +62,10 @@ inline void atomic_add_float{width}(__global float *place, float{width} terms)
 {lanes}
 }}"""
 _SIGNS = {"argmax": ">", "argmin": "<"}
+_BF16_WORDS = ("__nv_bfloat16", "__bfloat162float(", "__float2bfloat16(", "__double2bfloat16(", "__ll2bfloat16_rn(")
 _CUDA = {
-    "__half": "#include <cuda_fp16.h>",
-    "__nv_bfloat16": "#include <cuda_bf16.h>",
+    **dict.fromkeys(("__half", "__half2float(", "__float2half(", "__double2half("), "#include <cuda_fp16.h>"),
+    **dict.fromkeys(_BF16_WORDS, "#include <cuda_bf16.h>"),
     "INFINITY": "#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#endif",
     **{f"{reduce}_of_lanes<": _LANES.format(reduce=reduce, update=update) for reduce, update in _UPDATES.items()},
     **{f"{reduce}_of_lanes<": _PAIRS.format(reduce=reduce, sign=sign) for reduce, sign in _SIGNS.items()},
@@ -263,12 +264,32 @@ inline ushort round_half(float value)
     vstore_half(value, 0, (__private half *)&bits);
     return bits;
 }""",
+    "odd_float(": """\
+// The float next to a number, on the side of 0, its last bit set if it is not the number: rounding it to 16 bits
+// rounds the number once.
+inline float odd_float(double value)
+{
+    const float near = (float)value;
+    if (isnan(value) || (double)near == value)
+        return near;
+    return as_float((as_uint(near) - (fabs((double)near) > fabs(value) ? 1 : 0)) | 1);
+}""",
     "load_bf16(": "inline float load_bf16(ushort bits) { return as_float((uint)bits << 16); }",
     "round_bf16(": """\
 inline ushort round_bf16(float value)
 {
     const uint bits = as_uint(value);
     return isnan(value) ? 0x7fc0 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+}""",
+    "half_of_double(": "inline ushort half_of_double(double value) { return round_half(odd_float(value)); }",
+    "bf16_of_double(": "inline ushort bf16_of_double(double value) { return round_bf16(odd_float(value)); }",
+    "bf16_of_long(": """\
+inline ushort bf16_of_long(long value)
+{
+    // So large that a double has not all digits: the last 16 bits only say on which side of a half the number is.
+    if (value > 0x20000000000000L || value < -0x20000000000000L)
+        value = (value & ~0xffffL) | ((value & 0xffffL) != 0 ? 0x8000L : 0L);
+    return bf16_of_double((double)value);
 }""",
 }
 
@@ -279,7 +300,7 @@ def helpers(body: str, dialect: Dialect) -> str:
     used: list[str] = []
     for word, text in reversed(known.items()):  # what a helper needs stands before it
         if _uses(body, word) or any(_uses(other, word) for other in used):
-            used.insert(0, text)
+            used[:] = [text, *(other for other in used if other != text)]
     return "\n\n".join(used)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tilegen.backends.text_expr import CUDA, Writer
+from tilegen.backends.text_dialect import CUDA
+from tilegen.backends.text_expr import Writer
 from tilegen.backends.text_names import exchanged
 from tilegen.ir.nodes import Const, Expr, init_value
 from tilegen.lowering.program import Combine, Launch

@@ -31,13 +31,20 @@ def bf16_to_float32(bits: Array) -> Array:
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
-def float_to_bf16(values: Array) -> Array:
-    """The bits (uint16) of the bf16 numbers nearest to `values`, ties to even; NaN stays NaN."""
+def float_to_bf16(values: Array, xp: Any = np) -> Array:
+    """The bits (uint16) of the bf16 numbers nearest to `values`, ties to even; NaN stays NaN.
+
+    `values` are floats, or integers that a float64 has exactly; an array of `xp`, numpy or cupy.
+    """
     with np.errstate(over="ignore"):
-        single = values.astype(np.float32)
-    bits = single.view(np.uint32)
+        exact = xp.ascontiguousarray(values.astype(np.float64))
+        single = exact.astype(np.float32)
+    # Towards 0, the last bit set where that is not exact: what is rounded now is rounded once.
+    away, inexact = abs(single.astype(np.float64)) > abs(exact), single.astype(np.float64) != exact
+    bits = (single.view(np.uint32) - away) | inexact
     rounded = bits + 0x7FFF + ((bits >> 16) & 1)
-    return np.where(np.isnan(single), 0x7FC0, rounded >> 16).astype(np.uint16)
+    result: Array = xp.where(xp.isnan(single), 0x7FC0, rounded >> 16).astype(np.uint16)
+    return result.reshape(values.shape)
 
 
 def to_values(array: Array, dtype: str) -> Array:

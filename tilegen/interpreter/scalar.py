@@ -108,8 +108,17 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _shortened(x: float, bits: int) -> float:
+    """An integer rounded to so many significant bits, once, which a float in between would not; floats as they are."""
+    if not isinstance(x, int) or (extra := x.bit_length() - bits) <= 0:
+        return x
+    whole, rest = divmod(x, 1 << extra)
+    half = 1 << (extra - 1)
+    return float((whole + (rest > half or rest == half and whole % 2)) << extra)
+
+
 def to_f32(x: float) -> float:
-    return c_float(x).value
+    return c_float(_shortened(x, 24)).value
 
 
 def to_f16(x: float) -> float:
@@ -122,6 +131,7 @@ def to_f16(x: float) -> float:
 
 def to_bf16(x: float) -> float:
     """The bf16 number nearest to `x`, ties to even: 8 significant bits, exponents of f32."""
+    x = _shortened(x, 8)
     if x == 0 or not math.isfinite(x):
         return x
     _, exponent = math.frexp(x)

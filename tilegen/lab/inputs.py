@@ -9,6 +9,7 @@ import numpy as np
 
 from tilegen.backends.arrays import NUMPY_NAME, empty, shape_of
 from tilegen.backends.scalars import stored_scalar
+from tilegen.interpreter import float_to_bf16
 from tilegen.ir.nodes import FLOATS, Const, Kernel, Op, Scalar, Tensor
 from tilegen.ir.walk import walk
 
@@ -95,9 +96,7 @@ def stored(xp: Any, tensor: Tensor, values: Any) -> Any:
     """`values` in the tensor's dtype and storage order."""
     array = empty(xp, tensor, values.shape)
     if tensor.dtype == "bf16":
-        bits = xp.ascontiguousarray(values.astype("float32")).view("uint32")
-        # To the nearest, ties to even: half of the last kept place, less one if that place is even.
-        array[...] = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("uint16")
+        array[...] = float_to_bf16(values, xp)
     else:
         array[...] = values.astype(NUMPY_NAME[tensor.dtype])
     return array

@@ -1,0 +1,57 @@
+"""What differs between CUDA C++ and OpenCL C inside an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What differs between the two languages inside an expression."""
+
+    name: str
+    types: Mapping[str, str]  # dtype -> type of an element in memory
+    suffix: str  # of f32 functions
+    long: str  # suffix of a 64-bit literal
+    widen: Mapping[str, str]  # 16-bit float -> function to float
+    narrow: Mapping[str, str]  # and back
+    # (type of what is narrowed, 16-bit float) -> function that rounds it once, which float in between would not
+    once: Mapping[tuple[str, str], str]
+    approximations: Mapping[str, str]  # operation -> the function that approximates it within a known error
+
+
+CUDA = Dialect(
+    "cuda",
+    {
+        "f64": "double", "f32": "float", "f16": "__half", "bf16": "__nv_bfloat16", "i64": "long long",
+        "i32": "int", "i8": "signed char", "u8": "unsigned char", "bool": "bool",
+    },
+    "f", "LL",
+    {"f16": "__half2float", "bf16": "__bfloat162float"},
+    {"f16": "__float2half", "bf16": "__float2bfloat16"},
+    {
+        ("f64", "f16"): "__double2half", ("f64", "bf16"): "__double2bfloat16",
+        ("i64", "bf16"): "__ll2bfloat16_rn", ("i32", "bf16"): "__ll2bfloat16_rn",
+    },
+    {
+        "/": "__fdividef", "sqrt": "approximate_sqrt", "rsqrt": "approximate_rsqrt", "exp": "__expf",
+        "exp2": "approximate_exp2", "log": "__logf", "log2": "__log2f", "sin": "__sinf", "cos": "__cosf",
+        "tanh": "approximate_tanh",
+    },
+)  # fmt: skip
+OPENCL = Dialect(
+    "opencl",
+    {
+        "f64": "double", "f32": "float", "f16": "ushort", "bf16": "ushort", "i64": "long",
+        "i32": "int", "i8": "char", "u8": "uchar", "bool": "bool",
+    },
+    "", "L",
+    {"f16": "load_half", "bf16": "load_bf16"},
+    {"f16": "round_half", "bf16": "round_bf16"},
+    {
+        ("f64", "f16"): "half_of_double", ("f64", "bf16"): "bf16_of_double",
+        ("i64", "bf16"): "bf16_of_long", ("i32", "bf16"): "bf16_of_long",
+    },
+    {},  # the standard leaves the error of native_sin and its kin to the implementation
+)  # fmt: skip
