@@ -12,6 +12,7 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference, run
 from tilegen.lowering import lower
+from tilegen.poly import check_equations
 from tilegen.schedule import apply, start
 
 
@@ -19,7 +20,7 @@ def scheduled(text, **values):
     """The kernel under its schedule, or as it is written, and judged."""
     module = parse(Source("hand.tg", text))
     (decl,) = module.kernels.values()
-    kernel = build(decl, values)
+    kernel = check_equations(build(decl, values))
     defines = {d.word: d for d in module.defines}
     return apply(kernel, module.schedules[0], {}, defines) if module.schedules else start(kernel)
 

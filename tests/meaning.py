@@ -25,7 +25,9 @@ COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.G
 COMPARE |= {ast.Eq: operator.eq, ast.NotEq: operator.ne}
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 ARITHMETIC |= {ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow}
-UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_}
+ARITHMETIC |= {ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor}
+ARITHMETIC |= {ast.LShift: operator.lshift, ast.RShift: operator.rshift}
+UNARY = {ast.Invert: operator.inv, ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_}
 MATHS = {name: getattr(math, name) for name in ("exp", "log", "sin", "cos", "sqrt", "erf", "floor", "ceil", "tanh")}
 MATHS |= {"min": min, "max": max, "abs": abs, "round": round, "rsqrt": lambda x: 1 / math.sqrt(x)}
 
@@ -293,6 +295,8 @@ class _Run:
         if dtype in FLOATS or dtype is None:
             even = dtype is None and isinstance(left, int) and isinstance(right, int) and right and left % right == 0
             return (left // right if even and op is ast.Div else ARITHMETIC[op](left, right)), dtype
+        if op in (ast.LShift, ast.RShift):  # by what is left over from the type's bits
+            right %= BITS.get(dtype, 64)
         if op is ast.Pow and right < 0:
             raise TypeError("a negative power of an integer")
         return wrapped(ARITHMETIC[op](left, right), dtype), dtype

@@ -68,6 +68,13 @@ def test_a_bound_in_the_brackets_is_the_range():
     assert line("y[i] = sum[k](x[k]) for k < 7") == dict.fromkeys(range(5), 15)
 
 
+def test_bits_and_fallbacks():
+    got = line("y[i] = ~x[i] & 6 | x[i] << 30 ^ 1")
+    assert got == {0: 2**30 + 7, 1: -(2**31) + 5, 2: -(2**30) + 5, 3: 3, 4: 2**30 + 3}
+    assert line("y[i] = (x[i] << 30 + x[i]) >> x[i]") == {0: -(2**30), 1: 0, 2: 0, 3: 1, 4: 1}
+    assert line("y[i] = x[i - 1] else x[i + 3] else 7 * x[i]") == {0: 4, 1: 1, 2: 2, 3: 3, 4: 4}
+
+
 def test_elements_without_a_value_are_left():
     assert line("y[i] = x[i] for i >= 1 and i < 3") == {1: 2, 2: 3}
     assert line("y[2*i + j] = x[i] for i < 2, j < 2".replace(",", " and")) == {0: 1, 1: 1, 2: 2, 3: 2}

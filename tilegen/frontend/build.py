@@ -216,7 +216,8 @@ def _equation(
     loops = loops_of(equation, words, names, known, declared, assumed)
     index = {**known, **loops.values}
     inputs = {t.name for t in tensors.values() if t.role == "input"}
-    scope = Scope(tensors, scalars, index, decl.functions, readable | inputs, target.name)
+    extents = {r.name: r.extent for r in (*loops.left, *loops.reduced)}
+    scope = Scope(tensors, scalars, index, decl.functions, readable | inputs, target.name, extents, decl.size_names())
     reduce, body = _split(equation.value)
     value = value_of(scope, body)
     best = arg = first = None

@@ -12,8 +12,10 @@ from tilegen.frontend.folding import Literal
 from tilegen.frontend.index import affine_of, written
 from tilegen.frontend.operators import DTYPES, Budget, Open, Typed, adapt, check_bool, may_be, operate, settle
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import REDUCTIONS, Cast, Const, Expr, Index, Load, Scalar, Tensor
+from tilegen.ir.choices import condition_of
+from tilegen.ir.nodes import REDUCTIONS, Cast, Condition, Const, Expr, Index, Load, Op, Scalar, Tensor
 from tilegen.ir.operations import OPERATIONS
+from tilegen.ir.ranges import follows
 
 CONSTANTS = {"inf": float("inf"), "pi": pi}
 _FUNCTIONS = tuple(name for name in OPERATIONS if name.isidentifier() and name not in ("neg", "and", "or", "not"))
@@ -24,7 +26,8 @@ _LARGEST_POWER = 16
 class Scope:
     """What names mean inside one equation.
 
-    `index` has the sizes, attributes and loop indices, `readable` the tensors that have a value by now.
+    `index` has the sizes, attributes and loop indices, `readable` the tensors that have a value by now, `extents` what
+    each loop runs over.
     """
 
     tensors: Mapping[str, Tensor]
@@ -33,6 +36,8 @@ class Scope:
     functions: Mapping[str, s.Function]
     readable: frozenset[str]
     target: str
+    extents: Mapping[str, Affine]
+    sizes: tuple[str, ...]
     arguments: Mapping[str, Typed] = field(default_factory=dict)
     calling: tuple[str, ...] = ()
     budget: Budget = field(default_factory=Budget)
@@ -129,15 +134,27 @@ def _read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> Expr:
         )
     check_rank(tensor, node)
     index = tuple(affine_of(item, scope.index, {**scope.tensors, **scope.scalars}) for item in node.items)
-    constant = None
-    if fallback is not None:
-        value = adapt(value_of(scope, fallback), tensor.dtype)
-        if not isinstance(value, Const):
-            raise SourceError("a fallback is a constant", fallback.span)
-        if value.dtype != tensor.dtype:
-            raise SourceError(f"the fallback is {value.dtype}, and '{name}' is {tensor.dtype}", fallback.span)
-        constant = value
-    return Load(name, index, tensor.dtype, constant, span=node.span)
+    load = Load(name, index, tensor.dtype, span=node.span)
+    return load if fallback is None else _or_else(scope, load, tensor, fallback)
+
+
+def _or_else(scope: Scope, load: Load, tensor: Tensor, fallback: s.Syntax) -> Expr:
+    """The read where it is inside of its tensor, elsewhere the fallback."""
+    value = adapt(value_of(scope, fallback), tensor.dtype)
+    if value.dtype != tensor.dtype:
+        notes = (f"cast it: {tensor.dtype}({written(fallback.span)})",)
+        text = f"the fallback is {value.dtype}, and '{load.buffer}' is {tensor.dtype}"
+        raise SourceError(text, fallback.span, notes=notes)
+    if isinstance(value, Const):
+        return replace(load, fallback=value)
+    tests: list[Condition] = []
+    for place, extent in zip(load.index, tensor.shape, strict=True):
+        ends = (Condition(place), Condition(extent - 1 - place))
+        tests += [end for end in ends if not follows(end, (), scope.extents, scope.sizes)]
+    if not tests:
+        return load
+    parts = (condition_of(tests), load, value)
+    return scope.budget.charge(Op("select", parts, tensor.dtype), parts, fallback.span)
 
 
 def _no_tensor(scope: Scope, node: s.Subscript) -> SourceError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from itertools import product
 
 from tilegen.ir.affine import Affine, const
@@ -61,6 +63,38 @@ def _affine(value: Expr) -> Affine | None:
             return const(number)
         case _:
             return None
+
+
+def tests_of(condition: Expr) -> tuple[Condition, ...] | None:
+    """The tests, none of them an equality, that make up a condition; None where it is more than that."""
+    match condition:
+        case Op("and", (one, two)):
+            first, second = tests_of(one), tests_of(two)
+            return None if first is None or second is None else first + second
+        case Op("<" | "<=" | ">" | ">=" as word, (left, right)):
+            first_side, second_side = _affine(left), _affine(right)
+            if first_side is not None and second_side is not None:
+                return _compared(word, first_side - second_side)[0][0]
+    return None
+
+
+def condition_of(tests: Iterable[Condition]) -> Expr:
+    """A condition that holds where all the tests do, none of which is an equality."""
+    return reduce(lambda a, b: Op("and", (a, b), "bool"), map(_comparison, tests))
+
+
+def _comparison(test: Condition) -> Expr:
+    """The test as a value, with the terms of each sign on their own side."""
+    low, high = const(0), const(0)
+    for atom, factor in test.value.terms:
+        if factor < 0:
+            low = low + Affine(((atom, -factor),))
+        else:
+            high = high + Affine(((atom, factor),))
+    constant = test.value.const
+    if low.is_const:
+        return Op(">=", (Index(high), Index(const(-constant))), "bool")
+    return Op("<", (Index(low + max(0, -constant - 1)), Index(high + max(0, constant + 1))), "bool")
 
 
 def both(one: Cases, two: Cases) -> Cases:

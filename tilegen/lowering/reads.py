@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any
 
-from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import Buffer, Condition, Expr, Index, Load, Op
+from tilegen.ir.affine import Affine
+from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, condition_of
+from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Load, Op
 from tilegen.ir.walk import loads, replace, rewrite
 from tilegen.lowering.guards import Implied, Tests
 from tilegen.lowering.program import Combine, For, If, Spmd, with_body
@@ -21,12 +20,20 @@ def choose(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], implied: Impli
 
 @dataclass(frozen=True)
 class _Place:
-    """What is known where a read stands: the tests around it, and the loops, outermost first."""
+    """What is known where a read stands: the tests around it, the loops, outermost first, and the cases of choices."""
 
     buffers: Mapping[str, Buffer]
     implied: Implied
     given: Tests = ()
     loops: tuple[str, ...] = ()
+    cases: Cases = ALWAYS
+
+    def within(self, cases: Cases) -> _Place:
+        """The arm of a choice that is taken in one of these cases."""
+        return replace(self, cases=both(self.cases, cases))
+
+    def certain(self, condition: Condition) -> bool:
+        return all(self.implied(condition, self.given + case) for case in self.cases)
 
     def changes(self, condition: Condition) -> int:
         """How deep the innermost loop is that `condition` changes in."""
@@ -53,20 +60,41 @@ def _choose(body: tuple[Spmd, ...], place: _Place) -> tuple[Spmd, ...]:
 
 
 def _rewritten(node: Spmd, place: _Place) -> Spmd:
-    return rewrite(node, lambda v: _chosen(v, place))
+    return rewrite(node, lambda v: _value(v, place) if isinstance(v, Op | Cast | Load) else v, (Op, Cast))
 
 
-def _chosen(value: Any, place: _Place) -> Any:
-    if not isinstance(value, Load) or value.fallback is None:
-        return value
-    element = replace(value, fallback=None)
-    tests = [c for c in inside(place.buffers[value.buffer], value.index) if not place.implied(c, place.given)]
+def _value(value: Expr, place: _Place) -> Expr:
+    """`value` with choices in place of its fallbacks."""
+    match value:
+        case Op("select", (test, then, other)):
+            true, false = cases_of(test)
+            arms = _value(then, place.within(true)), _value(other, place.within(false))
+            return replace(value, args=(_value(test, place), *arms))
+        case Op("and" | "or" as word, (one, two)):
+            # The second one is asked where the first one does not decide.
+            second = _value(two, place.within(cases_of(one)[word == "or"]))
+            return replace(value, args=(_value(one, place), second))
+        case Op(args=args):
+            return replace(value, args=tuple(_value(a, place) for a in args))
+        case Cast(arg):
+            return replace(value, arg=_value(arg, place))
+        case Load(fallback=Const()):
+            return _chosen(value, place)
+        case _:
+            return value
+
+
+def _chosen(load: Load, place: _Place) -> Expr:
+    element = replace(load, fallback=None)
+    assert load.fallback is not None
+    if load.fallback.value != 0:
+        place = replace(place, cases=ALWAYS)  # it is not what keeps a read in its tensor that a choice makes
+    tests = [c for c in inside(place.buffers[load.buffer], load.index) if not place.certain(c)]
     if not tests:
         return element
     # What an inner loop does not change is tested first, once for all of its iterations.
     tests.sort(key=place.changes)
-    test = reduce(lambda a, b: Op("and", (a, b), "bool"), [_comparison(c) for c in tests])
-    return Op("select", (test, element, value.fallback), value.dtype)
+    return Op("select", (condition_of(tests), element, load.fallback), load.dtype)
 
 
 def inside(buffer: Buffer, index: tuple[Affine, ...]) -> Tests:
@@ -75,17 +103,3 @@ def inside(buffer: Buffer, index: tuple[Affine, ...]) -> Tests:
     for place, extent in zip(index, buffer.shape, strict=True):
         tests += (Condition(place), Condition(extent - 1 - place))
     return tests
-
-
-def _comparison(condition: Condition) -> Expr:
-    """The condition as a value, with the terms of each sign on their own side."""
-    low, high = const(0), const(0)
-    for atom, factor in condition.value.terms:
-        if factor < 0:
-            low = low + Affine(((atom, -factor),))
-        else:
-            high = high + Affine(((atom, factor),))
-    constant = condition.value.const
-    if low.is_const:
-        return Op(">=", (Index(high), Index(const(-constant))), "bool")
-    return Op("<", (Index(low + max(0, -constant - 1)), Index(high + max(0, constant + 1))), "bool")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from tilegen.errors import SourceError
 from tilegen.ir.affine import Affine
-from tilegen.ir.choices import ALWAYS, Cases, both, cases_of
+from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, tests_of
 from tilegen.ir.defined import conditions_on_left, defines_all
 from tilegen.ir.nodes import Cast, Condition, Const, Equation, Expr, Index, Kernel, Load, Op, Range, Scalar, Tensor
 from tilegen.poly.cover import uncovered
@@ -106,6 +106,8 @@ class _Check:
             case Op("select", (condition, then, other)):
                 true, false = cases_of(condition)
                 arms = (self.value(then, both(under, true)), self.value(other, both(under, false)))
+                if (read := self._one_read(condition, *arms)) is not None:
+                    return read
                 return replace(value, args=(self.value(condition, under), *arms))
             case Op("and" | "or" as word, (first, second)):
                 # The second one is looked at only where the first one does not decide.
@@ -117,6 +119,21 @@ class _Check:
             case _:
                 raise TypeError(value)
 
+    def _one_read(self, condition: Expr, then: Expr, other: Expr) -> Load | None:
+        """The choice between a read and a constant where it is that of a fallback: the index is inside, or not."""
+        tests = tests_of(condition)
+        if tests is None or not isinstance(other, Const):
+            return None
+        if not isinstance(then, Load) or then.fallback is None or then.fallback.value != 0:
+            return None
+        inside = _inside(then.index, self.kernel.tensor(then.buffer))
+        points = _points(self.kernel, self._ranges, self.equation.conditions)
+        for given, wanted in ((tests, inside), (inside, tests)):
+            rows = points + tuple(row for c in given for row in rows_of(c))
+            if any(solvable(rows + rows_of(Condition(-1 - c.value))) for c in wanted):
+                return None
+        return replace(then, fallback=other)
+
     def _read(self, load: Load, under: Cases) -> Load:
         tensor = self.kernel.tensor(load.buffer)
         guarded = load
@@ -124,6 +141,8 @@ class _Check:
             if under == ALWAYS or self._goes_outside(load, tensor, under):
                 raise self._read_outside(load, tensor, under)
             guarded = replace(load, fallback=Const(0, load.dtype))
+        elif load.fallback is not None and under != ALWAYS and not self._goes_outside(load, tensor, under):
+            guarded = replace(load, fallback=Const(0, load.dtype))  # never taken, as that of a guarded read
         if tensor.role != "input":
             self._check_defined(load, tensor)
         return guarded

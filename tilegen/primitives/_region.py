@@ -41,6 +41,7 @@ class Region:
     def fallback(self) -> Const | None:
         """What reads outside the buffer give, where the reads say so."""
         found = {load.fallback for u in self.uses for load in loads(u.stmt) if load.buffer == self.buffer.name}
+        found = found - {None} or found
         if len(found) > 1:
             raise StepError(f"the reads of '{self.buffer.name}' differ in what they read outside it")
         return found.pop() if found else None

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from operator import is_
 from typing import Any
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import Buffer, Condition, Const, Expr, Index, Load, Op, Stmt
+from tilegen.ir.choices import ALWAYS, Cases, both, cases_of
+from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Index, Load, Op, Stmt
 from tilegen.ir.walk import replace, rewrite, walk
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
@@ -89,6 +90,24 @@ def _together(body: tuple[Spmd, ...]) -> list[Spmd]:
 
 
 @dataclass(frozen=True)
+class _Known:
+    """What holds where a read stands: tests, and one of the cases of the choices around it."""
+
+    implied: Implied
+    given: Tests
+    cases: Cases = ALWAYS
+
+    def within(self, cases: Cases) -> _Known:
+        return replace(self, cases=both(self.cases, cases))
+
+    def also(self, tests: Tests) -> _Known:
+        return replace(self, given=self.given + tests)
+
+    def certain(self, condition: Condition) -> bool:
+        return all(self.implied(condition, self.given + case) for case in self.cases)
+
+
+@dataclass(frozen=True)
 class _Merge:
     implied: Implied
     buffers: Mapping[str, Buffer]
@@ -107,8 +126,9 @@ class _Merge:
                 case Stmt():
                     out.append(_guarded(self._with_fallbacks(node, given), under))
                 case Combine():
-                    read = partial(self._fallback, given=given + node.test)
-                    out.append(replace(node, value=rewrite(node.value, read), arg=rewrite(node.arg, read)))
+                    known = _Known(self.implied, given + node.test)
+                    arg = node.arg and self._read(node.arg, known)
+                    out.append(replace(node, value=self._read(node.value, known), arg=arg))
                 case Declare() | Barrier() | AsyncGroup():
                     out.append(node)
                 case _:
@@ -162,10 +182,46 @@ class _Merge:
 
     def _with_fallbacks(self, stmt: Stmt, given: Tests) -> Stmt:
         known, chooses = given + stmt.guard, stmt.name in self.choosing
-        value = rewrite(stmt.value, lambda v: self._fallback(v, known, chooses))
+        value = self._read(stmt.value, _Known(self.implied, known), chooses)
         return stmt if value is stmt.value else replace(stmt, value=value)
 
-    def _fallback(self, value: Any, given: Tests, chooses: bool = True) -> Any:
+    def _read(self, value: Expr, known: _Known, chooses: bool = True) -> Expr:
+        """`value` with the fallbacks of its reads; in the arms of a choice, what makes them is known."""
+        args: tuple[Expr, ...]
+        match value:
+            case Op("select", (test, then, other)):
+                if (found := self._fallback(value, known, chooses)) is not None:
+                    return found
+                true, false = cases_of(test)
+                arms = (self._read(then, known.within(true), chooses), self._read(other, known.within(false), chooses))
+                args = (self._read(test, known, chooses), *arms)
+                return value if all(map(is_, args, value.args)) else replace(value, args=args)
+            case Op("and" | "or" as word, (one, two)):
+                second = self._read(two, known.within(cases_of(one)[word == "or"]), chooses)
+                args = (self._read(one, known, chooses), second)
+                return value if all(map(is_, args, value.args)) else replace(value, args=args)
+            case Op(args=old):
+                args = tuple(self._read(a, known, chooses) for a in old)
+                return value if all(map(is_, args, old)) else replace(value, args=args)
+            case Cast(old_arg):
+                arg = self._read(old_arg, known, chooses)
+                return value if arg is old_arg else replace(value, arg=arg)
+            case Load(fallback=None) if known.cases != ALWAYS:
+                return self._guarded_read(value, known)
+            case _:
+                return value
+
+    def _guarded_read(self, load: Load, known: _Known) -> Load:
+        """A read that the choice around it alone keeps in its tensor has a fallback, 0, which is never taken."""
+        if load.buffer not in self.buffers or not self.buffers[load.buffer].order:
+            return load
+        wanted = inside(self.buffers[load.buffer], load.index)
+        everywhere = replace(known, cases=ALWAYS)
+        if all(map(everywhere.certain, wanted)) or not all(map(known.certain, wanted)):
+            return load
+        return replace(load, fallback=Const(0, load.dtype))
+
+    def _fallback(self, value: Op, known: _Known, chooses: bool = True) -> Expr | None:
         """`test ? X[i] : c` as the read of X with that fallback, where the test is that the index is inside.
 
         Where it is certain to be, a choice that the kernel may have written stays one.
@@ -174,12 +230,12 @@ class _Merge:
             case Op("select", (test, Load(fallback=None) as load, Const() as fallback)):
                 tests = _conditions(test)
                 wanted = inside(self.buffers[load.buffer], load.index)
-                if tests is None or (chooses and all(self.implied(c, given) for c in wanted)):
-                    return value
-                exact = all(self.implied(c, given + tests) for c in wanted)
-                if exact and all(self.implied(c, given + wanted) for c in tests):
+                if tests is None or (chooses and all(map(known.certain, wanted))):
+                    return None
+                exact = all(map(known.also(tests).certain, wanted))
+                if exact and all(map(known.also(wanted).certain, tests)):
                     return replace(load, fallback=fallback)
-        return value
+        return None
 
     def _certain(self, value: Any, given: Tests) -> Any:
         """A read whose index is certain to be inside needs no fallback."""
