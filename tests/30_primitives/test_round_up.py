@@ -7,6 +7,7 @@ import pytest
 from simulate import faults, verdict
 
 from tilegen.api import load
+from tilegen.errors import IllegalStep
 from tilegen.interpreter import reference, run
 from tilegen.ir.derived import RoundedUp
 from tilegen.ir.nodes import Const
@@ -66,6 +67,14 @@ def test_zeros_have_to_stand_in_all_factors_but_of_integers():
     check_derived(rounded(load(scaled.format("i32")).kernel().ir, made))
     with pytest.raises(Refused, match="not all products of zeros"):
         check_derived(rounded(load(scaled.format("f32")).kernel().ir, made))
+
+
+def test_the_witness_is_a_term_that_is_read_inside():
+    text = "kernel near(x: i32[N]) -> z: i32[N]:\n    z[i] = sum[-1 <= r < 1](x[i + r] else 0)\n"
+    with pytest.raises(IllegalStep) as error:
+        load(text).kernel().schedule().round_up("r", 3)
+    assert error.value.witness.startswith("z(i=0, r=1)")
+    assert error.value.witness.endswith("(N=2)")
 
 
 def test_where_the_tile_divides_the_range_any_reduction_is_as_it_was():

@@ -11,9 +11,6 @@ from tilegen.poly.project import original_of
 from tilegen.poly.system import Row, example, rows_of, solvable
 from tilegen.poly.verdict import Refused, Words
 
-# What is zero where all operands are.
-_KEEPS_ZERO = ("+", "-", "*", "neg", "abs", "min", "max")
-
 
 def check_rounded(kernel: Kernel, origin: Kernel, made: RoundedUp) -> None:
     """Refused where the sum that `kernel` has over whole tiles is not the one of `origin`.
@@ -27,9 +24,12 @@ def check_rounded(kernel: Kernel, origin: Kernel, made: RoundedUp) -> None:
     original = original_of(kernel)
     leaf = original.statements[made.target].leaf
     beyond = (*original.context, *leaf.domain, *rows_of(Condition(var(made.loop) - ranges[0].extent)))
-    if not solvable(beyond) or (new.reduce == "sum" and _is_zero(kernel, new.value, beyond)):
+    if not solvable(beyond):
         return
-    point = example(beyond, [*kernel.sizes, *leaf.names])
+    other = _nonzero(kernel, new.value, beyond) if new.reduce == "sum" else beyond
+    if other is None:
+        return
+    point = example(other, [*kernel.sizes, *leaf.names])
     assert point is not None
     words = Words(original, point)
     more = f"{words.instance(leaf)} is one term more"
@@ -41,24 +41,25 @@ def check_rounded(kernel: Kernel, origin: Kernel, made: RoundedUp) -> None:
     )
 
 
-def _is_zero(kernel: Kernel, value: Expr, where: tuple[Row, ...]) -> bool:
-    """True if `value` is zero wherever these rows hold."""
+def _nonzero(kernel: Kernel, value: Expr, where: tuple[Row, ...]) -> tuple[Row, ...] | None:
+    """Where, of what `where` has points of, `value` may be another number than zero; None if nowhere."""
     match value:
         case Const(number):
-            return number == 0
+            return where if number else None
         case Load(fallback=Const(0)):
-            shape = kernel.tensor(value.buffer).shape
-            return not solvable((*where, *_inside(value.index, shape)))
+            inside = (*where, *_inside(value.index, kernel.tensor(value.buffer).shape))
+            return inside if solvable(inside) else None
         case Cast(arg):
-            return _is_zero(kernel, arg, where)
-        case Op("select", (_, one, other)):
-            return _is_zero(kernel, one, where) and _is_zero(kernel, other, where)
-        case Op("*", arguments, dtype) if dtype in INTEGERS:
-            return any(_is_zero(kernel, a, where) for a in arguments)
-        case Op(name, arguments):
-            return name in _KEEPS_ZERO and all(_is_zero(kernel, a, where) for a in arguments)
+            return _nonzero(kernel, arg, where)
+        case Op("*", (one, two), dtype) if dtype in INTEGERS:
+            found = _nonzero(kernel, one, where)
+            return None if found is None else _nonzero(kernel, two, found)
+        # What is zero where all operands are.
+        case Op("select", (_, *arguments)) | Op("+" | "-" | "*" | "neg" | "abs" | "min" | "max", (*arguments,)):
+            places = (_nonzero(kernel, a, where) for a in arguments)
+            return next((rows for rows in places if rows is not None), None)
         case _:
-            return False
+            return where
 
 
 def _inside(index: tuple[Affine, ...], shape: tuple[Affine, ...]) -> tuple[Row, ...]:
