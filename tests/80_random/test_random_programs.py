@@ -10,9 +10,9 @@ import argparse
 import gc
 import random
 import sys
+import time
 import traceback
 from collections import Counter
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -23,11 +23,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from random_case import one_case
 from random_steps import WORDS
+from workers import done, within
 
+from tilegen.backends.opencl import missing
 from tilegen.primitives import registry
 
 CHUNKS, CASES = 20, 100  # of the fixed cases that every test run does
 TEST_SEED = 20261121
+CASE_SECONDS, JOB_SECONDS = 60, 600  # a case has an alarm; what does not even hear that is killed
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -64,13 +67,20 @@ def chunk_of(job):
     for number in numbers:
         rng = random.Random(f"{chosen}/{number}")
         try:
-            case = one_case(rng.choice, number, engine=_pocl() if rng.random() < share else None)
+            with within(CASE_SECONDS):
+                case = one_case(rng.choice, number, engine=_pocl() if rng.random() < share else None)
             counts += case.counts
             words += case.words
             careful += [f"case {number} of seed {chosen}\n{text}" for text in case.careful]
         except Exception:  # whatever it is, it is a bug, and the other cases go on
             failures += [f"case {number} of seed {chosen}\n{traceback.format_exc()}"]
     return counts, failures, careful, words
+
+
+def one_by_one(job):
+    """The cases of a job as jobs of their own, to find the one that ends its process."""
+    chosen, numbers, share = job
+    return [(chosen, [number], share) for number in numbers] if len(numbers) > 1 else []
 
 
 def table(words):
@@ -97,24 +107,31 @@ def main() -> int:
     parser.add_argument("--pocl-share", type=float, default=5, help="percent of the cases that PoCL runs")
     parser.add_argument("--show", action="store_true", help="print the refusals that enumeration finds needless, too")
     chosen = parser.parse_args()
-    share = chosen.pocl_share / 100
+    reason = missing() if chosen.pocl_share else None
+    if reason:
+        print(f"no case runs on PoCL: {reason}")
+    share = 0.0 if reason else chosen.pocl_share / 100
     if chosen.case is not None:
-        jobs = [(chosen.seed, [chosen.case], 1.0)]
+        jobs = [(chosen.seed, [chosen.case], float(share > 0))]
     else:
         starts = range(0, chosen.cases, 50)
         jobs = [(chosen.seed, range(a, min(a + 50, chosen.cases)), share) for a in starts]
-    total, words, failed = Counter(), Counter(), 0
-    with get_context("spawn").Pool(chosen.jobs) as pool:
-        for n, (counts, failures, careful, drawn) in enumerate(pool.imap_unordered(chunk_of, jobs)):
-            total += counts
-            words += drawn
-            failed += len(failures)
-            for text in (*failures, *(careful if chosen.show else ())):
-                print(text, flush=True)
-            if n % 20 == 19:
-                print(dict(sorted(total.items())), f"failed: {failed}", flush=True)
+    total, words, failed, begun = Counter(), Counter(), 0, time.time()
+    runs = done(chunk_of, jobs, chosen.jobs, seconds=JOB_SECONDS, split=one_by_one)
+    for n, (job, result, trouble) in enumerate(runs):
+        lost = [f"case {job[1][0]} of seed {job[0]}\n{trouble}"]
+        counts, failures, careful, drawn = result or (Counter(), lost, [], Counter())
+        total += counts
+        words += drawn
+        failed += len(failures)
+        for text in (*failures, *(careful if chosen.show else ())):
+            print(text, flush=True)
+        if n % 20 == 19:
+            print(dict(sorted(total.items())), f"failed: {failed}", flush=True)
     print(table(words))
     print(", ".join(f"{what} {count}" for what, count in sorted(total.items())) + f", failed {failed}")
+    cases = sum(len(numbers) for _, numbers, _ in jobs)
+    print(f"{cases / (time.time() - begun) / chosen.jobs:.1f} cases a second and process")
     return 1 if failed else 0
 
 

@@ -27,7 +27,6 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import TimeoutError, get_context
 from pathlib import Path
 from time import monotonic
 
@@ -41,10 +40,12 @@ import tree_faults
 from nets import AFTER, BEFORE, EQUIVALENT, Base, admitted, boundary_sizes, caught_launches, caught_tree, turned
 from small import FEW, small
 from stock import cases
+from workers import done as in_processes
 
 from tilegen.lowering import lower
 
 LEVELS = ("tree", "lowered", "text")
+TASK_SECONDS = 3600  # what takes longer is killed, and left undone
 LONG = ("matching_dot", "conv", "gemm", "total", "layer_norm")
 
 
@@ -149,13 +150,12 @@ def run(todo, known, chosen):
     """Does the tasks and adds their results to `known` and to the log; says when a schedule is through."""
     left, took = Counter(task.position for task in todo), Counter()
     end = monotonic() + chosen.seconds
-    with get_context("spawn").Pool(chosen.jobs) as pool, open(chosen.log or os.devnull, "a") as log:
-        results = pool.imap_unordered(done, todo, chunksize=1)
-        for _ in todo:
-            try:
-                task, found, seconds = results.next(timeout=max(0, end - monotonic()))
-            except TimeoutError:
-                break
+    with open(chosen.log or os.devnull, "a") as log:
+        for task, result, trouble in in_processes(done, todo, chosen.jobs, seconds=TASK_SECONDS, end=end):
+            if trouble:
+                print(f"{'.'.join(map(str, task.key))}: {trouble}", flush=True)
+                continue
+            _, found, seconds = result
             known[task.key] = found
             log.write(json.dumps([task.key, found]) + "\n")
             log.flush()
@@ -165,7 +165,6 @@ def run(todo, known, chosen):
                 name = task.key[0]
                 of = [r for key, results in known.items() for r in results if key[0] == name]
                 print(f"{name}: {told(of)}, {took[task.position]:.0f} s", flush=True)
-        pool.terminate()
 
 
 def told(results):
