@@ -5,16 +5,16 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tilegen import schedule as scheduling
-from tilegen.errors import Source, UsageError, did_you_mean
-from tilegen.frontend import KernelDecl, Module, build, data_folder, parse
+from tilegen.errors import Source, SourceError, UsageError, did_you_mean, integers
+from tilegen.frontend import KernelDecl, Module, build, parse
+from tilegen.frontend.stock import read_file, shortened, standard_steps, stock, stock_names, with_stock
 from tilegen.ir import nodes
 from tilegen.ir.steps import Define, Schedule
-from tilegen.poly import check_equations
+from tilegen.poly import check_equations, has_sizes
 from tilegen.primitives import registry
 
 
@@ -39,64 +39,53 @@ def _collecting_later() -> Iterator[None]:
 def load(path_or_text: str | Path) -> File:
     """The kernels and schedules of a text, a file, or a stock file by its name ("gemm").
 
-    A kernel without schedules in its file gets the stock schedules for its name, and a schedule whose
-    kernel is not in its file is for the stock kernel of that name.
+    A kernel without schedules in its file gets the stock schedules for its name, if it has the loops and tensors of
+    the stock kernel; a schedule whose kernel is not in its file is for the stock kernel of that name.
 
     Raises:
         UsageError: no such file.
-        SourceError: a text that is not well formed.
+        SourceError: a text that is not well formed, or a schedule for a kernel that is nowhere.
     """
-    text = str(path_or_text)
-    if "\n" in text:
-        return File(_with_stock(parse(Source("<text>", text))))
-    path = Path(text)
-    if path.is_file():
-        try:
-            return File(_with_stock(parse(Source(text, path.read_text(encoding="utf-8")))))
-        except UnicodeDecodeError as error:
-            line = error.object[: error.start].count(b"\n") + 1
-            byte = error.object[error.start]
-            raise UsageError(f"{text} is no text in UTF-8: line {line} has the byte {byte:#04x}") from None
-        except OSError as error:
-            raise UsageError(f"cannot read {text}: {error.strerror}") from None
-    if text in stock_names():
-        return File(_stock(text))
-    if path.is_dir():
-        raise UsageError(f"{text} is a directory, and a file is wanted")
-    notes = did_you_mean(text, stock_names()) or (f"the stock files are {', '.join(stock_names())}",)
-    raise UsageError(f"there is no file '{text}', and no stock file of that name", notes=notes)
-
-
-def stock_names() -> list[str]:
-    """The names that `load` knows without a path."""
-    folders = (data_folder("schedules"), data_folder("examples"))
-    names = {f.name.removesuffix(".tg") for folder in folders for f in folder.iterdir() if f.name.endswith(".tg")}
-    return sorted(names - {"std"})
+    name = str(path_or_text)
+    if "\n" in name:
+        return File(*with_stock(parse(Source("<text>", name))))
+    text = read_file(name)
+    if text is not None:
+        return File(*with_stock(parse(Source(name, text))))
+    if name in stock_names():
+        return File(stock(name))
+    notes = did_you_mean(name, list(stock_names())) or (f"the stock files are {', '.join(stock_names())}",)
+    raise UsageError(f"there is no file '{shortened(name)}', and no stock file of that name", notes=notes)
 
 
 class File:
-    """What a text holds: kernels, schedules, composite steps."""
+    """What a text holds: kernels, schedules, composite steps.
 
-    def __init__(self, module: Module) -> None:
+    Attributes:
+        remark: why the kernel does not get the stock schedules of its name, if there are any that it does not get.
+    """
+
+    def __init__(self, module: Module, remark: str = "") -> None:
         self._module = module
+        self.remark = remark
         self.kernels: Mapping[str, KernelDecl] = module.kernels
         self.schedules: tuple[Schedule, ...] = module.schedules
-        self.defines: Mapping[str, Define] = {**_standard(), **{d.word: d for d in module.defines}}
+        self.defines: Mapping[str, Define] = {**standard_steps(), **{d.word: d for d in module.defines}}
 
     @property
     def source(self) -> Source:
         return self._module.source
 
-    def kernel(self, name: str | None = None, **values: int) -> Kernel:
+    def kernel(self, name: str | None = None, /, **values: int) -> Kernel:
         """A kernel; `name` may be left out where there is only one.
 
         Args:
             values: integer attributes of the kernel, and sizes to fix as constants.
 
         Raises:
-            UsageError: no such kernel, or several and no name.
-            SourceError: the kernel's text is wrong, an equation reads what is not there or defines an element twice, or
-                a value is for nothing in the kernel.
+            UsageError: no such kernel, or several and no name; a value that is no integer, or for nothing in it.
+            SourceError: the kernel's text is wrong, an equation reads what is not there or defines an element twice,
+                or no sizes are as its `where` says.
         """
         if name is None:
             used = {s.kernel for s in self.schedules} & set(self.kernels)
@@ -109,7 +98,16 @@ class File:
         if name not in self.kernels:
             notes = did_you_mean(name, list(self.kernels)) or (f"its kernels are {', '.join(self.kernels)}",)
             raise UsageError(f"{self.source.name} has no kernel '{name}'", notes=notes)
-        return Kernel(self, check_equations(build(self.kernels[name], values)))
+        decl, given = self.kernels[name], integers(values)
+        needed = {word: value for word, value in given.items() if decl.attributes.get(word, 0) is None}
+        try:
+            return Kernel(self, _built(decl, given))
+        except SourceError as error:
+            if given == needed:
+                raise
+            _built(decl, needed)  # a mistake of the text itself is told as one
+            notes = (*error.notes, f"with {', '.join(f'{word} = {value}' for word, value in given.items())}")
+            raise UsageError(error.message, error.span, witness=error.witness, notes=notes) from None
 
     def schedule(self, name: str, fix: Mapping[str, int] | None = None, /, **parameters: int) -> Scheduled:
         """The schedule `name` applied to its kernel.
@@ -131,7 +129,14 @@ class File:
                 return schedule
         known = [s.name for s in self.schedules]
         notes = did_you_mean(name, known) or (f"its schedules are {', '.join(known) or 'none'}",)
-        raise UsageError(f"{self.source.name} has no schedule '{name}'", notes=notes)
+        raise UsageError(f"{self.source.name} has no schedule '{name}'", notes=(*notes, *filter(None, [self.remark])))
+
+
+def _built(decl: KernelDecl, values: Mapping[str, int]) -> nodes.Kernel:
+    kernel = build(decl, values)
+    if decl.assumptions and not has_sizes(kernel):
+        raise SourceError("no sizes are as these facts want them", decl.assumptions[0].span)
+    return check_equations(kernel)
 
 
 class Kernel:
@@ -142,14 +147,15 @@ class Kernel:
         self.ir = ir
 
     @_collecting_later()
-    def schedule(self, name: str | None = None, **parameters: int) -> Scheduled:
+    def schedule(self, name: str | None = None, /, **parameters: int) -> Scheduled:
         """The schedule `name` applied to this kernel; without a name, the kernel as written, to add steps to."""
         if name is None:
             return Scheduled(scheduling.start(self.ir), self.file.defines)
         schedule = self.file.find_schedule(name)
         if schedule.kernel != self.ir.name:
             raise UsageError(f"schedule '{name}' is for kernel '{schedule.kernel}', not for '{self.ir.name}'")
-        return Scheduled(scheduling.apply(self.ir, schedule, parameters, self.file.defines), self.file.defines)
+        core = scheduling.apply(self.ir, schedule, integers(parameters), self.file.defines)
+        return Scheduled(core, self.file.defines)
 
 
 class Scheduled:
@@ -239,43 +245,6 @@ class Scheduled:
         from tilegen.backends.devices import engine, program
 
         return program(self.tree, engine(device), unproved=unproved)
-
-
-# -- stock files
-
-
-@cache
-def _standard() -> Mapping[str, Define]:
-    """The composite steps that every schedule may use."""
-    text = (data_folder("schedules") / "std.tg").read_text(encoding="utf-8")
-    return {d.word: d for d in parse(Source("std.tg", text)).defines}
-
-
-def _stock(name: str) -> Module:
-    """The stock module `name`: what schedules/ and examples/ hold under it; the former comes first."""
-    modules = []
-    for folder in ("schedules", "examples"):
-        file = data_folder(folder) / f"{name}.tg"
-        if file.is_file():
-            modules += [parse(Source(f"{name}.tg", file.read_text(encoding="utf-8")))]
-    return modules[0] if modules[0].schedules or len(modules) == 1 else _merged(modules[0], modules[1])
-
-
-def _with_stock(module: Module) -> Module:
-    """`module` with the stock kernels or schedules that it leaves out."""
-    names = {s.kernel for s in module.schedules if s.kernel not in module.kernels}
-    if not module.schedules and len(module.kernels) == 1:
-        names |= set(module.kernels)
-    for name in sorted(names & set(stock_names())) if names else ():
-        module = _merged(module, _stock(name))
-    return module
-
-
-def _merged(module: Module, other: Module) -> Module:
-    """`module` with the kernels, schedules and steps of `other` that it does not have itself."""
-    schedules = module.schedules or tuple(s for s in other.schedules if s.kernel in module.kernels)
-    kernels = {n: k for n, k in other.kernels.items() if n in {s.kernel for s in schedules}}
-    return Module(kernels | dict(module.kernels), schedules, (*other.defines, *module.defines), module.source)
 
 
 __all__ = ["File", "Kernel", "Scheduled", "load", "stock_names"]

@@ -6,8 +6,12 @@ has the exit code that the command line ends with.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import index
 from typing import NamedTuple
+
+LARGEST = 2**63 - 1  # of the integers that a text, a command or a caller gives
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,31 @@ def did_you_mean(word: str, known: list[str]) -> tuple[str, ...]:
 
     near = get_close_matches(word, known, n=1, cutoff=0.5)
     return (f"did you mean '{near[0]}'?",) if near else ()
+
+
+def integers(values: Mapping[str, object]) -> dict[str, int]:
+    """The values by their names, as integers of Python's: a caller may have numpy's.
+
+    Raises:
+        UsageError: a value is no integer, or beyond 64 bits.
+    """
+    found = {}
+    for name, value in values.items():
+        try:
+            whole = index(value)  # type: ignore[arg-type]
+        except TypeError:
+            whole = None
+        if whole is None or isinstance(value, bool):
+            raise UsageError(f"{name} is {value!r:.80}, and an integer is wanted")
+        found[name] = fitting(name, whole)
+    return found
+
+
+def fitting(name: str, value: int) -> int:
+    """`value`, if it is no more than 64 bits hold. Raises UsageError."""
+    if abs(value) > LARGEST:
+        raise UsageError(f"{name} has {len(str(abs(value)))} digits, and 2**63 - 1 is the largest integer there is")
+    return value
 
 
 def _marked_line(span: Span) -> list[str]:

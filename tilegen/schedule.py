@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter, is_
-from typing import Any
+from math import prod
+from operator import attrgetter, index, is_
+from typing import Any, SupportsIndex
 
-from tilegen.errors import IllegalStep, SourceError, Span, StepError, TilegenError, did_you_mean
+from tilegen.errors import LARGEST, IllegalStep, SourceError, Span, StepError, TilegenError, did_you_mean, fitting
 from tilegen.ir.nodes import Kernel, Node, Stmt, Tree, tree_of
 from tilegen.ir.steps import (
     Argument,
@@ -22,9 +23,11 @@ from tilegen.ir.steps import (
     Word,
 )
 from tilegen.ir.verify import verify
-from tilegen.ir.walk import loops, nodes, replace
+from tilegen.ir.walk import leaves, loops, nodes, replace
 from tilegen.poly import judge as judge_tree
 from tilegen.primitives._call import bind
+
+DEEPEST = 64  # loops inside one another
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def expand(call: Call, defines: Mapping[str, Define]) -> tuple[Call, ...]:
 
 def start(kernel: Kernel) -> Scheduled:
     """`kernel` with no step applied."""
-    return Scheduled(kernel, "unscheduled", (Stage(None, tree_of(kernel)),))
+    return Scheduled(kernel, "unscheduled", (_as_written(kernel),))
 
 
 def apply(
@@ -109,9 +112,16 @@ def apply(
     """
     values = _parameters(schedule, parameters or {})
     calls = _expand(schedule.steps, values, defines or {}, depth=0)
-    first = judge_stage(Stage(None, tree_of(kernel)))
+    first = judge_stage(_as_written(kernel))
     stages = _apply_calls((first,), calls)
     return Scheduled(kernel, schedule.name, stages, values, schedule.doc)
+
+
+def _as_written(kernel: Kernel) -> Stage:
+    try:
+        return Stage(None, _walkable(tree_of(kernel)))
+    except StepError as error:
+        raise SourceError(error.message.replace(" after this step", ""), kernel.span) from None
 
 
 def judge_stage(stage: Stage, before: Tree | None = None) -> Stage:
@@ -130,11 +140,21 @@ def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[St
         before = stages[-1].tree
         try:
             step = bind(call)
-            after = verify(_marked(step.apply(before), before, call))
+            after = verify(_marked(_walkable(step.apply(before)), before, call))
         except TilegenError as error:
             raise error.at(call.span) from None
         stages += (judge_stage(Stage(call, after), before),)
     return stages
+
+
+def _walkable(tree: Tree) -> Tree:
+    """`tree`, if its loops are no deeper and no longer than all that works on trees can take. Raises StepError."""
+    for path, _ in leaves(tree.body):
+        if len(path) > DEEPEST:
+            raise StepError(f"loops are nested {len(path)} deep after this step; {DEEPEST} is the limit")
+        if prod(loop.extent.const for loop in path if loop.extent.is_const) > LARGEST:
+            raise StepError("nested loops have more iterations after this step than 64 bits count")
+    return tree
 
 
 def _marked(after: Tree, before: Tree, call: Call) -> Tree:
@@ -263,8 +283,10 @@ def _arithmetic(operator: str, left: Argument, right: Argument, span: Span | Non
 
 def _argument(value: object) -> Argument:
     match value:
-        case int():
-            return Number(value)
+        case bool():
+            raise StepError(f"{value} is no argument of a step: names, numbers, lists and ... are")
+        case SupportsIndex():
+            return Number(fitting("an argument", index(value)))
         case str():
             return Word(value)
         case list() | tuple():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilegen.errors import Source, SourceError
+from tilegen.errors import Source, UsageError
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Cast, Condition, Const, Expr, Index, Kernel, Load, Op
@@ -175,5 +175,5 @@ def test_a_read_may_have_more_elements_than_the_target() -> None:
 
 @pytest.mark.parametrize("values", [{"Q": 3}, {"N": 0}])
 def test_bad_sizes(values: dict[str, int]) -> None:
-    with pytest.raises(SourceError):
+    with pytest.raises(UsageError):
         one("A: f32[N]) -> B: f32[N]", "B[i] = A[i]", **values)

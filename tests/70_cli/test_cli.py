@@ -67,7 +67,7 @@ def test_numbers_and_lists() -> None:
         (["show", "gemm", "--schedule", "tild"], 2, "did you mean 'tiled'?"),
         (["show", "gemm", "--kernel", "gem"], 2, "did you mean 'gemm'?"),
         (["show", "gemm", "--schedule", "tiled", "--set", "TX=3"], 2, "did you mean 'TS'?"),
-        (["show", "gemm", "--size", "Q=3"], 1, "no size or attribute 'Q'"),
+        (["show", "gemm", "--size", "Q=3"], 2, "no size or attribute 'Q'"),
         (["compare", "gemm", "--size", "Q=3"], 2, "no size 'Q'"),
         (["check", "gemm", "--size", "M=0"], 2, "size M is 0"),
         (["check", "gemm", "--device", "gpu"], 2, "there is no device 'gpu'"),

@@ -52,7 +52,7 @@ def infer_sizes(
 
 
 def check_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> None:
-    """Raises ArgumentError where a size is below 1 or a `where` of the kernel does not hold."""
+    """Raises ArgumentError where a size is below 1, a `where` of the kernel does not hold, or a tensor is empty."""
     for name in kernel.sizes:
         if sizes[name] < 1:
             raise ArgumentError(f"size {name} is {sizes[name]}, and sizes are at least 1")
@@ -61,6 +61,18 @@ def check_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> None:
         if value < 0 or (condition.equal and value != 0):
             values = ", ".join(f"{n} = {sizes[n]}" for n in sorted(condition.value.names()))
             raise ArgumentError(f"kernel '{kernel.name}' is for {condition} only, and {values}")
+    for tensor in kernel.tensors:
+        if empty := emptiness(tensor, sizes):
+            raise ArgumentError(empty)
+
+
+def emptiness(tensor: Tensor, sizes: Mapping[str, int]) -> str:
+    """What to say of the tensor where it has no elements at these sizes; else nothing."""
+    for extent in tensor.shape:
+        if extent.names() <= sizes.keys() and (value := extent.evaluate(sizes)) < 1:
+            values = ", ".join(f"{name} = {sizes[name]}" for name in sorted(extent.names()))
+            return f"{_shape_text(tensor)} has an extent of {value} where {values}, and extents are at least 1"
+    return ""
 
 
 def shape_of(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:

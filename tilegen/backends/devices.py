@@ -76,5 +76,14 @@ def engine(device: str = "auto") -> Engine:
         case "auto":
             return engine("cpu") if cuda.missing() else engine("cuda")
         case _:
-            notes = did_you_mean(device, list(DEVICES)) or (f"the devices are {', '.join(DEVICES)}",)
+            meant = {
+                "gpu": "cuda",
+                "nvidia": "cuda",
+                "opencl": "cpu",
+                "pocl": "cpu",
+                "host": "cpu",
+                "numpy": "interpreter",
+            }
+            near = did_you_mean(meant.get(device.lower(), device), list(DEVICES))
+            notes = near or (f"the devices are {', '.join(DEVICES)}",)
             raise UsageError(f"there is no device '{device}'", notes=notes)

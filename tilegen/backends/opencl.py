@@ -109,7 +109,8 @@ class OpenclEngine(HostArrays):
 
     def _buffer(self, stored: Any) -> Any:
         kinds = self._cl.mem_flags
-        flags = kinds.READ_WRITE | (kinds.COPY_HOST_PTR if self._copies else kinds.USE_HOST_PTR)
+        access = kinds.READ_WRITE if stored.flags.writeable else kinds.READ_ONLY
+        flags = access | (kinds.COPY_HOST_PTR if self._copies else kinds.USE_HOST_PTR)
         return self._cl.Buffer(self._context, flags, hostbuf=stored)
 
     def synchronize(self) -> None:

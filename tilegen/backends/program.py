@@ -10,7 +10,7 @@ from tilegen.backends.arrays import check_layout, check_sizes, empty, infer_size
 from tilegen.backends.engine import Engine, Run
 from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.backends.text import emit
-from tilegen.errors import ArgumentError, LimitError, did_you_mean
+from tilegen.errors import ArgumentError, LimitError, did_you_mean, integers
 from tilegen.ir.defined import defines_all
 from tilegen.ir.nodes import DTYPE_BYTES, Tree
 from tilegen.lowering import Launch, lower, unmet
@@ -50,7 +50,7 @@ class Program:
 
     # -- calling
 
-    def __call__(self, *arrays: Any, **named: Any) -> Any:
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Runs the kernel on its inputs, in their order; returns its output, a tuple if there are several.
 
         An input is an array, or for a scalar a number of Python or numpy. By name: inputs too, outputs to write
@@ -164,8 +164,8 @@ class Program:
                 raise ArgumentError(f"{name} is given twice")
             if name in inputs or name in outputs:
                 given[name] = value
-            elif name in self.kernel.sizes and isinstance(value, int):
-                sizes[name] = value
+            elif name in self.kernel.sizes:
+                sizes[name] = integers({name: value})[name]
             else:
                 known = [*inputs, *outputs, *self.kernel.sizes]
                 way = did_you_mean(name, known) or ("it has " + ", ".join(known),)

@@ -39,7 +39,6 @@ def run(arguments: list[str]) -> int:
         print(f"error: out of memory: {error}\n  note: --size chooses smaller arrays", file=sys.stderr)
         return DeviceError.exit_code
     except BrokenPipeError:
-        # The reader has gone (`tilegen show ... | head`); nothing more may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code if isinstance(code, int) else 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilegen import api
 from tilegen.errors import UsageError, did_you_mean
 from tilegen.ir import nodes
+from tilegen.ir.steps import Schedule
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,16 @@ class Asked:
     sizes: Mapping[str, int]
     json_file: str | None
 
+    def load(self) -> api.File:
+        """What FILE holds. What it does not get of the stock file of its name is remarked on standard error."""
+        file = api.load(self.file)
+        if file.remark:
+            print(f"note: {file.remark}", file=sys.stderr)
+        return file
+
     def schedules(self, fixed: Mapping[str, int]) -> dict[str, api.Scheduled]:
         """The schedules, applied, with the sizes `fixed` as constants."""
-        return schedules(api.load(self.file), self.kernel, self.schedule, self.settings, fixed)
+        return schedules(self.load(), self.kernel, self.schedule, self.settings, fixed)
 
     def one(self, command: str, fixed: Mapping[str, int]) -> api.Scheduled:
         """The only schedule. Raises UsageError where there are several."""
@@ -78,10 +87,28 @@ def schedules(
             raise UsageError(message)
     chosen = found or [s for s in file.schedules if s.kernel == wanted]
     attributes, parameters = _sorted_settings(file, wanted, settings, {p.name for s in chosen for p in s.parameters})
-    built = file.kernel(wanted, **attributes, **fixed)
+    built = file.kernel(wanted, **joined(fixed, attributes))
+    _remark_on(chosen, parameters)
     if not chosen:
         return {"unscheduled": built.schedule()}
     return {s.name: built.schedule(s.name, **_own(parameters, {p.name for p in s.parameters})) for s in chosen}
+
+
+def joined(sizes: Mapping[str, int], attributes: Mapping[str, int]) -> dict[str, int]:
+    """Both. Raises UsageError where they give one name two values."""
+    for name, value in attributes.items():
+        if sizes.get(name, value) != value:
+            raise UsageError(f"{name} is to be {sizes[name]} and {value}")
+    return {**sizes, **attributes}
+
+
+def _remark_on(chosen: Sequence[Schedule], parameters: Mapping[str, int]) -> None:
+    """Says on standard error which values are none that their schedules list; they are taken all the same."""
+    for parameter in {p.name: p for s in chosen for p in s.parameters}.values():
+        value = parameters.get(parameter.name, parameter.default)
+        if parameter.candidates and value not in parameter.candidates:
+            listed = ", ".join(map(str, parameter.candidates))
+            print(f"note: {parameter.name}={value} is none of the values that are listed: {listed}", file=sys.stderr)
 
 
 def one(found: Mapping[str, api.Scheduled], command: str) -> api.Scheduled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -12,7 +13,7 @@ import click
 
 from tilegen import __version__, api
 from tilegen.cli import show
-from tilegen.cli.chosen import Asked
+from tilegen.cli.chosen import Asked, joined
 from tilegen.cli.words import listed, numbers
 from tilegen.errors import ProofError, WrongResult
 from tilegen.ir.show import show as show_tree
@@ -47,7 +48,16 @@ def shared_arguments(command: Command) -> Command:
         **own: Any,
     ) -> int:
         given, values = numbers(sizes, "--size"), numbers(settings, "--set")
-        return command(Asked(file, kernel, listed(schedule), values, given, json_file), **own)
+        for path in (json_file, own.get("output")):
+            show.check_writable(path)
+        file = show.read_input() if file == "-" else file
+        try:
+            return command(Asked(file, kernel, listed(schedule), values, given, json_file), **own)
+        except BrokenPipeError:
+            # The reader has gone (`tilegen show ... | head`). click would end the process with 1; nothing more may be
+            # written at exit either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
 
     for decorate in (_JSON, _SETTINGS, _SCHEDULES, _KERNEL, _FILE):
         gathered = decorate(gathered)
@@ -59,7 +69,7 @@ def shared_arguments(command: Command) -> Command:
 def tilegen() -> None:
     """Tensor programs and schedules of a few lines become readable, proven, fast CUDA kernels.
 
-    FILE is a path, or the name of a stock file: gemm, conv2d, transpose, ...
+    FILE is a path, - for standard input, or the name of a stock file: gemm, conv2d, transpose, ...
     """
 
 
@@ -70,7 +80,7 @@ def tilegen() -> None:
 def show_command(asked: Asked, steps: bool) -> int:
     """Show the loop tree of a kernel, or after a schedule's steps."""
     if not asked.schedule and not steps:
-        kernel = api.load(asked.file).kernel(asked.kernel, **asked.sizes, **asked.settings)
+        kernel = asked.load().kernel(asked.kernel, **joined(asked.sizes, asked.settings))
         wanted = {"unscheduled": kernel.schedule()}
     else:
         wanted = asked.schedules(asked.sizes)

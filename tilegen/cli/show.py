@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen.errors import UsageError
+from tilegen.frontend.stock import shortened
 
 if TYPE_CHECKING:
     from tilegen.lab.check import Trial
@@ -27,7 +28,13 @@ _PIPE_WIDTH = 140
 
 def console() -> Console:
     """Standard output, coloured on a terminal."""
-    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_PIPE_WIDTH)
+    return _Console(highlight=False) if sys.stdout.isatty() else _Console(highlight=False, width=_PIPE_WIDTH)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leaves it to the command line, which ends quietly; rich ends the process with a failure."""
+        raise  # noqa: PLE0704  (the BrokenPipeError that this is called for)
 
 
 @contextmanager
@@ -40,6 +47,32 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
+def read_input() -> str:
+    """The text on standard input. Raises UsageError where it is none."""
+    try:
+        return sys.stdin.read() + "\n"
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"standard input is no text in UTF-8: it has the byte {error.object[error.start]:#04x}"
+        ) from None
+
+
+def check_writable(path: str | None) -> None:
+    """Raises UsageError where `write` would, as far as that can be seen before there is anything to write."""
+    if path in (None, "-"):
+        return
+    assert path is not None
+    try:
+        if Path(path).is_dir():
+            raise UsageError(f"cannot write {path}: it is a directory")
+        if not Path(path).parent.is_dir():
+            raise UsageError(
+                f"cannot write {shortened(path)}: there is no directory {shortened(str(Path(path).parent))}"
+            )
+    except OSError as error:
+        raise UsageError(f"cannot write {shortened(path)}: {error.strerror}") from None
+
+
 def write(text: str, path: str | None) -> None:
     """`text` into a file, or to standard output for None and "-". Raises UsageError where that fails."""
     if path in (None, "-"):
@@ -49,7 +82,9 @@ def write(text: str, path: str | None) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+        raise UsageError(f"cannot write {shortened(path)}: {error.strerror}") from None
+    except ValueError:  # a character 0
+        raise UsageError(f"cannot write {shortened(path)}: no file has such a name") from None
 
 
 def write_json(value: object, path: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tilegen.errors import UsageError
+from tilegen.errors import UsageError, fitting
 
 _SEVERAL = ("--size", "--set", "--fix")
 _PAIR = re.compile(r"[A-Za-z_]\w*=.*")
@@ -36,7 +36,8 @@ def numbers(pairs: Iterable[str], option: str) -> dict[str, int]:
             raise UsageError(f"{option} takes NAME=INTEGER, not '{pair}'")
         if name in found:
             raise UsageError(f"{option} gives {name} twice")
-        found[name] = int(value)
+        # Python itself refuses to read thousands of digits.
+        found[name] = fitting(f"{option} {name}", int(value) if len(value) < 100 else 10**100)
     return found
 
 

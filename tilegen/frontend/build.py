@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from tilegen.errors import SourceError, did_you_mean
+from tilegen.errors import SourceError, UsageError, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.first import first_index
 from tilegen.frontend.folding import Literal
@@ -17,6 +17,7 @@ from tilegen.frontend.words import Declared, Words, check_words, words_of
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import INTEGERS, REDUCTIONS, Condition, Equation, Index, Kernel, Scalar, Tensor
 
+MOST_DIMENSIONS = 32  # as arrays have
 _RESERVED = (*DTYPES, *REDUCTIONS, "int", "bool", "inf", "pi")
 
 
@@ -69,13 +70,10 @@ def _constants(decl: s.KernelDecl, values: Mapping[str, int]) -> dict[str, Affin
     for name, value in values.items():
         if name not in decl.attributes and name not in sizes:
             known = [*sizes, *decl.attributes]
-            raise SourceError(
-                f"the kernel '{decl.name}' has no size or attribute '{name}'",
-                decl.span,
-                notes=did_you_mean(name, known) or (f"it has {', '.join(known) or 'none'}",),
-            )
+            notes = did_you_mean(name, known) or (f"it has {', '.join(known) or 'none'}",)
+            raise UsageError(f"the kernel '{decl.name}' has no size or attribute '{name}'", notes=notes)
         if name in sizes and value < 1:
-            raise SourceError(f"the size {name} is {value}, and sizes are at least 1", decl.span)
+            raise UsageError(f"size {name} is {value}, and sizes are at least 1")
     attributes = {}
     for name, default in decl.attributes.items():
         given = values.get(name, default)
@@ -126,6 +124,10 @@ def _parameter(param: s.Param, role: str, index: Mapping[str, Affine]) -> Tensor
         if param.storage is not None:
             raise SourceError(f"'{name}' is a scalar and has no storage order", param.storage.span)
         return Scalar(name, dtype)
+    if len(param.shape) > MOST_DIMENSIONS:
+        raise SourceError(
+            f"'{name}' has {len(param.shape)} dimensions; {MOST_DIMENSIONS} is the limit", param.name.span
+        )
     shape = tuple(_extent(dim, index) for dim in param.shape)
     return Tensor(name, dtype, shape, role, _order(param, len(shape)), span=param.span)
 

@@ -34,7 +34,7 @@ def schedule(place: Place, tree: Branch) -> Schedule:
         seen.add(parameter.name)
     steps = tuple(_call(place, s) for s in branches(body))
     span = place.of(token(name))
-    return Schedule(str(name), str(kernel), parameters, steps, place.doc_above(span), span)
+    return Schedule(str(name), str(kernel), parameters, steps, place.doc_above(span), span, place.of(token(kernel)))
 
 
 def define(place: Place, tree: Branch) -> Define:

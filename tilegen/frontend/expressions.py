@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lark import Token
 
-from tilegen.errors import SourceError, Span
+from tilegen.errors import LARGEST, SourceError, Span
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.syntax import (
     Apply,
@@ -20,7 +20,6 @@ from tilegen.frontend.syntax import (
     Within,
 )
 
-LARGEST = 2**63 - 1
 _LONGEST_CHAIN = 9  # five operands: 0 <= a < b < c < d
 
 

@@ -88,6 +88,7 @@ class Schedule:
     steps: tuple[Call, ...]
     doc: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
+    kernel_span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import prod
 
+from tilegen.backends.arrays import emptiness
 from tilegen.backends.devices import InterpreterEngine
 from tilegen.backends.engine import Engine
 from tilegen.errors import UsageError
@@ -18,6 +19,7 @@ INTERPRETER_LIMITS = (2**16, 2**20)
 CPU_LIMITS = (2**21, 2**26)
 GPU_LIMITS = (2**36, 2**32)
 _LARGEST = 2**28
+_MOST_BYTES = 2**48  # what can be addressed
 
 
 def check_limits(engine: Engine) -> tuple[int, int]:
@@ -47,9 +49,27 @@ def check_sizes(
             if share < 0.01 or (points(kernel, sizes) <= limits[0] and total_bytes(kernel, sizes) <= limits[1]):
                 break
             share /= 2
-        found += [sizes]
+        found += [_fewer(kernel, sizes, given, limits)]
     found += [_satisfied(kernel, {n: 1 for n in kernel.sizes} | dict(given), given)]
-    return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
+    return [_sensible(kernel, sizes) for i, sizes in enumerate(found) if sizes not in found[:i]]
+
+
+def _fewer(kernel: Kernel, sizes: dict[str, int], given: Mapping[str, int], limits: tuple[int, int]) -> dict[str, int]:
+    """`sizes`, the last ones of them 1 where a kernel of many dimensions is beyond the limits even so."""
+    for name in reversed(kernel.sizes):
+        if points(kernel, sizes) <= limits[0] and total_bytes(kernel, sizes) <= limits[1]:
+            break
+        sizes = _satisfied(kernel, sizes | {name: given.get(name, 1)}, given)
+    return sizes
+
+
+def _sensible(kernel: Kernel, sizes: dict[str, int]) -> dict[str, int]:
+    """`sizes`, if a machine could have the tensors. Raises UsageError."""
+    if total_bytes(kernel, sizes) > _MOST_BYTES:
+        shown = ", ".join(f"{name} = {value}" for name, value in sizes.items())
+        notes = ("--size chooses smaller ones",)
+        raise UsageError(f"the tensors have more bytes than any machine at {shown}", notes=notes)
+    return sizes
 
 
 def _tried(tile: int, share: float, position: int, full: bool) -> int:
@@ -82,7 +102,7 @@ def power_sizes(kernel: Kernel, given: Mapping[str, int], limits: tuple[int, int
         if points(kernel, sizes) <= limits[0] and total_bytes(kernel, sizes) <= limits[1]:
             return sizes
         level //= 2
-    return _satisfied(kernel, {n: 1 for n in kernel.sizes} | dict(given), given)
+    return _sensible(kernel, _satisfied(kernel, {n: 1 for n in kernel.sizes} | dict(given), given))
 
 
 def points(kernel: Kernel, sizes: Mapping[str, int]) -> int:
@@ -107,6 +127,9 @@ def _satisfied(kernel: Kernel, wanted: Mapping[str, int], given: Mapping[str, in
             return sizes
         if not _repair(broken[0], sizes, given):
             break
+    for tensor in kernel.tensors:
+        if empty := emptiness(tensor, given):
+            raise UsageError(empty)
     raise UsageError(
         f"no sizes were found that kernel '{kernel.name}' admits",
         notes=(f"give some: --size {' '.join(f'{n}=...' for n in kernel.sizes)}",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilegen.poly.ahead import holds, leading, nest_of, staged
 from tilegen.poly.barriers import Dependence, dependences
 from tilegen.poly.derived import check_derived
-from tilegen.poly.equations import check_equations
+from tilegen.poly.equations import check_equations, has_sizes
 from tilegen.poly.facts import Facts
 from tilegen.poly.judge import judge
 from tilegen.poly.prove import Extra, Obligation, obligations, obliged
@@ -27,6 +27,7 @@ __all__ = [
     "check_derived",
     "check_equations",
     "dependences",
+    "has_sizes",
     "holds",
     "judge",
     "leading",

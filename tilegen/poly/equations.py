@@ -44,6 +44,15 @@ def check_equations(kernel: Kernel) -> Kernel:
     return replace(kernel, equations=tuple(equations))
 
 
+def has_sizes(kernel: Kernel) -> bool:
+    """True if the kernel admits some sizes: its facts hold, and no tensor is empty."""
+    extents = tuple(Condition(extent - 1) for tensor in kernel.tensors for extent in tensor.shape)
+    try:
+        return solvable(_points(kernel, (), extents))
+    except Undecided:
+        return True  # no proof needs it
+
+
 @dataclass(frozen=True)
 class _Check:
     """The questions about one equation; `done` are those before it, by their targets."""

@@ -1,0 +1,257 @@
+"""Mistakes of the user's, told as that: one sentence, where it is, the exit code of the README, never a traceback."""
+
+import io
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tilegen
+from tilegen.cli import run
+from tilegen.errors import ArgumentError, SourceError, StepError, TilegenError, UsageError
+
+COMMANDS = (["show"], ["emit"], ["prove"], ["explain", "--no-compile"], ["check"], ["compare"], ["ladder"], ["asm"])
+SCALED = """\
+kernel scaled(A: f32[N, N], by: int = 2) -> B: f32[N, N]:
+    B[i, j] = by * A[i, j]
+
+schedule rows for scaled(TS=16 in {16, 32}):
+    tile(i, TS) -> bi, ti
+    bind(bi, block.x)
+    bind(ti, thread.x)
+"""
+SHRUNK = """\
+kernel shrunk(X: f32[W], F: f32[R], stride: int = 1) -> Y: f32[(W - R)/stride + 1]:
+    Y[x] = sum[r](X[x*stride + r] * F[r])
+"""
+ONE = "kernel one(A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n"
+
+
+def nested(count: int) -> str:
+    loops = ["i", *(f"o{n}" for n in range(count))]
+    lines = [f"    tile({old}, 1) -> {new}, t{n}\n" for n, (old, new) in enumerate(zip(loops, loops[1:], strict=False))]
+    return f"{ONE}schedule deep for one:\n{''.join(lines)}"
+
+
+def many(count: int, of: str) -> str:
+    if of == "loops":
+        ranges = ", ".join(f"i{n} in 0..2" for n in range(count))
+        return f"kernel long(A: f32[N]) -> B: f32[1]:\n    B[z] = sum[{ranges}](A[i0])\n"
+    dims, indices = (", ".join(f"{letter}{n}" for n in range(count)) for letter in "Ni")
+    return f"kernel wide(A: f32[{dims}]) -> B: f32[{dims}]:\n    B[{indices}] = A[{indices}]\n"
+
+
+IN_THE_TEXT = {
+    "a schedule for a kernel that is nowhere": (ONE + "schedule s for nosuch:\n    tile(i, 3) -> a, b\n", "3:16"),
+    "facts that no sizes have": (ONE.replace("f32[N]:", "f32[N] where N > 5, N < 3:"), "1:"),
+    "a tensor that is always empty": (ONE.replace("f32[N]:", "f32[N - 7] where N < 5:"), "1:"),
+    "a read outside": (ONE.replace("A[i]", "A[i + 1]"), "2:"),
+    "an element twice": (ONE.replace("B[i]", "B[i/2]"), "2:"),
+    "an unknown step": (ONE + "schedule s for one:\n    tlie(i, 3) -> a, b\n", "4:5"),
+    "an unknown loop": (ONE + "schedule s for one:\n    tile(q, 3) -> a, b\n", "4:5"),
+    "200 dimensions": (many(200, "dimensions"), "1:"),
+    "200 loops": (many(200, "loops"), "2:"),
+    "200 nested tiles": (nested(200), ":5"),
+    "a tile beyond 64 bits": (ONE + "schedule s for one:\n    tile(i, 99999999999999999999) -> a, b\n", "4:13"),
+    "tiles that are beyond them together": (
+        f"{ONE}schedule s for one:\n    tile(i, {2**62}) -> a, b\n    tile(a, 4) -> c, d\n",
+        "5:5",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+@pytest.mark.parametrize("what", IN_THE_TEXT)
+def test_a_mistake_in_the_text_ends_with_1_and_a_caret(what, command, tmp_path, capsys) -> None:
+    text, place = IN_THE_TEXT[what]
+    (tmp_path / "mine.tg").write_text(text)
+    steps = ["--steps"] if command == ["show"] else []
+    assert run([command[0], str(tmp_path / "mine.tg"), *command[1:], *steps]) == 1
+    said = capsys.readouterr().err
+    assert f"mine.tg:{place}" in said or ":5: error" in said and place == ":5"
+    assert "^" in said
+
+
+IN_THE_COMMAND = [
+    ["--size", "N=12345678901234567890"],
+    ["--size", f"N={'9' * 5000}"],
+    ["--size", "N=0"],
+    ["--size", "Q=3"],
+    ["--size", "N=x"],
+    ["--size", "N=1.5"],
+    ["--set", "TX=3"],
+    ["--set", "TS=1.5"],
+    ["--schedule", "nosuch"],
+    ["--kernel", "nosuch"],
+    ["--json", "/no/such/folder/f.json"],
+    ["--json", "x" * 5000],
+    ["--json", "/"],
+    ["--nosuch"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+@pytest.mark.parametrize("words", IN_THE_COMMAND, ids=lambda words: " ".join(words)[:24])
+def test_a_mistake_in_the_command_ends_with_2(words, command, tmp_path, capsys) -> None:
+    (tmp_path / "mine.tg").write_text(SCALED)
+    assert run([command[0], str(tmp_path / "mine.tg"), *command[1:], *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""  # nothing has run
+    assert len(captured.err) < 1000
+
+
+@pytest.mark.parametrize("file", ["nosuch.tg", "x" * 5000, "a\0b", ".", "", "/dev/null/x", "/proc/1/mem"])
+def test_what_is_no_file_ends_with_2(file, capsys) -> None:
+    assert run(["show", file]) == 2
+    assert len(capsys.readouterr().err) < 800
+    if file not in ("nosuch.tg", "/proc/1/mem"):
+        assert run(["emit", "gemm", "--schedule", "tiled", "-o", file]) == 2
+        assert len(capsys.readouterr().err) < 800
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_sizes_at_which_a_tensor_is_empty(command, tmp_path, capsys) -> None:
+    (tmp_path / "mine.tg").write_text(SHRUNK)
+    assert run([command[0], str(tmp_path / "mine.tg"), *command[1:], "--size", "W=3", "R=7"]) == 2
+    assert "extent" in capsys.readouterr().err
+
+
+def test_text_from_standard_input(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(ONE))
+    assert run(["show", "-"]) == 0
+    assert "B[i] = A[i]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["explain gemm --schedule tiled --no-compile", "show gemm --steps", "prove gemm"])
+def test_a_reader_that_goes_is_no_failure(words) -> None:
+    command = f"{sys.executable} -m tilegen {words} | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.stdout.split()[-1], done.stderr) == ("0", "")
+
+
+def test_a_value_that_is_not_listed_is_taken_and_told(tmp_path, capsys) -> None:
+    (tmp_path / "mine.tg").write_text(SCALED)
+    assert run(["show", str(tmp_path / "mine.tg"), "--schedule", "rows", "--set", "TS=48"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "note: TS=48 is none of the values that are listed: 16, 32\n"
+    assert "< 48" in captured.out
+
+
+def test_a_name_with_two_values(tmp_path, capsys) -> None:
+    (tmp_path / "mine.tg").write_text(SCALED)
+    assert run(["show", str(tmp_path / "mine.tg"), "--size", "by=3", "--set", "by=4"]) == 2
+    assert "by is to be 3 and 4" in capsys.readouterr().err
+
+
+# -- from Python
+
+
+@pytest.mark.parametrize("value", ["16", 4.5, True, None, 2**70, np.float32(2)])
+def test_what_is_no_integer(value) -> None:
+    file = tilegen.load(SCALED)
+    for wrong in (
+        lambda: file.schedule("rows", TS=value),
+        lambda: file.kernel(N=value),
+        lambda: file.kernel(by=value),
+        lambda: file.kernel().schedule("rows", TS=value),
+        lambda: file.schedule("rows", {"N": value}),
+    ):
+        with pytest.raises(UsageError, match="integer"):
+            wrong()
+    if not isinstance(value, str):
+        with pytest.raises((StepError, UsageError)):
+            file.kernel().schedule().tile("i", value, into=("a", "b"))
+
+
+def test_integers_of_numpy() -> None:
+    file = tilegen.load(SCALED)
+    given = file.schedule("rows", {"N": np.int64(32), "by": np.uint8(3)}, TS=np.int32(8))
+    assert given.tree == file.schedule("rows", {"N": 32, "by": 3}, TS=8).tree
+    plain = file.kernel().schedule()
+    assert plain.tile("i", np.int16(4), into=("a", "b")).tree == plain.tile("i", 4, into=("a", "b")).tree
+
+
+ODD = """\
+kernel odd(A: f32[name, self]) -> self2: f32[name, self]:
+    self2[arrays, i] = A[arrays, i]
+"""
+
+
+def test_names_of_python_s_own_are_names() -> None:
+    ready = tilegen.load(ODD).kernel(name=3).schedule().bind("arrays", "block.x")
+    assert ready.kernel.sizes == ("self",)
+    assert tilegen.load(ODD).kernel(**{"self": 3}).ir.sizes == ("name",)
+
+
+@pytest.fixture(scope="module")
+def scaled():
+    return tilegen.load(SCALED).schedule("rows").compile("cpu")
+
+
+def test_read_only_arrays(scaled) -> None:
+    a = np.arange(16, dtype=np.float32).reshape(4, 4)
+    a.flags.writeable = False
+    assert (scaled(a) == 2 * a).all()
+    assert (scaled(a, N=np.int64(4)) == 2 * a).all()
+    with pytest.raises(ArgumentError, match="B is read-only"):
+        scaled(np.ones((4, 4), np.float32), B=a)
+    for size in ("4", 4.0, True):
+        with pytest.raises(TilegenError, match="an integer is wanted"):
+            scaled(a, N=size)
+
+
+def test_a_call_at_sizes_without_elements() -> None:
+    shrunk = tilegen.load(SHRUNK).kernel().schedule().bind("x", "block.x").compile("cpu")
+    with pytest.raises(ArgumentError, match="has an extent of -3 where R = 7, W = 3"):
+        shrunk(np.ones(3, np.float32), np.ones(7, np.float32))
+
+
+# -- stock schedules
+
+
+def test_another_kernel_of_a_stock_name_does_not_get_its_schedules(tmp_path, capsys) -> None:
+    other = "kernel gemm(A: f32[M, K], x: f32[K]) -> y: f32[M]:\n    y[i] = sum[k](A[i, k] * x[k])\n"
+    file = tilegen.load(other)
+    assert not file.schedules
+    assert "other loops or tensors" in file.remark
+    (tmp_path / "mine.tg").write_text(other)
+    assert run(["show", str(tmp_path / "mine.tg")]) == 0
+    assert "other loops or tensors" in capsys.readouterr().err
+    assert run(["show", str(tmp_path / "mine.tg"), "--schedule", "tiled"]) == 2
+
+
+@pytest.mark.parametrize(
+    "change", [("N]", "N2]"), ("C: f32[M, N]", "C: f32[M, N] where M % 8 == 0"), ("A[i, k]", "2 * A[i, k]")]
+)
+def test_the_stock_kernel_by_other_sizes_facts_and_values_gets_them(change) -> None:
+    text = "kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n    C[i, j] = sum[k](A[i, k] * B[k, j])\n"
+    assert "tiled" in [s.name for s in tilegen.load(text.replace(*change)).schedules]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("f32", "f64"),
+        ("[k](A[i, k] * B[k,", "[l](A[i, l] * B[l,"),
+        ("sum[", "max["),
+        ("M]:", "M] col_major:"),
+        ("C", "D"),
+    ],
+)
+def test_with_other_loops_and_tensors_it_does_not(change) -> None:
+    text = "kernel gemm(A: f32[M, M], B: f32[M, M]) -> C: f32[M, M]:\n    C[i, j] = sum[k](A[i, k] * B[k, j])\n"
+    assert tilegen.load(text).schedules
+    assert tilegen.load(text.replace(*change)).schedules == ()
+
+
+def test_every_stock_file_has_the_kernels_of_its_schedules() -> None:
+    for name in tilegen.api.stock_names():
+        file = tilegen.load(name)
+        assert {s.kernel for s in file.schedules} <= set(file.kernels), name
+
+
+def test_a_schedule_for_nothing() -> None:
+    with pytest.raises(SourceError, match="there is no kernel 'gemn'") as caught:
+        tilegen.load("schedule mine for gemn(T=8):\n    tile(i, T) -> b, t\n")
+    assert "did you mean 'gemm'?" in str(caught.value)

@@ -1,0 +1,133 @@
+"""Texts from files, and the stock files: what each holds, and what a text that leaves it out takes from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from tilegen.errors import Source, SourceError, TilegenError, UsageError, did_you_mean
+from tilegen.frontend.build import build
+from tilegen.frontend.data import data_folder
+from tilegen.frontend.parse import parse
+from tilegen.frontend.scan import MOST_CHARACTERS
+from tilegen.frontend.syntax import KernelDecl, Module
+from tilegen.ir.nodes import Equation, Kernel
+from tilegen.ir.steps import Define
+
+
+def read_file(name: str) -> str | None:
+    """The text of the file `name`; None where there is no such file.
+
+    Raises:
+        UsageError: a directory, a file that cannot be read, or one that holds no text.
+    """
+    path = Path(name)
+    try:
+        if not path.exists():
+            return None
+        if path.is_dir():
+            raise UsageError(f"{name} is a directory, and a file is wanted")
+        with path.open("rb") as file:
+            data = file.read(MOST_CHARACTERS * 4 + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {shortened(name)}: {error.strerror}") from None
+    except ValueError:  # a name that no system takes, with a character 0 in it
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        byte = data[error.start]
+        raise UsageError(f"{name} is no text in UTF-8: line {line} has the byte {byte:#04x}") from None
+
+
+def shortened(name: str) -> str:
+    """A name as a message shows it: the beginning of a very long one."""
+    return name if len(name) <= 100 else f"{name[:60]}... ({len(name)} characters)"
+
+
+@cache
+def stock_names() -> tuple[str, ...]:
+    """The names of the stock files."""
+    folders = (data_folder("schedules"), data_folder("examples"))
+    names = {f.name.removesuffix(".tg") for folder in folders for f in folder.iterdir() if f.name.endswith(".tg")}
+    return tuple(sorted(names - {"std"}))
+
+
+@cache
+def standard_steps() -> Mapping[str, Define]:
+    """The composite steps that every schedule may use."""
+    text = (data_folder("schedules") / "std.tg").read_text(encoding="utf-8")
+    return {d.word: d for d in parse(Source("std.tg", text)).defines}
+
+
+def stock(name: str) -> Module:
+    """The stock module `name`: what schedules/ and examples/ hold under it; the former comes first."""
+    modules = []
+    for folder in ("schedules", "examples"):
+        file = data_folder(folder) / f"{name}.tg"
+        if file.is_file():
+            modules += [parse(Source(f"{name}.tg", file.read_text(encoding="utf-8")))]
+    return modules[0] if modules[0].schedules or len(modules) == 1 else _merged(modules[0], modules[1])
+
+
+def with_stock(module: Module) -> tuple[Module, str]:
+    """`module` with the stock kernels or schedules that it leaves out, and a remark on those that it does not get.
+
+    A schedule whose kernel is not in the text is for the stock kernel of that name. A kernel alone gets the stock
+    schedules for its name, if it has the loops and the tensors of the stock kernel: schedules speak of these.
+
+    Raises:
+        SourceError: a schedule is for a kernel that is nowhere.
+    """
+    for name in sorted({s.kernel for s in module.schedules if s.kernel not in module.kernels}):
+        if name in stock_names():
+            module = _merged(module, stock(name))
+    for schedule in module.schedules:
+        if schedule.kernel not in module.kernels:
+            known = [*module.kernels, *stock_names()]
+            listed = f"the kernels of this text are {', '.join(module.kernels)}" if module.kernels else "it has none"
+            notes = did_you_mean(schedule.kernel, known) or (listed,)
+            raise SourceError(f"there is no kernel '{schedule.kernel}'", schedule.kernel_span, notes=notes)
+    if module.schedules or len(module.kernels) != 1:
+        return module, ""
+    (name,) = module.kernels
+    if name not in stock_names():
+        return module, ""
+    other = stock(name)
+    if name not in other.kernels:
+        return module, ""
+    if not _alike(module.kernels[name], other.kernels[name]):
+        remark = f"the stock schedules of {name} are for a kernel with other loops or tensors, so it does not get them"
+        return module, remark
+    return _merged(module, other), ""
+
+
+def _merged(module: Module, other: Module) -> Module:
+    """`module` with the kernels, schedules and steps of `other` that it does not have itself."""
+    schedules = module.schedules or tuple(s for s in other.schedules if s.kernel in module.kernels)
+    kernels = {n: k for n, k in other.kernels.items() if n in {s.kernel for s in schedules}}
+    return Module(kernels | dict(module.kernels), schedules, (*other.defines, *module.defines), module.source)
+
+
+def _alike(mine: KernelDecl, other: KernelDecl) -> bool:
+    """True if the kernels have the same loops and tensors: what a schedule says of one can be said of the other."""
+    try:
+        kernels = [
+            build(decl, dict.fromkeys((a for a, v in decl.attributes.items() if v is None), 1))
+            for decl in (mine, other)
+        ]
+    except TilegenError:  # it is told where the kernel is used
+        return False
+    return _form(kernels[0]) == _form(kernels[1])
+
+
+def _form(kernel: Kernel) -> tuple[object, ...]:
+    tensors = [(t.name, t.dtype, t.role, t.order) for t in kernel.tensors]
+    return tensors, [_form_of(equation) for equation in kernel.equations]
+
+
+def _form_of(equation: Equation) -> tuple[object, ...]:
+    loops = tuple(tuple(r.name for r in group) for group in (equation.loops, equation.reduced))
+    return equation.target, equation.index, loops, equation.reduce
