@@ -16,6 +16,7 @@ from tilegen.ir import nodes
 from tilegen.ir.steps import Define, Schedule
 from tilegen.poly import check_equations, has_sizes
 from tilegen.primitives import registry
+from tilegen.primitives._composite import expand, names_in
 
 
 @contextmanager
@@ -185,7 +186,7 @@ class Scheduled:
     def step(self, word: str, *arguments: object, into: object = (), **keywords: object) -> Scheduled:
         """This with one more step, judged. `into` holds the names that stand behind `->` in a text."""
         call = scheduling.call_of(word, arguments, into, keywords)
-        return Scheduled(self.core.then(scheduling.expand(call, self._defines)), self._defines)
+        return Scheduled(self.core.then(expand(call, self._defines, names_in(self.tree))), self._defines)
 
     def __getattr__(self, word: str) -> Callable[..., Scheduled]:
         known = [*registry(), *self.__dict__.get("_defines", ())]

@@ -8,24 +8,14 @@ from math import prod
 from operator import attrgetter, index, is_
 from typing import Any, SupportsIndex
 
-from tilegen.errors import LARGEST, IllegalStep, SourceError, Span, StepError, TilegenError, did_you_mean, fitting
+from tilegen.errors import LARGEST, IllegalStep, SourceError, StepError, TilegenError, did_you_mean, fitting
 from tilegen.ir.nodes import Kernel, Node, Stmt, Tree, tree_of
-from tilegen.ir.steps import (
-    Argument,
-    Arithmetic,
-    Call,
-    Define,
-    Dots,
-    Items,
-    Keyword,
-    Number,
-    Schedule,
-    Word,
-)
+from tilegen.ir.steps import Argument, Arithmetic, Call, Define, Dots, Items, Keyword, Number, Schedule, Word
 from tilegen.ir.verify import verify
 from tilegen.ir.walk import leaves, loops, nodes, replace
 from tilegen.poly import judge as judge_tree
 from tilegen.primitives._call import bind
+from tilegen.primitives._composite import expand, names_in
 
 DEEPEST = 64  # loops inside one another
 
@@ -83,11 +73,6 @@ def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Ma
     return replace(call, text=_text(call))
 
 
-def expand(call: Call, defines: Mapping[str, Define]) -> tuple[Call, ...]:
-    """The primitive steps that `call` stands for: those of its definition, or itself."""
-    return _expand((call,), {}, defines, depth=0)
-
-
 def start(kernel: Kernel) -> Scheduled:
     """`kernel` with no step applied."""
     return Scheduled(kernel, "unscheduled", (_as_written(kernel),))
@@ -111,9 +96,11 @@ def apply(
         IllegalStep: a step that the judge refuses, with its witness.
     """
     values = _parameters(schedule, parameters or {})
-    calls = _expand(schedule.steps, values, defines or {}, depth=0)
-    first = judge_stage(_as_written(kernel))
-    stages = _apply_calls((first,), calls)
+    ahead = {result.text for call in schedule.steps for result in call.results}
+    stages: tuple[Stage, ...] = (judge_stage(_as_written(kernel)),)
+    for call in schedule.steps:
+        steps = expand(call, defines or {}, names_in(stages[-1].tree) | ahead, values)
+        stages = _apply_calls(stages, steps)
     return Scheduled(kernel, schedule.name, stages, values, schedule.doc)
 
 
@@ -186,7 +173,7 @@ def _marked_node(node: Node, call: Call, was: Mapping[str, object], kept: set[in
 _manner, _named = attrgetter("kind", "stages", "across", "peeled"), attrgetter("name")
 
 
-# -- parameters and composite steps
+# -- parameters
 
 
 def _parameters(schedule: Schedule, given: Mapping[str, int]) -> dict[str, int]:
@@ -196,86 +183,6 @@ def _parameters(schedule: Schedule, given: Mapping[str, int]) -> dict[str, int]:
             notes = did_you_mean(name, known) or (f"its parameters are {', '.join(known) or 'none'}",)
             raise StepError(f"schedule '{schedule.name}' has no parameter '{name}'", schedule.span, notes=notes)
     return {p.name: given.get(p.name, p.default) for p in schedule.parameters}
-
-
-def _expand(
-    calls: tuple[Call, ...], values: Mapping[str, Any], defines: Mapping[str, Define], depth: int
-) -> tuple[Call, ...]:
-    """`calls` with parameters replaced by their values and composite steps by their own steps."""
-    done: list[Call] = []
-    for call in calls:
-        call = _evaluated(call, values)
-        define = defines.get(call.word)
-        if define is None:
-            done += [call]
-            continue
-        if depth > 20:
-            raise SourceError(f"'{call.word}' is defined by itself", call.span)
-        inner = _expand(define.steps, _bindings(define, call), defines, depth + 1)
-        # A message about an inner step points at the line that the user wrote.
-        done += [replace(step, span=call.span, text=call.text) for step in inner]
-    return tuple(done)
-
-
-def _bindings(define: Define, call: Call) -> dict[str, Any]:
-    given: dict[str, Any] = dict(zip(define.parameters, call.arguments, strict=False))
-    given |= {k.name: k.value for k in call.keywords}
-    wanted = f"{define.word}({', '.join(define.parameters)})"
-    if define.results:
-        wanted += f" -> {', '.join(define.results)}"
-    fits = len(call.arguments) <= len(define.parameters) and set(given) == set(define.parameters)
-    if not fits or len(call.results) != len(define.results):
-        raise SourceError(f"the step does not fit {wanted}", call.span)
-    return given | dict(zip(define.results, call.results, strict=True))
-
-
-def _evaluated(call: Call, values: Mapping[str, Any]) -> Call:
-    return replace(
-        call,
-        arguments=tuple(_value(a, values) for a in call.arguments),
-        keywords=tuple(replace(k, value=_value(k.value, values)) for k in call.keywords),
-        results=tuple(_name(r, values) for r in call.results),
-    )
-
-
-def _name(word: Word, values: Mapping[str, Any]) -> Word:
-    bound = values.get(word.text)
-    return bound if isinstance(bound, Word) else word
-
-
-def _value(argument: Argument, values: Mapping[str, Any]) -> Argument:
-    match argument:
-        case Word(text, span):
-            bound = values.get(text)
-            if isinstance(bound, int):
-                return Number(bound, span)
-            return argument if bound is None else _placed(bound, span)
-        case Items(items, span):
-            return Items(tuple(_value(i, values) for i in items), span)
-        case Arithmetic(operator, left, right, span):
-            return Number(_arithmetic(operator, _value(left, values), _value(right, values), span), span)
-        case Number() | Dots():
-            return argument
-        case _:
-            raise TypeError(argument)
-
-
-def _placed(bound: Argument, span: Span | None) -> Argument:
-    return replace(bound, span=bound.span or span)
-
-
-def _arithmetic(operator: str, left: Argument, right: Argument, span: Span | None) -> int:
-    for side in (left, right):
-        if not isinstance(side, Number):
-            raise SourceError("arithmetic in a step takes numbers and parameters", span)
-    assert isinstance(left, Number)
-    assert isinstance(right, Number)
-    a, b = left.value, right.value
-    if operator == "/":
-        if b == 0 or a % b:
-            raise SourceError(f"{a} / {b} does not come out even", span)
-        return a // b
-    return {"+": a + b, "-": a - b, "*": a * b}[operator]
 
 
 # -- steps given from Python

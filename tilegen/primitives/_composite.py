@@ -1,0 +1,134 @@
+"""Composite steps as the primitive steps that they stand for, with the values of their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from tilegen.errors import SourceError, Span
+from tilegen.ir.nodes import LOOP_KINDS, Tree
+from tilegen.ir.steps import Argument, Arithmetic, Call, Define, Dots, Items, Number, Word
+from tilegen.ir.walk import loops, replace
+
+MOST_STEPS = 1000
+
+
+def names_in(tree: Tree) -> frozenset[str]:
+    """What means something in a tree: its loops, buffers, sizes and scalars."""
+    kernel = tree.kernel
+    known = [loop.name for loop in loops(tree.body)], [b.name for b in tree.buffers], [s.name for s in kernel.scalars]
+    return frozenset(kernel.sizes).union(*known)
+
+
+def expand(
+    call: Call, defines: Mapping[str, Define], taken: Set[str] = frozenset(), values: Mapping[str, Any] = {}
+) -> tuple[Call, ...]:
+    """The primitive steps that `call` stands for: those of its definition, or itself.
+
+    Names that a definition makes for itself, which are none of its parameters and results, are other ones in each use:
+    where `inner` is one of `taken`, it is `inner_2`.
+
+    Args:
+        taken: the names that mean something where the step stands.
+        values: those of the schedule's parameters.
+
+    Raises:
+        SourceError: arguments that do not fit, or a definition that leads back to itself.
+    """
+    return tuple(_expanded(_evaluated(call, values), defines, set(taken), ()))
+
+
+def _expanded(call: Call, defines: Mapping[str, Define], taken: set[str], around: tuple[str, ...]) -> list[Call]:
+    define = defines.get(call.word)
+    if define is None:
+        return [call]
+    if call.word in around:
+        raise SourceError(f"'{call.word}' is defined by itself", call.span)
+    values = _bindings(define, call)
+    made = dict.fromkeys(result.text for step in define.steps for result in step.results)
+    values |= {name: Word(_fresh(name, taken)) for name in made if name not in values}
+    done: list[Call] = []
+    for step in define.steps:
+        done += _expanded(_evaluated(step, values), defines, taken, (*around, call.word))
+        if len(done) > MOST_STEPS:
+            raise SourceError(f"'{call.word}' stands for more than {MOST_STEPS} steps", call.span)
+    # A message about an inner step points at the line that the user wrote.
+    return [replace(step, span=call.span, text=call.text) for step in done]
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name}_{number}", number + 1
+    taken.add(found)
+    return found
+
+
+def _bindings(define: Define, call: Call) -> dict[str, Any]:
+    given: dict[str, Any] = dict(zip(define.parameters, call.arguments, strict=False))
+    given |= {k.name: k.value for k in call.keywords}
+    wanted = f"{define.word}({', '.join(define.parameters)})"
+    if define.results:
+        wanted += f" -> {', '.join(define.results)}"
+    fits = len(call.arguments) <= len(define.parameters) and set(given) == set(define.parameters)
+    if not fits or len(call.results) != len(define.results):
+        raise SourceError(f"the step does not fit {wanted}", call.span)
+    return given | dict(zip(define.results, call.results, strict=True))
+
+
+def _evaluated(call: Call, values: Mapping[str, Any]) -> Call:
+    return replace(
+        call,
+        arguments=tuple(_value(a, values) for a in call.arguments),
+        keywords=tuple(replace(k, value=_value(k.value, values)) for k in call.keywords),
+        results=tuple(_name(r, values) for r in call.results),
+    )
+
+
+def _name(word: Word, values: Mapping[str, Any]) -> Word:
+    bound = values.get(word.text)
+    return bound if isinstance(bound, Word) else word
+
+
+def _value(argument: Argument, values: Mapping[str, Any]) -> Argument:
+    match argument:
+        case Word(text, span):
+            bound = values.get(text)
+            if isinstance(bound, int):
+                return Number(bound, span)
+            return _part_of(argument, values) if bound is None else _placed(bound, span)
+        case Items(items, span):
+            return Items(tuple(_value(i, values) for i in items), span)
+        case Arithmetic(operator, left, right, span):
+            return Number(_arithmetic(operator, _value(left, values), _value(right, values), span), span)
+        case Number() | Dots():
+            return argument
+        case _:
+            raise TypeError(argument)
+
+
+def _part_of(word: Word, values: Mapping[str, Any]) -> Word:
+    """`A.shared`, where `A` stands for another name; the kinds of loops, `block.x`, stand for themselves."""
+    first, dot, rest = word.text.partition(".")
+    bound = values.get(first)
+    if not dot or not isinstance(bound, Word) or word.text in LOOP_KINDS:
+        return word
+    return replace(word, text=f"{bound.text}.{rest}")
+
+
+def _placed(bound: Argument, span: Span | None) -> Argument:
+    return replace(bound, span=bound.span or span)
+
+
+def _arithmetic(operator: str, left: Argument, right: Argument, span: Span | None) -> int:
+    for side in (left, right):
+        if not isinstance(side, Number):
+            raise SourceError("arithmetic in a step takes numbers and parameters", span)
+    assert isinstance(left, Number)
+    assert isinstance(right, Number)
+    a, b = left.value, right.value
+    if operator == "/":
+        if b == 0 or a % b:
+            raise SourceError(f"{a} / {b} does not come out even", span)
+        return a // b
+    return {"+": a + b, "-": a - b, "*": a * b}[operator]
