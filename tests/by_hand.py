@@ -48,7 +48,8 @@ def agrees(text, arrays, expected, *, device=True, sizes=None):
     for version in ({}, {"wide": True}):
         launches = lower(tree, **version)
         for language in ("cuda", "opencl"):
-            assert difference(emit(launches, language), launches, language) is None
+            wrong = difference(emit(launches, language), launches, language)
+            assert wrong is None, wrong
     if device:
         # The call proves the printed program.
         for name, got in on_pocl(made, sizes, arrays).items():

@@ -29,7 +29,14 @@ ARITHMETIC |= {ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: o
 ARITHMETIC |= {ast.LShift: operator.lshift, ast.RShift: operator.rshift}
 UNARY = {ast.Invert: operator.inv, ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_}
 MATHS = {name: getattr(math, name) for name in ("exp", "log", "sin", "cos", "sqrt", "erf", "floor", "ceil", "tanh")}
-MATHS |= {"min": min, "max": max, "abs": abs, "round": round, "rsqrt": lambda x: 1 / math.sqrt(x)}
+MATHS |= {
+    "clamp": lambda x, low, high: min(max(x, low), high),
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "round": round,
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+}
 
 
 class Erroneous(Exception):
@@ -187,7 +194,7 @@ class _Run:
             case ast.BinOp(left, op, right):
                 one, two = self.index(left, env), self.index(right, env)
                 return ARITHMETIC[ast.FloorDiv if isinstance(op, ast.Div) else type(op)](one, two)
-            case ast.Subscript():
+            case ast.Subscript() | ast.Call() | ast.IfExp():
                 return self.value(node, env)[0]
             case _:
                 raise TypeError(ast.dump(node))

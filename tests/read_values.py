@@ -7,12 +7,14 @@ word and what it is applied to, so that two of them are equal if they are the sa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from math import inf
 
 import c_text
 
 from tilegen.backends.text_dialect import CUDA, OPENCL
-from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Access, Cast, Const, Index, Load, Op, Scalar
+from tilegen.ir.gathers import in_32_bits
+from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Access, Cast, Const, Gather, Index, Load, Op, Scalar
 from tilegen.ir.operations import OPERATIONS
 
 FUNCTIONS = {"fabs": "abs", "fmin": "min", "fmax": "max", "rint": "round", "ffloor_div": "//", "ffloor_mod": "%"}
@@ -128,6 +130,8 @@ class Values:
                 return ("scalar", name)
             case Load(buffer, index):
                 return self._loaded(Access(buffer, index))
+            case Gather():
+                return self._gathered(expr)
             case Cast(arg, dtype) if dtype in self.dialect.narrow:
                 return self.dialect.widen[dtype], (self.dialect.narrow[dtype], self._value(arg))
             case Cast(Index(index), dtype) if dtype in FLOATS:
@@ -149,6 +153,37 @@ class Values:
                 return converted(self._working(expr.dtype), value) if self._brought_back(expr) else value
             case _:
                 raise TypeError(expr)
+
+    def _gathered(self, gather):
+        """A test that the index is inside, the element, and the fallback."""
+        buffer, offset = self.launch.buffers[gather.buffer], None
+        extents = [e.evaluate(self.env) for e in buffer.shape]
+        places = [self._short(i) if not self.launch.wide and in_32_bits(i) else self._value(i) for i in gather.index]
+        for d in buffer.order:
+            row = None if offset is None else combined("*", [offset, extents[d]])
+            offset = places[d] if row is None else combined("+", [row, places[d]])
+        found = ("load", (gather.buffer, (offset,)))
+        found = (self.dialect.widen[buffer.dtype], found) if buffer.dtype in self.dialect.widen else found
+        if gather.fallback is None:
+            return found
+        tests = [t for d in gather.tested for t in ((">=", places[d], 0), ("<", places[d], extents[d]))]
+        return ("select", reduce(lambda a, b: ("and", a, b), tests), found, self._value(gather.fallback))
+
+    def _short(self, place):
+        """An index in the integers of loops; OpenCL wants them of one type, and its helpers give others."""
+        match place:
+            case Cast(arg):
+                return self._value(arg)
+            case Op(name, args):
+                values = [self._short(a) for a in args]
+                if self.cuda:
+                    return combined(name, values)
+                shorter = [isinstance(a, Cast) and a.arg.dtype != "i32" and name != "%" for a in args]
+                values = [converted("int", v) if short else v for v, short in zip(values, shorter, strict=True)]
+                found = combined(name, values)
+                return converted("int", found) if name == "%" else found
+            case _:
+                return self._value(place)
 
     def _working(self, dtype):
         return "float" if dtype in self.dialect.narrow else self.dialect.types[dtype]

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
 
 from enumeration import Wrong, as_written, verdict  # noqa: F401
 
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Index, Load, Op, Scalar, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Gather, Index, Load, Op, Scalar, Stmt
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -258,6 +258,8 @@ class _Thread:
                 return terms.of("scalar", name)
             case Load():
                 return self._read(expr)
+            case Gather(buffer, index, _, other):
+                return terms.of("gather", buffer, *map(self._value, index), other and self._value(other))
             case Op("select", (test, yes, no)) if (known := self._known(test)) is not None:
                 return self._value(yes if known else no)
             case Op(name, args):

@@ -72,6 +72,13 @@ def test_bits_and_fallbacks():
     got = line("y[i] = ~x[i] & 6 | x[i] << 30 ^ 1")
     assert got == {0: 2**30 + 7, 1: -(2**31) + 5, 2: -(2**30) + 5, 3: 3, 4: 2**30 + 3}
     assert line("y[i] = (x[i] << 30 + x[i]) >> x[i]") == {0: -(2**30), 1: 0, 2: 0, 3: 1, 4: 1}
+    assert line("y[i] = x[clamp(i - 1, 0, N - 1)] + x[(i - 1) % N] * (x[x[i]] else 0)") == {
+        0: 11,
+        1: 4,
+        2: 10,
+        3: 18,
+        4: 4,
+    }
     assert line("y[i] = x[i - 1] else x[i + 3] else 7 * x[i]") == {0: 4, 1: 1, 2: 2, 3: 3, 4: 4}
 
 

@@ -20,6 +20,7 @@ from tilegen.ir.nodes import (
     THREAD_KINDS,
     Cast,
     Const,
+    Gather,
     Index,
     Load,
     Loop,
@@ -203,6 +204,9 @@ class _Run:
                 return self.terms.of("scalar", name)
             case Load():
                 return self._read(expr, env, path)
+            case Gather(buffer, index, _, other):
+                places = [self._value(i, env, path) for i in index]
+                return self.terms.of("gather", buffer, *places, other and self._value(other, env, path))
             case Op(name, args):
                 return self.terms.of(name, *(self._value(a, env, path) for a in args))
             case Cast(arg, dtype):

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from math import isinf
 
 from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
+from tilegen.backends.text_gather import offset_of, tests_of
 from tilegen.backends.text_integers import BITS, brought_back, of_one_type
 from tilegen.interpreter.scalar import converter, to_f32
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Cast, Condition, Const, Expr, Index, Load, Op, Scalar
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
 from tilegen.ir.swizzle import Swizzle
 
 _BINARY = {
@@ -235,6 +236,8 @@ class Writer:
             case Load(buffer, index):
                 assert expr.fallback is None, "fallbacks are lowered to selects"
                 return self.loaded(Access(buffer, index))
+            case Gather():
+                return self._gathered(expr, parent)
             case Op():
                 return self._operation(expr, parent)
             case Scalar(name):
@@ -258,9 +261,21 @@ class Writer:
         dtype, text = self.buffers[access.buffer].dtype, self.fetched(access.buffer, access.index)
         return f"{self.dialect.widen[dtype]}({text})" if dtype in _HALVES else text
 
+    def _gathered(self, gather: Gather, parent: int) -> str:
+        dtype = self.buffers[gather.buffer].dtype
+        text = self._hinted(gather.buffer, f"{self.names[gather.buffer]}[{offset_of(self, gather)}]")
+        text = f"{self.dialect.widen[dtype]}({text})" if dtype in _HALVES else text
+        if gather.fallback is None:
+            return text
+        text = f"{tests_of(self, gather)} ? {text} : {self.value(gather.fallback, 1)}"
+        return f"({text})" if parent >= 0 else text
+
     def fetched(self, buffer: str, index: tuple[Affine, ...]) -> str:
-        """The element as it is loaded: with a hint where it need not stay in a cache."""
-        text = self.element(buffer, index)
+        """The element as it is loaded."""
+        return self._hinted(buffer, self.element(buffer, index))
+
+    def _hinted(self, buffer: str, text: str) -> str:
+        """An element, with a hint where it need not stay in a cache."""
         return f"__ldcs(&{text})" if self.buffers[buffer].streamed and self.dialect is CUDA else text
 
     def constant(self, value: float | int, dtype: str) -> str:

@@ -9,16 +9,18 @@ from math import pi
 from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.folding import Literal
+from tilegen.frontend.gathers import calls, check_ends, check_gather, place_of
 from tilegen.frontend.index import affine_of, written
 from tilegen.frontend.operators import DTYPES, Budget, Open, Typed, adapt, check_bool, may_be, operate, settle
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import condition_of
-from tilegen.ir.nodes import REDUCTIONS, Cast, Condition, Const, Expr, Index, Load, Op, Scalar, Tensor
+from tilegen.ir.nodes import REDUCTIONS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar, Tensor
 from tilegen.ir.operations import OPERATIONS
 from tilegen.ir.ranges import follows
 
 CONSTANTS = {"inf": float("inf"), "pi": pi}
-_FUNCTIONS = tuple(name for name in OPERATIONS if name.isidentifier() and name not in ("neg", "and", "or", "not"))
+_SIGNS = ("neg", "and", "or", "not")
+_FUNCTIONS = {"clamp": 3} | {name: n for name, n in OPERATIONS.items() if name.isidentifier() and name not in _SIGNS}
 _LARGEST_POWER = 16
 
 
@@ -133,18 +135,44 @@ def _read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> Expr:
             notes=(f"move the equation of '{name}' above this one",),
         )
     check_rank(tensor, node)
-    index = tuple(affine_of(item, scope.index, {**scope.tensors, **scope.scalars}) for item in node.items)
-    load = Load(name, index, tensor.dtype, span=node.span)
-    return load if fallback is None else _or_else(scope, load, tensor, fallback)
+    places = tuple(_place(scope, item, node, fallback is not None) for item in node.items)
+    value = None if fallback is None else _fallback(scope, tensor, fallback)
+    if not all(isinstance(place, Index) for place in places):
+        check_gather(tensor, node)
+        parts = (*places, *((value,) if value else ()))
+        tested = tuple(range(len(places))) if value else ()
+        return scope.budget.charge(Gather(name, places, tensor.dtype, value, tested, span=node.span), parts, node.span)
+    load = Load(name, tuple(p.index for p in places if isinstance(p, Index)), tensor.dtype, span=node.span)
+    return load if value is None else _or_else(scope, load, tensor, value, node.span)
 
 
-def _or_else(scope: Scope, load: Load, tensor: Tensor, fallback: s.Syntax) -> Expr:
-    """The read where it is inside of its tensor, elsewhere the fallback."""
+def _place(scope: Scope, item: s.Syntax, node: s.Subscript, total: bool) -> Expr:
+    """An index: an affine one, or one that is computed; the latter may leave the tensor if the read is `total`."""
+    try:
+        return Index(affine_of(item, scope.index, {**scope.tensors, **scope.scalars}), "i64")
+    except SourceError as error:
+        refusal = error
+    try:
+        value = adapt(value_of(scope, item), "i64")
+    except SourceError as error:
+        raise (error if total or calls(item) else refusal) from None
+    place = place_of(value, item)
+    if not total:
+        check_ends(place, refusal, node)
+    return place
+
+
+def _fallback(scope: Scope, tensor: Tensor, fallback: s.Syntax) -> Expr:
     value = adapt(value_of(scope, fallback), tensor.dtype)
     if value.dtype != tensor.dtype:
         notes = (f"cast it: {tensor.dtype}({written(fallback.span)})",)
-        text = f"the fallback is {value.dtype}, and '{load.buffer}' is {tensor.dtype}"
+        text = f"the fallback is {value.dtype}, and '{tensor.name}' is {tensor.dtype}"
         raise SourceError(text, fallback.span, notes=notes)
+    return value
+
+
+def _or_else(scope: Scope, load: Load, tensor: Tensor, value: Expr, span: Span) -> Expr:
+    """The read where it is inside of its tensor, elsewhere the value."""
     if isinstance(value, Const):
         return replace(load, fallback=value)
     tests: list[Condition] = []
@@ -154,7 +182,7 @@ def _or_else(scope: Scope, load: Load, tensor: Tensor, fallback: s.Syntax) -> Ex
     if not tests:
         return load
     parts = (condition_of(tests), load, value)
-    return scope.budget.charge(Op("select", parts, tensor.dtype), parts, fallback.span)
+    return scope.budget.charge(Op("select", parts, tensor.dtype), parts, span)
 
 
 def _no_tensor(scope: Scope, node: s.Subscript) -> SourceError:
@@ -191,13 +219,15 @@ def _apply(scope: Scope, node: s.Apply) -> Typed:
         for arg in args[1:]:
             result = operate(scope.budget, name, (result, arg), node.span)
         return result
+    if name == "clamp" and len(args) == 3:
+        return operate(scope.budget, "min", (operate(scope.budget, "max", args[:2], node.span), args[2]), node.span)
     if name in REDUCTIONS and name not in OPERATIONS:
         raise SourceError(f"the reduction '{name}' needs an index: {name}[k](...)", node.span)
     if name not in _FUNCTIONS:
         known = [*_FUNCTIONS, *scope.functions, *DTYPES]
         raise SourceError(f"there is no function '{name}'", node.function.span, notes=did_you_mean(name, known))
-    if len(args) != OPERATIONS[name]:
-        raise SourceError(f"'{name}' takes {_count(OPERATIONS[name], 'argument')}, not {len(args)}", node.span)
+    if len(args) != _FUNCTIONS[name]:
+        raise SourceError(f"'{name}' takes {_count(_FUNCTIONS[name], 'argument')}, not {len(args)}", node.span)
     if name == "pow":
         return _power(scope, args[0], args[1], node.span)
     return operate(scope.budget, name, args, node.span)

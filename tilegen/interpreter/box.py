@@ -12,7 +12,7 @@ import numpy as np
 from tilegen.interpreter.dtypes import Array, from_values, to_values, wrapped
 from tilegen.interpreter.rounding import Pair, cast, operation, tiny
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import FLOATS, INTEGERS, Cast, Condition, Const, Expr, Index, Load, Op, Scalar
+from tilegen.ir.nodes import FLOATS, INTEGERS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
 
 # A part of a box has at most so many points: arrays of 8 MB.
 POINTS = 2**20
@@ -114,6 +114,8 @@ def evaluate(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array 
             return part.lifted(part.index(index)), part.lifted(0.0)
         case Load():
             return _load(value, part, memory[value.buffer], mask)
+        case Gather():
+            return _gather(value, part, memory, mask)
         case Scalar(name):
             return part.lifted(memory[name].value), part.lifted(memory[name].error)
         case Cast(arg, dtype):
@@ -153,6 +155,26 @@ def _load(load: Load, part: Part, memory: Memory, mask: Array | None) -> Pair:
     if inside is not True and load.fallback is not None:
         value = np.where(inside, value, _constant(load.fallback.value, load.dtype))
         error = np.where(inside, error, 0.0)
+    return value, error
+
+
+def _gather(gather: Gather, part: Part, memory: Mapping[str, Memory], mask: Array | None) -> Pair:
+    """The element, or the fallback outside; where an index is not sure, nothing is known of what is read."""
+    home, shape = memory[gather.buffer], memory[gather.buffer].value.shape
+    places = [evaluate(i, part, memory, mask) for i in gather.index]
+    index = [np.asarray(value).astype(np.int64) for value, _ in places]
+    inside = np.ones((), bool)
+    for i, extent in zip(index, shape, strict=True):
+        inside = inside & (i >= 0) & (i < extent)
+    kept = tuple(np.clip(i, 0, extent - 1) for i, extent in zip(index, shape, strict=True))
+    value, error = home.value[kept], home.error[kept]
+    if gather.fallback is None:
+        _demand(inside, mask, part, index, gather.buffer, "which is outside the tensor")
+    else:
+        other, its_error = evaluate(gather.fallback, part, memory, mask)
+        value, error = np.where(inside, value, other), np.where(inside, error, its_error)
+    for _, doubt in places:
+        error = np.where(np.asarray(doubt) > 0, np.inf, error)
     return value, error
 
 

@@ -25,6 +25,7 @@ from tilegen.ir.nodes import (
     Condition,
     Const,
     Expr,
+    Gather,
     Index,
     Load,
     Loop,
@@ -41,6 +42,10 @@ _INFIX = {"+": "+", "-": "-", "*": "*", "<": "<", "<=": "<=", ">": ">", ">=": ">
           "and": "and", "or": "or", "&": "&", "|": "|", "^": "^", "<<": "<<", ">>": ">>"}  # fmt: skip
 # Operations on integers of a type that give no others.
 _CLOSED = ("select", "min", "max", "%", "&", "|", "^", ">>")
+
+
+# What is read in a statement, and the name that holds it.
+Loads = dict[Load | Gather, str]
 
 
 @dataclass
@@ -108,7 +113,7 @@ def _stmt(w: Writer, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
     if stmt.is_copy and isinstance(stmt.value, Load):
         _copy(w, stmt, stmt.value, depth, where)
         return
-    loads: dict[Load, str] = {}
+    loads: Loads = {}
     value = _expr(w, stmt.value, depth, where, loads)
     target = _place(w, stmt.target, depth, where, "t", "writes")
     n = w.buffers[stmt.target.buffer]
@@ -131,7 +136,7 @@ def _copy(w: Writer, stmt: Stmt, load: Load, depth: int, where: str) -> None:
     w.put(depth, f"set{n}[{target}] = {value}_set")
 
 
-def _best(w: Writer, stmt: Stmt, depth: int, where: str, value: str, target: str, loads: dict[Load, str]) -> None:
+def _best(w: Writer, stmt: Stmt, depth: int, where: str, value: str, target: str, loads: Loads) -> None:
     assert stmt.best is not None
     assert stmt.arg is not None
     best = _place(w, stmt.best, depth, where, "b", "reads")
@@ -189,7 +194,7 @@ def _position(names: list[str], shape: tuple[int, ...]) -> str:
     return text
 
 
-def _load(w: Writer, load: Load, depth: int, where: str, loads: dict[Load, str], *, may_be_unset: bool = False) -> str:
+def _load(w: Writer, load: Load, depth: int, where: str, loads: Loads, *, may_be_unset: bool = False) -> str:
     if load in loads:
         return loads[load]
     name = f"x{len(loads)}"
@@ -213,7 +218,7 @@ def _load(w: Writer, load: Load, depth: int, where: str, loads: dict[Load, str],
     return name
 
 
-def _expr(w: Writer, value: Expr, depth: int, where: str, loads: dict[Load, str]) -> str:
+def _expr(w: Writer, value: Expr, depth: int, where: str, loads: Loads) -> str:
     """The text of a value; the loads in it are emitted first, and all of them are checked."""
     match value:
         case Const():
@@ -222,6 +227,8 @@ def _expr(w: Writer, value: Expr, depth: int, where: str, loads: dict[Load, str]
             return f"({_affine(w, index)})"
         case Load():
             return _load(w, value, depth, where, loads)
+        case Gather():
+            return _gather(w, value, depth, where, loads)
         case Scalar(name):
             return f"scalar{[s.name for s in w.tree.kernel.scalars].index(name)}"
         case Cast(arg, dtype):
@@ -232,6 +239,26 @@ def _expr(w: Writer, value: Expr, depth: int, where: str, loads: dict[Load, str]
             return f"to_{dtype}({text})" if dtype in INTEGERS and name not in _CLOSED else text
         case _:
             raise TypeError(value)
+
+
+def _gather(w: Writer, value: Gather, depth: int, where: str, loads: Loads) -> str:
+    """The read at an index that is computed; what it falls back to is computed in any case."""
+    if value in loads:
+        return loads[value]
+    parts = [_expr(w, part, depth, where, loads) for part in value.index]
+    other = _expr(w, value.fallback, depth, where, loads) if value.fallback else ""
+    name = loads[value] = f"x{len(loads)}"
+    names = [f"{name}i{n}" for n in range(len(parts))]
+    for each, part in zip(names, parts, strict=True):
+        w.put(depth, f"{each} = {part}")
+    shape = w.shapes[value.buffer]
+    inside = " and ".join(f"0 <= {each} < {e}" for each, e in zip(names, shape, strict=True))
+    w.put(depth, f"if {inside}:")
+    w.put(depth + 1, f"{name} = data{w.buffers[value.buffer]}[{_position(names, shape)}]")
+    w.put(depth, "else:")
+    outside = f"outside({where}, 'reads', {value.buffer!r}, ({', '.join(names)},))"
+    w.put(depth + 1, f"{name} = {other}" if other else outside)
+    return name
 
 
 def _operation(name: str, parts: list[str]) -> str:

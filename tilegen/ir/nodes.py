@@ -16,16 +16,14 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.derived import ComputedAt, RoundedUp, Split
 from tilegen.ir.swizzle import Swizzle
 
-FLOATS = ("f64", "f32", "f16", "bf16")
-INTEGERS = ("i64", "i32", "i8", "u8")
+FLOATS, INTEGERS = ("f64", "f32", "f16", "bf16"), ("i64", "i32", "i8", "u8")
 DTYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
 
 BLOCK_KINDS = ("block.x", "block.y", "block.z")
 THREAD_KINDS = ("thread.x", "thread.y", "thread.z")
-# cooperative: the iterations are dealt out to all threads of the block when the tree is lowered.
+# Iterations of cooperative loops are dealt out to all threads of the block when the tree is lowered.
 LOOP_KINDS = ("serial", "unrolled", "vector", "cooperative", *BLOCK_KINDS, *THREAD_KINDS)
-# Those whose iterations run at once.
-PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative"))
+PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative"))  # their iterations run at once
 
 REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin")
 
@@ -59,6 +57,21 @@ class Load:
 
 
 @dataclass(frozen=True)
+class Gather:
+    """Element `index` of an input, integers of 64 bits that data decide or that are not affine.
+
+    Where one of the dimensions `tested` is left it reads the fallback; the others are inside whatever the data are.
+    """
+
+    buffer: str
+    index: tuple[Expr, ...]
+    dtype: str
+    fallback: Expr | None = None
+    tested: tuple[int, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Op:
     """A scalar operation; `name` is a key of operations.OPERATIONS."""
 
@@ -81,7 +94,7 @@ class Scalar:
     dtype: str
 
 
-Expr = Const | Index | Load | Op | Cast | Scalar
+Expr = Const | Index | Load | Gather | Op | Cast | Scalar
 
 
 # -- the kernel as written

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
+from tilegen.ir.affine import Affine
 from tilegen.ir.derived import RoundedUp
-from tilegen.ir.nodes import Const, Equation, Kernel, Load, Range
-from tilegen.ir.walk import rewrite
+from tilegen.ir.nodes import Const, Equation, Gather, Kernel, Load, Range
+from tilegen.ir.walk import rewrite, walk
 
 T = TypeVar("T")
 
@@ -32,6 +33,8 @@ def with_zeros(value: T, loop: str) -> T:
     """`value` with zeros for what reads at an index of `loop` find outside of their tensor."""
 
     def zeros(v: object) -> object:
+        if isinstance(v, Gather) and any(loop in i.names() for i in walk(v.index) if isinstance(i, Affine)):
+            return replace(v, fallback=v.fallback or Const(0, v.dtype), tested=tuple(range(len(v.index))))
         if not isinstance(v, Load) or v.fallback or not any(loop in i.names() for i in v.index):
             return v
         return replace(v, fallback=Const(0, v.dtype))

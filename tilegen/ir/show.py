@@ -9,6 +9,7 @@ from tilegen.ir.nodes import (
     Condition,
     Const,
     Expr,
+    Gather,
     Index,
     Load,
     Node,
@@ -104,11 +105,14 @@ def show_expr(expr: Expr, parent: int = 0) -> str:
                 return "true" if value else "false"
             return f"{value:g}" if isinstance(value, float) and value in (float("inf"), float("-inf")) else repr(value)
         case Index(index):
-            level = 9 if len(index.terms) + bool(index.const) > 1 else 10
-            return f"({index})" if level < parent and not str(index).isidentifier() else str(index)
+            level = 9 if len(index.terms) + bool(index.const) > 1 else 11 if index.names() == {str(index)} else 10
+            return f"({index})" if level < parent else str(index)
         case Load(buffer, index, _, fallback):
             text = _access(buffer, index)
             return f"({text} else {show_expr(fallback)})" if fallback else text
+        case Gather(buffer, places, _, otherwise):
+            text = f"{buffer}[{', '.join(map(show_expr, places))}]"
+            return f"({text} else {show_expr(otherwise)})" if otherwise else text
         case Op("neg" | "~" as name, (arg,)):
             return f"{_SIGNS[name]}{show_expr(arg, 11)}"
         case Op("not", (arg,)):

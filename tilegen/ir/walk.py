@@ -12,7 +12,7 @@ from re import findall
 from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import Access, Condition, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import Access, Condition, Gather, Load, Loop, Node, Stmt, Tree
 
 T = TypeVar("T")
 
@@ -316,6 +316,11 @@ def accesses(value: Any) -> tuple[Any, ...]:
 def loads(value: Any) -> Iterator[Load]:
     """Every load, in program order."""
     return filter(_is_load, accesses(value))
+
+
+def gathers(value: Any) -> Iterator[Gather]:
+    """Every gather, in program order."""
+    return (v for v in walk(value) if type(v) is Gather)
 
 
 def leaves(body: Iterable[Node]) -> Iterator[tuple[tuple[Loop, ...], Stmt]]:

@@ -11,12 +11,12 @@ from tilegen.backends.arrays import NUMPY_NAME, empty, shape_of
 from tilegen.backends.scalars import stored_scalar
 from tilegen.interpreter import float_to_bf16
 from tilegen.ir.nodes import FLOATS, Const, Kernel, Op, Scalar, Tensor
-from tilegen.ir.walk import walk
+from tilegen.ir.walk import gathers, loads, walk
 
 # Operations that take an integer to an integer without rounding, as long as it is small enough.
 _EXACT = {
     "+", "-", "*", "neg", "min", "max", "abs", "select", "fma", "floor", "ceil", "round", "//", "%",
-    "<", "<=", ">", ">=", "==", "!=", "and", "or", "not",
+    "<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "&", "|", "^", "<<", ">>", "~",
 }  # fmt: skip
 # Operations that want an argument above 0, or at most 1.
 _NARROW = {"log", "log2", "sqrt", "rsqrt", "pow", "asin", "acos"}
@@ -42,13 +42,18 @@ def int_or_infinity(value: float) -> float:
 def integers(
     xp: Any, kernel: Kernel, sizes: Mapping[str, int], magnitude: int, share: float, seed: int
 ) -> dict[str, Any]:
-    """Inputs of integers from -magnitude to magnitude, of which `share` may differ from 0; no scalar is 0."""
+    """Inputs of integers from -magnitude to magnitude, of which `share` may differ from 0; no scalar is 0.
+
+    What is used as an index lies in its dimension, or one place outside of it.
+    """
     rng = xp.random.default_rng(seed)
-    arrays = {}
+    arrays, extents = {}, _extents(kernel, sizes)
     for tensor in _inputs(kernel):
         low = 0 if tensor.dtype in ("u8", "bool") else -magnitude
         shape = shape_of(tensor, sizes)
         values = rng.integers(low, magnitude + 1, shape) * (rng.random(shape) < share)
+        if tensor.name in extents:
+            values = rng.integers(low and -1, _end(tensor, extents), shape)
         arrays[tensor.name] = stored(xp, tensor, values)
     draws = np.random.default_rng(seed)
     for scalar in kernel.scalars:
@@ -65,12 +70,14 @@ def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict
     """
     rng = xp.random.default_rng(seed)
     narrow = any(isinstance(n, Op) and n.name in _NARROW for n in walk(kernel.equations))
-    arrays = {}
+    arrays, extents = {}, _extents(kernel, sizes)
     for tensor in _inputs(kernel):
         shape = shape_of(tensor, sizes)
         if tensor.dtype not in FLOATS:
             low = 0 if tensor.dtype in ("u8", "bool") else -100
             values = rng.integers(low, 2 if tensor.dtype == "bool" else 101, shape)
+            if tensor.name in extents:
+                values = rng.integers(low and -1, _end(tensor, extents), shape)
         elif narrow:
             values = rng.random(shape, dtype="float32") * 0.7 + 0.25
         else:
@@ -80,6 +87,21 @@ def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict
     for scalar in kernel.scalars:
         arrays[scalar.name] = stored_scalar(scalar, _number(scalar, draws, narrow))
     return arrays
+
+
+def _extents(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The least extent of a dimension that each input is used as an index of."""
+    found: dict[str, int] = {}
+    for gather in gathers(kernel.equations):
+        for place, extent in zip(gather.index, kernel.tensor(gather.buffer).shape, strict=True):
+            length = extent.evaluate(sizes)
+            found |= {load.buffer: min(length, found.get(load.buffer, length)) for load in loads(place)}
+    return found
+
+
+def _end(tensor: Tensor, extents: Mapping[str, int]) -> int:
+    """The first number that is no longer drawn for an index: two behind the last element, if the type has it."""
+    return min(extents[tensor.name] + 1, 2**7 if tensor.dtype in ("i8", "u8") else 2**31 - 1)
 
 
 def _number(scalar: Scalar, draws: np.random.Generator, narrow: bool) -> float:

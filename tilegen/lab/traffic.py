@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from tilegen.ir.nodes import FLOATS, Cast, Const, Expr, Index, Load, Op, Scalar
+from tilegen.ir.nodes import FLOATS, Cast, Const, Expr, Gather, Index, Load, Op, Scalar
 from tilegen.lab import formula
 from tilegen.lab.banks import Conflict, conflict
 from tilegen.lab.formula import Formula
@@ -196,7 +196,7 @@ def _count(expr: Expr, counts: list[int], fused: bool, seen: set[Expr]) -> None:
                 _count(arg, counts, joins and arg is product, seen)
         case Cast(arg, _):
             _count(arg, counts, False, seen)
-        case Const() | Index() | Load() | Scalar():
+        case Const() | Index() | Load() | Gather() | Scalar():
             pass
         case _:
             raise TypeError(expr)

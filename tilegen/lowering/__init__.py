@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import THREAD_KINDS, Buffer, Node, Stmt, Tree
-from tilegen.ir.walk import accesses, loads, loops, replace, stmts, walk
+from tilegen.ir.walk import accesses, gathers, loads, loops, replace, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, distribute, explicit, singly
@@ -154,7 +154,7 @@ def _registers(body: tuple[Spmd, ...], registers: list[Buffer], node: Node) -> t
 def _used(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Needs) -> tuple[dict[str, Buffer], int]:
     """The buffers that the program speaks of, and the bytes of the shared ones."""
     used = {access.buffer for access in accesses(body)} | {v.buffer for v in nodes(body) if isinstance(v, Declare)}
-    used |= needs.variables.keys()
+    used |= needs.variables.keys() | {v.buffer for v in gathers(body)}
     mine = {b.name: b for b in buffers if b.name in used}
     shared = shared_layout(mine.values())[1]
     if shared > SHARED_LIMIT:
@@ -183,7 +183,8 @@ def _extents(node: Node, block: Block) -> dict[str, Affine]:
 def _sizes(tree: Tree, body: tuple[Spmd, ...], buffers: dict[str, Buffer]) -> tuple[str, ...]:
     """The sizes that the program speaks of: in extents, tests and values, and in the pitches of tensors."""
     pitches = [b.shape[d] for b in buffers.values() if b.space == "global" for d in b.order[1:]]
-    used = names_in((*walk(body), *pitches))
+    tested = [buffers[v.buffer].shape[d] for v in gathers(body) for d in v.tested]
+    used = names_in((*walk(body), *pitches, *tested))
     return tuple(size for size in tree.kernel.sizes if size in used)
 
 

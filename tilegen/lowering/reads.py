@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, condition_of
-from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Load, Op
+from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Gather, Load, Op
 from tilegen.ir.walk import loads, replace, rewrite
 from tilegen.lowering.guards import Implied, Tests
 from tilegen.lowering.program import Combine, For, If, Spmd, with_body
@@ -60,7 +60,8 @@ def _choose(body: tuple[Spmd, ...], place: _Place) -> tuple[Spmd, ...]:
 
 
 def _rewritten(node: Spmd, place: _Place) -> Spmd:
-    return rewrite(node, lambda v: _value(v, place) if isinstance(v, Op | Cast | Load) else v, (Op, Cast))
+    whole = (Op, Cast, Gather)
+    return rewrite(node, lambda v: _value(v, place) if isinstance(v, (Load, *whole)) else v, whole)
 
 
 def _value(value: Expr, place: _Place) -> Expr:
@@ -78,6 +79,9 @@ def _value(value: Expr, place: _Place) -> Expr:
             return replace(value, args=tuple(_value(a, place) for a in args))
         case Cast(arg):
             return replace(value, arg=_value(arg, place))
+        case Gather(index=index, fallback=other):
+            parts = tuple(_value(i, place) for i in index)
+            return replace(value, index=parts, fallback=other and _value(other, place))
         case Load(fallback=Const()):
             return _chosen(value, place)
         case _:

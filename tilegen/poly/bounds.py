@@ -1,4 +1,4 @@
-"""Every access is inside its buffer."""
+"""Every access is inside its buffer, and every index of a gather that is not tested at run time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition
 from tilegen.ir.ranges import bounds
-from tilegen.ir.show import show_condition
+from tilegen.ir.show import show_condition, show_expr
+from tilegen.ir.walk import gathers
+from tilegen.poly.gathers import stays_inside
 from tilegen.poly.project import Leaf, Program, Use
 from tilegen.poly.system import example, rows_of, solvable
 from tilegen.poly.verdict import Refused, Words
@@ -22,6 +24,25 @@ def check_bounds(program: Program) -> None:
             if use.fallback is None and not program.known(key):
                 _check_use(program, leaf, use)
                 program.original.memo[key] = True
+    if program.original.memo.setdefault("gathers", any(gathers(program.original.kernel.equations))):
+        for placed in program.leaves:
+            _check_gathers(program, placed.leaf)
+
+
+def _check_gathers(program: Program, leaf: Leaf) -> None:
+    """Refused where an index that is not tested at run time may leave its dimension at a point of the leaf."""
+    for gather in gathers(leaf.stmt):
+        shape = program.buffers[gather.buffer].shape
+        for dim, place in enumerate(gather.index):
+            key = ("gathered", leaf.where, place, shape[dim])
+            if dim in gather.tested or program.known(key):
+                continue
+            if not stays_inside(place, shape[dim], program.original.rows(leaf)):
+                raise Refused(
+                    f"'{leaf.stmt.name}' may read outside '{gather.buffer}'",
+                    f"its index {show_expr(place)} is not held inside of {shape[dim]} elements",
+                )
+            program.original.memo[key] = True
 
 
 def _check_use(program: Program, leaf: Leaf, use: Use) -> None:

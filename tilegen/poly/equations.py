@@ -18,8 +18,23 @@ from tilegen.errors import SourceError
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, tests_of
 from tilegen.ir.defined import conditions_on_left, defines_all
-from tilegen.ir.nodes import Cast, Condition, Const, Equation, Expr, Index, Kernel, Load, Op, Range, Scalar, Tensor
+from tilegen.ir.nodes import (
+    Cast,
+    Condition,
+    Const,
+    Equation,
+    Expr,
+    Gather,
+    Index,
+    Kernel,
+    Load,
+    Op,
+    Range,
+    Scalar,
+    Tensor,
+)
 from tilegen.poly.cover import uncovered
+from tilegen.poly.gathers import outside_by_data, stays_inside
 from tilegen.poly.rows import renamed
 from tilegen.poly.system import Form, Point, Row, Undecided, example, form, range_of, rows_of, same, solvable
 
@@ -110,6 +125,8 @@ class _Check:
                 return value
             case Load():
                 return self._read(value, under)
+            case Gather():
+                return self._gather(value, under)
             case Cast(arg):
                 return replace(value, arg=self.value(arg, under))
             case Op("select", (condition, then, other)):
@@ -155,6 +172,18 @@ class _Check:
         if tensor.role != "input":
             self._check_defined(load, tensor)
         return guarded
+
+    def _gather(self, value: Gather, under: Cases) -> Gather:
+        """The gather with tests of the dimensions alone that it may leave. What data decide is wanted at any point."""
+        places = tuple(self.value(place, under) for place in value.index)
+        ranges = (*self.equation.loops, *self.equation.reduced)
+        points = _points(self.kernel, ranges, self.equation.conditions)
+        shape = self.kernel.tensor(value.buffer).shape
+        tested = tuple(d for d, place in enumerate(places) if not stays_inside(place, shape[d], points))
+        if value.fallback is None and tested:
+            raise outside_by_data(value, places[tested[0]], shape[tested[0]], self.equation.span)
+        other = value.fallback and self.value(value.fallback, under)
+        return replace(value, index=places, fallback=other if tested else None, tested=tested)
 
     def _goes_outside(self, load: Load, tensor: Tensor, under: Cases) -> bool:
         return any(_outside(points, load.index, tensor) is not None for points in self._wanted(under))

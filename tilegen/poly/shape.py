@@ -69,7 +69,7 @@ def _same(
     if isinstance(kernel, Index) and isinstance(mine, Index):
         _equal(program, leaf, kernel.index.substitute(values), mine.index, what)
         return kernel.dtype == mine.dtype
-    for f in fields(kernel):
+    for f in (each for each in fields(kernel) if each.compare):
         one, two = getattr(kernel, f.name), getattr(mine, f.name)
         parts = one if isinstance(one, tuple) else (one,)
         others = two if isinstance(two, tuple) else (two,)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.choices import ALWAYS, Cases, both, cases_of
-from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Index, Load, Op, Stmt
+from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Stmt
 from tilegen.ir.walk import replace, rewrite, walk
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
@@ -206,6 +206,11 @@ class _Merge:
             case Cast(old_arg):
                 arg = self._read(old_arg, known, chooses)
                 return value if arg is old_arg else replace(value, arg=arg)
+            case Gather(index=index, fallback=other):
+                args = tuple(self._read(i, known, chooses) for i in index)
+                otherwise = other and self._read(other, known, chooses)
+                same = all(map(is_, args, index)) and otherwise is other
+                return value if same else replace(value, index=args, fallback=otherwise)
             case Load(fallback=None) if known.cases != ALWAYS:
                 return self._guarded_read(value, known)
             case _:

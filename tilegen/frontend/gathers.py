@@ -1,0 +1,56 @@
+"""Indices that no affine expression tells: they are computed as data are, in integers of 64 bits."""
+
+from __future__ import annotations
+
+from tilegen.errors import SourceError
+from tilegen.frontend import syntax as s
+from tilegen.frontend.index import subexpressions, written
+from tilegen.ir.gathers import has_ends
+from tilegen.ir.nodes import INTEGERS, Cast, Const, Expr, Index, Op, Tensor
+
+_EXACT = ("+", "-", "*", "min", "max", "//", "%", "neg", "abs", "select")
+
+
+def place_of(typed: Expr, item: s.Syntax) -> Expr:
+    """The value of an index as one in 64 bits. Raises SourceError where it is no integer."""
+    if typed.dtype not in INTEGERS:
+        notes = (f"cast it: i32({written(item.span)})",) if typed.dtype != "bool" else ()
+        raise SourceError(f"an index is made of integers, and this is {typed.dtype}", item.span, notes=notes)
+    return _in_64_bits(typed)
+
+
+def _in_64_bits(value: Expr) -> Expr:
+    match value:
+        case Const(number):
+            return Const(number, "i64")
+        case Index(index):
+            return Index(index, "i64")
+        case Op(name, args) if name in _EXACT:
+            conditions = args[:1] if name == "select" else ()
+            return Op(name, (*conditions, *map(_in_64_bits, args[len(conditions) :])), "i64")
+        case _:
+            return value if value.dtype == "i64" else Cast(value, "i64")
+
+
+def check_gather(tensor: Tensor, node: s.Subscript) -> None:
+    """Raises SourceError where the tensor is none that is gathered from."""
+    if tensor.role != "input":
+        raise SourceError(
+            f"'{tensor.name}' is made by this kernel, and its index is not affine",
+            node.span,
+            notes=("an index that depends on data, is clamped or goes round is one of an input",),
+        )
+
+
+def check_ends(place: Expr, refusal: SourceError, node: s.Subscript) -> None:
+    """Raises `refusal`, and how else to write the read, where nothing says that the index is inside."""
+    if has_ends(place):
+        return
+    text = written(node.span)
+    refusal.notes += (f"to read whatever is there, say what it is where nothing is: ({text} else 0)",)
+    raise refusal
+
+
+def calls(item: s.Syntax) -> bool:
+    """True for an index with a call of a function in it."""
+    return any(isinstance(part, s.Apply) for part in subexpressions(item))
