@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+from contextlib import contextmanager
 from functools import partial
 
 from meaning_text import facts_of, items_of, names, parsed, places, sizes_of
@@ -47,13 +48,14 @@ class Erroneous(Exception):
         self.kind = kind
 
 
-def meaning(text, sizes, arrays, *, name="random", attributes=None):
+def meaning(text, sizes, arrays, *, name="random", attributes=None, strict=False):
     """The elements that the kernel gives to its outputs, {output: {place: value}}. Raises Erroneous.
 
     Args:
         arrays: the inputs by name; None where only errors are looked for, and every input is 1.
+        strict: whether an undefined element may not even be read where its value is not wanted.
     """
-    return _Run(parsed(text, name), sizes, arrays, attributes or {}).outputs()
+    return _Run(parsed(text, name), sizes, arrays, attributes or {}, strict).outputs()
 
 
 def size_names(text, name="random"):
@@ -70,8 +72,8 @@ def admitted(text, sizes, name="random", attributes=None):
 
 
 class _Run:
-    def __init__(self, kernel, sizes, arrays, attributes):
-        self.kernel, self.arrays, self.memory = kernel, arrays, {}
+    def __init__(self, kernel, sizes, arrays, attributes, strict=False):
+        self.kernel, self.arrays, self.memory, self.strict = kernel, arrays, {}, strict
         self.unwanted = False  # in the arm of a choice that is not taken whatever the data
         self.known = {**sizes, **kernel.attributes, **attributes}
         self.shapes = {n: [self.index(e, self.known) for e in t.shape] for n, t in kernel.tensors.items()}
@@ -210,8 +212,11 @@ class _Run:
                 return self._read(name, tuple(self.index(i, env) for i in items_of(node)))
             case ast.IfExp(ast.Name("OUTSIDE"), ast.Subscript(ast.Name(name)) as read, other):
                 place = tuple(self.index(i, env) for i in items_of(read))
-                inside = self._inside(name, place)
-                return self._read(name, place) if inside else (self.value(other, env)[0], self._dtype(name))
+                if not self._inside(name, place):
+                    return self.value(other, env)[0], self._dtype(name)
+                with self._unwanted(True):
+                    self.value(other, env)
+                return self._read(name, place)
             case ast.IfExp(test, body, other):
                 return self._choice(test, body, other, env)
             case ast.UnaryOp(op, operand):
@@ -252,6 +257,8 @@ class _Run:
             raise Erroneous("outside", f"{name}{place} is read")
         if name in self.memory:
             if place not in self.memory[name]:
+                if self.unwanted and not self.strict:
+                    return 0, tensor.dtype
                 raise Erroneous("undefined", f"{name}{place}")
             return self.memory[name][place], tensor.dtype
         value = 1 if self.arrays is None else self.arrays[name][place]
@@ -263,19 +270,26 @@ class _Run:
         possible = self._possible(test, env)
         arms = []
         for arm, which in ((body, True), (other, False)):
-            before = self.unwanted
-            self.unwanted = before or which not in possible
-            arms += [self.value(arm, env)]
-            self.unwanted = before
+            with self._unwanted(which not in possible):
+                arms += [self.value(arm, env)]
         return self._selected(chosen, *arms)
+
+    @contextmanager
+    def _unwanted(self, more):
+        """If `more`, what is evaluated is not wanted: it may read outside and, if not `strict`, what is undefined."""
+        before, self.unwanted = self.unwanted, self.unwanted or more
+        try:
+            yield
+        finally:
+            self.unwanted = before
 
     def _joined(self, decides, values, env):
         """The values joined by `or`, whose True decides, or by `and`: what stands behind that guards nothing."""
-        found, before = [], self.unwanted
+        found, decided = [], False
         for value in values:
-            found += [self.value(value, env)[0]]
-            self.unwanted = self.unwanted or self._possible(value, env) == {decides}
-        self.unwanted = before
+            with self._unwanted(decided):
+                found += [self.value(value, env)[0]]
+                decided = decided or self._possible(value, env) == {decides}
         return decides if decides in found else not decides
 
     def _possible(self, test, env):

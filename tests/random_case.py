@@ -32,7 +32,7 @@ from structure import structure
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, ProofError, Source, SourceError, StepError
 from tilegen.frontend import data_folder, parse
-from tilegen.interpreter import reference, run
+from tilegen.interpreter import NUMPY, reference, run
 from tilegen.ir.affine import Mod
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.ir.walk import loops
@@ -100,7 +100,7 @@ def arrays_for(kernel, sizes, number):
     for t in kernel.tensors:
         if t.role == "input":
             shape = [t.shape[d].evaluate(sizes) for d in t.order]
-            arrays[t.name] = rng.integers(-3, 4, shape).astype(np.int32).transpose(np.argsort(t.order))
+            arrays[t.name] = rng.integers(-3, 4, shape).astype(NUMPY[t.dtype]).transpose(np.argsort(t.order))
     return arrays | {scalar.name: np.int32(rng.integers(-3, 4)) for scalar in kernel.scalars}
 
 
@@ -336,7 +336,7 @@ def on_device(case, engine):
 
 def _fetched(array, written):
     """A numpy array with those elements of a device's array that the kernel writes: nobody may read the others."""
-    result = np.zeros(array.shape, np.int32)
+    result = np.zeros(array.shape, array.dtype)
     if not hasattr(array, "get"):
         result[written] = array[written]
         return result

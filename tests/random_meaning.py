@@ -22,10 +22,10 @@ def built(text):
         return None, refusal
 
 
-def error_at(text, sizes):
+def error_at(text, sizes, strict=False):
     """What is wrong with the kernel at these sizes, by its meaning; None if nothing is."""
     try:
-        meaning(text, sizes, None)
+        meaning(text, sizes, None, strict=strict)
     except Erroneous as error:
         return error
     return None
@@ -43,7 +43,7 @@ def refuted(text, refusal):
     shown = dict(re.findall(r"(\w+)=(-?\d+)", (refusal.witness or "").rpartition("(")[2]))
     sizes = {name: int(shown.get(name, 1)) for name in size_names(text)}
     assert admitted(text, sizes), f"the witness has sizes that the kernel does not admit: {sizes}"
-    error = error_at(text, sizes)
+    error = error_at(text, sizes, strict=True)
     return (error.kind if error else None), sizes
 
 

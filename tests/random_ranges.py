@@ -8,7 +8,8 @@ from __future__ import annotations
 
 
 def ranges_kernel(pick) -> str:
-    return pick([_window, _sliding, _shifted, _partial, _partial, _overlapping, _guarded, _large])(pick)
+    families = [_window, _sliding, _shifted, _partial, _partial, _overlapping, _guarded, _large, _typed]
+    return pick(families)(pick)
 
 
 def _head(inputs, shape, var="") -> str:
@@ -17,8 +18,10 @@ def _head(inputs, shape, var="") -> str:
 
 
 def _else(pick, read, chance=3) -> str:
-    """A read, in most cases with a fallback."""
-    return pick([f"({read} else {pick([0, 0, 1, -2, 7])})"] * chance + [read])
+    """A read, in most cases with a fallback: a number, another element, or more than that."""
+    first = f"{read.partition('[')[0]}[0{', j' if ', j]' in read else ''}]"
+    other = pick([0, 0, 0, 1, -2, 7, first, "i", f"{first} * 2 - i", f"{read.replace('i', 'i - 1', 1)} else 5"])
+    return pick([f"({read} else {other})"] * chance + [read])
 
 
 def _condition(pick, conditions) -> str:
@@ -197,3 +200,32 @@ def _large(pick) -> str:
     target = pick(["i", "i", "50*i + 3", "N - 1 - i"])
     condition = "" if target == "i" else " for i < N"
     return _head({"X": extent}, "50*N" if "50" in target else "N") + f"    out[{target}] = {term}{condition}\n"
+
+
+def _typed(pick) -> str:
+    """Bits, floors and remainders of integers of all types, which wrap."""
+    one, two, out = (pick(["i32", "i32", "u8", "i8", "i64"]) for _ in range(3))
+    top = {"u8": 255, "i8": 127, "i32": 2147483647, "i64": 9223372036854775807}
+    x, y = f"{out}(X[i])", f"{out}(Y[i])"
+    if pick([True, False]):  # the operation in the type of an input, and then a cast
+        x, y, wide = "X[i]", f"{one}(Y[i])", one
+    else:
+        wide = out
+    text = pick([x, y, f"{wide}(i)"])
+    for _ in range(pick([1, 2, 3])):
+        other = pick([x, y, str(pick([0, 1, 2, 3, 100, top[wide]]))])
+        text = pick([
+            *(f"({text} {word} {other})" for word in ("&", "|", "^", "+", "-", "*")), f"~{text}", f"-{text}",
+            f"({text} << {pick([0, 1, 3, 7, y])})", f"({text} >> {pick([0, 1, 2, 7, y])})",
+            f"({text} // {pick([1, 2, 3, 100])})", f"({text} % {pick([1, 2, 7])})", f"min({text}, {x})",
+            f"({text} if {text} > {other} else {x})", f"{wide}({pick([*top])}({text}))",
+        ])  # fmt: skip
+    text = text if wide == out else f"{out}({text})"
+    head = f"kernel random(X: {one}[N], Y: {two}[N]) -> out: {out}[{pick(['N', 'N', 'N + 1'])}]:\n"
+    if out == "i32" and pick([True, False, False]):
+        return head.replace("[N]", "[N, M]").replace("[N + 1]", "[N, M]") + (
+            f"    out[i, j] = sum[k]({text.replace('[i]', '[i, j]')} + 0*k) for j <= i\n".replace(
+                "sum[k]", "sum[k < 2]"
+            )
+        )
+    return head + f"    out[i] = {text} for i < N\n"

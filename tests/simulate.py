@@ -270,13 +270,26 @@ class _Thread:
                 raise TypeError(expr)
 
     def _known(self, test):
-        """What a test of places alone says; None where it asks for data."""
+        """Whether a test of indices holds; None for one of data."""
         match test:
-            case Op("and", args):
-                values = [self._known(a) for a in args]
-                return None if None in values else all(values)
-            case Op(name, (Index(left), Index(right))) if name in COMPARE:
-                return COMPARE[name](left.evaluate(self.env), right.evaluate(self.env))
+            case Op(name, (left, right)) if name in COMPARE:
+                sides = [self._whole(side) for side in (left, right)]
+                return None if None in sides else COMPARE[name](*sides)
+            case Op("not", (arg,)) if (known := self._known(arg)) is not None:
+                return not known
+            case Op("and" | "or" as name, (left, right)):
+                sides = [self._known(side) for side in (left, right)]
+                decides = name == "or"
+                return decides if decides in sides else None if None in sides else not decides
+            case _:
+                return None
+
+    def _whole(self, value):
+        match value:
+            case Index(index):
+                return index.evaluate(self.env)
+            case Const(int(number)):
+                return number
             case _:
                 return None
 
