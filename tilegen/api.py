@@ -17,6 +17,7 @@ from tilegen.ir.steps import Define, Schedule
 from tilegen.poly import check_equations, has_sizes
 from tilegen.primitives import registry
 from tilegen.primitives._composite import expand, names_in
+from tilegen.primitives._words import step_meant
 
 
 @contextmanager
@@ -191,7 +192,7 @@ class Scheduled:
     def __getattr__(self, word: str) -> Callable[..., Scheduled]:
         known = [*registry(), *self.__dict__.get("_defines", ())]
         if word not in known:
-            near = "".join(f"; {note}" for note in did_you_mean(word, known))
+            near = "".join(f"; {note}" for note in step_meant(word, known))
             raise AttributeError(f"a schedule has no step and no attribute '{word}'{near}")
 
         def method(*arguments: object, into: object = (), **keywords: object) -> Scheduled:

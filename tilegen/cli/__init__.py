@@ -6,13 +6,20 @@ import gc
 import os
 import sys
 
+from tilegen.cli.patience import INTERRUPTED
 from tilegen.errors import DeviceError, TilegenError
 
 
 def main() -> None:
     """The command `tilegen`; ends the process with its exit code."""
     gc.set_threshold(50_000, 20, 20)  # the process is ours: it makes many small values and no circles of them
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code == INTERRUPTED:
+        # What was under way in other threads would be waited for: a compiler takes seconds.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -34,7 +41,7 @@ def run(arguments: list[str]) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return 130
+        return INTERRUPTED
     except MemoryError as error:  # numpy's and cupy's own are kinds of it
         print(f"error: out of memory: {error}\n  note: --size chooses smaller arrays", file=sys.stderr)
         return DeviceError.exit_code

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilegen import api
-from tilegen.errors import UsageError, did_you_mean
+from tilegen.errors import TilegenError, UsageError, did_you_mean
 from tilegen.ir import nodes
 from tilegen.ir.steps import Schedule
 
@@ -41,6 +41,14 @@ class Asked:
         """The schedules, applied, with the sizes `fixed` as constants."""
         return schedules(self.load(), self.kernel, self.schedule, self.settings, fixed)
 
+    def attempts(self, fixed: Mapping[str, int]) -> dict[str, api.Scheduled | TilegenError]:
+        """The schedules, and for each that cannot be applied the reason. Raises that reason where none can."""
+        found = attempts(self.load(), self.kernel, self.schedule, self.settings, fixed)
+        failed = [each for each in found.values() if isinstance(each, TilegenError)]
+        if len(failed) == len(found):
+            raise failed[0]
+        return found
+
     def one(self, command: str, fixed: Mapping[str, int]) -> api.Scheduled:
         """The only schedule. Raises UsageError where there are several."""
         return one(self.schedules(fixed), command)
@@ -66,7 +74,19 @@ class Asked:
 def schedules(
     file: api.File, kernel: str | None, names: Sequence[str], settings: Mapping[str, int], fixed: Mapping[str, int]
 ) -> dict[str, api.Scheduled]:
-    """The named schedules of the file, applied; all of one kernel.
+    """`attempts`, all of which have to be possible. Raises the error of the first that is not."""
+    found: dict[str, api.Scheduled] = {}
+    for name, each in attempts(file, kernel, names, settings, fixed).items():
+        if isinstance(each, TilegenError):
+            raise each
+        found[name] = each
+    return found
+
+
+def attempts(
+    file: api.File, kernel: str | None, names: Sequence[str], settings: Mapping[str, int], fixed: Mapping[str, int]
+) -> dict[str, api.Scheduled | TilegenError]:
+    """The named schedules of the file, applied, or why they cannot be; all of one kernel.
 
     Without names these are all schedules of `kernel`, or of the only kernel that has any; where there are
     none, the kernel as written.
@@ -91,7 +111,14 @@ def schedules(
     _remark_on(chosen, parameters)
     if not chosen:
         return {"unscheduled": built.schedule()}
-    return {s.name: built.schedule(s.name, **_own(parameters, {p.name for p in s.parameters})) for s in chosen}
+    return {s.name: _attempt(built, s, parameters) for s in chosen}
+
+
+def _attempt(kernel: api.Kernel, schedule: Schedule, parameters: Mapping[str, int]) -> api.Scheduled | TilegenError:
+    try:
+        return kernel.schedule(schedule.name, **_own(parameters, {p.name for p in schedule.parameters}))
+    except TilegenError as error:
+        return error
 
 
 def joined(sizes: Mapping[str, int], attributes: Mapping[str, int]) -> dict[str, int]:

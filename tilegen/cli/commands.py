@@ -14,8 +14,9 @@ import click
 from tilegen import __version__, api
 from tilegen.cli import show
 from tilegen.cli.chosen import Asked, joined
+from tilegen.cli.patience import INTERRUPTED, promptly
 from tilegen.cli.words import listed, numbers
-from tilegen.errors import ProofError, WrongResult
+from tilegen.errors import LimitError, ProofError, TilegenError, WrongResult
 from tilegen.ir.show import show as show_tree
 from tilegen.lowering import Launch, lower
 
@@ -169,11 +170,13 @@ def check_command(asked: Asked, fix: tuple[str, ...], device: str, unproved: boo
     from tilegen.lab.check import cases_of, check
     from tilegen.lab.sizes import check_limits, check_sizes
 
-    given, wanted = asked.sizes, asked.schedules(numbers(fix, "--fix"))
+    given, attempts = asked.sizes, asked.attempts(numbers(fix, "--fix"))
+    wanted = {name: each for name, each in attempts.items() if not isinstance(each, TilegenError)}
     first = next(iter(wanted.values())).kernel
     runs_on = engine(device)
     asked.check_sizes(first)
-    found, proofs, wrong = {}, {}, []
+    found, proofs = {}, {}
+    wrong = [(name, each) for name, each in attempts.items() if isinstance(each, TilegenError)]
     with show.progress() as progress:
         progress("reference", 0, 1)
         trees = [each.tree for each in wanted.values()]
@@ -184,7 +187,7 @@ def check_command(asked: Asked, fix: tuple[str, ...], device: str, unproved: boo
                 compiled = program(each.tree, runs_on, unproved=unproved)
                 proofs[name] = compiled.verdict
                 found[name] = check(compiled, tried[each.tree.approximate])
-            except (WrongResult, ProofError) as error:
+            except (WrongResult, ProofError, LimitError) as error:
                 wrong += [(name, error)]
     if asked.json_file:
         errors = {name: reason.render() for name, reason in wrong}
@@ -206,17 +209,26 @@ def check_command(asked: Asked, fix: tuple[str, ...], device: str, unproved: boo
 def compare_command(asked: Asked, fix: tuple[str, ...], device: str, unproved: bool) -> int:
     """Check several schedules of one kernel, then time them side by side."""
     from tilegen.backends.devices import engine
-    from tilegen.lab.compare import compare
+    from tilegen.lab.compare import Comparing
 
     given, fixed = asked.sizes, numbers(fix, "--fix")
-    wanted = asked.schedules(fixed)
-    asked.check_sizes(next(iter(wanted.values())).kernel)
+    wanted = asked.attempts(fixed)
+    trees = {name: each if isinstance(each, TilegenError) else each.tree for name, each in wanted.items()}
+    asked.check_sizes(next(tree.kernel for tree in trees.values() if not isinstance(tree, TilegenError)))
+    stopped = False
     with show.progress() as progress:
-        trees = {name: each.tree for name, each in wanted.items()}
-        result = compare(trees, engine(device), given, progress, unproved=unproved)
+        comparing = Comparing(trees, engine(device), given, progress, unproved=unproved)
+        try:
+            promptly(comparing.run)
+        except KeyboardInterrupt:
+            stopped = True
+    result = comparing.result()
     result = replace(result, sizes={**fixed, **result.sizes})
     if asked.json_file:
         show.write_json(asdict(result), asked.json_file)
     if asked.json_file != "-":
         show.comparison(show.console(), result)
+    if stopped:
+        print("interrupted: these are the rows so far", file=sys.stderr)
+        return INTERRUPTED
     return max((row.exit_code for row in result.rows), default=0)

@@ -16,7 +16,7 @@ from tilegen.ir.nodes import Tree
 from tilegen.lab.check import Trial, cases_of, check
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, check_limits, check_sizes, power_sizes
-from tilegen.lab.timing import Progress, Time, timed
+from tilegen.lab.timing import Progress, Time, time_of, timed
 from tilegen.lowering import Launch
 
 
@@ -57,44 +57,115 @@ class Comparison:
 
 
 def compare(
-    trees: Mapping[str, Tree],
+    trees: Mapping[str, Tree | TilegenError],
     engine: Engine,
     given: Mapping[str, int],
     progress: Progress = lambda what, done, total: None,
     *,
     unproved: bool = False,
 ) -> Comparison:
-    """Checks and times the trees, all of one kernel, by name.
+    """Checks and times the trees, all of one kernel, by name: what a `Comparing` comes to. Raises what that raises."""
+    comparing = Comparing(trees, engine, given, progress, unproved=unproved)
+    comparing.run()
+    return comparing.result()
 
-    Args:
-        given: sizes to time at; the others are chosen. The checks are at small sizes of their own.
-        progress: is told what is going on, and how many of how many parts of it are done.
-        unproved: True lets run what the proof leaves open.
 
-    Raises:
-        DeviceError: the device fails. A schedule that is wrong does not raise: its row says so.
-    """
-    kernel = next(iter(trees.values())).kernel.written
-    sizes = power_sizes(kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
-    arch = str(getattr(engine, "arch", nvrtc.DEFAULT_ARCH))
-    programs = {name: program(tree, engine, unproved=unproved) for name, tree in trees.items()}
-    # The assembler takes seconds for a large kernel, beside the checks; nothing runs beside the timing.
-    with ThreadPoolExecutor(max_workers=1) as compiler:
-        texts = {name: emit(each.launches_at(sizes), "cuda") for name, each in programs.items()}
-        compiled = {name: compiler.submit(nvrtc.compile_text, text, arch) for name, text in texts.items()}
-        rows = _checked(programs, engine, progress)
-        for number, (name, row) in enumerate(rows.items()):
-            progress("compile", number, len(rows))
-            rows[name] = _with_resources(row, programs[name].launches_at(sizes), compiled[name])
-    done = timed({n: p for n, p in programs.items() if rows[n].error is None}, engine, sizes, progress)
-    shown = unit(kernel, sizes, engine.on_gpu)
-    for name, time in done.times.items():
-        row = rows.get(name, Row(name))
-        rows[name] = replace(row, time=time, rate=rate(kernel, sizes, time.median, shown))
-    for name, error in done.errors.items():
-        rows[name] = replace(rows[name], error=error.render(), exit_code=error.exit_code)
-    found = tuple(rows.values())
-    return Comparison(kernel.name, sizes, engine.name, engine.on_gpu, arch, shown, done.rival, found)
+class Comparing:
+    """A comparison under way: `result` gives the rows so far at any time, while `run` fills them."""
+
+    def __init__(
+        self,
+        trees: Mapping[str, Tree | TilegenError],
+        engine: Engine,
+        given: Mapping[str, int],
+        progress: Progress = lambda what, done, total: None,
+        *,
+        unproved: bool = False,
+    ) -> None:
+        """Chooses sizes; nothing is compiled yet.
+
+        Args:
+            trees: all of one kernel, by the names of their schedules, in the order of the rows; for a schedule that
+                cannot be applied the error that says why. One tree at least.
+            given: sizes to time at; the others are chosen. The checks are at small sizes of their own.
+            progress: is told what is going on, and how many of how many parts of it are done.
+            unproved: True lets run what the proof leaves open.
+
+        Raises:
+            UsageError: sizes that the kernel does not admit.
+        """
+        self._engine, self._progress = engine, progress
+        self._rows = {
+            name: _failed(Row(name), t) if isinstance(t, TilegenError) else Row(name) for name, t in trees.items()
+        }
+        found = {name: tree for name, tree in trees.items() if not isinstance(tree, TilegenError)}
+        self._programs = {name: program(tree, engine, unproved=unproved) for name, tree in found.items()}
+        self._kernel = next(iter(found.values())).kernel.written
+        self._sizes = power_sizes(self._kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
+        self._arch = str(getattr(engine, "arch", nvrtc.DEFAULT_ARCH))
+        self._samples: dict[str, list[float]] = {}
+        self._rival: str | None = None
+
+    def run(self) -> None:
+        """Checks all of them, then times those that are right.
+
+        Raises:
+            DeviceError: the device fails. A schedule that is wrong does not raise: its row says so.
+        """
+        # The assembler takes seconds for a large kernel, beside the checks; nothing runs beside the timing.
+        with ThreadPoolExecutor(max_workers=1) as compiler:
+            texts = {name: text for name, each in self._programs.items() if (text := self._text(name, each))}
+            compiled = {name: compiler.submit(nvrtc.compile_text, text, self._arch) for name, text in texts.items()}
+            self._check({name: self._programs[name] for name in texts})
+            for number, name in enumerate(texts):
+                self._progress("compile", number, len(texts))
+                launches = self._programs[name].launches_at(self._sizes)
+                self._rows[name] = _with_resources(self._rows[name], launches, compiled[name])
+        right = {name: self._programs[name] for name in texts if self._rows[name].error is None}
+        done = timed(right, self._engine, self._sizes, self._progress, self._samples)
+        self._rival = done.rival
+        for name, error in done.errors.items():
+            self._rows[name] = _failed(self._rows[name], error)
+
+    def result(self) -> Comparison:
+        """The rows so far, those that nothing is known of yet among them."""
+        engine, kernel, sizes = self._engine, self._kernel, self._sizes
+        shown = unit(kernel, sizes, engine.on_gpu)
+        rows = dict(self._rows)
+        for name, samples in list(self._samples.items()):
+            if samples:
+                time = time_of(samples)
+                rate_ = rate(kernel, sizes, time.median, shown)
+                rows[name] = replace(rows.get(name, Row(name)), time=time, rate=rate_)
+        found = tuple(rows.values())
+        return Comparison(kernel.name, sizes, engine.name, engine.on_gpu, self._arch, shown, self._rival, found)
+
+    def _text(self, name: str, each: Program) -> str | None:
+        """The CUDA text of what is timed; None, and an error in the row, where there is none."""
+        try:
+            return emit(each.launches_at(self._sizes), "cuda")
+        except TilegenError as error:
+            self._rows[name] = _failed(self._rows[name], error)
+            return None
+
+    def _check(self, programs: Mapping[str, Program]) -> None:
+        if not programs:
+            return
+        self._progress("reference", 0, 1)
+        trees = [each.tree for each in programs.values()]
+        tried = cases_of(self._kernel, trees, check_sizes(trees, {}, check_limits(self._engine)))
+        for number, (name, each) in enumerate(programs.items()):
+            self._progress("check", number, len(programs))
+            row = Row(name, proof=_verdict(each))
+            try:
+                self._rows[name] = replace(row, trials=check(each, tried[each.tree.approximate]))
+            except TilegenError as error:
+                self._rows[name] = _failed(row, error)
+        self._progress("check", len(programs), len(programs))
+
+
+def _failed(row: Row, error: TilegenError) -> Row:
+    return replace(row, error=error.render(), exit_code=error.exit_code)
 
 
 def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvrtc.Compiled]) -> Row:
@@ -104,7 +175,7 @@ def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvr
         found = compiled.result().resources.values()
     except TilegenError as error:
         refused = nvrtc.missing() is None and not row.error
-        return replace(row, error=error.render(), exit_code=error.exit_code) if refused else row
+        return _failed(row, error) if refused else row
     registers = max((r.registers for r in found), default=None)
     return replace(row, registers=registers, spills=max((r.spills for r in found), default=None))
 
@@ -115,19 +186,3 @@ def _verdict(each: Program) -> str | None:
         return each.verdict
     except TilegenError:
         return None
-
-
-def _checked(programs: Mapping[str, Program], engine: Engine, progress: Progress) -> dict[str, Row]:
-    kernel = next(iter(programs.values())).kernel.written
-    progress("reference", 0, 1)
-    trees = [p.tree for p in programs.values()]
-    tried = cases_of(kernel, trees, check_sizes(trees, {}, check_limits(engine)))
-    rows: dict[str, Row] = {}
-    for number, (name, each) in enumerate(programs.items()):
-        progress("check", number, len(programs))
-        try:
-            rows[name] = Row(name, trials=check(each, tried[each.tree.approximate]), proof=each.verdict)
-        except TilegenError as error:
-            rows[name] = Row(name, error=error.render(), exit_code=error.exit_code, proof=_verdict(each))
-    progress("check", len(programs), len(programs))
-    return rows

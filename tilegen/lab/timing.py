@@ -46,8 +46,16 @@ class Timed:
     errors: Mapping[str, TilegenError] = field(default_factory=dict)
 
 
-def timed(programs: Mapping[str, Program], engine: Engine, sizes: Mapping[str, int], progress: Progress) -> Timed:
+def timed(
+    programs: Mapping[str, Program],
+    engine: Engine,
+    sizes: Mapping[str, int],
+    progress: Progress,
+    samples: dict[str, list[float]] | None = None,
+) -> Timed:
     """Times the programs, all of one kernel, and the rival that the device has for them.
+
+    `samples` gets the milliseconds of each as they come, for someone who cannot wait for the end.
 
     A program that cannot run at these sizes, or whose result is not the rival's, gets an error, not a time.
     """
@@ -72,7 +80,9 @@ def timed(programs: Mapping[str, Program], engine: Engine, sizes: Mapping[str, i
     found = [other for other in others if other is not None]
     if found:
         calls[found[0][0]] = [call for _, call in found]
-    return Timed(_rounds(calls, engine, progress), found[0][0] if found else None, errors)
+    samples = {} if samples is None else samples
+    _rounds(calls, engine, progress, samples)
+    return Timed({name: time_of(values) for name, values in samples.items()}, found[0][0] if found else None, errors)
 
 
 def _arrays(engine: Engine, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
@@ -93,7 +103,12 @@ def _agree(kernel: Kernel, engine: Engine, sizes: Mapping[str, int], arrays: Map
         )
 
 
-def _rounds(calls: Mapping[str, Sequence[Callable[[], None]]], engine: Engine, progress: Progress) -> dict[str, Time]:
+def _rounds(
+    calls: Mapping[str, Sequence[Callable[[], None]]],
+    engine: Engine,
+    progress: Progress,
+    samples: dict[str, list[float]],
+) -> None:
     """Rounds in which each takes its turn, so that a drift of the clock meets all of them alike."""
     wanted, seconds, rounds = _GPU_PACE if engine.on_gpu else _CPU_PACE
     repeats = {}
@@ -101,7 +116,7 @@ def _rounds(calls: Mapping[str, Sequence[Callable[[], None]]], engine: Engine, p
         engine.time(each[:1])
         once = engine.time([each[n % len(each)] for n in range(3)]) / 3
         repeats[name] = max(1, min(100, round(wanted / max(once, 1e-3))))
-    samples: dict[str, list[float]] = {name: [] for name in calls}
+    samples |= {name: [] for name in calls}
     start = perf_counter()
     for turn in range(rounds):
         progress("time", turn, rounds)
@@ -111,9 +126,9 @@ def _rounds(calls: Mapping[str, Sequence[Callable[[], None]]], engine: Engine, p
         if perf_counter() - start > seconds and turn >= 2:
             break
     progress("time", rounds, rounds)
-    return {name: _time(values) for name, values in samples.items()}
 
 
-def _time(values: list[float]) -> Time:
+def time_of(values: Sequence[float]) -> Time:
+    """What samples come to; one of them at least."""
     p20, median, p80 = (float(v) for v in np.percentile(values, [20, 50, 80]))
     return Time(median, p20, p80, len(values))

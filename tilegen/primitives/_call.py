@@ -8,6 +8,7 @@ from typing import Any
 from tilegen.errors import SourceError, did_you_mean
 from tilegen.ir.steps import Argument, Call, Dots, Items, Number, Word
 from tilegen.primitives import Primitive, registry
+from tilegen.primitives._words import unknown_step
 
 
 def signature(word: str) -> str:
@@ -29,8 +30,7 @@ def bind(call: Call) -> Primitive:
     Raises SourceError at the call, or at the argument that does not fit, with the way it is written.
     """
     if call.word not in registry():
-        notes = did_you_mean(call.word, list(registry())) or (f"the steps are {', '.join(registry())}",)
-        raise SourceError(f"there is no step '{call.word}'", call.span, notes=notes)
+        raise unknown_step(call, registry())
     cls = registry()[call.word]
     inside, behind = _fields(cls)
     given = _given(call, inside)

@@ -9,6 +9,8 @@ from tilegen.errors import SourceError, Span
 from tilegen.ir.nodes import LOOP_KINDS, Tree
 from tilegen.ir.steps import Argument, Arithmetic, Call, Define, Dots, Items, Number, Word
 from tilegen.ir.walk import loops, replace
+from tilegen.primitives import registry
+from tilegen.primitives._words import unknown_step
 
 MOST_STEPS = 1000
 
@@ -33,13 +35,15 @@ def expand(
         values: those of the schedule's parameters.
 
     Raises:
-        SourceError: arguments that do not fit, or a definition that leads back to itself.
+        SourceError: no such step, arguments that do not fit, or a definition that leads back to itself.
     """
     return tuple(_expanded(_evaluated(call, values), defines, set(taken), ()))
 
 
 def _expanded(call: Call, defines: Mapping[str, Define], taken: set[str], around: tuple[str, ...]) -> list[Call]:
     define = defines.get(call.word)
+    if define is None and call.word not in registry():
+        raise unknown_step(call, (*registry(), *defines))
     if define is None:
         return [call]
     if call.word in around:
