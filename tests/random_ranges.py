@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def ranges_kernel(pick) -> str:
-    families = [_window, _sliding, _shifted, _partial, _partial, _overlapping, _guarded, _large, _typed]
+    families = [_window, _sliding, _shifted, _partial, _partial, _overlapping, _guarded, _large, _typed, _gathered]
     return pick(families)(pick)
 
 
@@ -178,6 +178,28 @@ def _guarded(pick) -> str:
     if "t[" in near:
         lines = [f"    t[i] = X[i] * 2{_condition(pick, ['', '', 'i >= 1', 'i < 3'])}", *lines]
     return _head(inputs, "N", "t: i32[N]" if "t[" in near else "") + "\n".join(lines) + "\n"
+
+
+def _gathered(pick) -> str:
+    """Reads of inputs at indices that data decide, that are clamped or go round."""
+    inside = [
+        "(E[T[i]] else 0)", "(E[T[i] + i] else -5)", "(E[T[i]] else E[0])", "(E[2*T[i] - 1] else T[i])",
+        "(E[i * i] else 7)", "(E[T[i] & 3] else 1)", "(E[T[i] if T[i] > 0 else i] else 2)", "E[clamp(T[i], 0, M - 1)]",
+        "E[clamp(T[i] + i, 0, M - 1)]", "E[T[i] % M]", "E[(T[i] - i) % M]", "E[i % M]", "T[clamp(i - 1, 0, N - 1)]",
+        "T[(i + 1) % N]", "T[(i - 3) % N]", "T[i - 1 if i > 0 else N - 1]",
+    ]  # fmt: skip
+    reads = [*inside, "E[T[i]]", "E[clamp(T[i], 0, M)]", "T[(i + 1) % M]"]
+    read = pick(reads)
+    if pick([True, False]):
+        read = f"{read} {pick('+-*')} {pick(inside)}"
+    if "(" in read and pick([True, False, False]):
+        read = read.replace("T[i", "T[k") if pick([True, False]) else read
+        return _head({"E": "M", "T": "N", "Y": "N"}, "N") + f"    out[i] = {pick(['sum', 'max'])}[k]({read} + Y[k])\n"
+    if pick([True, False, False]):
+        lines = f"    t[i] = T[i] * 2\n    out[i] = t[i] + {read}\n"
+        return _head({"E": "M", "T": "N"}, "N", "t: i32[N]") + lines
+    condition = _condition(pick, ["", "", "i < M", "i >= 1"])
+    return _head({"E": "M", "T": "N"}, "N") + f"    out[i] = {read}{condition}\n"
 
 
 # -- large constants
