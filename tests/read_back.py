@@ -13,6 +13,7 @@ import random
 
 import c_text
 from c_text import NotOurs, kernels
+from grid import coordinates
 from read_values import Memory, Mismatch, Values, vector_bytes
 
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt, init_value
@@ -71,7 +72,7 @@ class _Reading(Values):
 
     def _rest(self, body):
         places = {kind: self.rng.randrange(1, 10**4) for _, kind, _ in self.launch.coordinates}
-        self.env |= {name: places[kind] for name, kind, _ in self.launch.coordinates}
+        self.env |= coordinates(self.launch, places, self.env)
         self.env[self.launch.tid] = self.launch.flat.evaluate(self.env)
         while body and (value := self._coordinate(body[0], places)) is not None:
             same(body[0].words, ("const", *self.integer), f"type of {body[0].name}")
@@ -81,17 +82,26 @@ class _Reading(Values):
 
     def _coordinate(self, node, places):
         """The value of a coordinate's declaration, or of the flat number of a thread; None for what is neither."""
-        match getattr(node, "start", None):
-            case ("field", ("name", "blockIdx" | "threadIdx" as word), axis) if self.cuda:
-                return places.get(f"{word.removesuffix('Idx')}.{axis}")
-            case ("call", "get_group_id" | "get_local_id" as word, (), (("number", axis),)) if not self.cuda:
-                return places.get(f"{'block' if 'group' in word else 'thread'}.{AXES[axis]}")
+        value = self._place(getattr(node, "start", None), places)
+        if value is not None:
+            return value
         first = self.launch.body[0] if self.launch.body else None
         flat = isinstance(node, c_text.Declare) and node.start is not None and node.name == self.launch.tid
         if not flat or isinstance(first, p.Let) and first.name == node.name:
             return None
         same(self.term(node.start), self.env[self.launch.tid], node.name)
         return self.env[self.launch.tid]
+
+    def _place(self, start, places):
+        """The number along an axis, or a digit of it."""
+        match start:
+            case ("field", ("name", "blockIdx" | "threadIdx" as word), axis) if self.cuda:
+                return places.get(f"{word.removesuffix('Idx')}.{axis}")
+            case ("call", "get_group_id" | "get_local_id" as word, (), (("number", axis),)) if not self.cuda:
+                return places.get(f"{'block' if 'group' in word else 'thread'}.{AXES[axis]}")
+            case ("/" | "%" as sign, left, right) if (value := self._place(left, places)) is not None:
+                return value // self.term(right) if sign == "/" else value % self.term(right)
+        return None
 
     def _type(self, buffer):
         return self.dialect.types[self.launch.buffers[buffer].dtype].split()

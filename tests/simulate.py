@@ -15,6 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
 
 from enumeration import Wrong, as_written, verdict  # noqa: F401
+from grid import BLOCKS, THREADS, coordinates
 
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Gather, Index, Load, Op, Scalar, Stmt
 from tilegen.lowering.program import (
@@ -99,8 +100,8 @@ class _Thread:
         self.registers, self.alive = {}, set()
         self.groups = [[]]  # asynchronous copies: those not yet in a group last
         self.env = dict(home.sizes)
-        for name, kind, _ in home.launch.coordinates:
-            self.env[name] = (block if kind.startswith("block") else thread)["xyz".index(kind[-1])]
+        places = dict(zip((*BLOCKS, *THREADS), (*block, *thread), strict=True))
+        self.env |= coordinates(home.launch, places, home.sizes)
         self.env[home.launch.tid] = home.launch.flat.evaluate(self.env)
 
     def steps(self):

@@ -343,7 +343,7 @@ class _Run:
 
 
 def _coordinate(path, kind):
-    return next((step[3] for step in path if step[2] == kind), 0)
+    return tuple(step[3] for step in path if step[2] == kind) or (0,)
 
 
 class _Together(_Run):

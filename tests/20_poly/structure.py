@@ -9,11 +9,16 @@ from tilegen.ir.walk import leaves, reads, writes
 def structure(tree):
     """What no launch can be, whatever the sizes: a sentence, or None."""
     buffers = {b.name: b for b in tree.buffers}
+    for launch in tree.body:
+        for kind in BLOCK_KINDS:
+            chains = {tuple(loop.name for loop in path if loop.kind == kind) for path, _ in leaves((launch,))}
+            if len(chains) > 1 and max(map(len, chains)) > 1:
+                return f"{kind} is shared, and not by everything in the launch"
     for path, stmt in leaves(tree.body):
         kinds = [loop.kind for loop in path]
         names = [loop.name for loop in path]
         for n, kind in enumerate(kinds):
-            if kind in (*BLOCK_KINDS, *THREAD_KINDS) and kind in kinds[:n]:
+            if kind in THREAD_KINDS and kind in kinds[:n]:
                 return f"{kind} twice"
             if kind in BLOCK_KINDS and any(k not in BLOCK_KINDS for k in kinds[:n]):
                 return f"block loop {names[n]} inside another"

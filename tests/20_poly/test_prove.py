@@ -11,7 +11,7 @@ from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
 from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
-from tilegen.lowering.program import AsyncGroup, Barrier, Declare, Flag, For, If, Let, VectorCopy, VectorLoad
+from tilegen.lowering.program import AsyncGroup, Barrier, Declare, Flag, For, If, Let, Product, VectorCopy, VectorLoad
 from tilegen.poly import Refused
 from tilegen.proof import demand, prove
 from tilegen.proof.limits import check_limits
@@ -231,7 +231,8 @@ def test_a_tile_that_all_threads_fill_with_their_own():
 def test_blocks_that_meet():
     def change(launch):
         grid, where = launch.grid, launch.coordinates
-        return replace(launch, grid=(grid[0], grid[1], const(2)), coordinates=(*where, ("bz", "block.z", "")))
+        two = Product((const(2),))
+        return replace(launch, grid=(grid[0], grid[1], two), coordinates=(*where, ("bz", "block.z", "")))
 
     assert "runs more than once" in refused("gemm", "naive", change, "coverage")
 

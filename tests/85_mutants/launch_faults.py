@@ -10,7 +10,7 @@ from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Condition, Load, Stmt
 from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
-from tilegen.lowering.program import Barrier, Combine, Declare, For, If, VectorCopy, VectorLoad, VectorStore
+from tilegen.lowering.program import Barrier, Combine, Declare, For, If, Product, VectorCopy, VectorLoad, VectorStore
 
 
 def _edits(launch, change):
@@ -256,6 +256,10 @@ def copy_too_small(launch):
             yield replace(launch, buffers={**launch.buffers, name: replace(b, shape=shape)})
 
 
+def _one_less(blocks):
+    return replace(blocks, factors=(blocks.factors[0] - 1, *blocks.factors[1:]))
+
+
 def wrong_coordinate(launch):
     """Two coordinates exchanged; a block or a grid of another size."""
     where = launch.coordinates
@@ -265,6 +269,8 @@ def wrong_coordinate(launch):
                 turned = list(where)
                 turned[n] = (where[n][0], where[m][1], where[n][2])
                 turned[m] = (where[m][0], where[n][1], where[m][2])
+                if where[n][1] == where[m][1]:  # digits of one number
+                    turned[n], turned[m] = where[m], where[n]
                 if turned != list(where):
                     yield replace(launch, coordinates=tuple(turned))
     for axis in range(3):
@@ -272,8 +278,8 @@ def wrong_coordinate(launch):
             for step in (1, -1):
                 block = tuple(b + step * (a == axis) for a, b in enumerate(launch.block))
                 yield replace(launch, block=block)
-        if launch.grid[axis] != const(1):
-            yield replace(launch, grid=tuple(g - 1 if a == axis else g for a, g in enumerate(launch.grid)))
+        if launch.grid[axis] != Product((const(1),)):
+            yield replace(launch, grid=tuple(_one_less(g) if a == axis else g for a, g in enumerate(launch.grid)))
 
 
 FAULTS = {

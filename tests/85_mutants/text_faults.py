@@ -152,7 +152,8 @@ def whole_tiles(tree):
     """Sizes at which there are two blocks, and whole tiles in each; a convolution has them already."""
     if len(tree.kernel.sizes) > 4:
         return ()
-    extents = [e for launch in lower(tree) for e in launch.grid] + [loop.extent for loop in loops(tree.body)]
+    extents = [e for launch in lower(tree) for blocks in launch.grid for e in blocks.factors]
+    extents += [loop.extent for loop in loops(tree.body)]
     sizes = dict.fromkeys(tree.kernel.sizes, 16)
     for atom in (a for e in extents for a, _ in e.terms if isinstance(a, Div)):
         for size in atom.arg.names() & sizes.keys():

@@ -13,10 +13,10 @@ from tilegen.backends.text_lanes import local_arrays
 from tilegen.backends.text_names import names_of
 from tilegen.backends.text_wrap import wrapped
 from tilegen.ir.affine import Affine, Div, var
-from tilegen.ir.nodes import Access, Buffer, Stmt
+from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer, Stmt
 from tilegen.ir.walk import replace, writes
 from tilegen.lowering import Launch
-from tilegen.lowering.program import Combine, VectorCopy, VectorLoad, VectorStore, shared_layout
+from tilegen.lowering.program import Combine, Product, VectorCopy, VectorLoad, VectorStore, shared_layout
 
 STATIC_SHARED_LIMIT = 48 * 1024
 _AXES = ("x", "y", "z")
@@ -61,7 +61,7 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _header(launch: Launch) -> list[str]:
-    grid = _tuple(formula(extent) for extent in launch.grid)
+    grid = _tuple(_blocks(along) for along in launch.grid)
     block = _tuple(str(threads) for threads in launch.block)
     shared = f", {launch.shared_bytes} bytes of shared memory" if launch.shared_bytes else ""
     if launch.shared_bytes > STATIC_SHARED_LIMIT:
@@ -80,6 +80,12 @@ def _tuple(parts: Iterable[str]) -> str:
     while len(kept) > 1 and kept[-1] == "1":
         kept.pop()
     return f"({', '.join(kept)})"
+
+
+def _blocks(along: Product) -> str:
+    """Blocks along an axis, for a reader."""
+    factors = [formula(factor) for factor in along.factors]
+    return "*".join(f"({f})" if len(factors) > 1 and " " in f and not f.startswith("ceil") else f for f in factors)
 
 
 def formula(extent: Affine) -> str:
@@ -145,11 +151,23 @@ def _coordinates(launch: Launch, writer: Writer, body: Body) -> list[str]:
     integer = index_type(launch, writer.dialect)
     for name, kind, step in launch.coordinates:
         if name in used:
-            rows.append((f"const {integer} {writer.names[name]} = {_hardware(kind, writer.dialect)};", body.note(step)))
+            value = _coordinate(launch, name, kind, writer)
+            rows.append((f"const {integer} {writer.names[name]} = {value};", body.note(step)))
     if launch.tid in used and all(launch.tid != name for name, _, _ in launch.coordinates):
         rows.append((f"const {integer} {writer.names[launch.tid]} = {writer.index(launch.flat)};", ""))
     width = max((len(text) for text, _ in rows), default=0)
     return [f"{text:{width}}  // {note}" if note else text for text, note in rows]
+
+
+def _coordinate(launch: Launch, name: str, kind: str, writer: Writer) -> str:
+    """The built-in variable, or of an axis that loops share the digit of this one."""
+    value = _hardware(kind, writer.dialect)
+    if kind not in BLOCK_KINDS or len((along := launch.grid[BLOCK_KINDS.index(kind)]).factors) == 1:
+        return value
+    by, of = along.digit([n for n, each, _ in launch.coordinates if each == kind].index(name))
+    for factor in by:
+        value += f" / {writer.index(factor, 7)}"
+    return value if of is None else f"{value} % {writer.index(of, 7)}"
 
 
 def _hardware(kind: str, dialect: Dialect) -> str:

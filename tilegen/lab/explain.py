@@ -11,7 +11,6 @@ from math import prod
 from tilegen.backends import nvrtc, sass
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError, TilegenError
-from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Tree
 from tilegen.lab import formula, metric
 from tilegen.lab.banks import Remedy, remedies
@@ -20,6 +19,7 @@ from tilegen.lab.roofline import H200, Machine, Prediction, Shape, predict
 from tilegen.lab.sites import program_of
 from tilegen.lab.traffic import SECTOR, Arithmetic, Inner, Traffic, arithmetic, inner, traffic
 from tilegen.lowering import Launch, lower, unmet
+from tilegen.lowering.program import Product
 from tilegen.schedule import Scheduled, Stage
 
 Progress = Callable[[str, int, int], None]
@@ -191,7 +191,7 @@ def _notes(compiled: bool) -> tuple[str, ...]:
 
 
 # The text of a launch without its comments, its grid and its block: what is told of it depends on these.
-_Key = tuple[str, tuple[Affine, ...], tuple[int, ...]]
+_Key = tuple[str, tuple[Product, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)

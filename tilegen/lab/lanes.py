@@ -104,11 +104,16 @@ def _names(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...]) -> 
     x, y, z = launch.block
     flat = np.arange(x * y * z, dtype=np.int64)
     lanes = dict(zip(THREAD_KINDS, (flat % x, flat // x % y, flat // (x * y)), strict=True))
-    blocks = dict(zip(BLOCK_KINDS, (e.evaluate(sizes) // 2 for e in launch.grid), strict=True))
+    middle = {
+        kind: [f.evaluate(sizes) // 2 for f in b.factors] for kind, b in zip(BLOCK_KINDS, launch.grid, strict=True)
+    }
     names: dict[str, Any] = dict(sizes)
     names[launch.tid] = flat[None, :]
     for name, kind, _ in launch.coordinates:
-        names[name] = lanes[kind][None, :] if kind in lanes else blocks[kind]
+        if kind in lanes:
+            names[name] = lanes[kind][None, :]
+        else:  # loops that share an axis come in the order of its factors
+            names[name] = middle[kind].pop(0) if len(middle[kind]) > 1 else middle[kind][0]
     # The iterations of short loops are all looked at, inner ones first; of others one in the middle.
     looked, count = [], 1
     for loop in reversed(loops):

@@ -142,7 +142,7 @@ def _elements(launch: Launch, site: Site, sizes: Mapping[str, int], of_block: fl
     """Elements of all threads as a formula: those of one iteration, times loops, times blocks."""
     once = of_block / prod(loop.extent.evaluate(sizes) for loop in site.loops)
     result = formula.number(Fraction(once).limit_denominator(10**6))
-    for extent in (*(loop.extent for loop in site.loops), *launch.grid):
+    for extent in (*(loop.extent for loop in site.loops), *(f for blocks in launch.grid for f in blocks.factors)):
         result = result * formula.of(extent)
     return result
 

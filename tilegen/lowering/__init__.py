@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import THREAD_KINDS, Buffer, Node, Stmt, Tree
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node, Stmt, Tree
 from tilegen.ir.walk import accesses, gathers, loads, loops, replace, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
@@ -112,7 +112,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
         name=name,
         kernel=tree.kernel,
         tensors=tuple(b.name for b in mine.values() if b.space == "global"),
-        sizes=_sizes(tree, body, mine),
+        sizes=_sizes(tree, body, mine, where),
         grid=where.grid,
         block=block.size,
         shared_bytes=shared,
@@ -180,11 +180,16 @@ def _extents(node: Node, block: Block) -> dict[str, Affine]:
 # -- the parameters
 
 
-def _sizes(tree: Tree, body: tuple[Spmd, ...], buffers: dict[str, Buffer]) -> tuple[str, ...]:
-    """The sizes that the program speaks of: in extents, tests and values, and in the pitches of tensors."""
+def _sizes(tree: Tree, body: tuple[Spmd, ...], buffers: dict[str, Buffer], where: Coordinates) -> tuple[str, ...]:
+    """The sizes that the program speaks of: in extents, tests and values, in the pitches of tensors, in coordinates."""
     pitches = [b.shape[d] for b in buffers.values() if b.space == "global" for d in b.order[1:]]
     tested = [buffers[v.buffer].shape[d] for v in gathers(body) for d in v.tested]
     used = names_in((*walk(body), *pitches, *tested))
+    for kind, blocks in zip(BLOCK_KINDS, where.grid, strict=True):
+        sharing = [name for name, each, _ in where.names if each == kind] if len(blocks.factors) > 1 else []
+        for position in (n for n, name in enumerate(sharing) if name in used):
+            by, of = blocks.digit(position)
+            used |= names_in((*by, of))
     return tuple(size for size in tree.kernel.sizes if size in used)
 
 

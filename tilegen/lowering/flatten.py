@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
-from tilegen.ir.walk import accesses, loops, replace, rewrite_accesses, substitute
+from tilegen.ir.walk import accesses, leaves, loops, replace, rewrite_accesses, substitute
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.lanes import Lanes
-from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Spmd
+from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Product, Spmd
 
 # (path of child numbers to a list, place in it) -> the barriers that stand before that child
 Slots = Mapping[tuple[tuple[int, ...], int], Barrier]
@@ -28,7 +28,7 @@ class Coordinates:
         extents: every thread coordinate and the constant block coordinates with their number.
     """
 
-    grid: tuple[Affine, Affine, Affine]
+    grid: tuple[Product, Product, Product]
     names: tuple[tuple[str, str, str], ...]
     leaders: Mapping[str, Condition]
 
@@ -39,12 +39,12 @@ def coordinates(node: Node) -> Coordinates:
     for loop in loops(node):
         if loop.kind in BLOCK_KINDS + THREAD_KINDS:
             names.setdefault(loop.name, loop)
-    grid: list[Affine] = []
+    grid: list[Product] = []
     leaders: dict[str, Condition] = {}
     for kind in BLOCK_KINDS + THREAD_KINDS:
         bound = [loop for loop in names.values() if loop.kind == kind]
         if kind in BLOCK_KINDS:
-            grid.append(_extent(kind, bound))
+            grid.append(_blocks(kind, bound, _sharing(node, kind)))
         if bound:
             longest = max(bound, key=lambda loop: loop.extent.const)
             leaders[kind] = Condition(var(longest.name), equal=True)
@@ -52,10 +52,17 @@ def coordinates(node: Node) -> Coordinates:
     return Coordinates((grid[0], grid[1], grid[2]), used, leaders)
 
 
-def _extent(kind: str, bound: list[Loop]) -> Affine:
+def _sharing(node: Node, kind: str) -> int:
+    """How many loops of this kind are inside one another."""
+    return max((sum(loop.kind == kind for loop in path) for path, _ in leaves((node,))), default=0)
+
+
+def _blocks(kind: str, bound: list[Loop], sharing: int) -> Product:
     """Blocks along one axis of the grid."""
     if not bound:
-        return const(1)
+        return Product((const(1),))
+    if sharing > 1:
+        return Product(tuple(loop.extent for loop in bound))
     first = bound[0]
     for loop in bound:
         if loop.extent != first.extent:
@@ -65,7 +72,7 @@ def _extent(kind: str, bound: list[Loop]) -> Affine:
                 loop.span,
                 notes=("fuse the loops, or leave the statements in launches of their own",),
             )
-    return first.extent
+    return Product((first.extent,))
 
 
 def flatten(

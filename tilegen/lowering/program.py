@@ -229,6 +229,26 @@ class Need:
 
 
 @dataclass(frozen=True)
+class Product:
+    """How many blocks there are along an axis: one factor for each loop that shares it, the slowest first."""
+
+    factors: tuple[Affine, ...]
+
+    def evaluate(self, sizes: Mapping[str, int]) -> int:
+        """The number at these sizes."""
+        return prod(factor.evaluate(sizes) for factor in self.factors)
+
+    def digit(self, position: int) -> tuple[tuple[Affine, ...], Affine | None]:
+        """What a block's number along the axis is divided by, one after the other, and what the remainder is then taken
+        of (None: it is in its range), for the loop of the factor at `position`."""
+        return self.factors[:position:-1], self.factors[position] if position else None
+
+    def __str__(self) -> str:
+        parts = [str(factor) for factor in self.factors]
+        return parts[0] if len(parts) == 1 else "*".join(part if part.isalnum() else f"({part})" for part in parts)
+
+
+@dataclass(frozen=True)
 class Launch:
     """One kernel launch.
 
@@ -236,7 +256,7 @@ class Launch:
         name: of the entry point; unique among the launches of a tree.
         tensors: global buffers in the order of the parameters: the tensors of the kernel it uses.
         sizes: the sizes that end the list, in the kernel's order; between the two stand the `scalars`.
-        grid: blocks along x, y and z, affine in sizes.
+        grid: blocks along x, y and z, products of what is affine in sizes.
         block: threads along x, y and z.
         shared_bytes: of all shared buffers of a block.
         body: what each thread does.
@@ -245,7 +265,8 @@ class Launch:
         needs: for each vector loop, which of these are its own.
         distributed: the launch with its copies dealt out to threads, still an ordinary tree.
         memory: the buffers of that tree.
-        coordinates: each block and thread loop with its kind, in the order of their declaration.
+        coordinates: each block and thread loop with its kind, in the order of their declaration; where several share an
+            axis of the grid, that of its factors.
         tid: the name that the body has for the flat number of a thread.
         flat: that number in the coordinates.
         wide: offsets and sizes have 64 bits.
@@ -256,7 +277,7 @@ class Launch:
     kernel: Kernel
     tensors: tuple[str, ...]
     sizes: tuple[str, ...]
-    grid: tuple[Affine, Affine, Affine]
+    grid: tuple[Product, Product, Product]
     block: tuple[int, int, int]
     shared_bytes: int
     body: tuple[Spmd, ...]

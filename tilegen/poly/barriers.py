@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import zip_longest
 
 from tilegen.ir.affine import const, var
 from tilegen.ir.atomics import accumulated
@@ -328,7 +329,7 @@ class _Thread:
 @lru_cache(maxsize=1_000)
 def _thread(program: Program, placed: Placed, use: Use, kind: str) -> _Thread:
     leaf, launch = placed.leaf, placed.places[0]
-    loop = leaf.along(kind)
+    loop = next(iter(leaf.along(kind)), None)
     if loop is not None:
         # The lanes that combine leave the target to the first of them.
         alone = use.writes or any(use.index == w.index for w in leaf.uses if w.writes and w.buffer == use.buffer)
@@ -342,8 +343,8 @@ def _thread(program: Program, placed: Placed, use: Use, kind: str) -> _Thread:
 def _same_block(one: Leaf, two: Leaf, names: Mapping[str, str]) -> tuple[Row, ...]:
     """Both are in one block, also where each has block loops of its own."""
     rows: tuple[Row, ...] = ()
-    for kind in BLOCK_KINDS:
-        first, second = one.along(kind), two.along(kind)
+    pairs = [pair for kind in BLOCK_KINDS for pair in zip_longest(one.along(kind), two.along(kind))]
+    for first, second in pairs:
         terms: tuple[tuple[str, int], ...] = ((first, 1),) if first else ()
         terms += ((names.get(second, second), -1),) if second else ()
         if terms and not (first == second and first not in names):

@@ -115,9 +115,9 @@ class Leaf:
         """Its loops with their extents."""
         return dict(zip(self.names, self.extents, strict=True))
 
-    def along(self, kind: str) -> str | None:
-        """Its loop of this kind, if it is in one."""
-        return self.names[self.kinds.index(kind)] if kind in self.kinds else None
+    def along(self, kind: str) -> tuple[str, ...]:
+        """Its loop of this kind, if it is in one; or several block loops, which share an axis."""
+        return tuple([name for name, each in zip(self.names, self.kinds, strict=True) if each == kind])
 
     def primed(self, shared: frozenset[str]) -> Mapping[str, str]:
         """New names for a second instance that is in the same iteration of the loops in `shared`."""

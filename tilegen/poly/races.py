@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import zip_longest
 from operator import attrgetter
 
 from tilegen.ir.atomics import accumulated
@@ -40,6 +41,7 @@ def check_structure(program: Program) -> None:
             memo[key] = True
         for name in leaf.buffers:
             _check_home(leaf, program.buffers[name])
+    _check_shared_axes(program)
     _check_lanes(program)
     remember(program, "at home")
 
@@ -54,7 +56,7 @@ def _check_kinds(leaf: Leaf) -> None:
             raise Refused(f"loop '{name}' is inside itself")
         if kind not in (*BLOCK_KINDS, *THREAD_KINDS):
             continue
-        if kinds.index(kind) != depth:
+        if kinds.index(kind) != depth and kind in THREAD_KINDS:
             other = leaf.names[kinds.index(kind)]
             free = ", ".join(k for k in (*BLOCK_KINDS, *THREAD_KINDS) if k not in kinds)
             way = f"bind one of them to another: {free}" if free else "leave one of them serial"
@@ -66,6 +68,21 @@ def _check_kinds(leaf: Leaf) -> None:
                     f"block loop '{name}' is inside '{outside}', and block loops are outermost in their launch",
                     None,
                     f"order({name}, {outside}) puts it outside",
+                )
+
+
+def _check_shared_axes(program: Program) -> None:
+    """Where block loops share an axis, everything in the launch is inside all of them: nothing is the first block's."""
+    shared = {(p.places[0], kind): p.leaf.along(kind) for p in program.leaves for kind in BLOCK_KINDS
+              if p.leaf.kinds.count(kind) > 1}  # fmt: skip
+    for (launch, kind), names in shared.items():
+        for leaf in (p.leaf for p in program.leaves if p.places[0] == launch):
+            if leaf.along(kind) != names:
+                listed = "', '".join(names)
+                raise Refused(
+                    f"loops '{listed}' share {kind}, and '{leaf.stmt.name}' in the same launch is not in all of them",
+                    None,
+                    "leave it in a launch of its own, or bind only loops that hold everything",
                 )
 
 
@@ -298,8 +315,7 @@ def _apart(
 
     So is the first of the lanes that combine, in the leaves of the numbers `lanes`: it updates the target.
     """
-    for kind in wanted:
-        first, second = _along(one, kind, lanes), _along(two, kind, lanes)
+    for kind, first, second in _coordinates(one, two, wanted, lanes):
         if first is not None and first == second and first in alike:
             continue
         if first in shared or second in shared:
@@ -312,10 +328,13 @@ def _apart(
                 yield shared, ((False, terms, -1),), kind, first or second or ""
 
 
-def _along(placed: Placed, kind: str, lanes: frozenset[int]) -> str | None:
-    if kind == "thread.x" and placed.number in lanes:
-        return None
-    return placed.leaf.along(kind)
+def _coordinates(
+    one: Placed, two: Placed, wanted: tuple[str, ...], lanes: frozenset[int]
+) -> Iterator[tuple[str, str | None, str | None]]:
+    """The loops of both that say where along an axis they are; several where loops share one."""
+    for kind in wanted:
+        first, second = (() if kind == "thread.x" and p.number in lanes else p.leaf.along(kind) for p in (one, two))
+        yield from ((kind, *pair) for pair in zip_longest(first, second))
 
 
 def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Case) -> None:
@@ -362,5 +381,4 @@ def _where(one: Leaf, two: Leaf, loop: str, words: Words) -> str:
 
 
 def _at(leaf: Leaf, kind: str, words: Words, second: bool) -> str:
-    name = leaf.along(kind)
-    return f"{name}={words.at(name, second)}" if name else f"{kind}=0"
+    return next((f"{name}={words.at(name, second)}" for name in leaf.along(kind)), f"{kind}=0")

@@ -18,7 +18,7 @@ Tests = tuple[Condition, ...]
 
 @dataclass(frozen=True)
 class Axes:
-    """The blocks and threads of a launch: for each kind that it uses, a loop name and its extent."""
+    """The blocks and threads of a launch: for each kind that it uses, a loop name and its extent, or several."""
 
     blocks: tuple[tuple[str, str, Affine], ...]  # kind, name, extent
     threads: tuple[tuple[str, str, Affine], ...]
@@ -31,19 +31,25 @@ class Axes:
 
 def axes(launch: Launch, taken: Mapping[str, Affine]) -> Axes:
     """The coordinates of `launch`; `taken` are loops of other launches, which keep their names."""
-    found: dict[str, tuple[str, str, Affine]] = {}
+    found: dict[tuple[str, int], tuple[str, str, Affine]] = {}
     values: dict[str, Affine] = {}
-    sizes = dict(zip(BLOCK_KINDS, launch.grid, strict=True))
-    sizes |= dict(zip(THREAD_KINDS, map(affine, launch.block), strict=True))
+    sizes = {kind: blocks.factors for kind, blocks in zip(BLOCK_KINDS, launch.grid, strict=True)}
+    sizes |= {kind: (affine(count),) for kind, count in zip(THREAD_KINDS, launch.block, strict=True)}
     for name, kind, _ in launch.coordinates:
-        if kind not in found:
-            known = taken.get(name, sizes[kind]) != sizes[kind]
-            found[kind] = (kind, f"{name}.{launch.name}" if known else name, sizes[kind])
-        values[name] = var(found[kind][1])
-    blocks = tuple(found[k] for k in BLOCK_KINDS if k in found)
+        # Where several loops share an axis, each is a digit of a block's number along it.
+        digits = [key for key in found if key[0] == kind]
+        if len(digits) < len(sizes[kind]):
+            extent = sizes[kind][len(digits)]
+            known = taken.get(name, extent) != extent
+            digits.append((kind, len(digits)))
+            found[digits[-1]] = (kind, f"{name}.{launch.name}" if known else name, extent)
+        values[name] = var(found[digits[-1]][1])
+    if any(len(sizes[kind]) > sum(key[0] == kind for key in found) > 0 for kind in BLOCK_KINDS):
+        raise Refused(f"not every factor of the grid of {launch.name} has a loop")
+    blocks = tuple(found[key] for kind in BLOCK_KINDS for key in sorted(found) if key[0] == kind)
     # A launch of one block still has a loop that its buffers live in.
     blocks = blocks or (("block.x", f"block.{launch.name}", affine(1)),)
-    threads = tuple(found[k] for k in reversed(THREAD_KINDS) if k in found)
+    threads = tuple(found[k, 0] for k in reversed(THREAD_KINDS) if (k, 0) in found)
     if launch.tid not in values:
         values[launch.tid] = launch.flat.substitute(values)
     return Axes(blocks, threads, {n: v for n, v in values.items() if v != var(n)})

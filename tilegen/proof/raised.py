@@ -76,7 +76,9 @@ def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
         body = plain(launch.body, launch)
         inside = nodes(body)
         around = where.extents | extents_of(inside)
-        result.computed.append(computed(inside, where, around))
+        # Of what loops share an axis of the grid, the text divides by.
+        divided = frozenset(f for along in launch.grid if len(along.factors) > 1 for f in along.factors)
+        result.computed.append(computed(inside, where, around) | divided)
         body = rerolled(lanes(told_once(body, launch, around), launch))
         around = where.extents | extents_of(nodes(body))
         body = in_axes(body, where, around)
