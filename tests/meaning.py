@@ -113,10 +113,27 @@ class _Run:
                 return max([*values, ends[0]]) if equation.reduce == "max" else min([*values, ends[1]])
             case "argmax" | "argmin":
                 best = (max if equation.reduce == "argmax" else min)(values, default=0)
-                (word,) = equation.within
-                return points[values.index(best)][word] if points else 0
+                if not points:
+                    return 0
+                found = points[values.index(best)]
+                if len(equation.within) == 1:
+                    return found[next(iter(equation.within))]
+                place = 0  # in the box of the ranges, the last index fastest
+                for word in equation.within:
+                    low, high = self._box(equation, word)
+                    place = place * (high - low) + found[word] - low
+                return wrapped(place, dtype)
 
     # -- ranges
+
+    def _box(self, equation, word):
+        """The ends that the places of an index are counted between: those of its range, from 0 on at the latest."""
+        if bounds := equation.within.get(word):
+            low, high = bounds
+            own = not {*names(low)} - self.known.keys()
+            return (min(0, self.index(low, self.known)) if own else 0), self.index(high, self.known)
+        reads = [pair for name, index, _ in places(equation) for pair in zip(index, self.shapes[name], strict=True)]
+        return 0, next(extent for item, extent in reads if isinstance(item, ast.Name) and item.id == word)
 
     def _points(self, equation, words, comparisons, env):
         """What the words may be together: `env` with a value for each of them, the first word slowest."""

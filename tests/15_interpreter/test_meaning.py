@@ -68,6 +68,11 @@ def test_a_bound_in_the_brackets_is_the_range():
     assert line("y[i] = sum[k](x[k]) for k < 7") == dict.fromkeys(range(5), 15)
 
 
+def test_the_place_of_the_best_of_two():
+    assert line("y[i] = argmax[j, k](x[j] * x[k] % 7 + 0*i)") == dict.fromkeys(range(5), 7)
+    assert line("y[i] = argmin[r in -1..2, k](x[k] * (x[i + r] else 9))") == {0: 5, 1: 0, 2: 0, 3: 0, 4: 0}
+
+
 def test_bits_and_fallbacks():
     got = line("y[i] = ~x[i] & 6 | x[i] << 30 ^ 1")
     assert got == {0: 2**30 + 7, 1: -(2**31) + 5, 2: -(2**30) + 5, 3: 3, 4: 2**30 + 3}

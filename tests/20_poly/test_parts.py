@@ -40,6 +40,13 @@ schedule parts for best():
     tile(j, 4) -> jo, jp
     rfactor(at, jp) -> part
 
+kernel block(X: f32[N, K, R]) -> at: i32[N]:
+    at[i] = argmax[k, r](X[i, k, r])
+
+schedule blocks for block():
+    tile(k, 2) -> ko, kp
+    rfactor(at, kp) -> part
+
 kernel both(X: f32[N, K, R], n: int = 4) -> y: f32[N]:
     y[i] = max[k, r](X[i, k, r]) for k <= i
 
@@ -132,7 +139,32 @@ def arg_faults():
     yield "another index", other, "does not combine its parts", None
 
 
-FAULTS = {name: rest for name, *rest in (*faults(), *arg_faults())}
+def place_faults():
+    """The same for one over two indices."""
+    block = scheduled("blocks").kernel
+    turned = with_equation(block, "part", lambda e: replace(e, reduced=e.reduced[::-1]))
+    yield (
+        "the other index first",
+        turned,
+        "a higher index before a lower one",
+        "k=2, r=0) comes before at(i=0, k=0, r=1)",
+    )
+    _, loop = block.equations[0].reduced
+    back = {loop.name: loop.extent - 1 - var(loop.name)}
+    split = replace(block.derived, point=tuple(p.substitute(back) for p in block.derived.point))
+    yield (
+        "an index backwards",
+        with_equation(
+            replace(block, derived=split),
+            "part",
+            lambda e: replace(e, value=substitute(e.value, back), arg=substitute(e.arg, back)),
+        ),
+        "a higher index before a lower one",
+        "r=1) comes before at(i=0, k=0, r=0)",
+    )
+
+
+FAULTS = {name: rest for name, *rest in (*faults(), *arg_faults(), *place_faults())}
 
 
 @pytest.mark.parametrize("name", sorted(FAULTS))

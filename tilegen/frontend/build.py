@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tilegen.errors import SourceError, UsageError, did_you_mean
 from tilegen.frontend import syntax as s
-from tilegen.frontend.first import first_index
+from tilegen.frontend.first import found_by
 from tilegen.frontend.folding import Literal
 from tilegen.frontend.index import affine_of, conditions_of, holds
 from tilegen.frontend.loops import loops_of
@@ -15,7 +15,7 @@ from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, settle
 from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_of
 from tilegen.frontend.words import Declared, Words, check_words, words_of
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import INTEGERS, REDUCTIONS, Condition, Equation, Index, Kernel, Scalar, Tensor
+from tilegen.ir.nodes import INTEGERS, REDUCTIONS, Condition, Equation, Kernel, Scalar, Tensor
 
 MOST_DIMENSIONS = 32  # as arrays have
 _RESERVED = (*DTYPES, *REDUCTIONS, "int", "bool", "inf", "pi")
@@ -226,9 +226,8 @@ def _equation(
     if reduce in ("argmax", "argmin"):
         best = f"{target.name}.best"
         _check_arg(equation, words, target, value)
-        (word,), (reduced,) = words.reduced, loops.reduced
-        arg = Index(index[word])
-        first = first_index(reduced, index[word], loops.conditions, loops.left, target.dtype, equation.value.span)
+        places = tuple(loops.values[word] for word in words.reduced)
+        arg, first = found_by(loops, places, target.dtype, equation.value.span)
     typed = adapt(value, target.dtype) if best is None else settle(value)
     if best is None:
         _check_type(equation, typed.dtype, target)
@@ -260,9 +259,6 @@ def _split(value: s.Syntax) -> tuple[str | None, s.Syntax]:
 def _check_arg(equation: s.Assign, words: Words, target: Tensor, value: Typed) -> None:
     assert isinstance(equation.value, s.Reduction)
     word = equation.value.word.text
-    if len(words.reduced) != 1:
-        notes = ("its result is the one index that goes with the best value",)
-        raise SourceError(f"'{word}' reduces one index, not {len(words.reduced)}", equation.value.span, notes=notes)
     if target.dtype not in INTEGERS:
         notes = (f"declare {target.name}: i32[...]",)
         raise SourceError(f"'{word}' gives an index, and '{target.name}' is {target.dtype}", equation.span, notes=notes)

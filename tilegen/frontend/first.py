@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilegen.errors import SourceError, Span
+from tilegen.frontend.loops import Loops
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Condition, Const, Expr, Index, Op, Range
+
+
+def found_by(loops: Loops, places: tuple[Affine, ...], dtype: str, span: Span) -> tuple[Expr, Expr]:
+    """What an arg reduction finds at a point, and what it starts from; `places` are the values of its indices.
+
+    Of one index, this is its value; of several, the place in the box of their ranges, the last one fastest.
+    """
+    if len(places) > 1:
+        _check_first_position(loops.reduced, loops.conditions, loops.left, span)
+        return _position(loops.reduced, _width_of(dtype)), Const(0, dtype)
+    first = first_index(loops.reduced[0], places[0], loops.conditions, loops.left, dtype, span)
+    return Index(places[0], _width_of(dtype)), first
 
 
 def first_index(
@@ -22,10 +35,61 @@ def first_index(
     ends = [e for e in ends if not any(o != e and _never_negative(o - e, loops) for o in ends)]
     if ends[0].is_const and len(ends) == 1:
         return Const(ends[0].const, dtype)
-    first: Expr = Index(ends[0])
+    width = _width_of(dtype)
+    first: Expr = Index(ends[0], width)
     for end in ends[1:]:
-        first = Op("select", (Op("<", (first, Index(end)), "bool"), Index(end), first), "i32")
+        other = Index(end, width)
+        first = Op("select", (Op("<", (first, other), "bool"), other, first), width)
     return first
+
+
+def _width_of(dtype: str) -> str:
+    """The type that an index is computed in for a target of the type `dtype`."""
+    return "i64" if dtype == "i64" else "i32"
+
+
+def _position(reduced: Iterable[Range], dtype: str) -> Expr:
+    place: Expr = Index(const(0))
+    for r in reduced:
+        place = _sum(_product(place, Index(r.extent), dtype), Index(var(r.name)), dtype)
+    return _of(place, dtype)
+
+
+def _product(one: Expr, two: Index, dtype: str) -> Expr:
+    if isinstance(one, Index) and (one.index.is_const or two.index.is_const):
+        return Index(two.index * one.index.const if one.index.is_const else one.index * two.index.const)
+    return Op("*", (_of(one, dtype), Index(two.index, dtype)), dtype)
+
+
+def _sum(one: Expr, two: Index, dtype: str) -> Expr:
+    if isinstance(one, Index):
+        return Index(one.index + two.index)
+    return Op("+", (one, Index(two.index, dtype)), dtype)
+
+
+def _of(value: Expr, dtype: str) -> Expr:
+    return Index(value.index, dtype) if isinstance(value, Index) else value
+
+
+def _check_first_position(
+    reduced: Iterable[Range], conditions: Iterable[Condition], left: Iterable[Range], span: Span
+) -> None:
+    """Raises SourceError unless the first point of the box is one of the range, wherever there is any."""
+    names = {r.name for r in reduced}
+    loops = {r.name for r in left}
+    for condition in conditions:
+        value = condition.value
+        inside = value.names() & names
+        if not inside or not condition.equal and all(value.linear_in(n) and value.coefficient(n) <= 0 for n in inside):
+            continue  # what bounds from above is true of the first point if of any
+        begin = value.substitute(dict.fromkeys(inside, const(0)))
+        if begin == const(0) or not condition.equal and _never_negative(begin, loops):
+            continue
+        raise SourceError(
+            "these indices do not all begin at 0, and the place of the best value is counted from there",
+            span,
+            notes=("take the whole ranges, and give what lies outside a value that never wins: -inf, or inf",),
+        )
 
 
 def _lower_ends(reduced: Range, conditions: Iterable[Condition], span: Span) -> list[Affine]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -134,8 +135,10 @@ class _Best:
         self.error = np.zeros(shape)
 
     def add(self, value: Array, error: Array, mask: Array | None, axes: Axes, start: int) -> None:
-        """All values at once: called with the whole reduced range, one axis."""
-        (axis,) = axes
+        """All values at once: called with the whole reduced range, its places counted with the last axis fastest."""
+        axis, whole = axes[0], (*value.shape[: axes[0]], prod(value.shape[axes[0] :]))
+        value, error = value.reshape(whole), error.reshape(whole)
+        mask = None if mask is None else mask.reshape(whole)
         if value.shape[axis] == 0:
             return
         there = np.broadcast_to(True if mask is None else mask, value.shape)

@@ -18,7 +18,7 @@ from tilegen.interpreter.products import sums_of_products
 from tilegen.interpreter.reduce import Accumulator, accumulator
 from tilegen.interpreter.rounding import overflowed
 from tilegen.interpreter.run import InterpreterError
-from tilegen.ir.affine import Affine
+from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import FLOATS, Equation, Kernel, Op, init_value
 from tilegen.ir.walk import rewrite
 
@@ -151,10 +151,14 @@ def _reduce(
 
 
 def _index_at(equation: Equation, part: Part, place: Array) -> Array:
-    """What an arg reduction gives for the places of the best values: of an empty range, at -1, its lower end."""
+    """What an arg reduction gives for the places of the best values: of an empty range, at -1, its lower end.
+
+    Of several indices, these are the places themselves.
+    """
     assert equation.first is not None
     first = evaluate(equation.first, part, {}, None)[0]
-    return np.where(place < 0, first, place + part.lifted(part.index(equation.reduced[0].low)))
+    low = equation.reduced[0].low if len(equation.reduced) == 1 else const(0)
+    return np.where(place < 0, first, place + part.lifted(part.index(low)))
 
 
 def _store(target: Memory, equation: Equation, part: Part, value: Array, error: Array) -> None:
@@ -185,8 +189,8 @@ def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Me
     target, best = memory[equation.target], memory[equation.best]
     names = tuple(r.name for r in equation.loops)
     extents = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.loops)
-    (reduced,) = equation.reduced
-    inner = reduced.extent.evaluate(sizes)
+    low = equation.reduced[0].low if len(equation.reduced) == 1 else const(0)
+    box = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.reduced)
     start = init_value(str(equation.reduce), best.dtype).value
     frozen = {name: Memory(m.name, m.dtype, m.value, m.error, m.written) for name, m in memory.items()}
 
@@ -196,9 +200,12 @@ def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Me
         place = tuple(np.broadcast_arrays(*(part.lifted(part.index(i)) for i in equation.index)))
         taken = np.broadcast_to(np.asarray(found).astype(np.int64)[place], part.shape)
         expected = np.broadcast_to(target.value[place], part.shape)
-        loop = taken - part.index(reduced.low)
-        right = (loop >= 0) & (loop < inner)
-        at = _Chosen((*names,), part.box, sizes, reduced.name, np.clip(loop, 0, max(0, inner - 1)))
+        place_in = taken - part.index(low)
+        right = (place_in >= 0) & (place_in < prod(box))
+        if not prod(box):
+            return np.broadcast_to(taken == expected, part.shape) | ~target.written
+        loops = np.unravel_index(np.clip(place_in, 0, prod(box) - 1), box)
+        at = _Chosen((*names,), part.box, sizes, dict(zip([r.name for r in equation.reduced], loops, strict=True)))
         with np.errstate(all="ignore"):
             mask = at.mask(equation.conditions)
             value, error = evaluate(equation.value, at, frozen, mask)
@@ -217,12 +224,11 @@ def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Me
 
 @dataclass(frozen=True)
 class _Chosen(Part):
-    """The box of the left side, with the reduced index at a chosen value for each point."""
+    """The box of the left side, with the reduced loops at chosen values for each point."""
 
-    reduced: str
-    chosen: Array
+    chosen: Mapping[str, Array]
 
     def index(self, value: Affine) -> Any:
         names: dict[str, Any] = dict(self.sizes)
         names |= {name: self.axis(n) for n, name in enumerate(self.names)}
-        return value.evaluate(names | {self.reduced: self.chosen})
+        return value.evaluate(names | dict(self.chosen))

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.derived import Split
-from tilegen.ir.nodes import REDUCTIONS, Condition, Equation, Expr, Index, Kernel, Load, Stmt, Tree, nest_of
+from tilegen.ir.nodes import REDUCTIONS, Condition, Equation, Expr, Kernel, Load, Stmt, Tree, nest_of
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.poly.coverage import check_instances
 from tilegen.poly.project import Placed, Program, project
 from tilegen.poly.rows import renamed
-from tilegen.poly.system import example, solvable
+from tilegen.poly.system import example, same, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
@@ -108,21 +108,29 @@ def _check_terms(origin: Kernel, kernel: Kernel, split: Split, part: Equation) -
 
     program = project(Tree(origin, (), (rewrite(nest_of(kernel, part), undivided),)))
     check_instances(program, split.target)
-    if isinstance(part.arg, Index):
-        _check_first(program, program.leaves[0], len(part.loops))
+    if part.arg is not None and not isinstance(part.arg, Load):
+        _check_first(program, program.leaves[0], len(part.loops), len(equation_of(origin, split.target).reduced))
 
 
-def _check_first(program: Program, placed: Placed, outside: int) -> None:
-    """Refused where a part meets a term of a higher index before one of a lower: the first of equals has to win."""
+def _check_first(program: Program, placed: Placed, outside: int, reduced: int) -> None:
+    """Refused where a part meets a term of a higher index before one of a lower: the first of equals has to win.
+
+    Of several indices, the last ones `reduced` of a point, the first that differs tells which term is higher.
+    """
     leaf = placed.leaf
     for depth in range(outside, len(leaf.names)):
         shared = frozenset(leaf.names[:depth])
         names, loop = leaf.primed(shared), leaf.names[depth]
         rows = (*program.original.context, *leaf.domain, *renamed(leaf.domain, names))
         rows += ((False, ((f"{loop}'", 1), (loop, -1)), -1),)
-        rows += leaf.point[-1].minus(leaf.point[-1].renamed(names)).nonnegative()
-        if solvable(rows):
-            point = example(rows, [*program.kernel.sizes, *leaf.names])
+        for place in range(len(leaf.point) - reduced, len(leaf.point)):
+            mine = leaf.point[len(leaf.point) - reduced : place]
+            alike = same(mine, [f.renamed(names) for f in mine])
+            higher = leaf.point[place].minus(leaf.point[place].renamed(names), 1).nonnegative()
+            question = (*rows, *alike, *higher)
+            if not solvable(question):
+                continue
+            point = example(question, [*program.kernel.sizes, *leaf.names])
             assert point is not None
             words = Words(program.original, point, shared)
             raise Refused(
