@@ -16,6 +16,7 @@ import math
 import operator
 from contextlib import contextmanager
 from functools import partial
+from itertools import product
 
 from meaning_text import facts_of, items_of, names, parsed, places, sizes_of
 
@@ -41,7 +42,7 @@ MATHS |= {
 
 
 class Erroneous(Exception):
-    """The kernel has no meaning at these sizes: `kind` is "outside", "undefined" or "two values"."""
+    """The kernel has no meaning at these sizes: `kind` is "outside", "undefined", "two values" or "in place"."""
 
     def __init__(self, kind, what):
         super().__init__(f"{kind}: {what}")
@@ -74,6 +75,7 @@ def admitted(text, sizes, name="random", attributes=None):
 class _Run:
     def __init__(self, kernel, sizes, arrays, attributes, strict=False):
         self.kernel, self.arrays, self.memory, self.strict = kernel, arrays, {}, strict
+        self.defines = None  # the element that is being computed
         self.unwanted = False  # in the arm of a choice that is not taken whatever the data
         self.known = {**sizes, **kernel.attributes, **attributes}
         self.shapes = {n: [self.index(e, self.known) for e in t.shape] for n, t in kernel.tensors.items()}
@@ -81,7 +83,8 @@ class _Run:
     def outputs(self):
         for equation in self.kernel.equations:
             self.memory[equation.target] = self._computed(equation)
-        return {name: self.memory[name] for name, tensor in self.kernel.tensors.items() if tensor.role == "output"}
+        made = {n for n, tensor in self.kernel.tensors.items() if tensor.role in ("output", "updated")}
+        return {name: self.memory[name] for name in self.kernel.tensors if name in made}
 
     def _computed(self, equation):
         found = {}
@@ -94,7 +97,12 @@ class _Run:
                 raise Erroneous("outside", f"{equation.target}{place} is defined")
             if place in found:
                 raise Erroneous("two values", f"{equation.target}{place}")
+            self.defines = equation.target, place
             found[place] = self._element(equation, inner, env)
+        self.defines = None
+        if self.kernel.tensors[equation.target].role == "updated":  # what is left out stays as it was
+            every = product(*map(range, self.shapes[equation.target]))
+            found = {place: self._read(equation.target, place)[0] for place in every} | found
         return found
 
     def _element(self, equation, comparisons, env):
@@ -278,6 +286,8 @@ class _Run:
                     return 0, tensor.dtype
                 raise Erroneous("undefined", f"{name}{place}")
             return self.memory[name][place], tensor.dtype
+        if self.defines and name == self.defines[0] and place != self.defines[1]:
+            raise Erroneous("in place", f"{name}{place} is read for {name}{self.defines[1]}")
         value = 1 if self.arrays is None else self.arrays[name][place]
         return (int(value) if tensor.dtype in BITS else float(value)), tensor.dtype
 

@@ -116,6 +116,7 @@ def _declare(kernel, text, role):
         if dtype == "int":
             kernel.attributes[name] = int(default) if default else None
         else:
+            role = "updated" if role == "output" and name in kernel.tensors else role
             kernel.tensors[name] = Tensor(dtype, [expression(e) for e in split(shape or "")], role)
 
 

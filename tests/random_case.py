@@ -34,6 +34,7 @@ from tilegen.errors import IllegalStep, LimitError, ProofError, Source, SourceEr
 from tilegen.frontend import data_folder, parse
 from tilegen.interpreter import NUMPY, reference, run
 from tilegen.ir.affine import Mod
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.ir.walk import loops
 from tilegen.lowering import lower
@@ -100,7 +101,7 @@ def arrays_for(kernel, sizes, number):
     for t in kernel.tensors:
         if t.role == "input":
             shape = [t.shape[d].evaluate(sizes) for d in t.order]
-            arrays[t.name] = rng.integers(-3, 4, shape).astype(NUMPY[t.dtype]).transpose(np.argsort(t.order))
+            arrays[memory_of(t.name)] = rng.integers(-3, 4, shape).astype(NUMPY[t.dtype]).transpose(np.argsort(t.order))
     return arrays | {scalar.name: np.int32(rng.integers(-3, 4)) for scalar in kernel.scalars}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from random_ranges import ranges_kernel
-from random_scalars import with_scalars
+from random_updates import with_scalars, with_updates
 
 INDICES = "ijkl"
 SIZES = "NMPQ"
@@ -24,7 +24,7 @@ class RandomKernel:
 def random_kernel(pick) -> RandomKernel:
     """A kernel of one to three statements, of rank 1 to 4: half of them of a well-known shape."""
     family = pick([_general] * 5 + [_product] * 3 + [_window, _chain, _matching, _rows, _permuted])
-    text = with_scalars(pick, family(pick))
+    text = with_scalars(pick, with_updates(pick, family(pick)))
     head, _, body = text.partition(":\n")
     return RandomKernel(text, tuple(s for s in SIZES + "K" if f" {s}" in head or f"[{s}" in head or f"*{s}" in head))
 

@@ -138,7 +138,7 @@ def gpu_recipe(pick, tree, tiles):
     if len(groups) > 1 and pick([True, True, False]):
         tree, groups = yield from _fused(pick, tree, groups)
     for number, (outer, reduced, targets) in enumerate(groups):
-        launch = _Launch(pick, tiles, f"{'pqr'[number]}", outer, reduced, targets)
+        launch = _Launch(pick, tiles, f"{'pqruv'[number]}", outer, reduced, targets)
         tree = yield from launch.steps(tree)
 
 

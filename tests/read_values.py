@@ -66,7 +66,8 @@ class Values:
         offset = 0
         for d in buffer.order:
             offset = offset * buffer.shape[d].evaluate(self.env) + index[d]
-        return ((access.buffer, (offset,)),)
+        # The text has one pointer for a tensor that is updated and its old values.
+        return ((access.buffer.removesuffix(".old"), (offset,)),)
 
     def _in_rows(self, buffer, index):
         """The place in each dimension, slowest first; in the last one as the swizzle says, of the row next to it."""

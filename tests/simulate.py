@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
 
-from enumeration import Wrong, as_written, verdict  # noqa: F401
+from enumeration import Wrong, as_written, lies_in, verdict  # noqa: F401
 from grid import BLOCKS, THREADS, coordinates
 
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Gather, Index, Load, Op, Scalar, Stmt
@@ -48,7 +48,8 @@ def faults(launches, tree, sizes):
     except Wrong as wrong:
         return str(wrong)
     for tensor in tree.kernel.tensors:
-        mine = {place: v for (name, place), v in memory.items() if name == tensor.name}
+        given = {key: terms.of("input", *key) for key in memory if key[0] == tensor.name}
+        mine = {key[1]: memory[key] for key, old in given.items() if memory[key] != old}
         if tensor.role == "output" and mine != expected.contents(tensor.name):
             return "values"
     return None
@@ -60,7 +61,8 @@ class _Launch:
     def __init__(self, launch, sizes, memory, terms, reordered):
         self.launch, self.sizes, self.memory = launch, sizes, memory
         self.terms, self.reordered = terms, reordered
-        self.inputs = {t.name for t in launch.kernel.tensors if t.role == "input"}
+        self.inputs = {lies_in(t.name) for t in launch.kernel.tensors if t.role == "input"}
+        self.outputs = {t.name for t in launch.kernel.tensors if t.role == "output"}
         memory = [b for b in launch.buffers.values() if b.space not in ("vector", "lanes")]
         self.shapes = {b.name: tuple(e.evaluate(sizes) for e in b.shape) for b in memory}
         self.seen, self.updated = {}, set()
@@ -326,7 +328,7 @@ class _Thread:
         self._note(space, key, False)
         memory = self.shared if space == "shared" else self.home.memory
         if key not in memory:
-            if access.buffer not in self.home.inputs:
+            if key[0] not in self.home.inputs:
                 raise Wrong("uninitialised")
             memory[key] = self.home.terms.of("input", *key)
         return memory[key]
@@ -367,7 +369,7 @@ class _Thread:
         """Global elements by their place in the tensor; shared ones by their address, where rows can overlap."""
         if space == "shared":
             return access.buffer, self._offset(self.home.launch.buffers[access.buffer], access)
-        return access.buffer, place
+        return lies_in(access.buffer), place
 
     def _note(self, space, key, writes):
         """Refuses two threads since the last barrier, or two blocks of the launch, on one element, one writing.
@@ -377,7 +379,7 @@ class _Thread:
         self._meet(self.epoch, key, self.thread, writes)
         if space == "shared" and key in self.shared.flying:
             raise Wrong("race")
-        if space == "global" and key[0] not in self.home.inputs:
+        if space == "global" and key[0] not in self.home.inputs - self.home.outputs:
             self._meet(self.home.seen, key, self.block, writes)
 
     def _meet(self, log, key, who, writes):

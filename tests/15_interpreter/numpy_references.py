@@ -46,7 +46,7 @@ def product(i: Inputs) -> dict[str, Any]:
 
 
 def alpha_beta(i: Inputs) -> dict[str, Any]:
-    return {"D": i["alpha"] * (i["A"] @ i["B"]) + i["beta"] * i["C"]}
+    return {"C": i["alpha"] * (i["A"] @ i["B"]) + i["beta"] * i["C"]}
 
 
 def syrk(i: Inputs) -> dict[str, Any]:

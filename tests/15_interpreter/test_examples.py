@@ -12,6 +12,7 @@ from numpy_references import CASES, Case, Inputs, Sizes
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import NUMPY, bf16_to_float32, float_to_bf16, reference, run
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import FLOATS, Kernel, tree_of
 
 ROOT = Path(__file__).parents[2]
@@ -39,9 +40,9 @@ def inputs_of(kernel: Kernel, case: Case, sizes: Sizes) -> Inputs:
             values = random.standard_normal(shape)
             values = np.abs(values) % 1 + 0.1 if case.positive else values
             bf16 = tensor.dtype == "bf16"
-            arrays[tensor.name] = float_to_bf16(values) if bf16 else values.astype(NUMPY[tensor.dtype])
+            arrays[memory_of(tensor.name)] = float_to_bf16(values) if bf16 else values.astype(NUMPY[tensor.dtype])
         else:
-            arrays[tensor.name] = random.integers(-100, 100, shape).astype(NUMPY[tensor.dtype])
+            arrays[memory_of(tensor.name)] = random.integers(-100, 100, shape).astype(NUMPY[tensor.dtype])
     return arrays | {s.name: NUMPY[s.dtype].type(random.standard_normal()) for s in kernel.scalars}
 
 

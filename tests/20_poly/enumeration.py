@@ -39,6 +39,11 @@ class Wrong(Exception):
     pass
 
 
+def lies_in(name):
+    """The memory of a buffer: the old values of a tensor that a kernel updates are where the new ones will be."""
+    return name[: -len(".old")] if name.endswith(".old") else name
+
+
 def verdict(tree, sizes):
     """None if the tree computes its kernel at these sizes and no two parallel iterations collide."""
     if structure(tree):
@@ -106,7 +111,8 @@ class _Run:
         self._body(tree.body, dict(sizes), ())
 
     def contents(self, name):
-        return {e: v for (b, e), v in self.memory.items() if b == name}
+        """The elements that have a value other than that which they were given with."""
+        return {e: v for (b, e), v in self.memory.items() if b == name and v != self.terms.of("input", b, e)}
 
     def _body(self, body, env, path):
         for position, node in enumerate(body):
@@ -227,11 +233,12 @@ class _Run:
                 raise Wrong("bounds")
             return self.terms.of("const", access.fallback.value)
         self._note(buffer, place, False, path)
-        if buffer.role == "input" and (buffer.name, place) not in self.memory:
-            self.memory[buffer.name, place] = self.terms.of("input", buffer.name, place)
-        if (buffer.name, place) not in self.memory:
+        key = lies_in(buffer.name), place
+        if key not in self.memory and (buffer.role == "input" or f"{buffer.name}.old" in self.buffers):
+            self.memory[key] = self.terms.of("input", *key)
+        if key not in self.memory:
             raise Wrong("uninitialised")
-        return self.memory[(buffer.name, place)]
+        return self.memory[key]
 
     def _write(self, access, value, env, path):
         buffer, place, inside = self._place(access, env)
@@ -250,7 +257,7 @@ class _Run:
             if buffer.scope not in names:
                 raise Wrong("scope")
             life = path[: names.index(buffer.scope) + 1]
-        self.log.setdefault((buffer.name, path[0][0], life, place), {})[(path, writes)] = self.atomic
+        self.log.setdefault((lies_in(buffer.name), path[0][0], life, place), {})[(path, writes)] = self.atomic
 
     def _note_lanes(self, stmt, env, path):
         lane = next(step for step in path if step[2] == "vector")

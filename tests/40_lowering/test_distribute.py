@@ -8,7 +8,7 @@ from written import tree_from
 
 from tilegen.errors import LimitError
 from tilegen.interpreter import run
-from tilegen.ir.nodes import Loop, Tree
+from tilegen.ir.nodes import Kernel, Loop, Tree
 from tilegen.ir.show import show
 from tilegen.ir.walk import loops
 from tilegen.lowering import distributed_tree, lower
@@ -57,7 +57,7 @@ def test_a_remainder_is_guarded_and_only_then():
 
 
 def show_node(node: Loop) -> str:
-    return show(Tree(None, (), (node,)))
+    return show(Tree(Kernel("none", (), (), ()), (), (node,)))
 
 
 def test_without_vectors_the_lanes_are_dealt_out_too():

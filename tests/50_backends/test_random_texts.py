@@ -24,6 +24,7 @@ from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, Source, SourceError, StepError
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference, run
+from tilegen.ir.memory import memory_of
 from tilegen.ir.walk import loops
 from tilegen.lowering import distributed_tree, lower
 from tilegen.schedule import expand, start
@@ -55,7 +56,7 @@ def scheduled_case(pick):
 def one_case(pick, number: int, engine) -> str:
     kernel, text, tree, sizes = scheduled_case(pick)
     rng = np.random.default_rng(number)
-    shapes = {t.name: tuple(e.evaluate(sizes) for e in t.shape) for t in kernel.tensors if t.role == "input"}
+    shapes = {memory_of(t.name): tuple(e.evaluate(sizes) for e in t.shape) for t in kernel.tensors if t.role == "input"}
     arrays = {name: rng.integers(-3, 4, shape).astype(np.int32) for name, shape in shapes.items()}
     scalars = {scalar.name: np.int32(rng.integers(-3, 4)) for scalar in kernel.scalars}
     arrays |= scalars
@@ -71,9 +72,10 @@ def one_case(pick, number: int, engine) -> str:
     stored = dict(scalars)
     for tensor in kernel.tensors:
         if tensor.role == "input":
-            array = np.empty(arrays[tensor.name].shape, np.int32)
-            place = np.ascontiguousarray(arrays[tensor.name].transpose(tensor.order))
-            stored[tensor.name] = place.transpose(np.argsort(tensor.order)) if array.ndim else place
+            name = memory_of(tensor.name)
+            array = np.empty(arrays[name].shape, np.int32)
+            place = np.ascontiguousarray(arrays[name].transpose(tensor.order))
+            stored[name] = place.transpose(np.argsort(tensor.order)) if array.ndim else place
     for vector, wide in ((True, False), (False, True)):
         got = run_text(tree, engine, stored, sizes, vector, wide)
         wrong = expected.written & (got != expected.value)
@@ -94,7 +96,9 @@ def run_text(tree, engine, arrays, sizes, vector, wide):
     names = {size: value for size, value in sizes.items() if size in tree.kernel.sizes}
     limit, module.WIDE_FROM = module.WIDE_FROM, 0 if wide else module.WIDE_FROM
     try:
-        return program(**arrays, **names)
+        return program(
+            **{name: np.copy(array, "K") if np.ndim(array) else array for name, array in arrays.items()}, **names
+        )
     finally:
         module.WIDE_FROM = limit
 

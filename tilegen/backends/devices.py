@@ -40,8 +40,7 @@ class InterpretedProgram(Program):
     def bind(self, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> Callable[[], None]:
         """A call that interprets the tree on the arrays."""
         check_sizes(self.kernel, sizes)
-        inputs = {t.name: arrays[t.name] for t in self.kernel.tensors if t.role == "input"}
-        inputs |= {scalar.name: arrays[scalar.name] for scalar in self.kernel.scalars}
+        inputs = {name: arrays[name] for name in self.kernel.parameters}
 
         def run() -> None:
             for name, (values, written) in interpreter.execute(self.tree, sizes, inputs).items():

@@ -12,6 +12,7 @@ from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError, LimitError, did_you_mean, integers
 from tilegen.ir.defined import defines_all
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Tree
 from tilegen.lowering import Launch, lower, unmet
 from tilegen.proof import NARROW, Proof, demand, prove
@@ -57,6 +58,8 @@ class Program:
         into (a fresh one is made for each that is not given), and integers for sizes that no array tells. The call
         returns when the work is queued on the stream.
 
+        What is an input and an output is updated: the array is written into, and returned.
+
         An element that the kernel leaves out ("for j <= i") stays as it was, and is 0 in an output that is made here.
 
         Raises:
@@ -99,7 +102,7 @@ class Program:
         memory = {name: array for name, array in arrays.items() if name not in scalars}
         self._check_overlap(memory)
         for buffer in self.tree.buffers:
-            if buffer.space == "global" and buffer.name not in memory:
+            if buffer.space == "global" and memory_of(buffer.name) not in memory:
                 memory[buffer.name] = scratch(self.engine.xp, buffer, sizes)
         wide = any(array.size >= WIDE_FROM for array in memory.values())
         version = self._version(sizes, memory, wide)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tilegen.ir.memory import memory_of
 from tilegen.lowering.program import Combine, For, If, Launch, Let, Spmd
 from tilegen.lowering.words import fresh, means
 
@@ -23,8 +24,9 @@ def names_of(launch: Launch) -> dict[str, str]:
     plain = [name for name in loops if "." not in name]
     taken = {launch.name}
     names: dict[str, str] = {}
-    for name in dict.fromkeys((*fixed, *plain)):
+    for name in dict.fromkeys((*map(memory_of, fixed), *plain)):
         names[name] = fresh(name, taken)
+    names |= {name: names[memory_of(name)] for name in launch.buffers}
     around = _around(launch.body)
     for name in loops:
         if name in names:

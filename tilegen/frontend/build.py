@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tilegen.errors import SourceError, UsageError, did_you_mean
 from tilegen.frontend import syntax as s
@@ -15,7 +16,9 @@ from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, settle
 from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_of
 from tilegen.frontend.words import Declared, Words, check_words, words_of
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import INTEGERS, REDUCTIONS, Condition, Equation, Kernel, Scalar, Tensor
+from tilegen.ir.memory import old_of
+from tilegen.ir.nodes import INTEGERS, REDUCTIONS, Condition, Equation, Expr, Kernel, Scalar, Tensor
+from tilegen.ir.walk import loads
 
 MOST_DIMENSIONS = 32  # as arrays have
 _RESERVED = (*DTYPES, *REDUCTIONS, "int", "bool", "inf", "pi")
@@ -94,6 +97,9 @@ def _declared(decl: s.KernelDecl, index: Mapping[str, Affine]) -> dict[str, Tens
     for params, role in groups:
         for param in params:
             name = param.name.text
+            if role == "output" and _is_input(found.get(name)):
+                found = _updated(found, param, index)
+                continue
             if name in found:
                 raise SourceError(f"'{name}' is declared twice", param.name.span)
             if name in index:
@@ -102,6 +108,28 @@ def _declared(decl: s.KernelDecl, index: Mapping[str, Affine]) -> dict[str, Tens
                 raise SourceError(f"'{name}' has a meaning already; take another name", param.name.span)
             found[name] = _parameter(param, role, index)
     return found
+
+
+def _is_input(declared: Tensor | Scalar | None) -> bool:
+    return isinstance(declared, Tensor) and declared.role == "input"
+
+
+def _updated(
+    found: dict[str, Tensor | Scalar], param: s.Param, index: Mapping[str, Affine]
+) -> dict[str, Tensor | Scalar]:
+    """`found` with the input that is an output, too: as its old values, and as what it is from its equation on."""
+    name = param.name.text
+    old, new = found[name], _parameter(param, "output", index)
+    assert isinstance(old, Tensor)
+    if replace(old, role="output") != new:
+        raise SourceError(
+            f"'{name}' is an input and an output, and is not declared alike in both places",
+            param.span,
+            notes=("what has another type, shape or order is another tensor, and has a name of its own",),
+        )
+    before = replace(old, name=old_of(name))
+    renamed = ((before.name, before) if n == name else (n, one) for n, one in found.items())
+    return dict(renamed) | {name: new}
 
 
 def _kind(param: s.Param) -> str:
@@ -193,7 +221,8 @@ def _check_target(
         notes = did_you_mean(name.text, written) or (f"declare it: var {name.text}: f32[...]",)
         raise SourceError(f"there is no tensor '{name.text}'", name.span, notes=notes)
     if tensors[name.text].role == "input":
-        raise SourceError(f"'{name.text}' is an input and cannot be written", name.span)
+        notes = ("what is declared among the outputs, too, is updated in place",)
+        raise SourceError(f"'{name.text}' is an input and cannot be written", name.span, notes=notes)
     if name.text in done:
         line = done[name.text].span.line
         notes = (f"the first is on line {line}; one equation defines all elements of its target",)
@@ -231,6 +260,8 @@ def _equation(
     typed = adapt(value, target.dtype) if best is None else settle(value)
     if best is None:
         _check_type(equation, typed.dtype, target)
+    if reduce is not None:
+        _check_not_reduced(typed, target)
     return Equation(
         target.name,
         tuple(affine_of(item, index, declared) for item in equation.target.items),
@@ -244,6 +275,18 @@ def _equation(
         first,
         span=equation.span,
     )
+
+
+def _check_not_reduced(value: Expr, target: Tensor) -> None:
+    """Raises SourceError where a reduction reads the old values of its target, which its start overwrites."""
+    for load in loads(value):
+        if load.buffer == old_of(target.name):
+            raise SourceError(
+                f"the reduction that defines '{target.name}' reads its old values, which its start overwrites",
+                load.span,
+                notes=(f"reduce to a tensor of its own, var t: ..., and update with that: {target.name}[...] = "
+                       f"{target.name}[...] + t[...]",),
+            )  # fmt: skip
 
 
 def _split(value: s.Syntax) -> tuple[str | None, s.Syntax]:

@@ -6,6 +6,7 @@ from tilegen.errors import SourceError
 from tilegen.frontend import syntax as s
 from tilegen.frontend.index import subexpressions, written
 from tilegen.ir.gathers import has_ends
+from tilegen.ir.memory import is_old, memory_of
 from tilegen.ir.nodes import INTEGERS, Cast, Const, Expr, Index, Op, Tensor
 
 _EXACT = ("+", "-", "*", "min", "max", "//", "%", "neg", "abs", "select")
@@ -34,9 +35,10 @@ def _in_64_bits(value: Expr) -> Expr:
 
 def check_gather(tensor: Tensor, node: s.Subscript) -> None:
     """Raises SourceError where the tensor is none that is gathered from."""
-    if tensor.role != "input":
+    if tensor.role != "input" or is_old(tensor.name):
+        made = "updated" if is_old(tensor.name) else "made"
         raise SourceError(
-            f"'{tensor.name}' is made by this kernel, and its index is not affine",
+            f"'{memory_of(tensor.name)}' is {made} by this kernel, and its index is not affine",
             node.span,
             notes=("an index that depends on data, is clamped or goes round is one of an input",),
         )

@@ -14,6 +14,7 @@ from tilegen.frontend.index import affine_of, written
 from tilegen.frontend.operators import DTYPES, Budget, Open, Typed, adapt, check_bool, may_be, operate, settle
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import condition_of
+from tilegen.ir.memory import memory_of, old_of
 from tilegen.ir.nodes import REDUCTIONS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar, Tensor
 from tilegen.ir.operations import OPERATIONS
 from tilegen.ir.ranges import follows
@@ -108,7 +109,7 @@ def _name(scope: Scope, node: s.Name) -> Typed:
 
 
 def _example(tensor: Tensor) -> str:
-    return f"{tensor.name}[{', '.join('ijklmnop'[: len(tensor.shape)])}]"
+    return f"{memory_of(tensor.name)}[{', '.join('ijklmnop'[: len(tensor.shape)])}]"
 
 
 def _count(number: int, what: str) -> str:
@@ -122,13 +123,15 @@ def _read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> Expr:
     if name not in scope.tensors:
         raise _no_tensor(scope, node)
     tensor = scope.tensors[name]
-    if name == scope.target:
+    if name not in scope.readable and old_of(name) in scope.tensors:
+        tensor = scope.tensors[old_of(name)]
+    elif name == scope.target:
         raise SourceError(
             f"'{name}' is read by its own equation; a scan or recurrence cannot be expressed",
             node.span,
             notes=("an equation defines all elements of its target at once, in no order",),
         )
-    if name not in scope.readable:
+    elif name not in scope.readable:
         raise SourceError(
             f"'{name}' is read before its equation",
             node.span,
@@ -141,8 +144,10 @@ def _read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> Expr:
         check_gather(tensor, node)
         parts = (*places, *((value,) if value else ()))
         tested = tuple(range(len(places))) if value else ()
-        return scope.budget.charge(Gather(name, places, tensor.dtype, value, tested, span=node.span), parts, node.span)
-    load = Load(name, tuple(p.index for p in places if isinstance(p, Index)), tensor.dtype, span=node.span)
+        return scope.budget.charge(
+            Gather(tensor.name, places, tensor.dtype, value, tested, span=node.span), parts, node.span
+        )
+    load = Load(tensor.name, tuple(p.index for p in places if isinstance(p, Index)), tensor.dtype, span=node.span)
     return load if value is None else _or_else(scope, load, tensor, value, node.span)
 
 
@@ -166,7 +171,7 @@ def _fallback(scope: Scope, tensor: Tensor, fallback: s.Syntax) -> Expr:
     value = adapt(value_of(scope, fallback), tensor.dtype)
     if value.dtype != tensor.dtype:
         notes = (f"cast it: {tensor.dtype}({written(fallback.span)})",)
-        text = f"the fallback is {value.dtype}, and '{tensor.name}' is {tensor.dtype}"
+        text = f"the fallback is {value.dtype}, and '{memory_of(tensor.name)}' is {tensor.dtype}"
         raise SourceError(text, fallback.span, notes=notes)
     return value
 
@@ -201,7 +206,7 @@ def check_rank(tensor: Tensor, node: s.Subscript) -> None:
     if len(node.items) != len(tensor.shape):
         shape = ", ".join(str(dim) for dim in tensor.shape)
         raise SourceError(
-            f"'{tensor.name}' has {_count(len(tensor.shape), 'dimension')}, not {len(node.items)}",
+            f"'{memory_of(tensor.name)}' has {_count(len(tensor.shape), 'dimension')}, not {len(node.items)}",
             node.span,
             notes=(f"it is declared {tensor.dtype}[{shape}]",),
         )

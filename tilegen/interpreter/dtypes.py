@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilegen.errors import ArgumentError
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import FLOATS, Kernel, Scalar, Tensor
 
 Array = npt.NDArray[Any]
@@ -85,13 +86,14 @@ def check_arguments(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[st
             raise ArgumentError(f"the size {size} is {sizes[size]}, and sizes are at least 1")
     inputs: list[Tensor | Scalar] = [t for t in kernel.tensors if t.role == "input"]
     for tensor in (*inputs, *kernel.scalars):
-        if tensor.name not in arrays:
-            raise ArgumentError(f"the input '{tensor.name}' of '{kernel.name}' is missing")
-        array, shape = arrays[tensor.name], shape_of(tensor, sizes)
+        name = memory_of(tensor.name)
+        if name not in arrays:
+            raise ArgumentError(f"the input '{name}' of '{kernel.name}' is missing")
+        array, shape = arrays[name], shape_of(tensor, sizes)
         if array.shape != shape:
-            raise ArgumentError(f"'{tensor.name}' has the shape {array.shape}, and {shape} is declared")
+            raise ArgumentError(f"'{name}' has the shape {array.shape}, and {shape} is declared")
         if array.dtype != NUMPY[tensor.dtype]:
             raise ArgumentError(
-                f"'{tensor.name}' has the type {array.dtype}, and {tensor.dtype} is declared",
+                f"'{name}' has the type {array.dtype}, and {tensor.dtype} is declared",
                 notes=("the bits of bf16 numbers are given as uint16",) if tensor.dtype == "bf16" else (),
             )

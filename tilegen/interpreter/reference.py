@@ -19,6 +19,7 @@ from tilegen.interpreter.reduce import Accumulator, accumulator
 from tilegen.interpreter.rounding import overflowed
 from tilegen.interpreter.run import InterpreterError
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.memory import memory_of, old_of
 from tilegen.ir.nodes import FLOATS, Equation, Kernel, Op, init_value
 from tilegen.ir.walk import rewrite
 
@@ -58,8 +59,9 @@ def reference(
     check_arguments(kernel, sizes, arrays)
     memory: dict[str, Memory] = {}
     for tensor in kernel.tensors:
-        if tensor.role == "input":
-            memory[tensor.name] = filled(tensor.name, tensor.dtype, np.asarray(arrays[tensor.name]))
+        if tensor.role == "input" or old_of(tensor.name) in memory:
+            # What the equation of an updated tensor leaves out stays as it was.
+            memory[tensor.name] = filled(tensor.name, tensor.dtype, np.asarray(arrays[memory_of(tensor.name)]))
         else:
             memory[tensor.name] = empty(tensor.name, tensor.dtype, shape_of(tensor, sizes))
     for number in kernel.scalars:

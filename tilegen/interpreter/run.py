@@ -16,6 +16,7 @@ from tilegen.errors import TilegenError
 from tilegen.interpreter import scalar
 from tilegen.interpreter.code import Writer, write
 from tilegen.interpreter.dtypes import Array, check_arguments, from_values, to_values
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Buffer, Tree
 
 # Memory of one letter of `array`: f32 rounds as it stores; f16 and bf16 are rounded before.
@@ -58,20 +59,26 @@ def run(tree: Tree, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> di
 def execute(
     tree: Tree, sizes: Mapping[str, int], arrays: Mapping[str, Array]
 ) -> dict[str, tuple[Array, npt.NDArray[np.bool_]]]:
-    """What `run` gives, each output with where something has written to it; the other elements are 0."""
+    """What `run` gives, each output with where it has values; the other elements are 0.
+
+    An output that is an input, too, has values everywhere: what nothing writes to is left as it was.
+    """
     check_arguments(tree.kernel, sizes, arrays)
     writer = write(tree, sizes)
-    memory = {b.name: _memory(b, writer.shapes[b.name], arrays) for b in tree.buffers}
+    memory: dict[str, Any] = {}
+    known: dict[str, bytearray] = {}
     names: dict[str, Any] = {"functions": scalar.FUNCTIONS, "larger": scalar.larger, "smaller": scalar.smaller}
     names |= {f"to_{dtype}": scalar.converter(dtype) for dtype in DTYPE_BYTES}
     names |= {"unset": _reporter(writer, "unset"), "outside": _reporter(writer, "outside")}
     for n, number in enumerate(tree.kernel.scalars):
         names[f"scalar{n}"] = to_values(np.asarray(arrays[number.name]), number.dtype).item()
     for buffer in tree.buffers:
-        n = writer.buffers[buffer.name]
+        n, home = writer.buffers[buffer.name], memory_of(buffer.name)
         count = prod(writer.shapes[buffer.name])
-        names[f"data{n}"] = memory[buffer.name]
-        names[f"set{n}"] = bytearray(b"\1" if buffer.role == "input" else b"\0") * count
+        if home not in memory:  # the old values of an updated tensor come first
+            memory[home] = _memory(buffer, writer.shapes[buffer.name], arrays)
+            known[home] = bytearray(b"\1" if buffer.role == "input" else b"\0") * count
+        names[f"data{n}"], names[f"set{n}"] = memory[home], known[home]
         names[f"unset{n}"] = bytes(count)
     exec(_compiled("\n".join(writer.lines), f"<tree of {tree.kernel.name}>"), names)
     names["execute"]()
@@ -94,7 +101,7 @@ def _memory(buffer: Buffer, shape: tuple[int, ...], arrays: Mapping[str, Array])
     letter = _MEMORY.get(buffer.dtype, "q")
     if buffer.role != "input":
         return array(letter, bytes(prod(shape) * array(letter).itemsize))
-    values = to_values(np.asarray(arrays[buffer.name]), buffer.dtype)
+    values = to_values(np.asarray(arrays[memory_of(buffer.name)]), buffer.dtype)
     kind: type[Any] = {"f": np.float32, "d": np.float64, "q": np.int64}[letter]
     return array(letter, np.ascontiguousarray(values.astype(kind)).tobytes())
 

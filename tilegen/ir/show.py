@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import (
     Buffer,
     Cast,
@@ -49,7 +50,8 @@ def show_buffer(buffer: Buffer) -> str:
     if buffer.streamed:
         text += " streamed"
     if buffer.role != "copy":
-        return f"{text}  {buffer.role}"
+        where = f", in the memory of {memory_of(buffer.name)}" if memory_of(buffer.name) != buffer.name else ""
+        return f"{text}  {buffer.role}{where}"
     return f"{text}  copy of {buffer.copy_of}, in {buffer.scope}"
 
 

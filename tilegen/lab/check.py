@@ -12,6 +12,7 @@ from tilegen import interpreter
 from tilegen.backends.arrays import GUARD_VALUE, NUMPY_NAME, empty, guarded, shape_of
 from tilegen.backends.program import Program
 from tilegen.errors import WrongResult
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import Kernel, Tensor, Tree
 from tilegen.lab import inputs
 
@@ -99,15 +100,17 @@ def _random_case(kernel: Kernel, sizes: Mapping[str, int], approximate: Collecti
 def _trial(program: Program, case: Case) -> Trial:
     """Runs the program on a case with guarded outputs and judges every element."""
     engine = program.engine
-    arrays: dict[str, Any] = {}
-    for tensor in (t for t in program.kernel.tensors if t.role == "input"):
-        value = case.arrays[tensor.name]
-        arrays[tensor.name] = empty(engine.xp, tensor, value.shape)
-        arrays[tensor.name][...] = engine.xp.asarray(value)
-    arrays |= {scalar.name: case.arrays[scalar.name] for scalar in program.kernel.scalars}
     outputs = [t for t in program.kernel.tensors if t.role == "output"]
     zones = {t.name: guarded(engine.xp, t, shape_of(t, case.sizes)) for t in outputs}
-    program.bind(case.sizes, arrays | {name: zone.array for name, zone in zones.items()})()
+    arrays = {scalar.name: case.arrays[scalar.name] for scalar in program.kernel.scalars}
+    arrays |= {name: zone.array for name, zone in zones.items()}
+    for tensor in (t for t in program.kernel.tensors if t.role == "input"):
+        name = memory_of(tensor.name)
+        value = case.arrays[name]
+        if name not in zones:
+            arrays[name] = empty(engine.xp, tensor, value.shape)
+        arrays[name][...] = engine.xp.asarray(value)
+    program.bind(case.sizes, arrays)()
     engine.synchronize()
     error = 0.0
     for tensor in outputs:

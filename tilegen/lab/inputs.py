@@ -10,6 +10,7 @@ import numpy as np
 from tilegen.backends.arrays import NUMPY_NAME, empty, shape_of
 from tilegen.backends.scalars import stored_scalar
 from tilegen.interpreter import float_to_bf16
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import FLOATS, Const, Kernel, Op, Scalar, Tensor
 from tilegen.ir.walk import gathers, loads, walk
 
@@ -54,7 +55,7 @@ def integers(
         values = rng.integers(low, magnitude + 1, shape) * (rng.random(shape) < share)
         if tensor.name in extents:
             values = rng.integers(low and -1, _end(tensor, extents), shape)
-        arrays[tensor.name] = stored(xp, tensor, values)
+        arrays[memory_of(tensor.name)] = stored(xp, tensor, values)
     draws = np.random.default_rng(seed)
     for scalar in kernel.scalars:
         # Neither is it 1 where that can be helped, which would leave what it multiplies as it was.
@@ -82,7 +83,7 @@ def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict
             values = rng.random(shape, dtype="float32") * 0.7 + 0.25
         else:
             values = rng.standard_normal(shape, dtype="float32")
-        arrays[tensor.name] = stored(xp, tensor, values)
+        arrays[memory_of(tensor.name)] = stored(xp, tensor, values)
     draws = np.random.default_rng(seed)
     for scalar in kernel.scalars:
         arrays[scalar.name] = stored_scalar(scalar, _number(scalar, draws, narrow))

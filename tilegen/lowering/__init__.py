@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node, Stmt, Tree
 from tilegen.ir.walk import accesses, gathers, loads, loops, replace, stmts, walk
 from tilegen.lowering.barriers import barriers
@@ -111,7 +112,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     return Launch(
         name=name,
         kernel=tree.kernel,
-        tensors=tuple(b.name for b in mine.values() if b.space == "global"),
+        tensors=tuple(dict.fromkeys(memory_of(b.name) for b in mine.values() if b.space == "global")),
         sizes=_sizes(tree, body, mine, where),
         grid=where.grid,
         block=block.size,
@@ -155,6 +156,7 @@ def _used(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Needs) -> 
     """The buffers that the program speaks of, and the bytes of the shared ones."""
     used = {access.buffer for access in accesses(body)} | {v.buffer for v in nodes(body) if isinstance(v, Declare)}
     used |= needs.variables.keys() | {v.buffer for v in gathers(body)}
+    used |= set(map(memory_of, used))
     mine = {b.name: b for b in buffers if b.name in used}
     shared = shared_layout(mine.values())[1]
     if shared > SHARED_LIMIT:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import replace, rewrite_accesses, substitute, writes
 from tilegen.lowering.guards import Implied, Tests
@@ -222,7 +223,8 @@ class _Lanes:
             return False
         self.found = True
         if buffer.space == "global":
-            self.alignment[access.buffer] = max(size, self.alignment.get(access.buffer, 1))
+            name = memory_of(access.buffer)
+            self.alignment[name] = max(size, self.alignment.get(name, 1))
         return True
 
     def _first(self, index: tuple[Affine, ...]) -> tuple[Affine, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from tilegen.ir.affine import const
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops, reads, stmts, writes
 from tilegen.poly.project import Program
@@ -83,7 +84,7 @@ def _check_loop(tree: Tree, loop: Loop) -> None:
             "cache_shared and cache_register put a copy there for what the loop only reads",
         )
     for stmt in ahead:
-        for name, _ in reads(stmt):
+        for name in (memory_of(read) for read, _ in reads(stmt)):
             if name in written:
                 raise Refused(
                     f"'{name}' is written in '{loop.name}', and a copy into '{stmt.target.buffer}' would come early",
@@ -119,7 +120,7 @@ def _check_across(tree: Tree, loop: Loop, ahead: list[Stmt]) -> None:
                 None,
                 f"pipeline '{outer.name}' for what is in shared memory",
             )
-        for name, _ in reads(stmt):
+        for name in (memory_of(read) for read, _ in reads(stmt)):
             if name in written:
                 raise Refused(
                     f"'{name}' is written in '{outer.name}', and a copy into '{stmt.target.buffer}' would come early",

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from tilegen.ir.affine import const, var
 from tilegen.ir.atomics import accumulated
 from tilegen.ir.cached import cached_property
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
 from tilegen.ir.ranges import WHOLE, differ
 from tilegen.poly.order import aside
@@ -105,7 +106,7 @@ def dependences(tree: Tree, launch: int) -> tuple[Dependence, ...]:
                 if crossing.plainly_none:
                     continue
                 kind = "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
-                key = (kind, a.buffer, one.number - first, two.number - first, way[0])
+                key = (kind, memory_of(a.buffer), one.number - first, two.number - first, way[0])
                 found.setdefault(key, Dependence(*key)).crossings.append(crossing)
     return tuple(found.values())
 
@@ -132,7 +133,7 @@ def meetings(program: Program, leaves: Sequence[Placed]) -> Iterator[tuple[Place
                 (a, b)
                 for a in mine
                 for b in others
-                if a.buffer == b.buffer
+                if memory_of(a.buffer) == memory_of(b.buffer)
                 and (a.writes or b.writes)
                 and not accumulated(one.leaf.stmt, two.leaf.stmt, program.buffers[a.buffer])
             ]

@@ -18,6 +18,7 @@ from tilegen.errors import SourceError
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, tests_of
 from tilegen.ir.defined import conditions_on_left, defines_all
+from tilegen.ir.memory import memory_of, old_of
 from tilegen.ir.nodes import (
     Cast,
     Condition,
@@ -169,7 +170,10 @@ class _Check:
             guarded = replace(load, fallback=Const(0, load.dtype))
         elif load.fallback is not None and under != ALWAYS and not self._goes_outside(load, tensor, under):
             guarded = replace(load, fallback=Const(0, load.dtype))  # never taken, as that of a guarded read
-        if tensor.role != "input":
+        if self.equation.target == memory_of(load.buffer):
+            self._check_in_place(load, tensor)
+        # What an update leaves out has the value from before the call.
+        if tensor.role != "input" and not any(t.name == old_of(tensor.name) for t in self.kernel.tensors):
             self._check_defined(load, tensor)
         return guarded
 
@@ -194,7 +198,7 @@ class _Check:
         point, dim = next(one for one in found if one is not None)
         text = load.span.text if load.span else str(load)
         return SourceError(
-            f"'{tensor.name}' is read outside its bounds",
+            f"'{memory_of(tensor.name)}' is read outside its bounds",
             load.span or self.equation.span,
             witness=f"{self._named(point, ranges)} reads {self._element(tensor, load.index, point)}, and "
             f"{self._extent(tensor, dim, point)}",
@@ -230,6 +234,25 @@ class _Check:
             notes=("define it there, for instance by a choice, 'a if condition else b', or leave these points out",),
         )
 
+    def _check_in_place(self, load: Load, tensor: Tensor) -> None:
+        """The equation that updates a tensor reads, at each point, the element alone that it defines there."""
+        points = _points(self.kernel, self._ranges, self.equation.conditions)
+        points += tuple(row for c in _inside(load.index, tensor) for row in rows_of(c))
+        for read, written in zip(load.index, self.equation.index, strict=True):
+            for apart in (Condition(read - written - 1), Condition(written - read - 1)):
+                point = example(points + rows_of(apart), self._order(self._ranges))
+                if point is not None:
+                    target = self.kernel.tensor(self.equation.target)
+                    raise SourceError(
+                        f"the equation that updates '{target.name}' reads other elements than it defines",
+                        load.span or self.equation.span,
+                        witness=f"{self._named(point, self._ranges)} defines "
+                        f"{self._element(target, self.equation.index, point)} and reads "
+                        f"{self._element(target, load.index, point)}{self._sizes(point)}",
+                        notes=("an equation defines all its elements at once, in no order: write to another tensor, or "
+                               "read what a 'var' tensor has kept of the old values",),
+                    )  # fmt: skip
+
     # -- points, and how they are told
 
     @property
@@ -255,7 +278,7 @@ class _Check:
 
     def _element(self, tensor: Tensor, index: tuple[Affine, ...], point: Point) -> str:
         known = self._complete(point)
-        return f"{tensor.name}[{', '.join(str(i.evaluate(known)) for i in index)}]"
+        return f"{memory_of(tensor.name)}[{', '.join(str(i.evaluate(known)) for i in index)}]"
 
     def _extent(self, tensor: Tensor, dim: int, point: Point) -> str:
         extent = tensor.shape[dim].evaluate(self._complete(point))

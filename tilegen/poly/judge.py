@@ -18,6 +18,7 @@ from tilegen.poly.recut import merged, recut
 from tilegen.poly.shape import check_shape
 from tilegen.poly.system import Undecided
 from tilegen.poly.turned import turned
+from tilegen.poly.updates import check_updates
 from tilegen.poly.values import check_values
 from tilegen.poly.vectors import check_vectors
 from tilegen.poly.verdict import Refused, Violation
@@ -36,6 +37,7 @@ CHECKS: tuple[tuple[str, Callable[[Program], None]], ...] = (
     ("that every instance runs exactly once", check_coverage),
     ("that each statement computes what the kernel says", check_shape),
     ("that no dependence is reversed", check_order),
+    ("that old values are read before they are overwritten", check_updates),
     ("where blocks, threads and buffers are", check_structure),
     ("that atomic updates are those of a reduction", check_atomics),
     ("that parallel iterations do not collide", check_races),

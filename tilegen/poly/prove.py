@@ -19,6 +19,7 @@ from tilegen.poly.shape import check_shape
 from tilegen.poly.slots import check_values_in_turn
 from tilegen.poly.sync import Made, Slot, Stop, Walls, check_minimal, check_synchronised
 from tilegen.poly.system import Undecided, asked, example, negated, rows_of, same, solvable
+from tilegen.poly.updates import check_updates
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
 from tilegen.poly.waits import check_waits
 
@@ -94,7 +95,7 @@ def obligations(
     walls = Walls(program, stops)
     checks: tuple[tuple[str, tuple[Callable[[], None], ...]], ...] = (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, extras))),
-        ("order", (lambda: check_order(program),)),
+        ("order", (lambda: check_order(program), lambda: check_updates(program))),
         ("bounds", (lambda: check_bounds(program),)),
         ("races", (lambda: _check_apart(program), lambda: check_synchronised(walls))),
         ("barriers", (lambda: check_minimal(walls),)),

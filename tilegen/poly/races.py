@@ -13,6 +13,7 @@ from operator import attrgetter
 
 from tilegen.ir.atomics import accumulated
 from tilegen.ir.lanes import writes_alone
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.poly.order import aside
@@ -146,7 +147,7 @@ def check_races(program: Program) -> None:
     asked = unasked(program, "no races")
     written = frozenset().union(*[placed.leaf.written for placed in asked])
     for placed in asked:
-        for name in filter(written.__contains__, placed.leaf.buffers):
+        for name in filter(written.__contains__, dict.fromkeys(map(memory_of, placed.leaf.buffers))):
             by_buffer.setdefault(name, {}).setdefault(placed.places[0], []).append(placed)
     for name, users in by_buffer.items():
         for launch, some in users.items():
@@ -186,7 +187,7 @@ def _told_by_places(buffer: Buffer, users: list[Placed]) -> bool:
 
     No two users are to be asked about then: these are the same loops in all of them.
     """
-    uses = [use.index for placed in users for use in placed.leaf.uses if use.buffer == buffer.name]
+    uses = [use.index for placed in users for use in placed.leaf.uses if memory_of(use.buffer) == buffer.name]
     index = tuple(i for i, *others in zip(*uses, strict=True) if others.count(i) == len(others))
     alone = {i.terms[0][0] for i in index if len(i.terms) == 1}
     parallel: set[frozenset[tuple[str, str]]] = set()
@@ -206,7 +207,7 @@ def _told(program: Program, placed: Placed, buffer: Buffer, combining: bool) -> 
     What is remembered only grows, so that no two get one number.
     """
     leaf, memo = placed.leaf, program.original.memo
-    uses = tuple((u.index, u.writes) for u in leaf.uses if u.buffer == buffer.name)
+    uses = tuple((u.index, u.writes) for u in leaf.uses if memory_of(u.buffer) == buffer.name)
     return memo.setdefault(("user", leaf.where, leaf.names, leaf.kinds, uses, combining), len(memo))
 
 
@@ -258,7 +259,7 @@ def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed, free
     pairs: dict[object, tuple[Use, Use]] = {}
     for a in one.leaf.uses:
         for b in two.leaf.uses:
-            if a.buffer == b.buffer == buffer.name and (a.writes or b.writes):
+            if memory_of(a.buffer) == memory_of(b.buffer) == buffer.name and (a.writes or b.writes):
                 pairs.setdefault((a.index, b.index), (a, b))
     for a, b in pairs.values():
         signs = (1,) if one is two and a.index == b.index else (1, -1)
@@ -354,7 +355,7 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
     found = example(question, [*original.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)])
     assert found is not None
     words = Words(original, found, shared)
-    element = words.element(a)
+    element = words.element(a) if a.writes else words.element(b, True)
     buffer = program.buffers[a.buffer]
     if buffer.space == "register" and kind in THREAD_KINDS:
         first, second = _at(one, kind, words, False), _at(two, kind, words, True)
@@ -364,10 +365,10 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
             f"{element} is touched by threads {first} and {second}{words.sizes}",
             *(ways_out(program, one, loop, kind) or ways_out(program, two, loop, kind) or (own,)),
         )
-    doing = "write" if a.writes and b.writes else "touch"
+    doing, name = "write" if a.writes and b.writes else "touch", memory_of(a.buffer)
     ending = "" if a.writes and b.writes else ", and one of them writes it"
     raise Refused(
-        f"the iterations of '{loop}' cannot run at once as {kind}: they depend on each other through '{a.buffer}'",
+        f"the iterations of '{loop}' cannot run at once as {kind}: they depend on each other through '{name}'",
         f"{words.instance(one)} and {words.instance(two, True)} both {doing} {element}{ending}"
         f"{_where(one, two, loop, words)}{words.sizes}",
         *(ways_out(program, one, loop, kind) or ways_out(program, two, loop, kind)),

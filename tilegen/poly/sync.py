@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.cached import cached_property
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.poly.barriers import Crossing, Way, meetings, soonest, ways
 from tilegen.poly.project import Placed, Program, Use
@@ -77,7 +78,8 @@ def check_minimal(walls: Walls) -> None:
         claims = {
             (slot, claim)
             for slot, claim in open_claims
-            if slot in between and kind in claim.kinds and claim.buffer == a.buffer and claim.carried_by == way[0]
+            if slot in between and (claim.buffer, claim.carried_by) == (memory_of(a.buffer), way[0])
+            if kind in claim.kinds
         }
         alone = len(between) == 1 and not between <= needed
         if (claims or alone) and Crossing(program, one, two, a, b, way).possible():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.affine import Affine
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import Buffer, Load, Tree
 from tilegen.ir.walk import walk
 
@@ -21,15 +22,17 @@ def dimension_words(tree: Tree, buffer: Buffer) -> list[str]:
 
 
 def _root_words(tree: Tree, root: Buffer) -> list[str]:
-    name = root.name if root.role != "copy" else root.copy_of
-    for equation in (*tree.kernel.written.equations, *tree.kernel.equations):
+    name = memory_of(root.name if root.role != "copy" else root.copy_of or "")
+    equations = (*tree.kernel.written.equations, *tree.kernel.equations)
+    accesses = [(e, e.index) for e in equations if e.target == name]
+    accesses += [
+        (e, v.index) for e in equations for v in walk(e.value) if isinstance(v, Load) and memory_of(v.buffer) == name
+    ]
+    for equation, index in accesses:
         words = {r.name: r.index for r in (*equation.loops, *equation.reduced)}
-        accesses = [equation.index] if equation.target == name else []
-        accesses += [v.index for v in walk(equation.value) if isinstance(v, Load) and v.buffer == name]
-        for index in accesses:
-            found = [words.get(str(i), str(d)) for d, i in enumerate(index)]
-            if len(set(found)) == len(found) == len(root.shape):
-                return found
+        found = [words.get(str(i), str(d)) for d, i in enumerate(index)]
+        if len(set(found)) == len(found) == len(root.shape):
+            return found
     return [str(d) for d in range(len(root.shape))]
 
 

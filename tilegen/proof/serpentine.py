@@ -13,6 +13,7 @@ it writes reads these alone. And loops one after the other that differ by consta
 from __future__ import annotations
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads, replace, substitute
 from tilegen.lowering.program import For, Spmd
@@ -89,7 +90,8 @@ def _reads_its_own(stmt: Stmt) -> bool:
     """True if, of the buffer that it writes, the statement reads no element but the one that it writes."""
     if stmt.best or stmt.step == ASYNCHRONOUS:
         return False
-    return all(load.buffer != stmt.target.buffer or load.index == stmt.target.index for load in loads(stmt))
+    memory, index = memory_of(stmt.target.buffer), stmt.target.index
+    return all(memory_of(load.buffer) != memory or load.index == index for load in loads(stmt))
 
 
 def _nest(loop: For) -> tuple[list[For], Stmt | None]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
+from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import accesses, loads, replace, rewrite, rewrite_accesses, substitute, writes
 from tilegen.lowering.program import For, If, Launch, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, nodes
@@ -256,7 +257,7 @@ def _check_access(
 
     if width not in _WIDTHS or size > _BYTES or buffer.space not in ("global", "shared") or dtype != buffer.dtype:
         raise Refused(f"{shown()} is no vector of {width} {dtype}")
-    if buffer.space == "global" and launch.alignment.get(access.buffer, 1) % size:
+    if buffer.space == "global" and launch.alignment.get(memory_of(access.buffer), 1) % size:
         raise Refused(f"{shown()} is used as a vector of {size} bytes, and nothing says that its memory is aligned")
     if buffer.swizzle and not buffer.swizzle.keeps(width):
         raise Refused(f"{shown()} is a vector of {width} elements, and a swizzle moves units of {buffer.swizzle.unit}")

@@ -1,0 +1,53 @@
+// kernel gemm, schedule fused (T=16)
+
+// gemm: grid (ceil(N/16), ceil(M/16)), block (16, 16), 2048 bytes of shared memory
+extern "C" __global__ void __launch_bounds__(256)
+gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
+     float alpha, float beta, int M, int K, int N)
+{
+    const int bi = blockIdx.y;   // tile(i, T) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;   // tile(j, T) -> bj, tj; bind(bj, block.x)
+    const int ti = threadIdx.y;  // bind(ti, thread.y)
+    const int tj = threadIdx.x;  // bind(tj, thread.x)
+
+    // cache_shared(A, at=ko)
+    __shared__ float A_shared[16][16];
+    // cache_shared(B, at=ko)
+    __shared__ float B_shared[16][16];
+
+    // cache_register(P, at=bj)
+    float P_reg = 0.0f;
+
+    // tile(k, T) -> ko, ki
+    for (int ko = 0; ko < (K + 15) / 16; ++ko) {
+        if (bi * 16 + ti < M && ko * 16 + tj < K) {
+            A_shared[ti][tj] = A[(bi * 16 + ti) * K + ko * 16 + tj];
+        }
+
+        if (ko * 16 + ti < K && bj * 16 + tj < N) {
+            B_shared[ti][tj] = B[(ko * 16 + ti) * N + bj * 16 + tj];
+        }
+
+        __syncthreads();  // A.shared and B.shared are complete: written above, read below
+
+        if (bi * 16 + ti < M && bj * 16 + tj < N) {
+            if (ko * 16 + 15 < K) {
+                for (int ki = 0; ki < 16; ++ki) {
+                    P_reg += A_shared[ti][ki] * B_shared[ki][tj];
+                }
+            } else {
+                for (int ki = 0; ki < 16; ++ki) {
+                    if (ko * 16 + ki < K) {
+                        P_reg += A_shared[ti][ki] * B_shared[ki][tj];
+                    }
+                }
+            }
+        }
+
+        __syncthreads();  // before the next ko overwrites A.shared and B.shared
+    }
+
+    if (bi * 16 + ti < M && bj * 16 + tj < N) {
+        C[(bi * 16 + ti) * N + bj * 16 + tj] = alpha * P_reg + beta * C[(bi * 16 + ti) * N + bj * 16 + tj];
+    }
+}
