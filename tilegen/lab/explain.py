@@ -11,7 +11,8 @@ from math import prod
 from tilegen.backends import nvrtc, sass
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError, TilegenError
-from tilegen.ir.nodes import DTYPE_BYTES, Tree
+from tilegen.ir.nodes import DTYPE_BYTES, Kernel, Tree
+from tilegen.ir.walk import gathers
 from tilegen.lab import formula, metric
 from tilegen.lab.banks import Remedy, remedies
 from tilegen.lab.occupancy import SM, Occupancy, limits_of, occupancy
@@ -120,7 +121,7 @@ def explain(
         compiled: False leaves the compiler out: no registers, no spills, and occupancy by threads alone.
         last: explains the whole schedule only, not the steps to it.
     """
-    notes = _notes(compiled)
+    notes = (*_notes(compiled), *_uncounted(scheduled.kernel))
     stages = lines(scheduled.stages)[-1:] if last else lines(scheduled.stages)
     versions: list[tuple[_Version, ...] | TilegenError] = []
     for number, stage in enumerate(stages):
@@ -176,6 +177,11 @@ def explain_tree(
         _report(one.launch, sizes, machine, _compiled(one.text, machine.arch) if asked else _Built())
         for one in _version(tree, sizes)
     )
+
+
+def _uncounted(kernel: Kernel) -> tuple[str, ...]:
+    names = dict.fromkeys(gather.buffer for gather in gathers(kernel.equations))
+    return (f"what data decide is not counted: the loads of {', '.join(names)} at computed indices",) if names else ()
 
 
 def _notes(compiled: bool) -> tuple[str, ...]:

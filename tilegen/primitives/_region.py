@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, affine
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import leaves, loads, loops, replace, rewrite_accesses, stmts, writes
+from tilegen.ir.walk import gathers, leaves, loads, loops, replace, rewrite_accesses, stmts, writes
 from tilegen.primitives._tree import change_loops, need_loop
 
 Point = tuple[Affine, ...]
@@ -55,7 +55,9 @@ def region_of(tree: Tree, buffer: Buffer, at: str, using: tuple[str, ...] = ()) 
     uses = [u for loop in loops(tree.body) if loop.name == at for u in _uses(loop.body, buffer.name, wanted)]
     if not uses:
         depending = f" at an index that depends on {' or '.join(using)}" if using else ""
-        raise StepError(f"nothing inside loop '{at}' uses '{buffer.name}'{depending}")
+        computed = any(gather.buffer == buffer.name for gather in gathers(tree.body))
+        notes = ("what is read at an index that is computed stays where it is: no copy could serve it",) * computed
+        raise StepError(f"nothing inside loop '{at}' uses '{buffer.name}'{depending}", notes=notes)
     everywhere = len(_uses(tree.body, buffer.name, frozenset()))
     moves = buffer.role in ("intermediate", "copy") and everywhere == len(uses)
     first = uses[0].stmt
