@@ -13,6 +13,7 @@ from math import inf
 import c_text
 
 from tilegen.backends.text_dialect import CUDA, OPENCL
+from tilegen.interpreter.scalar import converter
 from tilegen.ir.gathers import in_32_bits
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Access, Cast, Const, Gather, Index, Load, Op, Scalar
 from tilegen.ir.operations import OPERATIONS
@@ -25,7 +26,8 @@ ATOMICS = {
     "atomic_add_float": ("sum", "f32"), "atomic_add_double": ("sum", "f64"),
     "atomic_add_float2": ("sum", "f32x2"), "atomic_add_float4": ("sum", "f32x4"),
 }  # fmt: skip
-FUNCTIONS |= {"floor_div": "//", "floor_mod": "%"}
+FUNCTIONS |= {"floor_div": "//", "floor_mod": "%", "floor_div_or_0": "// or 0", "floor_mod_or_0": "% or 0"}
+FUNCTIONS |= {f"abs_of_{kind}": "abs" for kind in ("int", "long", "long_long", "char", "signed_char")}
 
 
 class Mismatch(Exception):
@@ -92,8 +94,11 @@ class Values:
             return self.plain(Access(value.buffer, value.index))
         if dtype not in self.dialect.narrow:
             return self._value(value)
-        inner = value.arg if isinstance(value, Cast) and value.dtype == dtype else value
-        return self.dialect.narrow[dtype], self._value(inner)
+        return self._narrowed(value.arg if isinstance(value, Cast) and value.dtype == dtype else value, dtype)
+
+    def _narrowed(self, value, dtype):
+        """A 16-bit float, by the word that rounds once from the type of the value."""
+        return self.dialect.once.get((value.dtype, dtype), self.dialect.narrow[dtype]), self._value(value)
 
     def wanted(self, stmt):
         """The effects of a statement."""
@@ -124,7 +129,8 @@ class Values:
     def _value(self, expr):
         match expr:
             case Const(value, dtype):
-                return float(value) if dtype in FLOATS else bool(value) if dtype == "bool" else int(value)
+                number = float if dtype in ("f64", "f32") else converter(dtype)
+                return number(value)
             case Index(index, dtype):
                 return integer(index.evaluate(self.env), dtype)
             case Scalar(name):
@@ -134,11 +140,13 @@ class Values:
             case Gather():
                 return self._gathered(expr)
             case Cast(arg, dtype) if dtype in self.dialect.narrow:
-                return self.dialect.widen[dtype], (self.dialect.narrow[dtype], self._value(arg))
+                return self.dialect.widen[dtype], self._narrowed(arg, dtype)
             case Cast(Index(index), dtype) if dtype in FLOATS:
                 return ("cast", self._working(dtype), index.evaluate(self.env))
             case Cast(arg, dtype):
                 word, old = self._working(dtype), self._working(arg.dtype)
+                if arg.dtype in FLOATS and dtype not in FLOATS:
+                    return f"{word.replace(' ', '_')}_of_{old}", self._value(arg)
                 return self._value(arg) if word == old else converted(word, self._value(arg))
             case Op(name, args) if name in self.rough and expr.dtype in FLOATS and expr.dtype != "f64":
                 return (self.dialect.approximations[name], *(self._value(a) for a in args))
@@ -150,7 +158,9 @@ class Values:
                 if expr.dtype in ("i8", "u8") and name in ("min", "max"):
                     kind = self._working(expr.dtype)
                     values = [v if isinstance(a, Load) else converted(kind, v) for a, v in pairs]
-                value = combined(name, values, self._single(name, expr.dtype))
+                divisor = expr.args[-1].value if isinstance(expr.args[-1], Const) else 0
+                total = name in ("//", "%") and expr.dtype not in FLOATS and divisor in (0, -1)
+                value = combined(f"{name} or 0" if total else name, values, self._single(name, expr.dtype))
                 return converted(self._working(expr.dtype), value) if self._brought_back(expr) else value
             case _:
                 raise TypeError(expr)
@@ -310,6 +320,8 @@ def combined(name, args, single=False):
                 return bits[name](*args)
             case "//" | "%" if args[1]:
                 return args[0] // args[1] if name == "//" else args[0] % args[1]
+            case "// or 0" | "% or 0":
+                return 0 if not args[1] else args[0] // args[1] if name[0] == "/" else args[0] % args[1]
             case "/" if args[1]:
                 return abs(args[0]) // abs(args[1]) * (1 if (args[0] < 0) == (args[1] < 0) else -1)
     word = f"{name}f" if single and name.isalpha() or single and name in ("//", "%") else name

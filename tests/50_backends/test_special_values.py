@@ -120,3 +120,54 @@ def test_max_and_min_pass_over_nan(device: str, dtype: str) -> None:
     for got, want, ref in zip(scheduled.compile(device)(x), wanted, refs.values(), strict=True):
         np.testing.assert_array_equal(got, want)
         np.testing.assert_array_equal(ref.value, want)
+
+
+# -- integers
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["i64", "i32", "i8", "u8"])
+def test_quotients_and_remainders_have_a_value_for_every_divisor(device: str, dtype: str) -> None:
+    kind = {"i64": np.int64, "i32": np.int32, "i8": np.int8, "u8": np.uint8}[dtype]
+    limits = np.iinfo(kind)
+    ends = [limits.min, limits.max, 0, 1, 7, *((-1, -7) if limits.min else ())]
+    pairs = [(int(p), int(q)) for p in ends for q in ends]
+    x, y = (np.array(each, kind) for each in zip(*pairs, strict=True))
+    text = f"kernel f(x: {dtype}[N], y: {dtype}[N]) -> a: {dtype}[N], b: {dtype}[N], c: {dtype}[N], d: {dtype}[N]:\n"
+    text += "    a[i] = x[i] // y[i]\n    b[i] = x[i] % y[i]\n    c[i] = abs(x[i]) // 7\n    d[i] = x[i] // 7 % 3\n"
+    scheduled = tilegen.load(text).kernel().schedule()
+
+    def wrapped(value: int) -> int:
+        return (value - int(limits.min)) % 2**limits.bits + int(limits.min)
+
+    wanted = [
+        [wrapped(p // q) if q else 0 for p, q in pairs],
+        [p % q if q else 0 for p, q in pairs],
+        [wrapped(abs(p)) // 7 for p, _ in pairs],
+        [p // 7 % 3 for p, _ in pairs],
+    ]
+    refs = reference(scheduled.kernel, {"N": len(x)}, {"x": x, "y": y})
+    for got, want, ref in zip(scheduled.compile(device)(x, y), wanted, refs.values(), strict=True):
+        assert got.tolist() == want
+        assert ref.value.tolist() == want
+        assert not ref.bound.any()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("source", ["f64", "f32"])
+def test_a_float_loses_its_fraction_and_stays_in_the_range_of_the_integers(device: str, source: str) -> None:
+    numbers = [0.0, -0.0, 0.9, -0.9, 127.9, 128, -128.9, -129, 255.9, 256, -0.5, 1e30, -1e30, INF, -INF, NAN]
+    numbers += [2.0**31, -(2.0**31), 2.0**31 - 128, 2.0**63, -(2.0**63), 2.0**63 - 2.0**39]
+    x = np.array(numbers, {"f64": np.float64, "f32": np.float32}[source])
+    kinds = {"i64": np.int64, "i32": np.int32, "i8": np.int8, "u8": np.uint8}
+    heads = ", ".join(f"y{dtype}: {dtype}[N]" for dtype in kinds)
+    lines = "".join(f"    y{dtype}[i] = {dtype}(x[i])\n" for dtype in kinds)
+    scheduled = tilegen.load(f"kernel f(x: {source}[N]) -> {heads}:\n{lines}").kernel().schedule()
+    refs = reference(scheduled.kernel, {"N": len(x)}, {"x": x})
+    for got, kind, ref in zip(scheduled.compile(device)(x), kinds.values(), refs.values(), strict=True):
+        limits = np.iinfo(kind)
+        low, high = int(limits.min), int(limits.max)
+        wanted = [0 if v != v else low if v < low else high if v >= high else int(v) for v in map(float, x)]
+        assert got.tolist() == wanted
+        assert ref.value.tolist() == wanted
+        assert not ref.bound.any()

@@ -95,3 +95,59 @@ def test_any_best_index_is_right() -> None:
 
     with pytest.raises(WrongResult, match="elements are wrong"):
         trials(spoil, text)
+
+
+# -- what is right, and easily called wrong
+
+
+def passed(text: str, sizes: Mapping[str, int] | None = None) -> Trial:
+    """The trial on random numbers."""
+    tree = tilegen.load(text).kernel().schedule().tree
+    tried = cases(tree.kernel, [sizes or {"N": 40}])
+    return next(t for t in check(InterpretedProgram(tree, InterpreterEngine()), tried) if t.data == "random")
+
+
+def wrong_by(text: str, change: tuple[str, str], sizes: Mapping[str, int] | None = None) -> None:
+    """Fails unless the check finds that a part of the text was another."""
+    wanted, other = (tilegen.load(t).kernel().schedule().tree for t in (text, text.replace(*change)))
+    with pytest.raises(WrongResult):
+        check(InterpretedProgram(other, InterpreterEngine()), cases(wanted.kernel, [sizes or {"N": 40}]))
+
+
+def test_arguments_are_drawn_where_functions_have_values() -> None:
+    text = "kernel f(X: f32[N]) -> Y: f32[N]:\n    Y[i] = sqrt(X[i] - 1)\n"
+    assert passed(text).unbounded == 0
+    wrong_by(text, ("- 1)", "- 1) + 0.001"))
+
+
+def test_nan_is_right_where_nan_has_to_be() -> None:
+    text = "kernel f(X: f32[N]) -> Y: f32[N]:\n    Y[i] = sqrt(-1 - X[i] * X[i])\n"
+    assert passed(text).unbounded == 0
+    wrong_by(text, ("sqrt(-1 -", "sqrt(3 -"))
+
+
+def test_an_overflow_on_the_way_is_no_error() -> None:
+    text = "kernel f(A: f32[N]) -> B: f32[N]:\n    B[i] = A[i] * 3e38 * 10 / 1e38\n"
+    assert passed(text).unbounded < 0.1
+    wrong_by(text, ("/ 1e38", "/ 1.001e38"))
+    text = "kernel f(A: f16[N, K]) -> B: f16[N]:\n    B[i] = sum[k](A[i, k] * 60000)\n"
+    assert passed(text, {"N": 40, "K": 8}).unbounded < 0.1
+    wrong_by(text, ("60000", "-60000"), {"N": 40, "K": 8})
+
+
+def test_what_overflows_whatever_is_drawn_is_told() -> None:
+    text = "kernel f(A: f32[N]) -> B: f32[N]:\n    B[i] = (A[i] * A[i] + 1) * 3e38 * 10 / 1e38\n"
+    assert passed(text).unbounded == 1
+
+
+def test_divisors_are_drawn_besides_0() -> None:
+    text = "kernel f(A: i32[N], B: i32[N]) -> C: i32[N], D: i32[N]:\n    C[i] = A[i] // B[i]\n    D[i] = A[i] % B[i]\n"
+    assert passed(text).unbounded == 0
+    wrong_by(text, ("A[i] // B", "1 + A[i] // B"))
+    for case in cases(tilegen.load(text).kernel().ir, [{"N": 400}]):
+        assert case.arrays["B"].all()
+
+
+def test_near_the_border_of_a_domain_nothing_is_said() -> None:
+    text = "kernel f(A: f32[N]) -> B: f32[N]:\n    B[i] = asin((A[i] / 3 * 3) / A[i])\n"
+    assert passed(text).unbounded == 1

@@ -8,7 +8,7 @@ from math import isinf
 
 from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text_gather import offset_of, tests_of
-from tilegen.backends.text_integers import BITS, brought_back, of_one_type
+from tilegen.backends.text_integers import BITS, brought_back, divides, of_one_type, saturating
 from tilegen.interpreter.scalar import converter, to_f32
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
@@ -342,7 +342,9 @@ class Writer:
         floating = op.dtype in _FLOATS
         if op.name in ("//", "%"):
             word = "floor_div" if op.name == "//" else "floor_mod"
-            return f"f{word}" if floating else word
+            return f"f{word}" if floating else word if divides(op) else f"{word}_or_0"
+        if op.name == "abs" and op.dtype in ("i8", "i32", "i64"):
+            return f"abs_of_{self.dialect.types[op.dtype].replace(' ', '_')}"
         if not floating:
             return op.name
         word = _FLOAT_WORDS.get(op.name, op.name)
@@ -355,6 +357,8 @@ class Writer:
             return self.value(arg, _ATOM)
         if isinstance(arg, Index) and dtype in _FLOATS and arg.index.names() == {str(arg.index)}:
             return f"({self.working(dtype)}){self.index(arg.index)}"  # no arithmetic, whose type would matter
+        if arg.dtype in _FLOATS and dtype not in _FLOATS:
+            return f"{saturating(self.working(dtype), self.working(arg.dtype))}({self.value(arg)})"
         return f"({self.working(dtype)}){self.value(arg, _ATOM)}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilegen.backends.text_dialect import CUDA, Dialect
+from tilegen.backends.text_integers import conversions, magnitudes
 
 _UPDATES = {
     "sum": "value + other",
@@ -88,6 +89,26 @@ template <typename T, typename D> __device__ __forceinline__ auto floor_mod(T va
 {
     return value % by + (value % by != 0 && (value % by < 0) != (by < 0) ? by : 0);
 }""",
+    "floor_div_or_0(": """\
+// The same for any divisor: 0 for 0, and what wraps for -1.
+template <typename T, typename D> __device__ __forceinline__ auto floor_div_or_0(T value, D by) -> decltype(value / by)
+{
+    if (by == 0 || by == -1)
+        return by == 0 ? 0 : static_cast<decltype(value / by)>(0ull - value);
+    return floor_div(value, by);
+}""",
+    "floor_mod_or_0(": """\
+// The same for any divisor: 0 for 0 and -1.
+template <typename T, typename D> __device__ __forceinline__ auto floor_mod_or_0(T value, D by) -> decltype(value % by)
+{
+    if (by == 0 || by == -1)
+        return 0;
+    return floor_mod(value, by);
+}""",
+    **magnitudes(
+        {"int": "unsigned", "long long": "unsigned long long", "signed char": "unsigned"}, "__device__ __forceinline__"
+    ),
+    **conversions(("int", "long long", "signed char", "unsigned char"), "__device__ __forceinline__"),
     "approximate_sqrt(": """\
 // The hardware's square root, within 2^-23 of itself; a subnormal number is taken as 0.
 __device__ __forceinline__ float approximate_sqrt(float x)
@@ -233,6 +254,24 @@ inline long floor_mod(long value, long by)
 {
     return value % by + (value % by != 0 && (value % by < 0) != (by < 0) ? by : 0);
 }""",
+    "floor_div_or_0(": """\
+// The same for any divisor: 0 for 0, and what wraps for -1.
+inline long floor_div_or_0(long value, long by)
+{
+    if (by == 0 || by == -1)
+        return by == 0 ? 0 : (long)(0UL - (ulong)value);
+    return floor_div(value, by);
+}""",
+    "floor_mod_or_0(": """\
+// The same for any divisor: 0 for 0 and -1.
+inline long floor_mod_or_0(long value, long by)
+{
+    if (by == 0 || by == -1)
+        return 0;
+    return floor_mod(value, by);
+}""",
+    **magnitudes({"int": "uint", "long": "ulong", "char": "uint"}, "inline"),
+    **conversions(("int", "long", "char", "uchar"), "inline"),
     "ffloor_div": "inline float ffloor_div(float value, float by) { return floor(value / by); }",
     "ffloor_mod": "inline float ffloor_mod(float value, float by) { return value - by * floor(value / by); }",
     "hidden(": """\

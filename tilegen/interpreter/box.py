@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.interpreter.dtypes import Array, from_values, to_values, wrapped
-from tilegen.interpreter.rounding import Pair, cast, operation, tiny
+from tilegen.interpreter.dtypes import Array, from_values, to_values
+from tilegen.interpreter.rounding import cast, operation, tiny
+from tilegen.interpreter.uncertain import Pair
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import FLOATS, INTEGERS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
+from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
 
 # A part of a box has at most so many points: arrays of 8 MB.
 POINTS = 2**20
@@ -109,7 +110,8 @@ def evaluate(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array 
     """`value` and its error on the part. Raises Undefined for a bad read at a point inside the mask."""
     match value:
         case Const(number, dtype):
-            return part.lifted(_constant(number, dtype)), part.lifted(0.0)
+            constant = np.asarray(_constant(number, dtype))
+            return part.lifted(constant), part.lifted(_flushed(constant, dtype))
         case Index(index):
             return part.lifted(part.index(index)), part.lifted(0.0)
         case Load():
@@ -122,8 +124,7 @@ def evaluate(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array 
             return cast(evaluate(arg, part, memory, mask), arg.dtype, dtype)
         case Op(name, args, dtype):
             pairs = [evaluate(a, part, memory, mask) for a in args]
-            result, error = operation(name, pairs, dtype, rough=isinstance(value, Rough))
-            return (wrapped(result, dtype) if dtype in INTEGERS else result), error
+            return operation(name, pairs, dtype, rough=isinstance(value, Rough))
         case _:
             raise TypeError(value)
 
@@ -196,5 +197,10 @@ def empty(name: str, dtype: str, shape: tuple[int, ...]) -> Memory:
 def filled(name: str, dtype: str, array: Array) -> Memory:
     """An input, which is exact, but that a device may take a subnormal number as 0."""
     value = to_values(array, dtype)
+    return Memory(name, dtype, value, _flushed(value, dtype), np.ones(value.shape, bool))
+
+
+def _flushed(value: Array, dtype: str) -> Array:
+    """How far it is from a subnormal number to the 0 that a device may take for it."""
     flushed = dtype in ("f32", "bf16") and np.abs(value) < tiny(dtype)
-    return Memory(name, dtype, value, np.where(flushed, np.abs(value), 0.0), np.ones(value.shape, bool))
+    return np.where(flushed, np.abs(value), 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilegen.interpreter.box import Memory, Part, cut, evaluate
 from tilegen.interpreter.dtypes import Array
-from tilegen.interpreter.rounding import gamma, tiny, unit
+from tilegen.interpreter.rounding import gamma, overflowed, tiny, unit
 from tilegen.ir.nodes import FLOATS, Equation, Expr, Index, Load, Op
 from tilegen.ir.walk import walk
 
@@ -36,7 +36,8 @@ def sums_of_products(
     if equation.reduce != "sum" or equation.conditions or not (isinstance(value, Op) and value.name == "*"):
         return None
     split = _split(equation, value.args[0], value.args[1])
-    if split is None:
+    read = [memory[load.buffer] for load in walk(value) if isinstance(load, Load)]
+    if split is None or not all(np.isfinite(m.value).all() and np.isfinite(m.error).all() for m in read):
         return None
     extents = {r.name: max(0, r.extent.evaluate(sizes)) for r in (*equation.loops, *equation.reduced)}
     steps = _steps(split, extents)
@@ -94,7 +95,8 @@ def _part(
     u = unit(value.dtype)
     error = (most - least) + u * most + gamma(count, value.dtype) * (1 + u) * most
     # Far below the normal numbers a product loses more than u of itself.
-    return total(x, y), error + np.where(most > 0, count * tiny(value.dtype), 0.0)
+    result, error = total(x, y), error + np.where(most > 0, count * tiny(value.dtype), 0.0)
+    return result, np.where(np.isfinite(overflowed(most, error, value.dtype)), error, np.inf)
 
 
 def _integer_total(x: Array, y: Array, count: int, total: Callable[[Array, Array], Array]) -> Array:

@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from tilegen.interpreter.dtypes import Array
-from tilegen.interpreter.rounding import Pair, gamma
+from tilegen.interpreter.rounding import gamma, overflowed, tiny
+from tilegen.interpreter.uncertain import Pair
 from tilegen.ir.nodes import FLOATS, Equation, init_value
 
 Axes = tuple[int, ...]
@@ -49,53 +50,83 @@ def _zeros(dtype: str, shape: tuple[int, ...]) -> Array:
 
 
 class _Sum:
-    """Within the terms' own errors and gamma_n times the sum of magnitudes, in any order."""
+    """Within the terms' own errors and gamma_n times the sum of magnitudes, in any order.
+
+    Infinities and nan among the terms decide it; nothing is known of it where some order may overflow.
+    """
 
     def __init__(self, count: int, dtype: str, shape: tuple[int, ...]) -> None:
-        self.gamma = gamma(count, dtype)
+        self.count = count
         self.dtype = dtype
         self.total = _zeros(dtype, shape)
+        self.special = np.zeros(shape)
         self.size = np.zeros(shape)
         self.error = np.zeros(shape)
 
     def add(self, value: Array, error: Array, mask: Array | None, axes: Axes, start: int) -> None:
         if mask is not None:
             value, error = np.where(mask, value, 0), np.where(mask, error, 0.0)
-        self.total += value.sum(axis=axes)
         if self.dtype in FLOATS:
+            finite = np.isfinite(value)
+            if not finite.all():
+                self.special += np.where(finite, 0.0, value).sum(axis=axes)
+                value = np.where(finite, value, 0.0)
             self.size += np.abs(value).sum(axis=axes)
-            self.error += error.sum(axis=axes)
+        self.total += value.sum(axis=axes)
+        self.error += error.sum(axis=axes)
 
     def result(self) -> Pair:
-        return self.total, self.error + self.gamma * (self.size + self.error)
+        if self.dtype not in FLOATS:
+            return _wrapping(self.total, self.error)
+        size = self.size + self.error
+        lost = np.where(size > 0, self.count * tiny(self.dtype), 0.0)
+        error = overflowed(size, self.error + gamma(self.count, self.dtype) * size + lost, self.dtype)
+        return np.where(self.special == 0, self.total, self.special), error
 
     def best(self) -> Pair:
         return self.result()
 
 
 class _Product:
-    """The product of the largest magnitudes that the factors may have bounds what any order can give."""
+    """The product of the largest magnitudes that the factors may have bounds what any order can give.
+
+    Nothing is known of it where the factors that are not less than 1 together may be too large, or one is infinite.
+    """
 
     def __init__(self, count: int, dtype: str, shape: tuple[int, ...]) -> None:
-        self.gamma = gamma(count, dtype)
+        self.count = count
         self.dtype = dtype
         self.total = _zeros(dtype, shape) + 1
         self.most = np.ones(shape)
+        self.large = np.ones(shape)
+        self.error = np.zeros(shape)
 
     def add(self, value: Array, error: Array, mask: Array | None, axes: Axes, start: int) -> None:
         if mask is not None:
             value, error = np.where(mask, value, 1), np.where(mask, error, 0.0)
         self.total *= value.prod(axis=axes)
+        self.error += error.sum(axis=axes)
         if self.dtype in FLOATS:
-            self.most *= (np.abs(value) + error).prod(axis=axes)
+            size = np.abs(value) + error
+            self.most *= size.prod(axis=axes)
+            self.large *= np.maximum(size, 1.0).prod(axis=axes)
 
     def result(self) -> Pair:
         if self.dtype not in FLOATS:
-            return self.total, np.zeros(())
-        return self.total, self.most * (1 + self.gamma) - np.abs(self.total)
+            return _wrapping(self.total, self.error)
+        gone = np.where(self.most > 0, self.count * tiny(self.dtype) * self.large, 0.0)
+        error = self.most * (1 + gamma(self.count, self.dtype)) - np.abs(self.total) + gone
+        error = np.where(np.isfinite(overflowed(self.large, self.large, self.dtype)), error, np.inf)
+        nan = np.isnan(self.total) & np.isfinite(self.error) & np.isnan(self.large)
+        return self.total, np.where(nan, 0.0, np.where(np.isfinite(error) & np.isfinite(self.error), error, np.inf))
 
     def best(self) -> Pair:
         return self.result()
+
+
+def _wrapping(total: Array, error: Array) -> Pair:
+    """A result of integers, of which nothing is known where some were not sure: it may have wrapped."""
+    return total, np.where(error > 0, np.inf, 0.0)
 
 
 class _Extreme:

@@ -1,9 +1,12 @@
 """Running error bounds: each operation on (value, error) pairs, rigorous for every rounding a device may make.
 
-A pair (x, e) stands for a number within e of the exact x. The bounds follow Higham, Accuracy and
+A pair (x, e) stands for a number within e of the exact x; see uncertain.py. The bounds follow Higham, Accuracy and
 Stability of Numerical Algorithms, 2nd edition, chapters 2 to 4: a rounded result is within u times itself, and
 a sum of n terms in any order within gamma_n = n u / (1 - n u) times the sum of their magnitudes. A fused
 multiply-add rounds once where this counts two, so it is covered.
+
+A result that may be too large for its type is inf on one device and, by a fused operation or another order, a number
+on the next; what follows from it may be nan. So nothing is known of it.
 
 Scalar functions are within a number of ulps of the exact value; where a step allows an approximation, within its
 documented error (approximate.py) if that is more. The figures in ulps are the larger ones of the CUDA C++
@@ -14,30 +17,41 @@ roundings are counted too, by adding float64's unit roundoff to that of the type
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from tilegen.interpreter.approximate import approximation_error
-from tilegen.interpreter.dtypes import Array, wrapped
-from tilegen.ir.nodes import FLOATS
-
-Pair = tuple[Array, Array]
+from tilegen.interpreter.dtypes import NUMPY, Array, wrapped
+from tilegen.interpreter.uncertain import (
+    EXACT,
+    Pair,
+    comparison,
+    function,
+    logical,
+    monotone,
+    product,
+    quotient,
+    select,
+)
+from tilegen.ir.nodes import FLOATS, INTEGERS
 
 _UNIT = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
-# The least normal numbers.
-_TINY = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126}
+# What an underflow costs: a number of the range of f32 may be taken as 0 if it is subnormal, one of f16 is kept.
+_TINY = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-24, "bf16": 2.0**-126}
 _LARGEST = {"f64": 1.7976931348623157e308, "f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
 
 _ULPS = {
     "/": 2.5, "sqrt": 3, "rsqrt": 2, "exp": 3, "exp2": 3, "log": 3, "log2": 3, "sin": 4, "cos": 4, "tan": 5,
     "asin": 4, "acos": 4, "atan": 5, "atan2": 6, "sinh": 4, "cosh": 4, "tanh": 5, "erf": 16, "pow": 16,
 }  # fmt: skip
-
-
-_EXACT: Array = np.zeros(())
+# What can be too large for float64, of arguments that are not.
+_GROWING = ("+", "-", "*", "/", "exp", "exp2", "sinh", "cosh", "pow")
+_BITS: dict[str, Any] = {
+    "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "~": np.invert,
+    "<<": np.left_shift, ">>": np.right_shift,
+}  # fmt: skip
 
 
 def unit(dtype: str) -> float:
@@ -52,7 +66,7 @@ def gamma(count: int, dtype: str) -> float:
 
 
 def tiny(dtype: str) -> float:
-    """What an underflow of one operation can cost, gradual or flushed to zero: the least normal number."""
+    """What an underflow of one operation can cost."""
     return _TINY[dtype]
 
 
@@ -65,7 +79,11 @@ def rounded(value: Array, error: Array, dtype: str, ulps: float = 0.5) -> Pair:
 
 
 def overflowed(value: Array, error: Array, dtype: str) -> Array:
-    """The error, inf where the number may be too large for `dtype`, or where nothing is known of it."""
+    """The error, inf where the number may be too large for `dtype`, or where nothing is known of it.
+
+    What is infinite or nan is so for sure, unless nothing is known of it.
+    """
+    error = np.where(np.isfinite(value) | np.isinf(error) | np.isnan(error), error, 0.0)
     beyond = np.isfinite(value) & (np.abs(value) + error > _LARGEST[dtype])
     return np.where(beyond | np.isnan(error), np.inf, error)
 
@@ -74,39 +92,82 @@ def operation(name: str, args: list[Pair], dtype: str, *, rough: bool = False) -
     """The operation on pairs, by the hardware's approximation if `rough`; the error of a bool is 1 where either
     answer is possible.
     """
-    values, errors = [a[0] for a in args], [a[1] for a in args]
+    match name:
+        case "<" | "<=" | ">" | ">=" | "==" | "!=":
+            return comparison(name, args)
+        case "and" | "or" | "not":
+            return logical(name, args)
+        case "select":
+            value, error = select(args[0], args[1], args[2])
+            return value, np.where(np.isnan(error), np.inf, error)
+    if dtype in INTEGERS:
+        return _of_integers(name, args, dtype)
+    if name == "fma":
+        return operation("+", [operation("*", args[:2], dtype), args[2]], dtype)
+    value, error = _of_floats(name, args, dtype, rough)
+    if dtype == "f64" and name in _GROWING and np.isinf(value).any():
+        finite = reduce(np.logical_and, (np.isfinite(v) for v, _ in args))
+        pole = name == "/" and args[1][0] == 0
+        error = np.where(np.isinf(value) & finite & ~np.asarray(pole), np.inf, error)
+    return value, np.where(_unknown(args), np.inf, overflowed(value, error, dtype))
+
+
+def _unknown(args: list[Pair]) -> Array:
+    """Where nothing is known of one of the arguments."""
+    result: Array = reduce(np.logical_or, (np.isinf(e) for _, e in args))
+    return result
+
+
+def _of_floats(name: str, args: list[Pair], dtype: str, rough: bool) -> Pair:
+    (x, ex), (y, ey) = args[0], args[-1]
     match name:
         case "+" | "-":
-            value = values[0] + values[1] if name == "+" else values[0] - values[1]
-            return rounded(value, errors[0] + errors[1], dtype)
+            return rounded(x + y if name == "+" else x - y, ex + ey, dtype)
         case "*":
-            return rounded(values[0] * values[1], product_error(*args), dtype)
+            return rounded(*product(args[0], args[1]), dtype)
         case "/":
-            return _computed(name, args, _quotient(*args), dtype, rough)
-        case "//" | "%":
-            return _integer_quotient(name, *values), _EXACT
-        case "&" | "|" | "^" | "<<" | ">>" | "~":
-            return _BITS[name](*values), _EXACT
-        case "fma":
-            product, error = values[0] * values[1], product_error(args[0], args[1])
-            return operation("+", [rounded(product, error, dtype), args[2]], dtype)
+            return _computed(name, args, quotient(args[0], args[1]), dtype, rough)
         case "neg":
-            return -values[0], errors[0]
+            return -x, ex
         case "abs":
-            return np.abs(values[0]), errors[0]
+            return np.abs(x), ex
         case "min" | "max":
-            choose = np.fmin if name == "min" else np.fmax
-            return choose(*values), np.maximum(*errors)
-        case "<" | "<=" | ">" | ">=" | "==" | "!=":
-            return _comparison(name, args)
-        case "and" | "or" | "not":
-            return _logical(name, values, errors)
-        case "select":
-            return _select(*args)
+            return (np.fmin if name == "min" else np.fmax)(x, y), np.maximum(ex, ey)
         case "floor" | "ceil" | "round":
-            return _monotone(_FUNCTIONS[name], *args[0])
+            return monotone(name, x, ex)
         case _:
-            return _computed(name, args, _function(name, args), dtype, rough)
+            return _computed(name, args, function(name, args), dtype, rough)
+
+
+def _of_integers(name: str, args: list[Pair], dtype: str) -> Pair:
+    """Integers wrap; what wraps is known no more where it was not sure before, nor are quotients and bits of such."""
+    (x, ex), (y, ey) = args[0], args[-1]
+    match name:
+        case "+" | "-":
+            value, error = x + y if name == "+" else x - y, ex + ey
+        case "*":
+            value, error = x * y, np.abs(x) * ey + np.abs(y) * ex + ex * ey
+        case "neg":
+            value, error = -x, ex
+        case "abs":
+            value, error = np.abs(x), ex
+        case "min" | "max":
+            value, error = (np.minimum if name == "min" else np.maximum)(x, y), np.maximum(ex, ey)
+        case "//" | "%":
+            value, error = _integer_quotient(name, x, y), np.where(ex + ey > 0, np.inf, 0.0)
+        case _:
+            value, error = _BITS[name](*(v for v, _ in args)), np.where(ex + ey > 0, np.inf, 0.0)
+    return _wrapped((value, error), dtype)
+
+
+def _wrapped(pair: Pair, dtype: str) -> Pair:
+    """An integer brought into the range of its type."""
+    value, error = pair
+    if not np.any(error):
+        return wrapped(value, dtype), EXACT
+    limits, size = np.iinfo(NUMPY[dtype]), value.astype(np.float64)
+    leaves = (error > 0) & ((size + error > limits.max) | (size - error < limits.min))
+    return wrapped(value, dtype), np.where(leaves | np.isnan(error), np.inf, error)
 
 
 def _computed(name: str, args: list[Pair], exact: Pair, dtype: str, rough: bool) -> Pair:
@@ -123,131 +184,36 @@ def _computed(name: str, args: list[Pair], exact: Pair, dtype: str, rough: bool)
 
 
 def cast(pair: Pair, old: str, new: str) -> Pair:
-    """A pair of type `old` as `new`; to an integer the fraction is cut off."""
+    """A pair of type `old` as `new`.
+
+    From a float to an integer the fraction is cut off, what is beyond the range becomes its end, and nan becomes 0.
+    """
     value, error = pair
-    if new in FLOATS:
-        value = value.astype(np.float64)
-        if old in FLOATS:
-            exact = _UNIT[new] <= _UNIT[old] and (old, new) != ("bf16", "f16")
-        else:
-            exact = bool(np.all(np.abs(value) <= 1 / _UNIT[new]))
-        return (value, error) if exact else rounded(value, error, new)
+    if new in INTEGERS:
+        return _whole(value, error, new) if old in FLOATS else _wrapped((value.astype(np.int64), error), new)
+    value = value.astype(np.float64)
     if old in FLOATS:
-        value, error = _monotone(np.trunc, value, error)
-        value = np.where(np.isfinite(value), value, 0)
-    return wrapped(value, new), error
+        exact = _UNIT[new] <= _UNIT[old] and (old, new) != ("bf16", "f16")
+    else:
+        exact = bool(np.all(np.abs(value) <= min(1 / _UNIT[new], _LARGEST[new])))
+    if exact:
+        return value, error
+    value, wider = rounded(value, error, new)
+    return value, np.where(np.isinf(error), np.inf, overflowed(value, wider, new))
 
 
-def product_error(left: Pair, right: Pair) -> Array:
-    """How far the product of two uncertain factors is from that of the exact ones."""
-    (x, ex), (y, ey) = left, right
-    error: Array = np.abs(x) * ey + np.abs(y) * ex + ex * ey
-    return error
-
-
-def _quotient(left: Pair, right: Pair) -> Pair:
-    (x, ex), (y, ey) = left, right
-    value = x / y
-    least = np.abs(y) - ey
-    error = (ex + np.abs(value) * ey) / np.where(least > 0, least, 1.0)
-    exact = (ex == 0) & (ey == 0)
-    return value, np.where(exact, 0.0, np.where(least > 0, error, np.inf))
+def _whole(value: Array, error: Array, dtype: str) -> Pair:
+    whole, spread = monotone("trunc", value, error)
+    limits = np.iinfo(NUMPY[dtype])
+    # The largest i64 is no float64.
+    inside = np.where(whole < float(limits.max), np.maximum(whole, float(limits.min)), 0.0)
+    cut = np.where(np.isnan(value), 0, np.where(whole < float(limits.max), inside.astype(np.int64), limits.max))
+    spread = np.where(np.isfinite(value) | np.isinf(error), spread, 0.0)
+    return cut, np.where(np.isinf(error) | np.isnan(spread), np.inf, spread)
 
 
 def _integer_quotient(name: str, x: Array, y: Array) -> Array:
+    """0 where the divisor is 0."""
     safe = np.where(y == 0, 1, y)
     result: Array = np.where(y == 0, 0, x // safe if name == "//" else x % safe)
     return result
-
-
-def _comparison(name: str, args: list[Pair]) -> Pair:
-    compare: Callable[..., Array] = {
-        "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
-    }[name]  # fmt: skip
-    (x, ex), (y, ey) = args
-    slack = ex + ey
-    unsure = (slack > 0) & (np.abs(x - y) <= slack)
-    return compare(x, y), unsure.astype(np.float64)
-
-
-def _logical(name: str, values: list[Array], errors: list[Array]) -> Pair:
-    if name == "not":
-        return np.logical_not(values[0]), errors[0]
-    join = np.logical_and if name == "and" else np.logical_or
-    return join(*values), np.maximum(*errors)
-
-
-def _select(condition: Pair, then: Pair, other: Pair) -> Pair:
-    """Where the condition is not sure, the branch not taken counts too."""
-    taken, unsure = condition
-    value = np.where(taken, then[0], other[0])
-    error = np.where(taken, then[1], other[1])
-    away = np.abs(np.subtract(then[0], other[0])) + np.where(taken, other[1], then[1])
-    return value, np.where(unsure > 0, np.maximum(error, away), error)
-
-
-def _function(name: str, args: list[Pair]) -> Pair:
-    """The exact function of uncertain arguments."""
-    value, error = args[0]
-    match name:
-        case "sin" | "cos":
-            return _FUNCTIONS[name](value), np.minimum(error, 2.0)  # no steeper than 1, no larger than 1
-        case "tan":
-            poles = np.floor((value - error) / math.pi - 0.5) != np.floor((value + error) / math.pi - 0.5)
-            value, error = _monotone(np.tan, value, error)
-            return value, np.where(poles, np.inf, error)
-        case "cosh":
-            result = np.cosh(value)
-            return result, np.where(error > 0, np.cosh(np.abs(value) + error) - result, 0.0)
-        case "rsqrt":
-            result = 1.0 / np.sqrt(value)
-            near = np.where(value > error, 1.0 / np.sqrt(np.where(value > error, value - error, 1.0)), np.inf)
-            return result, np.where(error > 0, near - result, 0.0)
-        case "pow":
-            return _power(*args)
-        case "atan2":
-            return _angle(*args)
-        case _:
-            return _monotone(_FUNCTIONS[name], value, error)
-
-
-def _monotone(function: Callable[[Array], Array], value: Array, error: Array) -> Pair:
-    """A function without turning points is furthest from its value at an end of the interval."""
-    result = function(value)
-    if not np.any(error):
-        return result, _EXACT
-    ends = [np.abs(function(value + sign * error) - result) for sign in (-1, 1)]
-    return result, np.where(np.asarray(error) == 0, 0.0, np.maximum(*ends))
-
-
-def _power(base: Pair, exponent: Pair) -> Pair:
-    (x, ex), (y, ey) = base, exponent
-    result = np.power(x, y)
-    corners = [np.abs(np.power(x + a * ex, y + b * ey) - result) for a in (-1, 1) for b in (-1, 1)]
-    error = np.maximum(np.maximum(corners[0], corners[1]), np.maximum(corners[2], corners[3]))
-    known = (np.abs(x) > ex) & ((x > 0) | (ey == 0))
-    exact = (np.asarray(ex) == 0) & (np.asarray(ey) == 0)
-    return result, np.where(exact, 0.0, np.where(known, error, np.inf))
-
-
-def _angle(first: Pair, second: Pair) -> Pair:
-    (y, ey), (x, ex) = first, second
-    radius, slack = np.hypot(x, y), np.hypot(ex, ey)
-    near = np.arcsin(np.minimum(1.0, slack / np.where(radius > 0, radius, 1.0)))
-    jumps = (slack > 0) & ((radius <= slack) | ((x - ex <= 0) & (np.abs(y) <= ey)))
-    return np.arctan2(y, x), np.where(jumps, 2 * math.pi, np.where(slack > 0, near, 0.0))
-
-
-def _erf(values: Array) -> Array:
-    return np.asarray(np.frompyfunc(math.erf, 1, 1)(values), dtype=np.float64)
-
-
-_BITS: dict[str, Any] = {
-    "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "~": np.invert,
-    "<<": np.left_shift, ">>": np.right_shift,
-}  # fmt: skip
-_FUNCTIONS: dict[str, Any] = {
-    "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sin": np.sin, "cos": np.cos,
-    "tanh": np.tanh, "sinh": np.sinh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "erf": _erf,
-    "floor": np.floor, "ceil": np.ceil, "round": np.rint,
-}  # fmt: skip

@@ -123,7 +123,7 @@ def to_f32(x: float) -> float:
 
 def to_f16(x: float) -> float:
     try:
-        value: float = struct.unpack("<e", struct.pack("<e", x))[0]
+        value: float = struct.unpack("<e", struct.pack("<e", float(x)))[0]
     except OverflowError:
         return math.copysign(_INF, x)
     return value
@@ -141,13 +141,23 @@ def to_bf16(x: float) -> float:
 
 
 def to_integer(dtype: str) -> Callable[[float], int]:
-    """A function that cuts a number's fraction off and wraps it into `dtype`; nan and inf become 0."""
+    """A function that brings a number into `dtype`: an integer wraps.
+
+    Of a float the fraction is cut off, what is beyond the range becomes its end, and nan becomes 0.
+    """
     bits = 8 * DTYPE_BYTES[dtype]
-    low = 0 if dtype.startswith("u") else -(2 ** (bits - 1))
-    mask = 2**bits - 1
+    low: int = 0 if dtype.startswith("u") else -(2 ** (bits - 1))
+    mask: int = 2**bits - 1
+    high = low + mask
 
     def convert(x: float) -> int:
-        return ((int(x) - low) & mask) + low if x - x == 0 else 0
+        if isinstance(x, int):
+            return ((x - low) & mask) + low
+        if x != x:
+            return 0
+        if x <= low:
+            return low
+        return int(x) if x < high else high
 
     return convert
 

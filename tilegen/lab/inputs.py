@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from tilegen.backends.arrays import NUMPY_NAME, empty, shape_of
 from tilegen.backends.scalars import stored_scalar
 from tilegen.interpreter import float_to_bf16
 from tilegen.ir.memory import memory_of
-from tilegen.ir.nodes import FLOATS, Const, Kernel, Op, Scalar, Tensor
+from tilegen.ir.nodes import FLOATS, Const, Kernel, Load, Op, Scalar, Tensor
 from tilegen.ir.walk import gathers, loads, walk
 
 # Operations that take an integer to an integer without rounding, as long as it is small enough.
@@ -21,6 +21,13 @@ _EXACT = {
 }  # fmt: skip
 # Operations that want an argument above 0, or at most 1.
 _NARROW = {"log", "log2", "sqrt", "rsqrt", "pow", "asin", "acos"}
+# kind -> numbers of it
+DRAWS: Mapping[str, Callable[[Any, tuple[int, ...]], Any]] = {
+    "normal": lambda rng, shape: rng.standard_normal(shape, dtype="float32"),
+    "small": lambda rng, shape: rng.standard_normal(shape, dtype="float32") / 1024,
+    "narrow": lambda rng, shape: rng.random(shape, dtype="float32") * 0.7 + 0.25,
+    "above 1": lambda rng, shape: rng.random(shape, dtype="float32") * 0.7 + 1.25,
+}
 # (largest magnitude, share of elements that are not 0), from rich to sparse
 INTEGER_RANGES = ((4, 1.0), (2, 1.0), (1, 1.0), (1, 0.25), (1, 0.0625))
 
@@ -55,7 +62,7 @@ def integers(
         values = rng.integers(low, magnitude + 1, shape) * (rng.random(shape) < share)
         if tensor.name in extents:
             values = rng.integers(low and -1, _end(tensor, extents), shape)
-        arrays[memory_of(tensor.name)] = stored(xp, tensor, values)
+        arrays[memory_of(tensor.name)] = stored(xp, tensor, _no_divisor_0(kernel, tensor, values))
     draws = np.random.default_rng(seed)
     for scalar in kernel.scalars:
         # Neither is it 1 where that can be helped, which would leave what it multiplies as it was.
@@ -64,29 +71,38 @@ def integers(
     return arrays
 
 
-def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
+def draws(kernel: Kernel) -> tuple[str, ...]:
+    """The kinds of floating-point inputs to try a kernel with, the likeliest first: keys of DRAWS."""
+    narrow = any(isinstance(n, Op) and n.name in _NARROW for n in walk(kernel.equations))
+    return ("narrow", "above 1", "normal", "small") if narrow else ("normal", "small", "narrow", "above 1")
+
+
+def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int, draw: str = "") -> dict[str, Any]:
     """Inputs of normal numbers, or between 0.25 and 0.95 where the kernel has a logarithm or a root.
 
-    Integers lie between -100 and 100, those of scalars besides 0.
+    Integers lie between -100 and 100, those of scalars besides 0, those of divisors too.
+
+    Args:
+        draw: another kind of floating-point numbers, a key of DRAWS.
     """
     rng = xp.random.default_rng(seed)
-    narrow = any(isinstance(n, Op) and n.name in _NARROW for n in walk(kernel.equations))
+    drawn = DRAWS[draw or draws(kernel)[0]]
     arrays, extents = {}, _extents(kernel, sizes)
     for tensor in _inputs(kernel):
         shape = shape_of(tensor, sizes)
         if tensor.dtype not in FLOATS:
             low = 0 if tensor.dtype in ("u8", "bool") else -100
-            values = rng.integers(low, 2 if tensor.dtype == "bool" else 101, shape)
+            values = _no_divisor_0(kernel, tensor, rng.integers(low, 2 if tensor.dtype == "bool" else 101, shape))
             if tensor.name in extents:
                 values = rng.integers(low and -1, _end(tensor, extents), shape)
-        elif narrow:
-            values = rng.random(shape, dtype="float32") * 0.7 + 0.25
         else:
-            values = rng.standard_normal(shape, dtype="float32")
+            values = drawn(rng, shape)
         arrays[memory_of(tensor.name)] = stored(xp, tensor, values)
-    draws = np.random.default_rng(seed)
+    host = np.random.default_rng(seed)
     for scalar in kernel.scalars:
-        arrays[scalar.name] = stored_scalar(scalar, _number(scalar, draws, narrow))
+        whole = scalar.dtype not in FLOATS
+        value = int(host.integers(1, 101)) * _sign(scalar, host) if whole else float(drawn(host, (1,))[0])
+        arrays[scalar.name] = stored_scalar(scalar, value)
     return arrays
 
 
@@ -105,14 +121,15 @@ def _end(tensor: Tensor, extents: Mapping[str, int]) -> int:
     return min(extents[tensor.name] + 1, 2**7 if tensor.dtype in ("i8", "u8") else 2**31 - 1)
 
 
-def _number(scalar: Scalar, draws: np.random.Generator, narrow: bool) -> float:
-    if scalar.dtype not in FLOATS:
-        return int(draws.integers(1, 101)) * _sign(scalar, draws)
-    return draws.random() * 0.7 + 0.25 if narrow else draws.standard_normal()
+def _sign(scalar: Scalar, rng: np.random.Generator) -> int:
+    return 1 if scalar.dtype == "u8" else int(rng.choice([-1, 1]))
 
 
-def _sign(scalar: Scalar, draws: np.random.Generator) -> int:
-    return 1 if scalar.dtype == "u8" else int(draws.choice([-1, 1]))
+def _no_divisor_0(kernel: Kernel, tensor: Tensor, values: Any) -> Any:
+    """Integers for `tensor`, 1 in place of 0 where the kernel divides by them: x // 0 is 0, and tries little."""
+    quotients = [n for n in walk(kernel.equations) if isinstance(n, Op) and n.name in ("//", "%")]
+    divides = any(isinstance(n, Load) and n.buffer == tensor.name for q in quotients for n in walk(q.args[1]))
+    return values + (values == 0) if divides else values
 
 
 def stored(xp: Any, tensor: Tensor, values: Any) -> Any:

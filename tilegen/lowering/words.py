@@ -28,7 +28,8 @@ acosf asinf atanf atan2f ceilf cosf coshf erff expf exp2f fabsf floorf fmaf fmax
 roundf rsqrtf sinf sinhf sqrtf tanf tanhf
 atomicAdd atomicMax atomicMin atomic_add atomic_max atomic_min barrier vload_half vstore_half
 shared full candidate index any all
-floor_div floor_mod ffloor_div ffloor_divf ffloor_mod ffloor_modf hidden load_half round_half load_bf16 round_bf16
+floor_div floor_mod floor_div_or_0 floor_mod_or_0 ffloor_div ffloor_divf ffloor_mod ffloor_modf hidden
+load_half round_half load_bf16 round_bf16 odd_float half_of_double bf16_of_double bf16_of_long
 approximate_sqrt approximate_rsqrt approximate_exp2 approximate_tanh copy_async copy_async_or_zero end_copies
 wait_copies
 """
@@ -41,6 +42,8 @@ _EVERYWHERE_PATTERN = re.compile(
     r"|(SCHAR|UCHAR|CHAR|SHRT|USHRT|INT|UINT|LONG|ULONG|LLONG|ULLONG|SIZE|INT32|INT64|UINT32|UINT64)_(MIN|MAX)"
     r"|(CLK|CL|CLANG|POCL|SPIR|LLVM|CUDART|CUDA|CU|NV|ATOMIC|cl|va)_\w+|CUuuid|cuda[A-Z]\w*"
     # what a text calls
+    r"|abs_of_(int|char|signed_char|long|long_long)"
+    r"|(int|u?char|(un)?signed_char|long|long_long)_of_(float|double)"
     r"|(sum|prod|max|min|argmax|argmin)_of_\w*lanes|atomic_add_(float|double)\d*"
     r"|as_(u?(char|short|int|long)|float|double)\d*|get_(group|local)_id"
 )
