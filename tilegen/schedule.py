@@ -111,9 +111,9 @@ def _as_written(kernel: Kernel) -> Stage:
         raise SourceError(error.message.replace(" after this step", ""), kernel.span) from None
 
 
-def judge_stage(stage: Stage, before: Tree | None = None) -> Stage:
-    """`stage`, whose step made its tree from `before`, unless the judge refuses it: then IllegalStep at its step."""
-    violation = judge_tree(stage.tree, before)
+def judge_stage(stage: Stage) -> Stage:
+    """`stage`, unless the judge refuses its tree: then IllegalStep at its step."""
+    violation = judge_tree(stage.tree)
     if violation is None:
         return stage
     step = stage.step
@@ -130,7 +130,7 @@ def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[St
             after = verify(_marked(_walkable(step.apply(before)), before, call))
         except TilegenError as error:
             raise error.at(call.span) from None
-        stages += (judge_stage(Stage(call, after), before),)
+        stages += (judge_stage(Stage(call, after)),)
     return stages
 
 

@@ -21,7 +21,7 @@ def check_bounds(program: Program) -> None:
         leaf = placed.leaf
         for use in leaf.uses:
             key = ("inside", leaf.where, use.index, program.buffers[use.buffer].shape)
-            if use.fallback is None and not program.known(key):
+            if use.fallback is None and key not in program.original.memo:
                 _check_use(program, leaf, use)
                 program.original.memo[key] = True
     if program.original.memo.setdefault("gathers", any(gathers(program.original.kernel.equations))):

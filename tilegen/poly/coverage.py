@@ -26,7 +26,7 @@ def check_coverage(program: Program) -> None:
         # In which order the loops are, and what is computed there, makes no difference.
         runs = [(p.leaf.where, p.leaf.stmt.instance) for p in program.of(name)]
         key = ("covered", name, *runs)
-        if not program.known(key):
+        if key not in program.original.memo:
             if runs != [(own.leaf.where, own.leaf.stmt.instance)]:  # else they are the kernel's
                 check_instances(program, name)
             program.original.memo[key] = True

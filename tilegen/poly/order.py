@@ -236,7 +236,7 @@ def check_order(program: Program) -> None:
                 # What is computed there makes no difference.
                 what = tuple((x.leaf.where, x.leaf.names, x.leaf.stmt.instance) for x in (one, two))
                 key = ("ordered", id(p), what, one.shares(two), one.places <= two.places)
-                if not program.known(key):
+                if key not in program.original.memo:
                     _check_pair(program, p, one, two)
                     memo[key] = True
 

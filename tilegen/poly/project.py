@@ -157,25 +157,13 @@ class Placed:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A tree, projected: its leaves in program order and its buffers by name.
-
-    Of a tree that is `inferred` to be right from others, nothing need be asked. What is inferred counts where the tree
-    is `judged`, and not in the proof.
-    """
+    """A tree, projected: its leaves in program order and its buffers by name."""
 
     kernel: Kernel
     leaves: tuple[Placed, ...]
     buffers: Mapping[str, Buffer]
     tree: Tree
     original: Original = field(repr=False)
-    judged: bool = False
-    inferred: bool = False
-
-    def known(self, question: object) -> bool:
-        """True if this need not be asked; of an inferred tree that is kept for the next ones."""
-        if self.inferred:
-            self.original.inferred.add(question)
-        return question in self.original.memo or self.judged and question in self.original.inferred
 
     def of(self, name: str) -> list[Placed]:
         """The leaves that execute the kernel's statement `name`."""
@@ -218,7 +206,6 @@ class Original:
     statements: Mapping[str, Placed]
     equations: Mapping[str, Equation]
     memo: dict[object, object] = field(default_factory=dict, repr=False)
-    inferred: set[object] = field(default_factory=set, repr=False)
 
     def ranges(self, name: str) -> tuple[Range, ...]:
         """The ranges of the statement's loops, as the kernel's text has them."""
@@ -350,10 +337,10 @@ def _original(kernel: Kernel) -> Original:
     return Original(kernel, context, statements, equations)
 
 
-def project(tree: Tree, judged: bool = False, inferred: bool = False) -> Program:
+def project(tree: Tree) -> Program:
     """The tree as leaves; leaves that an earlier tree had already are the same objects."""
     buffers = {b.name: b for b in tree.buffers}
-    return Program(tree.kernel, _placed(tree.body), buffers, tree, original_of(tree.kernel), judged, inferred)
+    return Program(tree.kernel, _placed(tree.body), buffers, tree, original_of(tree.kernel))
 
 
 def _placed(body: tuple[Node, ...]) -> tuple[Placed, ...]:

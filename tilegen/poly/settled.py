@@ -11,7 +11,7 @@ def unasked(program: Program, question: str) -> list[Placed]:
     The answer may depend on the leaves of a launch and on their places in it, on the buffers that they use, and on
     nothing else but what may be reassociated. What the judge remembers counts for no proof.
     """
-    known = program.original.memo.get((question, program.tree.reassociated, program.judged), ())
+    known = program.original.memo.get((question, program.tree.reassociated), ())
     assert isinstance(known, tuple)
     new = {number for number, launch in enumerate(program.launches) if launch not in known}
     return [placed for placed in program.leaves if placed.places[0] in new]
@@ -19,4 +19,4 @@ def unasked(program: Program, question: str) -> list[Placed]:
 
 def remember(program: Program, question: str) -> None:
     """Nothing was found wrong in this tree."""
-    program.original.memo[question, program.tree.reassociated, program.judged] = program.launches
+    program.original.memo[question, program.tree.reassociated] = program.launches

@@ -41,7 +41,7 @@ def check_values(program: Program) -> None:
     memo = program.original.memo
     for storage in storages(program):
         key = _key(storage)
-        if program.known(key):
+        if key in program.original.memo:
             continue
         for buffer in storage.copies:
             try:
