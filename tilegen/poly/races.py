@@ -19,7 +19,6 @@ from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.poly.order import aside
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, copied_in, told_apart
-from tilegen.poly.settled import remember, unasked
 from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
 from tilegen.poly.ways_out import ways_out
@@ -35,7 +34,7 @@ def check_structure(program: Program) -> None:
             raise Refused(f"two loops are called '{name}', and differ in their extent or kind")
         if name in sizes:
             raise Refused(f"'{name}' is a loop and a size of the kernel")
-    for leaf in dict.fromkeys(placed.leaf for placed in unasked(program, "at home")):
+    for leaf in dict.fromkeys(placed.leaf for placed in program.leaves):
         key = ("nested", leaf.names, leaf.kinds)
         if key not in memo:
             _check_kinds(leaf)
@@ -44,7 +43,6 @@ def check_structure(program: Program) -> None:
             _check_home(leaf, program.buffers[name])
     _check_shared_axes(program)
     _check_lanes(program)
-    remember(program, "at home")
 
 
 _header = attrgetter("name", "extent", "kind")
@@ -144,15 +142,13 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
 def check_races(program: Program) -> None:
     """Refused where two iterations of a parallel loop, two blocks or two threads collide on an element."""
     by_buffer: dict[str, dict[int, list[Placed]]] = {}
-    asked = unasked(program, "no races")
-    written = frozenset().union(*[placed.leaf.written for placed in asked])
-    for placed in asked:
+    written = frozenset().union(*[placed.leaf.written for placed in program.leaves])
+    for placed in program.leaves:
         for name in filter(written.__contains__, dict.fromkeys(map(memory_of, placed.leaf.buffers))):
             by_buffer.setdefault(name, {}).setdefault(placed.places[0], []).append(placed)
     for name, users in by_buffer.items():
         for launch, some in users.items():
             _check_users(program, program.buffers[name], launch, some)
-    remember(program, "no races")
 
 
 def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Placed]) -> None:
@@ -164,8 +160,6 @@ def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Plac
         return
     where = (buffer.scope, buffer.space, buffer.name)
     copies = _copies(program, buffer, launch)
-    if program.lanes.keys().isdisjoint(writers) and _told_by_places(buffer, users):
-        return
     combining = program.lanes.keys() & writers if buffer.space == "register" else set()
     told = [_told(program, placed, buffer, placed.number in combining) for placed in users]
     for n, one in enumerate(users):
@@ -180,25 +174,6 @@ def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Plac
             if key not in memo:
                 _check_pair(program, buffer, one, two, Free(lane, copies, frozenset(combining)))
                 memo[key] = True
-
-
-def _told_by_places(buffer: Buffer, users: list[Placed]) -> bool:
-    """True if dimensions that all accesses have in common tell of each place which iteration of parallel loops uses it.
-
-    No two users are to be asked about then: these are the same loops in all of them.
-    """
-    uses = [use.index for placed in users for use in placed.leaf.uses if memory_of(use.buffer) == buffer.name]
-    index = tuple(i for i, *others in zip(*uses, strict=True) if others.count(i) == len(others))
-    alone = {i.terms[0][0] for i in index if len(i.terms) == 1}
-    parallel: set[frozenset[tuple[str, str]]] = set()
-    for leaf in (placed.leaf for placed in users if index):
-        home = leaf.names.index(buffer.scope) + 1 if buffer.scope in leaf.names else 0
-        inner = [(n, k) for n, k in zip(leaf.names[home:], leaf.kinds[home:], strict=True) if k in PARALLEL]
-        parallel.add(frozenset(inner))
-        open_ = [name for name, _ in inner if name not in alone]
-        if len(parallel) > 1 or open_ and not alike_in(leaf, users[0].leaf, index, frozenset()).issuperset(open_):
-            return False
-    return bool(index)
 
 
 def _told(program: Program, placed: Placed, buffer: Buffer, combining: bool) -> object:
