@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from tilegen.ir.affine import const
 from tilegen.poly.cover import uncovered
-from tilegen.poly.digits import all_run
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, alike_in
 from tilegen.poly.rows import renamed
-from tilegen.poly.system import Undecided, example, range_of, same, solvable
+from tilegen.poly.system import example, range_of, same, solvable
 from tilegen.poly.verdict import Refused, Words, instance_words
 
 
@@ -151,12 +150,7 @@ def _nothing_missing(program: Program, name: str, leaves: list[Placed]) -> None:
     original = program.original
     wanted, instance = (*original.context, *_wanted(program, name)), _instance_names(program, name)
     pieces = [(*original.context, *_plain(p.leaf.domain + _image(program, p.leaf), p.leaf)) for p in leaves]
-    try:
-        missing = uncovered(wanted, pieces, [*original.kernel.sizes, *instance])
-    except Undecided:
-        if all_run(wanted, instance, [p.leaf for p in leaves]):
-            return
-        raise
+    missing = uncovered(wanted, pieces, [*original.kernel.sizes, *instance])
     if missing is not None:
         origin = original.statements[name].leaf
         values = instance_words(original, name, missing, [missing[f"{n}°"] for n in origin.names])
