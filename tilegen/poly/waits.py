@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 
 from tilegen.ir.affine import var
 from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
 from tilegen.poly.order import aside, before
-from tilegen.poly.plain import Plain, Row
+from tilegen.poly.plain import Row
 from tilegen.poly.project import Placed, Program, Use
 from tilegen.poly.rows import Rows, renamed
 from tilegen.poly.slots import home_of
@@ -61,8 +61,6 @@ class _Pair:
         for cases, ended in self.waits:
             if ended.since != self.made.since:
                 raise Unproved("asynchronous copies are made in one loop and waited for in another")
-            if self._counted_out(cases, ended, shared, order):
-                continue
             leaves = self.one.leaf, self.two.leaf
             met = met or self.program.original.meeting(*leaves, self.write, read, shared, order)
             rows, names = met
@@ -70,24 +68,6 @@ class _Pair:
             if not rows.plain.impossible and solvable(question):
                 return question
         return None
-
-    def _counted_out(
-        self, cases: tuple[Condition, ...], ended: Made, shared: frozenset[str], order: tuple[Row, ...]
-    ) -> bool:
-        """True if it has ended by what the counts and the ranges of their loops say, wherever the two are."""
-        one, two = self.one.leaf, self.two.leaf
-        names = two.primed(shared)
-        left, *_ = late = self._on_its_way(cases, ended, names)
-        if not left[1]:
-            return left[2] < 0
-        rows = (*order, *late)
-        used = {n for _, terms, _ in rows for n, _ in terms}
-        for leaf, primes in ((one, dict[str, str]()), (two, names)):
-            for name, extent in leaf.loops.items():
-                mine = primes.get(name, name)
-                if mine in used:
-                    rows += ((False, ((mine, 1),), 0), *form(extent - 1 - var(name)).renamed(primes).nonnegative())
-        return _impossible(rows)
 
     def _on_its_way(self, cases: tuple[Condition, ...], ended: Made, names: Mapping[str, str]) -> tuple[Row, ...]:
         """Rows that say that it has not ended in these cases, at a read whose loops have these names."""
@@ -104,12 +84,6 @@ class _Pair:
         values += [c.value for cases, _ in self.waits for c in cases]
         common = self.one.leaf.names[: self.one.shares(self.two)]
         return frozenset(common).intersection(name for value in values for name in value.names())
-
-
-@lru_cache(maxsize=1_000)
-def _impossible(rows: tuple[Row, ...]) -> bool:
-    """Two buffers that are filled in turns together ask the same."""
-    return Plain(rows).impossible
 
 
 def _check_pair(pair: _Pair, home: str | None, reads: Sequence[Use]) -> None:
