@@ -8,68 +8,12 @@ Sums that are the same term by term are equal at one place, so long as their oth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilegen.ir.nodes import Const
 from tilegen.poly.flow import Element, Storage, Touch, scope_of
-from tilegen.poly.project import Placed, alike_in
+from tilegen.poly.project import Placed
 from tilegen.poly.system import Form, Row
-
-
-def agreed(storage: Storage, reader: Touch, writers: Sequence[Touch]) -> bool:
-    """True if all writers say one function of the place, and it gives the element that `reader` wants.
-
-    They speak of one iteration of the loop that the buffer lives in. Of loops further inside it counts which have one
-    value wherever the place is one: those that dimensions tell which are written alike in all accesses.
-    """
-    scopes = {w: scope_of(storage, reader.use.buffer, w.placed, reader.placed) for w in writers}
-    held = tuple(w for w, scope in scopes.items() if scope is not None)
-    wanted = None if _passes_on(storage, reader) else _element(storage, reader)
-    if not held or (wanted is None and not _passes_on(storage, reader)):
-        return False
-    known = _alike(reader, held, scopes[held[0]] or frozenset()) | set(storage.program.kernel.sizes)
-    function = storage.kept(("said", held, known), lambda: _said_by_all(storage, held, known))
-    if function is None or wanted is None:
-        return function is not None
-    return _is(wanted, function, reader.use.forms) and wanted.fallback in (None, function[1])
-
-
-def _said_by_all(storage: Storage, writers: Sequence[Touch], known: frozenset[str]) -> Function | None:
-    """The function of the place that all of them say, in the names that are known."""
-    held = {w: _element(storage, w) for w in writers}
-    for writer, element in held.items():
-        function = None if element is None else _function(element, writer.use.forms, known)
-        if function is None:
-            continue
-        if all(e and e.fallback == function[1] and _is(e, function, w.use.forms) for w, e in held.items()):
-            return function
-    return None
-
-
-def _alike(reader: Touch, writers: Sequence[Touch], shared: frozenset[str]) -> frozenset[str]:
-    """The loops that a writer and the reader are in the same iteration of whenever they use one place."""
-    places = zip(reader.use.index, *(w.use.index for w in writers), strict=True)
-    index = tuple(place for place, *others in places if all(place == other for other in others))
-    found = [alike_in(reader.placed.leaf, w.placed.leaf, index, shared) for w in writers]
-    return shared | frozenset.intersection(*found)
-
-
-def _element(storage: Storage, touch: Touch) -> Element | None:
-    """The element that an access stands for, in the names of its loops alone; None if that takes more."""
-    leaf = touch.placed.leaf
-    if not leaf.stmt.is_copy:
-        origin = storage.program.original.elements(leaf)[touch.position]
-        return Element((), origin.forms, origin.fallback)
-    for use in leaf.uses:
-        if use.buffer == storage.tensor:
-            return Element((), use.forms, use.fallback)
-    return held_by(storage, touch) if touch.use.writes else None
-
-
-def _passes_on(storage: Storage, reader: Touch) -> bool:
-    """The reader copies from one copy to another: it wants what it finds, if that is one element whoever wrote it."""
-    return reader.is_copy and all(use.buffer != storage.tensor for use in reader.placed.leaf.uses)
 
 
 @dataclass(frozen=True)

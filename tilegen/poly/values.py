@@ -28,7 +28,6 @@ from tilegen.poly.flow import (
 )
 from tilegen.poly.latest import latest
 from tilegen.poly.pairs import distinct, named, pair, point_words
-from tilegen.poly.places import agreed
 from tilegen.poly.project import Program
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, Row, form, same
@@ -169,8 +168,6 @@ def _check_buffer(storage: Storage, buffer: Buffer) -> None:
 def _check_agreement(storage: Storage, reader: Touch, writers: list[Touch]) -> None:
     """Whatever stands where `reader` reads is the element that it wants."""
     buffer = reader.use.buffer
-    if agreed(storage, reader, writers):
-        return
     for writer in writers:
         shared = scope_of(storage, buffer, writer.placed, reader.placed)
         if shared is None or _astray(storage, writer, reader, shared, ()) is None:
