@@ -68,8 +68,6 @@ def _signed(storage: Storage, touch: Touch) -> object:
 
 def _check_place(storage: Storage, one: Touch, two: Touch, shared: frozenset[str]) -> None:
     alike = _signature(storage, one) == _signature(storage, two)
-    if alike and _told_by_element(storage, one, two, shared):
-        return
     rows, names, place = pair(storage, one, two, shared)
     for first in elements(storage, one, "^"):
         for second in elements(storage, two, "~"):
@@ -89,16 +87,6 @@ def _check_place(storage: Storage, one: Touch, two: Touch, shared: frozenset[str
                     f"{words.instance(one.placed.leaf)} and {words.element(two.use, True)} for "
                     f"{words.instance(two.placed.leaf, True)}{words.sizes}",
                 )
-
-
-def _told_by_element(storage: Storage, one: Touch, two: Touch, shared: frozenset[str]) -> bool:
-    """True if the element that both of one signature are of tells the loops in the place, as an index its digits."""
-    leaf = one.placed.leaf
-    element = other_side(one) if one.is_copy else storage.program.original.elements(leaf)[one.position]
-    if element.buffer != storage.tensor:
-        return False
-    told = alike_in(leaf, two.placed.leaf, element.index, shared) | shared
-    return all(i.names() & leaf.loops.keys() <= told for i in one.use.index)
 
 
 def _unguarded(storage: Storage, one: Touch, two: Touch, names: Mapping[str, str]) -> Rows:
