@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-from stock import scheduled
-
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Stmt, Tree
-from tilegen.lowering import distributed_tree, lower
 from tilegen.poly import Facts, dependences
-from tilegen.poly.barriers import soonest
 
 KERNEL = build(
     parse(Source("t.tg", "kernel copy(A: f32[N, 8]) -> C: f32[N, 8]:\n    C[i, j] = A[i, j]\n")).kernels["copy"]
@@ -66,24 +61,3 @@ def test_facts_follow_from_ranges_and_what_is_given():
     assert facts.possible((Condition(T - 31),), loops)  # in the last iteration alone
     assert facts.possible((Condition(3 - var("N")),), loops)  # at small sizes alone
     assert not facts.possible((Condition(-var("N")),), loops)
-
-
-def crossings(name, schedule):
-    """Two accesses to shared memory with no iteration in between, or one, as lowering asks about them."""
-    for launch in lower(scheduled(name, schedule).tree):
-        for d in dependences(distributed_tree((launch,)), 0):
-            for crossing in d.crossings:
-                yield crossing, ()
-                for _, row in soonest(crossing.first, crossing.second, d.carried_by):
-                    yield crossing, (row,)
-
-
-@pytest.mark.parametrize(("name", "schedule"), [("gemm", "transposed"), ("gemm", "pipelined"), ("softmax", "warps")])
-def test_what_indices_and_first_iterations_tell_is_what_the_solver_finds(name, schedule):
-    told = set()
-    for crossing, only in crossings(name, schedule):
-        found = crossing._question(only) is not None
-        assert not (crossing._at_hand(only) and not found)
-        assert not (crossing._elsewhere(only) and found)
-        told.add((crossing._at_hand(only), crossing._elsewhere(only)))
-    assert name == "softmax" or {(True, False), (False, True)} <= told

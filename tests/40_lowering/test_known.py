@@ -10,7 +10,7 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition
-from tilegen.lowering.known import _fails_somewhere, implied_in
+from tilegen.lowering.known import implied_in
 from tilegen.poly import Facts
 
 TEXT = """
@@ -40,15 +40,3 @@ def test_a_test_is_certain_where_the_solver_says_so(condition):
     for given in [(), *((g,) for g in TESTS), *product(TESTS[:6], TESTS[5:])]:
         related = tuple(g for g in given if not condition.value.names().isdisjoint(g.value.names()))
         assert implied(condition, given) == facts.implied(condition, LOOPS, related), given
-
-
-def test_many_tests_that_fail_are_met_failing():
-    failing = [c for c in TESTS if not Facts(KERNEL).implied(c, LOOPS)]
-    met = [c for c in failing if _fails_somewhere(c, (), LOOPS, KERNEL)]
-    assert len(failing) == 8
-    assert len(met) == 5
-
-
-def test_nothing_is_known_of_other_names():
-    assert not _fails_somewhere(Condition(var("x") - 1), (), LOOPS, KERNEL)
-    assert not _fails_somewhere(Condition(M - 9), (Condition(var("x")),), LOOPS, KERNEL)

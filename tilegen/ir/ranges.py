@@ -7,9 +7,6 @@ from collections.abc import Collection, Iterable, Mapping
 from tilegen.ir.affine import Affine, Div, Mod
 from tilegen.ir.nodes import Condition
 
-# A size that every tile divides, for trying what holds at some sizes.
-WHOLE = 2**14
-
 
 def bounds(value: Affine, extents: Mapping[str, int]) -> tuple[int, int] | None:
     """(least, greatest) of `value` when each name in `extents` runs over 0 .. extent-1.

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import zip_longest
 
-from tilegen.ir.affine import const, var
 from tilegen.ir.atomics import accumulated
 from tilegen.ir.cached import cached_property
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
-from tilegen.ir.ranges import WHOLE, differ
 from tilegen.poly.order import aside
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, copied_in, project
@@ -193,35 +191,8 @@ class Crossing:
         leaves = (self.first.leaf.where, self.second.leaf.where, self.way[1])
         memo, key = self.program.original.memo, ("crossing", *leaves, self._met, self._core, only, self._further)
         if key not in memo:
-            memo[key] = not self._elsewhere(only) and (self._at_hand(only) or self._question(only) is not None)
+            memo[key] = self._question(only) is not None
         return memo[key] is True
-
-    def _elsewhere(self, only: tuple[Row, ...]) -> bool:
-        """True if one number is never the same in their places where `only` holds: they are in different slots."""
-        values = {name: var(new) for name, new in self._names.items()}
-        for equal, ((name, factor), *others), constant in only:
-            if equal and factor == 1 and name.removesuffix("'") in values:
-                values[name.removesuffix("'")] = sum((var(n) * -f for n, f in others), const(-constant))
-        return any(differ(i, j.substitute(values)) for i, j in zip(self.a.index, self.b.index, strict=True))
-
-    def _at_hand(self, only: tuple[Row, ...]) -> bool:
-        """True if two of the first iterations at sizes of whole tiles are such accesses: most that exist are."""
-        carried, _, later = self.way
-        kernel = self.program.kernel
-        sizes = dict.fromkeys(kernel.sizes, WHOLE)
-        if not all(c.holds(sizes) for c in kernel.assumptions):
-            return False
-        ones = [(p, [i.evaluate(p) for i in self.a.index]) for p in _corners(self.first.leaf, sizes)]
-        twos = [(p, [i.evaluate(p) for i in self.b.index]) for p in _corners(self.second.leaf, sizes, carried)]
-        return any(
-            here == there
-            and any(p.get(mine.name, 0) != q.get(other.name, 0) for mine, other in self._who.values())
-            and all(_holds(row, p, q) for row in (*later, *only))
-            and all(c.holds(p) for c in self.first.leaf.stmt.guard)
-            and all(c.holds(q) for c in self.second.leaf.stmt.guard)
-            for p, here in ones
-            for q, there in twos
-        )
 
     def tell(self, only: tuple[Row, ...] = ()) -> str:
         """The element and the threads, at concrete sizes, where it is possible."""
@@ -296,27 +267,6 @@ class Crossing:
     @cached_property
     def _alike(self) -> frozenset[str]:
         return alike_in(self.first.leaf, self.second.leaf, common(self.a, self.b), self.way[1])
-
-
-def _corners(leaf: Leaf, sizes: Mapping[str, int], second: str | None = None) -> Iterator[dict[str, int]]:
-    """The first iteration of all loops, of the loop `second` the second one, and the same of the next thread along each
-    axis."""
-    start = {**sizes, **dict.fromkeys(leaf.names, 0)}
-    if second is not None:
-        start[second] = 1
-    ends = {name: extent.evaluate(sizes) for name, extent in leaf.loops.items()}
-    if all(start[name] < end for name, end in ends.items()):
-        yield start
-        for name, kind in zip(leaf.names, leaf.kinds, strict=True):
-            if kind in THREAD_KINDS and ends[name] > 1:
-                yield {**start, name: 1}
-
-
-def _holds(row: Row, one: Mapping[str, int], two: Mapping[str, int]) -> bool:
-    """True if the row holds of two iterations, of which the second one's names have a prime."""
-    equal, terms, constant = row
-    value = constant + sum(f * (two[n[:-1]] if n.endswith("'") else one[n]) for n, f in terms)
-    return value == 0 if equal else value >= 0
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
-from tilegen.ir.ranges import WHOLE
 from tilegen.poly.project import original_of
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Undecided, negated, range_of, rows_of, solvable
@@ -38,21 +37,10 @@ class Facts:
     def possible(self, conditions: Iterable[Condition], extents: Mapping[str, Affine]) -> bool:
         """True unless the conditions can never hold together. Arguments as for `implied`."""
         conditions = tuple(conditions)
-        if self._hold_at_first(conditions, extents):
-            return True
         try:
             return solvable(self._rows(extents, conditions))
         except Undecided:
             return True
-
-    def _hold_at_first(self, conditions: tuple[Condition, ...], extents: Mapping[str, Affine]) -> bool:
-        """True if the conditions hold in the first iterations at sizes of whole tiles: most that can hold do there."""
-        kernel = self._original.kernel
-        point = dict.fromkeys(kernel.sizes, WHOLE) | dict.fromkeys(extents, 0)
-        if not all(c.value.names() <= point.keys() for c in conditions):
-            return False
-        runs = all(extent.evaluate(point) > 0 for extent in extents.values())
-        return runs and all(c.holds(point) for c in (*conditions, *kernel.assumptions))
 
     def _ask(self, condition: Condition, extents: Mapping[str, Affine], given: tuple[Condition, ...]) -> bool:
         rows = self._rows(extents, given)

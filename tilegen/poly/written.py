@@ -14,7 +14,6 @@ from tilegen.poly.equality import differing
 from tilegen.poly.flow import Storage, Touch, before_in_scope, elements, other_side, scope_of
 from tilegen.poly.order import earlier
 from tilegen.poly.pairs import distinct, named, pair, point_words
-from tilegen.poly.project import alike_in
 from tilegen.poly.rows import Rows, renamed
 from tilegen.poly.system import Row, Undecided, same, solvable
 from tilegen.poly.verdict import Refused, Words
