@@ -91,17 +91,6 @@ def least(value: Affine, extents: Mapping[str, Affine], sizes: Collection[str]) 
     return low + sum(of_sizes.values())
 
 
-def differ(one: Affine, two: Affine) -> bool:
-    """True if the two are seen never to be equal: `ko` and `ko + 1`, and `ko%3` and `(ko + 1)%3`."""
-    if one.terms == two.terms:
-        return one.const != two.const
-    match one, two:
-        case Affine(((Mod(first, by), 1),), 0), Affine(((Mod(second, other), 1),), 0):
-            return by == other and first.terms == second.terms and (first.const - second.const) % by != 0
-        case _:
-            return False
-
-
 def rejoined(value: Affine) -> Affine:
     """`value` with a quotient and a remainder that make up their number again, (x/8)*8 + x%8, as that number."""
     for atom, coefficient in value.terms:

@@ -11,7 +11,6 @@ from tilegen.ir.atomics import accumulated
 from tilegen.ir.cached import cached_property
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
-from tilegen.poly.order import aside
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, copied_in, project
 from tilegen.poly.rows import Rows, identified, renamed
@@ -244,9 +243,6 @@ class Crossing:
 
         Most are told apart by what their places have in common: then there is none, and no rows are made.
         """
-        never = aside(self.a, self.b)
-        if never is not None and never <= self.way[1]:
-            return ()
         found: list[tuple[Row, ...]] = []
         for mine, other in self._who.values():
             if mine.name and mine.name == other.name and mine.name in self._alike:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from tilegen.ir.nodes import Buffer, Const, Load
 from tilegen.poly.cover import covered, uncovered
-from tilegen.poly.order import aside, before, earlier
+from tilegen.poly.order import before, earlier
 from tilegen.poly.project import Placed, Program, Use, common, told_apart
 from tilegen.poly.rows import Rows, exchanged, renamed
 from tilegen.poly.system import Form, Point, Row, Undecided, form, same
@@ -372,11 +372,7 @@ def _written(storage: Storage, reader: Touch, writers: list[Touch]) -> Iterator[
     told = [(w, common(w.use, reader.use)) for w in writers]
     told.sort(key=lambda one: (one[0].placed.number >= reader.placed.number, -len(one[1])))
     for writer, alike in told:
-        never = aside(writer.use, reader.use)
         for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed):
-            # It writes nothing that is read: a part too few is no claim too many.
-            if never is not None and never <= shared:
-                continue
             if told_apart(writer.placed.leaf, reader.placed.leaf, alike, shared, rows):
                 continue
             # The reader keeps plain names here: the writer's are primed, so the rows' are exchanged.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tilegen.ir.nodes import Buffer
 from tilegen.poly.cover import covered
 from tilegen.poly.flow import Element, Storage, Touch, before_in_scope, elements
-from tilegen.poly.order import aside, between
+from tilegen.poly.order import between
 from tilegen.poly.places import held_by
 from tilegen.poly.project import alike_in, common, told_apart
 from tilegen.poly.rows import Rows, exchanged, renamed
@@ -85,9 +85,9 @@ class _Right:
 
 def _rights(storage: Storage, reader: Touch, wanted: Element, writer: Touch, element: Element) -> Iterator[_Right]:
     one, two = writer.placed.leaf, reader.placed.leaf
-    place, never = common(writer.use, reader.use), aside(writer.use, reader.use)
+    place = common(writer.use, reader.use)
     for shared, rows in before_in_scope(storage, reader.use.buffer, writer.placed, reader.placed):
-        if (never is not None and never <= shared) or told_apart(one, two, place, shared, rows):
+        if told_apart(one, two, place, shared, rows):
             continue
         both, names = storage.program.original.meeting(two, one, reader.use, writer.use, shared)
         there = element.renamed(names)

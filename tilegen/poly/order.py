@@ -9,7 +9,6 @@ from typing import Protocol
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import Load
-from tilegen.ir.ranges import differ
 from tilegen.ir.walk import loads
 from tilegen.poly.determined import increasing
 from tilegen.poly.plain import Plain, Row
@@ -79,30 +78,23 @@ def earlier(
     other: Names,
     home: int,
     alike: frozenset[str] = frozenset(),
-    never: frozenset[str] | None = None,
 ) -> Iterator[tuple[Row, ...]]:
     """The ways in which `one` comes before `two` in one iteration of the first `home` loops, which both are in.
 
     Loops with one name for both, and those in `alike`, are known to be in the same iteration: nothing is said of these.
-    Ways in which both are in one iteration of all loops in `never` are left out.
     """
     depth = one.shares(two)
     if depth < home:
         return
     equal: tuple[Row, ...] = ()
-    open_ = None if never is None else set(never - alike)
     for d, name in enumerate(one.leaf.names[:depth]):
-        if open_ is not None:
-            if not open_:
-                return
-            open_.discard(name)
         first, second = mine.get(name, name), other.get(name, name)
         if first == second or name in alike:
             continue
         if d >= home:
             yield (*equal, (False, ((second, 1), (first, -1)), -1))
         equal += ((True, ((second, 1), (first, -1)), 0),)
-    if one.places < two.places and (open_ is None or open_):
+    if one.places < two.places:
         yield equal
 
 
@@ -120,11 +112,6 @@ class Access(Protocol):
 Point = tuple[Access, Names]
 
 
-def aside(one: Use, two: Use) -> frozenset[str] | None:
-    """Loops in one iteration of which the two never are at one place, if known: `ko + 1` and `ko` in that of `ko`."""
-    return next((a.names() for a, b in zip(one.index, two.index, strict=True) if differ(a, b)), None)
-
-
 def between(
     one: Point,
     other: Point,
@@ -132,7 +119,6 @@ def between(
     shared: frozenset[str],
     known: Callable[[], Rows],
     more: Callable[[], tuple[Row, ...]],
-    harmless: frozenset[str] | None = None,
 ) -> Iterator[Rows]:
     """The ways in which `other` comes behind `one` and before `last`, where all three use one place.
 
@@ -142,17 +128,15 @@ def between(
     Args:
         known: makes what holds of `one` and `last`: where there is no such way, nobody needs it.
         more: makes what holds of `other`. It is long, and most ways are out without it.
-        harmless: loops in one iteration of which `other` does what `one` does: that is not asked about.
     """
     (first, mine), (second, its), (third, end) = one, other, last
     depth, leaf = len(shared), second.placed.leaf
     met = shared | alike_in(first.placed.leaf, leaf, common(first.use, second.use), shared)
-    never = aside(first.use, second.use) if harmless is None else harmless
-    behind = list(earlier(first.placed, mine, second.placed, its, depth, met, never))
+    behind = list(earlier(first.placed, mine, second.placed, its, depth, met))
     if not behind:
         return
     meet = shared | alike_in(leaf, third.placed.leaf, common(second.use, third.use), shared)
-    before = list(earlier(second.placed, its, third.placed, end, depth, meet, aside(second.use, third.use)))
+    before = list(earlier(second.placed, its, third.placed, end, depth, meet))
     if not before:
         return
     both = ((a, b) for a in behind for b in before)

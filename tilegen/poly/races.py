@@ -16,7 +16,6 @@ from tilegen.ir.lanes import writes_alone
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loop_names, loops, writes
-from tilegen.poly.order import aside
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, copied_in, told_apart
 from tilegen.poly.system import example, solvable
@@ -239,10 +238,8 @@ def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed, free
     for a, b in pairs.values():
         signs = (1,) if one is two and a.index == b.index else (1, -1)
         alike = alike_in(one.leaf, two.leaf, common(a, b), frozenset())
-        never = aside(a, b)
         for case in _collisions(buffer, one, two, signs, free, alike):
-            if never is None or not never <= case[0]:
-                _check_case(program, one.leaf, two.leaf, a, b, case)
+            _check_case(program, one.leaf, two.leaf, a, b, case)
 
 
 @lru_cache(maxsize=1_000)

@@ -16,7 +16,7 @@ from tilegen.ir.affine import Affine, Mod
 from tilegen.ir.nodes import Access, Load, Stmt, Tree
 from tilegen.ir.walk import rewrite_accesses, rewrite_nodes
 from tilegen.poly.flow import marked, settled_in, storages
-from tilegen.poly.order import Names, aside, before, between
+from tilegen.poly.order import Names, before, between
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, project, told_apart
 from tilegen.poly.rows import Rows, renamed
 from tilegen.poly.system import Form, Row, example, same, solvable
@@ -252,9 +252,9 @@ def _check_read(program: Program, read: _Access, writes: list[_Access], depth: i
     That one is in the same iteration of the first `depth` loops, and so is what comes after it.
     """
     for meant in writes:
-        place, never = common(meant.use, read.use), aside(meant.use, read.use)
+        place = common(meant.use, read.use)
         for shared, order in before(meant.placed, read.placed):
-            if len(shared) < depth or (never is not None and never <= shared):
+            if len(shared) < depth:
                 continue
             if told_apart(meant.leaf, read.leaf, place, shared, order):
                 continue
@@ -289,10 +289,7 @@ def _check_between(
 
     # In a dimension without turns the places are the same.
     turns = [d for d in range(len(other.turn.index)) if other.goes_round(d) or read.goes_round(d)]
-    mine, others = ([a.turn.index[d] for d in turns] for a in (meant[0], other))
-    # In one iteration of the loops that both take turns with in one way, both write for one turn.
-    harmless = frozenset(n for i in mine for n in i.names()) if mine == others else None
-    for question in between(meant, (other, names), (read, {}), shared, rows, there, harmless):
+    for question in between(meant, (other, names), (read, {}), shared, rows, there):
         if question.plain.impossible:
             continue
         turn = other.in_turn(names, "'")

@@ -13,7 +13,7 @@ from functools import cache, partial
 from tilegen.ir.affine import var
 from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
-from tilegen.poly.order import aside, before
+from tilegen.poly.order import before
 from tilegen.poly.plain import Row
 from tilegen.poly.project import Placed, Program, Use
 from tilegen.poly.rows import Rows, renamed
@@ -54,9 +54,6 @@ class _Pair:
 
     def late(self, read: Use, shared: frozenset[str], order: tuple[Row, ...]) -> Rows | None:
         """Rows for a read, in the same iteration of the loops in `shared`, of what may not have ended."""
-        never = aside(self.write, read)
-        if never is not None and never <= shared:
-            return None
         met: tuple[Rows, Mapping[str, str]] | None = None
         for cases, ended in self.waits:
             if ended.since != self.made.since:
