@@ -6,7 +6,7 @@ import islpy as isl
 import pytest
 
 from tilegen.poly.cover import covered, uncovered
-from tilegen.poly.rows import Rows
+
 from tilegen.poly.system import matrix
 
 NAMES = ["M", "N", "i", "j", "lane", "k"]
@@ -58,13 +58,13 @@ def test_pieces_cover_what_they_cover_as_a_whole(seed):
     rng = random.Random(seed)
     found = {True: 0, False: 0}
     for _ in range(40):
-        wanted = Rows(random_wanted(rng))
+        wanted = random_wanted(rng)
         pieces = [wanted + random_piece(rng) for _ in range(rng.randrange(4))]
         pieces = [tuple(piece) if rng.random() < 0.3 else piece for piece in pieces]
         left = projected(wanted)
         for piece in pieces:
             left = left.subtract(projected(piece))
-        assert covered(wanted, pieces, NAMES) == left.is_empty(), (wanted.all, pieces)
+        assert covered(wanted, pieces, NAMES) == left.is_empty(), (wanted, pieces)
         point = uncovered(wanted, pieces, NAMES)
         assert (point is None) == left.is_empty()
         if point is not None:
@@ -77,7 +77,7 @@ def test_pieces_cover_what_they_cover_as_a_whole(seed):
 
 def test_pieces_cover_case_by_case():
     """A copy made before the loop, and one in the iteration before: every iteration finds one of them."""
-    wanted = Rows((*bounds("k", 0, 6), (False, (("i", 1),), 0), (False, (("M", 1), ("i", -8)), -9)))
+    wanted = ((*bounds("k", 0, 6), (False, (("i", 1),), 0), (False, (("M", 1), ("i", -8)), -9)))
     first = wanted + ((True, (("i", 1),), 0), (False, (("M", 1), ("k", -1)), -2))
     assert covered(wanted, [first, wanted + ((False, (("i", 1),), -1),)], NAMES)
     assert not covered(wanted, [first, wanted + ((False, (("i", 1),), -2),)], NAMES)

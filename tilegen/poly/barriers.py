@@ -11,9 +11,8 @@ from tilegen.ir.atomics import accumulated
 from tilegen.ir.cached import cached_property
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
-from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, copied_in, project
-from tilegen.poly.rows import Rows, identified, renamed
+from tilegen.poly.rows import Row, Rows, identified, renamed
 from tilegen.poly.system import Undecided, example, same, solvable
 from tilegen.poly.verdict import Words
 
@@ -208,8 +207,6 @@ class Crossing:
     def _question(self, only: tuple[Row, ...]) -> Rows | None:
         rows = self._rows
         base = rows + self._named(only)
-        if rows.plain.impossible or base.plain.impossible:
-            return None  # whichever threads they are
         return next((question for row in self._further if solvable(question := base + row)), None)
 
     @cached_property

@@ -54,8 +54,6 @@ def _check_use(program: Program, leaf: Leaf, use: Use) -> None:
         if within(place, extent, extents):
             continue
         for inside in (Condition(place), Condition(extent - 1 - place)):
-            if program.original.plain(leaf).certain(rows_of(inside)):
-                continue
             outside = Condition(-1 - inside.value)
             question = program.original.rows(leaf) + rows_of(outside)
             if solvable(question):

@@ -31,9 +31,7 @@ def covered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[
     return _until_covered(wanted, pieces, names) is None
 
 
-def _until_covered(
-    wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]
-) -> tuple[str, ...] | None:
+def _until_covered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> tuple[str, ...] | None:
     """The texts of `wanted` and of all pieces, whose difference is not empty; None as soon as nothing is left."""
     asked()
     texts: tuple[str, ...] = (_text(wanted, names),)

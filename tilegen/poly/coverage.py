@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tilegen.ir.affine import const
 from tilegen.poly.cover import uncovered
-from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, alike_in
-from tilegen.poly.rows import renamed
+from tilegen.poly.rows import Row, renamed
 from tilegen.poly.system import example, range_of, same, solvable
 from tilegen.poly.verdict import Refused, Words, instance_words
 
@@ -104,8 +103,6 @@ def _no_strangers(program: Program, leaf: Leaf) -> None:
     """Every iteration of `leaf` is an instance of the kernel."""
     original, name = program.original, leaf.stmt.name
     image = original.rows(leaf) + _image(program, leaf)
-    if image.plain.certain(_wanted(program, name)):
-        return
     names = [*original.kernel.sizes, *_instance_names(program, name), *leaf.names]
     missing = uncovered(image, [(*original.context, *_wanted(program, name))], names)
     if missing is not None:

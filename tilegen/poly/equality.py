@@ -1,4 +1,4 @@
-"""Whether rows make two index tuples equal: plainly, or by asking isl."""
+"""Whether rows make two index tuples equal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def differing(rows: Rows, left: tuple[Form, ...], right: tuple[Form, ...]) -> Ro
     differences = [a.minus(b) for a, b in zip(left, right, strict=True)]
     both = rows + tuple(row for difference in differences for row in difference.rows)
     for a, b, difference in zip(left, right, differences, strict=True):
-        if both.plain.zero(difference.terms, difference.const):
+        if not difference.terms and not difference.const:
             continue
         for side in (a.minus(b, 1), b.minus(a, 1)):
             # `both` has the rows of all divisions already, and more than this question is asked about it.

@@ -50,10 +50,5 @@ class Facts:
             return False
 
     def _rows(self, extents: Mapping[str, Affine], given: tuple[Condition, ...]) -> Rows:
-        memo, key = self._original.memo, ("ranges", tuple(extents.items()), given)
-        found = memo.get(key)
-        if found is None:
-            ranges = (row for name, extent in extents.items() for row in range_of(name, extent))
-            found = memo[key] = Rows((*self._original.context, *ranges, *(r for c in given for r in rows_of(c))))
-        assert isinstance(found, Rows)
-        return found
+        ranges = (row for name, extent in extents.items() for row in range_of(name, extent))
+        return (*self._original.context, *ranges, *(r for c in given for r in rows_of(c)))

@@ -308,7 +308,7 @@ def settled_in(storage: Storage, reader: Touch) -> int:
 def _settled(storage: Storage, reader: Touch, writers: list[Touch], depths: range) -> int:
     """The first of the depths in which everything that is read is written; where the range ends, if none."""
     wanted, names = _read(storage, reader)
-    pieces = [(d, p) for d, p in _written(storage, reader, writers) if d > depths.stop and not p.plain.impossible]
+    pieces = [(d, p) for d, p in _written(storage, reader, writers) if d > depths.stop]
     for depth in depths:
         # Where no piece is added, no more is covered than one loop further inside.
         new = depth == depths.start or any(d == depth for d, _ in pieces)

@@ -58,12 +58,7 @@ def _finds(storage: Storage, reader: Touch, held: _Writes) -> bool:
     if not covered(original.rows(leaf), found(), [*storage.program.kernel.sizes, *leaf.names]):
         return False
     # Of all writes to the place before the read, the last one is right, or it is behind one that is.
-    return not any(
-        _overwritten(reader, wanted, right, writer, element)
-        for right in rights
-        if not right.rows.plain.impossible
-        for writer, element in held
-    )
+    return not any(_overwritten(reader, wanted, right, writer, element) for right in rights for writer, element in held)
 
 
 def _nearest(held: _Writes, reader: Touch) -> _Writes:

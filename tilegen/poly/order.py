@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from tilegen.ir.affine import Affine, var
+from tilegen.ir.affine import Affine
 from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import Load
 from tilegen.ir.walk import loads
 from tilegen.poly.determined import increasing
-from tilegen.poly.plain import Plain, Row
 from tilegen.poly.project import (
     Leaf,
     Original,
@@ -23,8 +22,8 @@ from tilegen.poly.project import (
     common,
     told_apart,
 )
-from tilegen.poly.rows import Rows, renamed
-from tilegen.poly.system import Form, example, form, same, solvable
+from tilegen.poly.rows import Row, Rows, renamed
+from tilegen.poly.system import Form, example, same, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
@@ -139,36 +138,8 @@ def between(
     before = list(earlier(second.placed, its, third.placed, end, depth, meet))
     if not before:
         return
-    both = ((a, b) for a in behind for b in before)
-    ways = [a + b for a, b in both if not (known() + (*a, *b, *_further(a, b, leaf, its))).plain.impossible]
-    if not ways:
-        return
     rows = known() + more()
-    # What the ways have in common is looked at by itself where more than one is left to ask about. Nothing is
-    # answered by that but "impossible", and so it is by the question that it belongs to.
-    if len(ways) == 1 or not rows.plain.impossible:
-        yield from (rows + order for order in ways)
-
-
-def _further(behind: tuple[Row, ...], before: tuple[Row, ...], leaf: Leaf, names: Names) -> Iterator[Row]:
-    """What plainly follows for a leaf with these names that comes in one way behind and in one way before another.
-
-    That it is in its loops, where the ways do not say what is as strict; and `a + 2 <= c` from `a < b` and `b < c`.
-    """
-    later, sooner = ({n for _, terms, _ in rows for n, _ in terms} for rows in (behind, before))
-    for name, extent in leaf.loops.items():
-        mine = names.get(name)
-        if mine is None:
-            continue
-        free = not (behind or before or extent.is_const)
-        if mine not in later and (mine in sooner or free):
-            yield False, ((mine, 1),), 0
-        if mine not in sooner and (mine in later or free):
-            yield from form(extent - 1 - var(name)).renamed(names).nonnegative()
-    if behind and before:
-        (equal, (one, two), _), (other, (three, four), _) = behind[-1], before[-1]
-        if not equal and not other and one[0] == four[0]:
-            yield False, (three, two), -2
+    yield from (rows + a + b for a in behind for b in before)
 
 
 def precedences(original: Original) -> tuple[Precedence, ...]:
@@ -194,8 +165,7 @@ def _between(original: Original, one: Placed, two: Placed) -> Iterator[Precedenc
                 continue
             names = two.leaf.primed(shared)
             core = same(a.forms, [f.renamed(names) for f in b.forms]) + rows
-            # One that there never is does no harm: no two instances of it are ever in the wrong order.
-            if not (original.pair(one.leaf, two.leaf, shared) + core).plain.impossible:
+            if solvable(original.pair(one.leaf, two.leaf, shared) + core):
                 marked = _marked(one, two, shared, core)
                 yield Precedence(one.leaf.stmt.name, two.leaf.stmt.name, marked, a.buffer, apart_in(rows))
 
@@ -251,12 +221,6 @@ def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> No
         open_ = [(shared, rows) for shared, rows in open_ if not told_apart(two.leaf, one.leaf, index, shared, rows)]
     if p.later is not None:
         open_ = [way for way in open_ if not _in_order(original, p, one.leaf, two.leaf, way)]
-    if len(open_) > 2:
-        # In which loops the two are in the same iteration anyway is read off their points once, for all ways.
-        known = _meeting(original, p, one, two, frozenset()).plain
-        if known.impossible:
-            return
-        open_ = [(shared, rows) for shared, rows in open_ if not _equal(known, apart_in(rows))]
     for shared, rows in open_:
         met = shared | alike_in(two.leaf, one.leaf, index or (), shared)
         question = _meeting(original, p, one, two, met) + rows
@@ -298,11 +262,6 @@ def _meeting(original: Original, p: Precedence, one: Placed, two: Placed, shared
     point = {f"{n}°": f.renamed(names) for n, f in _named_point(original, one)}
     point |= {f"{n}°'": f for n, f in _named_point(original, two)}
     return original.pair(two.leaf, one.leaf, shared) + substituted(p.rows, point)
-
-
-def _equal(known: Plain, loop: str | None) -> bool:
-    """True if both instances are in the same iteration of the loop, and of none is asked whether it is another."""
-    return loop is not None and known.zero(((f"{loop}'", 1), (loop, -1)), 0)
 
 
 def _common(original: Original, p: Precedence, one: Placed, two: Placed) -> tuple[Affine, ...] | None:

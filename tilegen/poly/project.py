@@ -18,7 +18,6 @@ from tilegen.ir.lanes import Copied, combining, copied
 from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree, tree_of
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
 from tilegen.poly.determined import determined
-from tilegen.poly.plain import Plain
 from tilegen.poly.rows import Rows, identified, renamed
 from tilegen.poly.system import Form, Row, form, quotients, range_of, rows_of, same
 
@@ -212,27 +211,13 @@ class Original:
         equation = self.equations[name]
         return equation.loops if name.endswith(".init") else (*equation.loops, *equation.reduced)
 
-    def plain(self, leaf: Leaf) -> Plain:
-        """What is plain of an iteration in which the leaf runs its statement."""
-        return self.rows(leaf).plain
-
     def rows(self, leaf: Leaf) -> Rows:
         """Rows for an iteration in which the leaf runs its statement."""
-        found = self.memo.get(("rows", leaf.where))
-        if found is None:
-            found = self.memo["rows", leaf.where] = Rows(self.context + leaf.domain)
-        assert isinstance(found, Rows)
-        return found
+        return self.context + leaf.domain
 
     def pair(self, one: Leaf, two: Leaf, shared: frozenset[str]) -> Rows:
         """Rows for such an iteration of each, the second one's names primed but for the loops in `shared`."""
-        key = ("pair", one.where, two.where, shared)
-        found = self.memo.get(key)
-        if found is None:
-            mine = self.rows(one)
-            found = self.memo[key] = (mine + tuple([r for r in two.again(shared) if r not in mine.each])).kept()
-        assert isinstance(found, Rows)
-        return found
+        return self.rows(one) + two.again(shared)
 
     def meeting(
         self, one: Leaf, two: Leaf, a: Use, b: Use, shared: frozenset[str], order: tuple[Row, ...] = ()

@@ -14,7 +14,7 @@ from tilegen.poly.coverage import check_coverage
 from tilegen.poly.order import check_order
 from tilegen.poly.project import Leaf, Program, alike_in, common, project
 from tilegen.poly.races import check_races, check_structure
-from tilegen.poly.rows import Rows, renamed
+from tilegen.poly.rows import renamed
 from tilegen.poly.shape import check_shape
 from tilegen.poly.slots import check_values_in_turn
 from tilegen.poly.sync import Made, Slot, Stop, Walls, check_minimal, check_synchronised
@@ -132,7 +132,7 @@ def _check_apart(program: Program) -> None:
 def _check_extra_bounds(program: Program, leaf: Leaf, missing: tuple[Condition, ...]) -> None:
     """Also where it runs without the `missing` conditions, each access of the statement is inside its registers."""
     tested = tuple(row for c in leaf.stmt.guard if c not in missing for row in rows_of(c))
-    runs = Rows((*program.original.context, *leaf.ranges, *tested))
+    runs = (*program.original.context, *leaf.ranges, *tested)
     counts = {n: e.const for n, e in leaf.loops.items() if e.is_const}
     for use in {(u.buffer, u.index): u for u in leaf.uses}.values():
         for place, extent in zip(use.index, program.buffers[use.buffer].shape, strict=True):
@@ -177,10 +177,10 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
                 if not open_ or key in memo:
                     continue
                 names, rows = one.leaf.primed(met), program.original.rows(two.leaf)
-                here = [row for row in renamed(one.leaf.ranges, names) if row not in rows.each]
+                here = [row for row in renamed(one.leaf.ranges, names) if row not in rows]
                 both = rows + (*here, *same([f.renamed(names) for f in write.forms], use.forms))
                 for contrary in (renamed(r, names) for c in open_ for r in negated(c)):
-                    if both.plain.impossible or not solvable(both + contrary):
+                    if not solvable(both + contrary):
                         continue
                     first = [*program.kernel.sizes, *(names.get(n, n) for n in one.leaf.names)]
                     found = example(both + contrary, first)

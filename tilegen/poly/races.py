@@ -16,8 +16,8 @@ from tilegen.ir.lanes import writes_alone
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loop_names, loops, writes
-from tilegen.poly.plain import Row
 from tilegen.poly.project import Leaf, Placed, Program, Use, alike_in, common, copied_in, told_apart
+from tilegen.poly.rows import Row
 from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
 from tilegen.poly.ways_out import ways_out

@@ -290,8 +290,6 @@ def _check_between(
     # In a dimension without turns the places are the same.
     turns = [d for d in range(len(other.turn.index)) if other.goes_round(d) or read.goes_round(d)]
     for question in between(meant, (other, names), (read, {}), shared, rows, there):
-        if question.plain.impossible:
-            continue
         turn = other.in_turn(names, "'")
         for a, b in ((turn[d], read.turn.forms[d]) for d in turns):
             for apart in (a.minus(b, 1), b.minus(a, 1)):

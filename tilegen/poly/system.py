@@ -17,9 +17,8 @@ import islpy as isl
 
 from tilegen.ir.affine import Affine, Div, Mod
 from tilegen.ir.nodes import Condition
-from tilegen.poly.plain import Row as Row
-from tilegen.poly.plain import Terms as Terms
-from tilegen.poly.rows import Rows, plain_of, renamed
+from tilegen.poly.rows import Row as Row
+from tilegen.poly.rows import Terms, renamed
 
 # isl operations that one question may take: three times what any question of the stock schedules needs.
 BUDGET = 50_000
@@ -152,11 +151,9 @@ def same(left: Iterable[Form], right: Iterable[Form]) -> tuple[Row, ...]:
 
 context = isl.Context()
 context.set_max_operations(BUDGET)
+# By the text of a question: schedules, their steps and the versions of a kernel ask many again.
 _answers: dict[str, bool] = {}
-# Questions as they are put: the rows that are kept, and those added to them. A schedule's steps and the versions of
-# a kernel ask many again, and an answer does not depend on who asks.
-_known: dict[tuple[Rows | None, tuple[Row, ...]], bool] = {}
-_MOST_KNOWN = 5_000
+_MOST_ANSWERS = 200_000
 _asked = count()
 
 
@@ -165,55 +162,25 @@ def asked() -> int:
     return next(_asked)
 
 
-def solvable(rows: Rows | Iterable[Row]) -> bool:
+def solvable(rows: Iterable[Row]) -> bool:
     """True if some integer point satisfies all rows. Raises Undecided past the budget."""
     next(_asked)
-    key = rows.since_kept() if isinstance(rows, Rows) else (None, tuple(rows))
-    known = _known.get(key)
-    if known is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        known = _known[key] = _is_solvable(rows if isinstance(rows, Rows) else key[1])
-    return known
-
-
-def _is_solvable(rows: Rows | tuple[Row, ...]) -> bool:
-    if plain_of(rows).impossible:
-        return False
     kept, _ = _simplified(rows)
-    return kept is not None and all(_part_solvable(part) for part in groups(kept))
-
-
-@lru_cache(maxsize=20_000)
-def _part_solvable(rows: tuple[Row, ...]) -> bool:
-    text, columns = matrix(rows)
+    if not kept:
+        return kept is not None
+    text, columns = matrix(kept)
     # isl counts no operations in the simplex tableau of a dense system, and can spend minutes there.
-    if len(columns) > DENSE_NAMES and sum(len(terms) for _, terms, _ in rows) > DENSE_TERMS * len(rows):
+    if len(columns) > DENSE_NAMES and sum(len(terms) for _, terms, _ in kept) > DENSE_TERMS * len(kept):
         raise Undecided("a dense system")
     known = _answers.get(text)
     if known is None:
-        if len(_answers) > 200_000:
+        if len(_answers) > _MOST_ANSWERS:
             _answers.clear()
         known = _answers[text] = not _ask(text, "is_empty")
     return known
 
 
-def groups(rows: list[Row]) -> list[tuple[Row, ...]]:
-    """The rows, each with a name, in groups that share none, the small ones first: each is a question of its own."""
-    together: dict[str, set[str]] = {}  # by a name, all names that hang together with it
-    for _, terms, _ in rows:
-        names = dict(terms).keys()
-        known = together.get(terms[0][0])
-        if known is None or not names <= known:
-            known = set(names).union(*[together[name] for name in names if name in together])
-            together.update(dict.fromkeys(known, known))
-    parts: dict[int, list[Row]] = {}
-    for row in rows:
-        parts.setdefault(id(together[row[1][0][0]]), []).append(row)
-    return sorted(map(tuple, parts.values()), key=len)
-
-
-def example(rows: Rows | Iterable[Row], first: Iterable[str] = ()) -> Point | None:
+def example(rows: Iterable[Row], first: Iterable[str] = ()) -> Point | None:
     """A point that satisfies all rows, the least one in the order of `first`, or None if there is none."""
     rows = list(rows)
     if not solvable(rows):

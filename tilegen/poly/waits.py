@@ -14,9 +14,8 @@ from tilegen.ir.affine import var
 from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
 from tilegen.poly.order import before
-from tilegen.poly.plain import Row
 from tilegen.poly.project import Placed, Program, Use
-from tilegen.poly.rows import Rows, renamed
+from tilegen.poly.rows import Row, Rows, renamed
 from tilegen.poly.slots import home_of
 from tilegen.poly.sync import Made, Slot, Stop
 from tilegen.poly.system import example, form, quotients, rows_of, solvable
@@ -62,7 +61,7 @@ class _Pair:
             met = met or self.program.original.meeting(*leaves, self.write, read, shared, order)
             rows, names = met
             question = rows + self._on_its_way(cases, ended, names)
-            if not rows.plain.impossible and solvable(question):
+            if solvable(question):
                 return question
         return None
 

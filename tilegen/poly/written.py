@@ -91,7 +91,7 @@ def _check_place(storage: Storage, one: Touch, two: Touch, shared: frozenset[str
 def _unguarded(storage: Storage, one: Touch, two: Touch, names: Mapping[str, str]) -> Rows:
     """The loops' ranges alone: what holds for these holds for every access of the same signature."""
     first, second = one.placed.leaf.ranges, two.placed.leaf.ranges
-    return Rows((*storage.program.original.context, *first, *renamed(second, names)))
+    return (*storage.program.original.context, *first, *renamed(second, names))
 
 
 def _check_exclusive(storage: Storage, buffer: Buffer, touches: list[Touch]) -> None:
@@ -141,7 +141,7 @@ def _in_the_way(storage: Storage, touches: list[Touch], other: Touch) -> tuple[R
     found: tuple[Row, ...] = ()
     for rows, mark in ((before, "<"), (after, ">")):
         names = {n for _, terms, _ in rows for n, _ in terms} - set(sizes)
-        found += renamed(rows.all, {n: f"{n}{mark}" for n in names})
+        found += renamed(rows, {n: f"{n}{mark}" for n in names})
     return found
 
 
