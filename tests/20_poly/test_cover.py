@@ -6,7 +6,6 @@ import islpy as isl
 import pytest
 
 from tilegen.poly.cover import covered, uncovered
-
 from tilegen.poly.system import matrix
 
 NAMES = ["M", "N", "i", "j", "lane", "k"]
@@ -77,7 +76,7 @@ def test_pieces_cover_what_they_cover_as_a_whole(seed):
 
 def test_pieces_cover_case_by_case():
     """A copy made before the loop, and one in the iteration before: every iteration finds one of them."""
-    wanted = ((*bounds("k", 0, 6), (False, (("i", 1),), 0), (False, (("M", 1), ("i", -8)), -9)))
+    wanted = (*bounds("k", 0, 6), (False, (("i", 1),), 0), (False, (("M", 1), ("i", -8)), -9))
     first = wanted + ((True, (("i", 1),), 0), (False, (("M", 1), ("k", -1)), -2))
     assert covered(wanted, [first, wanted + ((False, (("i", 1),), -1),)], NAMES)
     assert not covered(wanted, [first, wanted + ((False, (("i", 1),), -2),)], NAMES)

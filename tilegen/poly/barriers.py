@@ -185,12 +185,7 @@ class Crossing:
         """True if there are two such accesses of one element where `only` holds."""
         if not self._further:
             return False
-        # It depends on these alone: the versions of a kernel ask much of it again.
-        leaves = (self.first.leaf.where, self.second.leaf.where, self.way[1])
-        memo, key = self.program.original.memo, ("crossing", *leaves, self._met, self._core, only, self._further)
-        if key not in memo:
-            memo[key] = self._question(only) is not None
-        return memo[key] is True
+        return self._question(only) is not None
 
     def tell(self, only: tuple[Row, ...] = ()) -> str:
         """The element and the threads, at concrete sizes, where it is possible."""

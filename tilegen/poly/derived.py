@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tilegen.ir.derived import ComputedAt, RoundedUp, Split
 from tilegen.ir.nodes import Kernel
 from tilegen.poly.computed import check_computed
@@ -10,6 +12,7 @@ from tilegen.poly.rounded import check_rounded
 from tilegen.poly.verdict import Refused
 
 
+@lru_cache(maxsize=100)
 def check_derived(kernel: Kernel) -> None:
     """Refused where `kernel`, or one that it was derived from, does not compute what the one before does."""
     while kernel.origin is not None:

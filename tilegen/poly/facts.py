@@ -29,10 +29,7 @@ class Facts:
         given = tuple(given)
         if condition in given:
             return True
-        memo, key = self._original.memo, ("implied", condition, tuple(extents.items()), given)
-        if key not in memo:
-            memo[key] = self._ask(condition, extents, given)
-        return memo[key] is True
+        return self._ask(condition, extents, given)
 
     def possible(self, conditions: Iterable[Condition], extents: Mapping[str, Affine]) -> bool:
         """True unless the conditions can never hold together. Arguments as for `implied`."""

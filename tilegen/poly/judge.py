@@ -22,10 +22,7 @@ from tilegen.poly.verdict import Refused, Violation
 
 
 def _check_derived(program: Program) -> None:
-    memo = program.original.memo
-    if "derived" not in memo:
-        check_derived(program.kernel)
-        memo["derived"] = True
+    check_derived(program.kernel)
 
 
 # In the order in which they are asked: a later check may rely on the earlier ones.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from tilegen.ir.affine import Affine
@@ -142,15 +143,11 @@ def between(
     yield from (rows + a + b for a in behind for b in before)
 
 
+@lru_cache(maxsize=100)
 def precedences(original: Original) -> tuple[Precedence, ...]:
-    """What has to keep its order; computed once for each kernel."""
-    if "precedences" not in original.memo:
-        statements = original.statements.values()
-        found = [p for s in statements for t in statements for p in _between(original, s, t)]
-        original.memo["precedences"] = tuple(found)
-    result = original.memo["precedences"]
-    assert isinstance(result, tuple)
-    return result
+    """What has to keep its order."""
+    statements = original.statements.values()
+    return tuple(p for s in statements for t in statements for p in _between(original, s, t))
 
 
 def _between(original: Original, one: Placed, two: Placed) -> Iterator[Precedence]:
@@ -179,7 +176,6 @@ def _marked(one: Placed, two: Placed, shared: frozenset[str], core: tuple[Row, .
 
 def check_order(program: Program) -> None:
     """Refused where two instances that depend on each other run in the wrong order."""
-    memo = program.original.memo
     free = program.tree.reassociated
     for p in precedences(program.original):
         # Terms of a reduction commute where a step says so; its start and its uses keep their places.
@@ -187,12 +183,7 @@ def check_order(program: Program) -> None:
             continue
         for one in program.of(p.source):
             for two in program.of(p.sink):
-                # What is computed there makes no difference.
-                what = tuple((x.leaf.where, x.leaf.names, x.leaf.stmt.instance) for x in (one, two))
-                key = ("ordered", id(p), what, one.shares(two), one.places <= two.places)
-                if key not in program.original.memo:
-                    _check_pair(program, p, one, two)
-                    memo[key] = True
+                _check_pair(program, p, one, two)
 
 
 def _commutes(original: Original, p: Precedence) -> bool:
@@ -208,13 +199,9 @@ def _commutes(original: Original, p: Precedence) -> bool:
 
 def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> None:
     original = program.original
-    instances = (one.leaf.where, one.leaf.stmt.instance, two.leaf.where, two.leaf.stmt.instance)
-    # Many steps leave most of the ways as they were.
-    pair = original.memo.setdefault(("reversed", id(p), instances), len(original.memo))
-    keys = {way: ("never reversed", pair, *way) for way in before(two, one)}
-    open_ = [way for way, key in keys.items() if key not in original.memo]
+    open_ = list(before(two, one))
     index = _common(original, p, one, two)
-    if index is not None and open_:
+    if index is not None:
         # What is so wherever the two are is no question of the way.
         alike = alike_in(two.leaf, one.leaf, index, frozenset())
         open_ = [way for way in open_ if apart_in(way[1]) not in alike]
@@ -225,7 +212,6 @@ def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> No
         met = shared | alike_in(two.leaf, one.leaf, index or (), shared)
         question = _meeting(original, p, one, two, met) + rows
         if not solvable(question):
-            original.memo[keys[shared, rows]] = True
             continue
         names = one.leaf.primed(met)
         first = [*original.kernel.sizes, *two.leaf.names, *(names.get(n, n) for n in one.leaf.names)]

@@ -204,7 +204,7 @@ class Original:
     context: tuple[Row, ...]
     statements: Mapping[str, Placed]
     equations: Mapping[str, Equation]
-    memo: dict[object, object] = field(default_factory=dict, repr=False)
+    _elements: dict[object, tuple[Use, ...]] = field(default_factory=dict, repr=False)
 
     def ranges(self, name: str) -> tuple[Range, ...]:
         """The ranges of the statement's loops, as the kernel's text has them."""
@@ -235,16 +235,13 @@ class Original:
 
     def elements(self, leaf: Leaf) -> tuple[Use, ...]:
         """The accesses that the kernel's statement makes at the instance which `leaf` runs."""
-        key = ("elements", leaf.points)
-        if key not in self.memo:
+        if leaf.points not in self._elements:
             origin = self.statements[leaf.stmt.name].leaf
             values = dict(zip(origin.names, leaf.stmt.instance or (), strict=True))
-            self.memo[key] = tuple(
+            self._elements[leaf.points] = tuple(
                 Use(u.buffer, tuple(i.substitute(values) for i in u.index), u.writes, u.fallback) for u in origin.uses
             )
-        found = self.memo[key]
-        assert isinstance(found, tuple)
-        return found
+        return self._elements[leaf.points]
 
 
 _name, _kind, _extent = attrgetter("name"), attrgetter("kind"), attrgetter("extent")

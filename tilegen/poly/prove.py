@@ -172,9 +172,7 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
                 met = alike_in(one.leaf, two.leaf, common(write, use), shared) | shared
                 # What a user of the same element tests itself is not missing there.
                 open_ = [c for c in extra.missing if c not in two.leaf.stmt.guard or not c.value.names() <= met | sizes]
-                memo, leaves = program.original.memo, (one.leaf.where, two.leaf.where)
-                key = ("extra", leaves, write.index, use.index, shared, tuple(open_))
-                if not open_ or key in memo:
+                if not open_:
                     continue
                 names, rows = one.leaf.primed(met), program.original.rows(two.leaf)
                 here = [row for row in renamed(one.leaf.ranges, names) if row not in rows]
@@ -190,4 +188,3 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
                         f"'{one.leaf.stmt.name}' runs where the kernel has no instance, and writes a register in use",
                         f"{words.element(write, True)}, which {words.instance(two.leaf)} uses{words.sizes}",
                     )
-                memo[key] = True

@@ -25,7 +25,7 @@ from tilegen.poly.ways_out import ways_out
 
 def check_structure(program: Program) -> None:
     """Refused where block or thread loops nest wrongly, or a buffer lives where its memory cannot."""
-    memo, sizes = program.original.memo, program.kernel.sizes
+    sizes = program.kernel.sizes
     names = [name for name, _, _ in set(map(_header, loops(program.tree.body)))]
     clash = len({*names, *sizes}) < len(names) + len(sizes)
     for name in loop_names(program.tree) if clash else ():
@@ -34,10 +34,7 @@ def check_structure(program: Program) -> None:
         if name in sizes:
             raise Refused(f"'{name}' is a loop and a size of the kernel")
     for leaf in dict.fromkeys(placed.leaf for placed in program.leaves):
-        key = ("nested", leaf.names, leaf.kinds)
-        if key not in memo:
-            _check_kinds(leaf)
-            memo[key] = True
+        _check_kinds(leaf)
         for name in leaf.buffers:
             _check_home(leaf, program.buffers[name])
     _check_shared_axes(program)
@@ -152,37 +149,21 @@ def check_races(program: Program) -> None:
 
 def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Placed]) -> None:
     """Asks of all pairs of leaves that use the buffer in a launch."""
-    memo = program.original.memo
     writers = {placed.number for placed in users if buffer.name in placed.leaf.written}
     parallel = {placed.number for placed in users if _parallel(placed.leaf.kinds)}
     if not writers or not parallel:
         return
-    where = (buffer.scope, buffer.space, buffer.name)
     copies = _copies(program, buffer, launch)
     combining = program.lanes.keys() & writers if buffer.space == "register" else set()
-    told = [_told(program, placed, buffer, placed.number in combining) for placed in users]
     for n, one in enumerate(users):
-        for m, two in enumerate(users[n:], n):
+        for two in users[n:]:
             # Two that run in no parallel loop are what one thread does.
             if writers.isdisjoint((one.number, two.number)) or parallel.isdisjoint((one.number, two.number)):
                 continue
             if accumulated(one.leaf.stmt, two.leaf.stmt, buffer):
                 continue
             lane = program.lanes.get(one.number, "") if one is two else ""
-            key = ("race", where, told[n], told[m], one.shares(two), lane, copies, one is two)
-            if key not in memo:
-                _check_pair(program, buffer, one, two, Free(lane, copies, frozenset(combining)))
-                memo[key] = True
-
-
-def _told(program: Program, placed: Placed, buffer: Buffer, combining: bool) -> object:
-    """A number for all that makes a difference of a leaf: its loops, its guard and what it does in the buffer.
-
-    What is remembered only grows, so that no two get one number.
-    """
-    leaf, memo = placed.leaf, program.original.memo
-    uses = tuple((u.index, u.writes) for u in leaf.uses if memory_of(u.buffer) == buffer.name)
-    return memo.setdefault(("user", leaf.where, leaf.names, leaf.kinds, uses, combining), len(memo))
+            _check_pair(program, buffer, one, two, Free(lane, copies, frozenset(combining)))
 
 
 @dataclass(frozen=True)
@@ -313,16 +294,10 @@ def _coordinates(
 def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Case) -> None:
     original = program.original
     shared, rows, kind, loop = case
-    # A step that binds one loop leaves what was asked of the others as it was.
-    key = ("never at once", one.where, two.where, a.index, b.index, shared, rows)
-    if key in original.memo:
-        return
     if told_apart(one, two, common(a, b), shared, rows):
-        original.memo[key] = True
         return
     question, names = original.meeting(one, two, a, b, shared, rows)
     if not solvable(question):
-        original.memo[key] = True
         return
     found = example(question, [*original.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)])
     assert found is not None

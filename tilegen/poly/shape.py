@@ -13,19 +13,14 @@ from tilegen.poly.verdict import Refused, Words
 
 def check_shape(program: Program) -> None:
     """Refused where an expression, a reduction or an element used in place is not the kernel's."""
-    memo = program.original.memo
     copies = frozenset(b.name for b in program.buffers.values() if b.role == "copy")
     for placed in program.leaves:
         leaf = placed.leaf
-        key = ("shape", leaf.points, tuple(u.buffer in copies for u in leaf.uses))
-        if key in program.original.memo:
-            continue
         for use in leaf.uses:
             if use.writes and program.buffers[use.buffer].role == "input":
                 raise Refused(f"the input '{use.buffer}' is written")
         if not leaf.stmt.is_copy:
             _check_leaf(program, leaf, copies)
-        memo[key] = True
 
 
 def _check_leaf(program: Program, leaf: Leaf, copies: frozenset[str]) -> None:

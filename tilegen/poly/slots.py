@@ -26,11 +26,6 @@ from tilegen.poly.verdict import Refused, Words
 
 def check_values_in_turn(program: Program) -> None:
     """`check_values`, for buffers with slots too. Refused where no reading of these holds, as the first one is."""
-    # The answer depends on the statements, their loops and places, and the buffers: another emission asks it again.
-    memo, leaves = program.original.memo, tuple([(p.leaf.points, p.leaf.kinds, p.places) for p in program.leaves])
-    key = ("in turn", program.tree.buffers, leaves)
-    if key in memo:
-        return
     refusals: list[Refused] = []
     # Registers that go round are followed from write to write, as `latest` does; where that does not help, by
     # turns. The slots that are there may also never come round, in an iteration of a loop further inside. What
@@ -44,7 +39,6 @@ def check_values_in_turn(program: Program) -> None:
     for attempt in attempts:
         try:
             attempt()
-            memo[key] = True
             return
         except Refused as refused:
             refusals += [refused]

@@ -18,7 +18,7 @@ import islpy as isl
 from tilegen.ir.affine import Affine, Div, Mod
 from tilegen.ir.nodes import Condition
 from tilegen.poly.rows import Row as Row
-from tilegen.poly.rows import Terms, renamed
+from tilegen.poly.rows import Rows, Terms, renamed
 
 # isl operations that one question may take: three times what any question of the stock schedules needs.
 BUDGET = 50_000
@@ -151,9 +151,6 @@ def same(left: Iterable[Form], right: Iterable[Form]) -> tuple[Row, ...]:
 
 context = isl.Context()
 context.set_max_operations(BUDGET)
-# By the text of a question: schedules, their steps and the versions of a kernel ask many again.
-_answers: dict[str, bool] = {}
-_MOST_ANSWERS = 200_000
 _asked = count()
 
 
@@ -165,6 +162,12 @@ def asked() -> int:
 def solvable(rows: Iterable[Row]) -> bool:
     """True if some integer point satisfies all rows. Raises Undecided past the budget."""
     next(_asked)
+    return _is_solvable(tuple(rows))
+
+
+# Schedules, their steps and the versions of a kernel ask many questions again.
+@lru_cache(maxsize=200_000)
+def _is_solvable(rows: Rows) -> bool:
     kept, _ = _simplified(rows)
     if not kept:
         return kept is not None
@@ -172,12 +175,7 @@ def solvable(rows: Iterable[Row]) -> bool:
     # isl counts no operations in the simplex tableau of a dense system, and can spend minutes there.
     if len(columns) > DENSE_NAMES and sum(len(terms) for _, terms, _ in kept) > DENSE_TERMS * len(kept):
         raise Undecided("a dense system")
-    known = _answers.get(text)
-    if known is None:
-        if len(_answers) > _MOST_ANSWERS:
-            _answers.clear()
-        known = _answers[text] = not _ask(text, "is_empty")
-    return known
+    return not _ask(text, "is_empty")
 
 
 def example(rows: Iterable[Row], first: Iterable[str] = ()) -> Point | None:

@@ -16,17 +16,12 @@ from tilegen.poly.verdict import Refused, Words
 
 def check_updates(program: Program) -> None:
     """Refused where an element is overwritten before its old value is read."""
-    memo = program.original.memo
     for old in filter(is_old, program.buffers):
         writers = [p for p in program.leaves if memory_of(old) in p.leaf.written]
         readers = [p for p in program.leaves if old in p.leaf.buffers]
         for writer in writers:
             for reader in readers:
-                leaves = (writer.leaf.points, reader.leaf.points)
-                key = ("updated", old, leaves, writer.shares(reader), writer.places < reader.places)
-                if key not in memo:
-                    _check_pair(program, old, writer, reader)
-                    memo[key] = True
+                _check_pair(program, old, writer, reader)
 
 
 def _check_pair(program: Program, old: str, writer: Placed, reader: Placed) -> None:

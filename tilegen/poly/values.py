@@ -37,66 +37,15 @@ from tilegen.poly.written import check_written
 
 def check_values(program: Program) -> None:
     """Refused where a copy would hand over a wrong, stale or missing value."""
-    memo = program.original.memo
     for storage in storages(program):
-        key = _key(storage)
-        if key in program.original.memo:
-            continue
         for buffer in storage.copies:
             try:
-                _check_once(storage, buffer)
+                _check_within(storage, buffer)
             except Refused:
                 # That another copy is read before it is written is the plainer fault.
                 for other in (b for b in storage.copies if b is not buffer):
                     _check_readers_present(storage, other)
                 raise
-        memo[key] = True
-
-
-def _key(storage: Storage, names: frozenset[str] | None = None) -> object:
-    """All that the answer depends on: the leaves, how they nest, and where the copies live; of `names`, if given.
-
-    Of a leaf these are its loops, its guard and what it has to do with the tensor; what else it computes with is not.
-    """
-    told = [t for t in storage.touches if names is None or t.use.buffer in names]
-    placed = list(dict.fromkeys(t.placed for t in told))
-    nesting = tuple(a.shares(b) for a, b in zip(placed, placed[1:], strict=False))
-    copies = tuple((b.name, b.space, b.scope, b.copy_of) for b in storage.copies if names is None or b.name in names)
-    leaves = tuple((p.leaf.where, p.leaf.names, p.leaf.stmt.is_copy) for p in placed)
-    number = {id(p): n for n, p in enumerate(placed)}
-    touches = tuple(
-        (number[id(t.placed)], t.use.buffer, t.use.index, t.use.writes, t.use.fallback, t.wanted) for t in told
-    )
-    return ("values", storage.tensor, storage.backed, copies, nesting, leaves, touches)
-
-
-def _check_once(storage: Storage, buffer: Buffer) -> None:
-    """The rules, unless they were asked of the same copy.
-
-    What nothing writes but copies of an input depends on who fills the copy, on what fills that, and on who reads
-    them; a step that changes what is made from the copy, or further copies of it, changes no answer about it.
-    """
-    if storage.written:
-        _check_within(storage, buffer)
-        return
-    memo, sources = storage.program.original.memo, _sources(storage, buffer.name)
-    scopes = tuple((name, scope) for name, scope in storage.scopes.items() if name in sources)
-    key = ("copy", buffer.name, scopes, _key(storage, sources))
-    if key not in memo:
-        _check_within(storage, buffer)
-        memo[key] = (storage.scopes[buffer.name],)
-    found = memo[key]
-    assert isinstance(found, tuple)
-    (storage.scopes[buffer.name],) = found
-
-
-def _sources(storage: Storage, name: str) -> frozenset[str]:
-    """The buffer, what is copied into it, what is copied into that, and so on."""
-    fills = [(t.use.buffer, other_side(t).buffer) for t in storage.touches if t.use.writes and t.is_copy]
-    found = {name}
-    while more := {source for target, source in fills if target in found} - found:
-        found |= more
-    return frozenset(found)
 
 
 def _check_within(storage: Storage, buffer: Buffer) -> None:

@@ -17,17 +17,12 @@ BYTES = 16
 
 def check_vectors(program: Program) -> None:
     """Refused where a vector loop has no vector's width, or an access in it is no vector."""
-    memo = program.original.memo
     for placed in program.leaves:
         leaf = placed.leaf
         if "vector" not in leaf.kinds:
             continue
         _no_lane_memory(program, leaf)
-        layouts = tuple((program.buffers[u.buffer].order, program.buffers[u.buffer].swizzle) for u in leaf.uses)
-        key = ("vectors", leaf.points, leaf.kinds)
-        if memo.get(key) != layouts:
-            _check_leaf(program, leaf)
-            memo[key] = layouts
+        _check_leaf(program, leaf)
 
 
 def _no_lane_memory(program: Program, leaf: Leaf) -> None:
