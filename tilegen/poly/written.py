@@ -184,9 +184,7 @@ def _stored_between(storage: Storage, touches: list[Touch], change: Touch, fill:
     first, last = _Marked(change, ""), _Marked(fill, "'")
     names = [*sizes, *first.loops, *last.loops]
     for order in earlier(change.placed, first.names, fill.placed, last.names, home):
-        rows = tuple(
-            (*storage.program.original.context, *first.rows, *last.rows, *order, *same(first.place, last.place))
-        )
+        rows = (*storage.program.original.context, *first.rows, *last.rows, *order, *same(first.place, last.place))
         pieces = []
         for stored in (_Marked(t, "~") for t in stores):
             both = rows + (*stored.rows, *same(first.place, stored.place))
