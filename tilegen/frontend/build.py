@@ -12,6 +12,7 @@ from tilegen.frontend.first import found_by
 from tilegen.frontend.folding import Literal
 from tilegen.frontend.index import affine_of, conditions_of, holds
 from tilegen.frontend.loops import loops_of
+from tilegen.frontend.nested import NestedReduction
 from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, settle
 from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_of
 from tilegen.frontend.words import Declared, Words, check_words, words_of
@@ -29,6 +30,13 @@ def build(decl: s.KernelDecl, values: Mapping[str, int] = {}) -> Kernel:
 
     `values` gives integer attributes (the others keep their defaults) and sizes to fix as constants.
     """
+    try:
+        return _kernel(decl, values)
+    except NestedReduction as error:
+        raise error.with_way_out(decl, lambda other: _kernel(other, values)) from None
+
+
+def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
     index = _constants(decl, values)
     sizes = tuple(n for n in decl.size_names() if n not in values)
     index |= {n: var(n) for n in sizes}

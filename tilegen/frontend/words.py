@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
-from tilegen.frontend.index import COMPARISONS, affine_of, subexpressions, written
+from tilegen.frontend.index import COMPARISONS, affine_of, subexpressions
+from tilegen.frontend.nested import NestedReduction
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import REDUCTIONS, Scalar, Tensor
 
@@ -87,7 +88,7 @@ def check_words(equation: s.Assign, words: Words, index: Collection[str], tensor
     inside = top.body if isinstance(top, s.Reduction) else top
     for part in subexpressions(inside):
         if isinstance(part, s.Reduction) and part.word.text in REDUCTIONS:
-            raise _nested(equation, part, words, tensors)
+            raise NestedReduction(equation, part)
     for part in subexpressions(top):
         if not isinstance(part, s.Subscript) or part.base.text not in tensors:
             continue
@@ -100,25 +101,3 @@ def check_words(equation: s.Assign, words: Words, index: Collection[str], tensor
                     name.span,
                     notes=did_you_mean(name.text, list(index)) or (way_out,),
                 )
-
-
-def _nested(equation: s.Assign, reduction: s.Reduction, words: Words, tensors: Declared) -> SourceError:
-    """The error for a reduction that is not at the top, with the two lines that say the same."""
-    target = tensors[equation.target.base.text]
-    assert isinstance(target, Tensor)
-    used = {p.text for p in subexpressions(reduction) if isinstance(p, s.Name)}
-    kept = {
-        item.text: str(extent)
-        for item, extent in zip(equation.target.items, target.shape, strict=False)
-        if isinstance(item, s.Name) and item.text in used and item.text in words.left
-    } or {"z": "1"}
-    name = next(n for n in ("t", "u", "part", "inner", "reduced") if n not in tensors)
-    return SourceError(
-        "a reduction stands alone on the right side of its equation",
-        reduction.span,
-        notes=(
-            "give it a tensor and an equation of its own, and use that here:",
-            f"    var {name}: {target.dtype}[{', '.join(kept.values())}]",
-            f"    {name}[{', '.join(kept)}] = {written(reduction.span)}",
-        ),
-    )

@@ -269,9 +269,12 @@ def _notes(original: Original, p: Precedence) -> tuple[str, ...]:
     equation = original.equations[p.source]
     if p.source == p.sink and equation.reduce and equation.reduced:
         words = " and ".join(r.index for r in equation.reduced)
-        return (
-            f"the {equation.reduce} over {words} keeps its order: nest the loops that {words} became as tile made them",
+        kept = (
+            f"the {equation.reduce} over {words} keeps its order: nest the loops that {words} became as tile made them"
         )
+        if equation.best and not isinstance(equation.arg, Load):  # of equal values the first one wins
+            return (f"{kept}, or divide it by rfactor({p.source}, ...)",)
+        return kept, f"reassociate({p.source}) before this step allows any order"
     return (f"keep a loop that holds both '{p.source}' and '{p.sink}' outside, or order them as the kernel does",)
 
 

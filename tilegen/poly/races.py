@@ -34,7 +34,7 @@ def check_structure(program: Program) -> None:
         if name in sizes:
             raise Refused(f"'{name}' is a loop and a size of the kernel")
     for leaf in dict.fromkeys(placed.leaf for placed in program.leaves):
-        _check_kinds(leaf)
+        _check_kinds(program, leaf)
         for name in leaf.buffers:
             _check_home(leaf, program.buffers[name])
     _check_shared_axes(program)
@@ -44,7 +44,7 @@ def check_structure(program: Program) -> None:
 _header = attrgetter("name", "extent", "kind")
 
 
-def _check_kinds(leaf: Leaf) -> None:
+def _check_kinds(program: Program, leaf: Leaf) -> None:
     kinds = leaf.kinds
     for depth, (name, kind) in enumerate(zip(leaf.names, kinds, strict=True)):
         if leaf.names.index(name) != depth:
@@ -63,6 +63,7 @@ def _check_kinds(leaf: Leaf) -> None:
                     f"block loop '{name}' is inside '{outside}', and block loops are outermost in their launch",
                     None,
                     f"order({name}, {outside}) puts it outside",
+                    *ways_out(program, leaf, name, kind),
                 )
 
 

@@ -57,7 +57,9 @@ def _way_to_part(region: Region, distance: Affine, one: Use, two: Use) -> str:
             f"using=[{mine[0]}] takes one of them, and using=[{others[0]}] the other, in a copy with a name behind '->'"
         )
     if distance.names() <= region.sizes:
-        return "fix the sizes"
+        sizes = sorted(distance.names())
+        what = "the size" if len(sizes) == 1 else "the sizes"
+        return f"fix {what} {' and '.join(sizes)}, so that the distance is a number"
     return "an intermediate tensor that holds one of them can have a copy of its own"
 
 

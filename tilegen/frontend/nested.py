@@ -1,0 +1,182 @@
+"""A reduction inside an expression: the way out, in lines that can be taken as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import chain, count, product
+from typing import Any
+
+from tilegen.errors import SourceError
+from tilegen.frontend import syntax as s
+from tilegen.frontend.index import COMPARISONS, subexpressions
+from tilegen.frontend.operators import DTYPES
+from tilegen.frontend.text import text_of, text_of_equation
+from tilegen.ir.nodes import REDUCTIONS
+
+_MOST_TRIED = 40
+
+
+class NestedReduction(SourceError):
+    """A reduction that is not at the top of its equation."""
+
+    def __init__(self, equation: s.Assign, reduction: s.Reduction) -> None:
+        super().__init__(
+            "a reduction stands alone on the right side of its equation",
+            reduction.span,
+            notes=("give it a tensor and an equation of its own, and use that here",),
+        )
+        self.equation = equation
+
+    def with_way_out(self, decl: s.KernelDecl, build: Callable[[s.KernelDecl], object]) -> NestedReduction:
+        """This, with lines to write instead, if `build` accepts a kernel with them."""
+        tried = 0
+        waiting = [_Attempt(decl, self.equation)]
+        while waiting and tried < _MOST_TRIED:
+            attempt = waiting.pop(0)
+            for step in attempt.steps():
+                tried += 1
+                try:
+                    build(step.decl)
+                except NestedReduction as error:
+                    if error.equation == step.equation:  # one more inside the same right side
+                        waiting.insert(0, step)
+                        break
+                except SourceError:
+                    continue
+                self.notes = (f"{self.notes[0]}:", *(f"    {line}" for line in step.lines()))
+                return self
+        return self
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A kernel some of whose reductions have tensors of their own.
+
+    Attributes:
+        equation: the one that had them inside it, as it is now.
+        made: the tensor and the equation of each of them.
+    """
+
+    decl: s.KernelDecl
+    equation: s.Assign
+    made: tuple[tuple[s.Param, s.Assign], ...] = ()
+
+    def steps(self) -> Iterator[_Attempt]:
+        """The same for the innermost reduction that is left, with all types and extents that it may have."""
+        reduction, around = _innermost(self.equation)
+        bound = {name.text for item in reduction.items for name in _names(item)} - set(around)
+        used = {name.text for name in _names(reduction)} - bound
+        kept = [word for word in around if word in used]
+        extents = [_extents(self.decl, self.equation, word) for word in kept]
+        span, name, alone = reduction.span, self._fresh("t", "u", "part", "inner"), self._fresh("z", "o")
+        index = tuple(s.Name(word, span) for word in kept or [alone])
+        place = s.Subscript(s.Name(name, span), tuple(index if kept else [s.Num(0, span)]), span)
+        changed = replace(self.equation, value=_replaced(self.equation.value, reduction, place))
+        own = s.Assign(s.Subscript(place.base, index, span), reduction, self._condition(set(kept)), span)
+        types = dict.fromkeys((self._type_of_target(), *DTYPES))
+        for shape, dtype in product(product(*extents) if kept else [(s.Num(1, span),)], types):
+            param = s.Param(place.base, s.Name(dtype, span), shape, None, None, span)
+            equations = tuple(
+                e for old in self.decl.equations for e in ((own, changed) if old == self.equation else (old,))
+            )
+            decl = replace(self.decl, variables=(*self.decl.variables, param), equations=equations)
+            yield _Attempt(decl, changed, (*self.made, (param, own)))
+
+    def lines(self) -> Iterator[str]:
+        for param, equation in self.made:
+            assert param.shape is not None
+            yield f"var {param.name.text}: {param.type.text}[{', '.join(map(text_of, param.shape))}]"
+            yield text_of_equation(equation)
+        yield text_of_equation(self.equation)
+
+    def _fresh(self, *names: str) -> str:
+        known = {name.text for equation in self.decl.equations for name in _names(equation)}
+        known |= {param.name.text for param in self._params()}
+        known |= {*self.decl.functions, *self.decl.attributes, *self.decl.size_names()}
+        more = (f"{names[0]}{number}" for number in count(2))
+        return next(name for name in chain(names, more) if name not in known)
+
+    def _params(self) -> tuple[s.Param, ...]:
+        return (*self.decl.inputs, *self.decl.outputs, *self.decl.variables)
+
+    def _type_of_target(self) -> str:
+        return next(p.type.text for p in self._params() if p.name.text == self.equation.target.base.text)
+
+    def _condition(self, kept: set[str]) -> s.Syntax | None:
+        """The equation's own restriction, where it is one of the indices that are kept."""
+        condition = self.equation.condition
+        if condition is None:
+            return None
+        sizes = {*self.decl.size_names(), *self.decl.attributes}
+        return condition if {name.text for name in _names(condition)} <= kept | sizes else None
+
+
+def _innermost(equation: s.Assign) -> tuple[s.Reduction, list[str]]:
+    """The first reduction below the top that has none inside it, and the index words that are bound around it."""
+    words = [n.text for item in equation.target.items for n in _names(item)]
+
+    def inside(node: s.Syntax, around: list[str], top: bool) -> Iterator[tuple[s.Reduction, list[str]]]:
+        if isinstance(node, s.Reduction) and node.word.text in REDUCTIONS:
+            inner = [*around, *(n.text for item in node.items for n in _names(item))]
+            found = list(inside(node.body, inner, False))
+            yield from found
+            if not found and not top:
+                yield node, around
+            return
+        for part in _parts(node):
+            yield from inside(part, around, False)
+
+    reduction, around = next(inside(equation.value, words, True))
+    return reduction, list(dict.fromkeys(around))
+
+
+def _parts(node: s.Syntax) -> Iterator[s.Syntax]:
+    for field in fields(node):
+        value = getattr(node, field.name)
+        yield from (part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, s.Syntax))
+
+
+def _names(node: Any) -> Iterator[s.Name]:
+    """Every word in an expression or equation that is the name of an index or a size, that of a range included."""
+    if isinstance(node, s.Assign):
+        for part in (node.target, node.value, node.condition):
+            yield from _names(part) if part is not None else ()
+        return
+    for part in subexpressions(node):
+        if isinstance(part, s.Name):
+            yield part
+        elif isinstance(part, s.Within):
+            yield part.name
+
+
+def _extents(decl: s.KernelDecl, equation: s.Assign, word: str) -> list[s.Syntax]:
+    """What the index may run to: the ends of its ranges, and the extents of dimensions where it stands alone."""
+    shapes = {p.name.text: p.shape or () for p in (*decl.inputs, *decl.outputs, *decl.variables)}
+    found: list[s.Syntax] = []
+    for part in (p for e in (equation.target, equation.value) for p in subexpressions(e)):
+        match part:
+            case s.Subscript(base, items):
+                pairs = zip(items, shapes.get(base.text, ()), strict=False)
+                found += [extent for item, extent in pairs if isinstance(item, s.Name) and item.text == word]
+            case s.Within(name, _, high) if name.text == word:
+                found += [high]
+            case s.Reduction(_, items):
+                found += [
+                    item.right if item.operator == "<" else s.Binary("+", item.right, s.Num(1, item.span), item.span)
+                    for item in items
+                    if isinstance(item, s.Binary) and item.operator in ("<", "<=") and item.operator in COMPARISONS
+                    if isinstance(item.left, s.Name) and item.left.text == word
+                ]
+    return list({text_of(extent): extent for extent in found}.values())
+
+
+def _replaced(node: Any, old: s.Syntax, new: s.Syntax) -> Any:
+    if node is old:
+        return new
+    if isinstance(node, tuple):
+        return tuple(_replaced(part, old, new) for part in node)
+    if not isinstance(node, s.Syntax):
+        return node
+    changes = {f.name: _replaced(getattr(node, f.name), old, new) for f in fields(node) if f.name != "span"}
+    return replace(node, **changes)

@@ -1,0 +1,57 @@
+"""Syntax as the text of the language again, on one line."""
+
+from __future__ import annotations
+
+from tilegen.frontend import syntax as s
+
+# Precedence, from the loosest; what stands alone is above them all.
+_ARGUMENT, _CHOICE, _OR, _AND, _NOT, _COMPARED, _SUM, _PRODUCT, _SIGNED, _POWER, _ATOM = range(11)
+_LEVELS = {"or": _OR, "and": _AND, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT}
+
+
+def text_of(node: s.Syntax, level: int = _ARGUMENT) -> str:
+    """`node` as text, in parentheses where the precedence around it, `level`, is higher than its own."""
+    text, own = _written(node)
+    return f"({text})" if own < level else text
+
+
+def text_of_equation(equation: s.Assign) -> str:
+    restricted = f" for {text_of(equation.condition, _CHOICE)}" if equation.condition else ""
+    return f"{text_of(equation.target)} = {text_of(equation.value)}{restricted}"
+
+
+def _written(node: s.Syntax) -> tuple[str, int]:
+    """The text, and its precedence."""
+    match node:
+        case s.Num(value):
+            return repr(value), _ATOM
+        case s.Name(text):
+            return text, _ATOM
+        case s.Subscript(base, items):
+            return f"{base.text}[{_listed(items)}]", _ATOM
+        case s.Apply(function, args):
+            return f"{function.text}({_listed(args)})", _ATOM
+        case s.Reduction(word, items, body):
+            return f"{word.text}[{_listed(items)}]({text_of(body)})", _ATOM
+        case s.Within(name, low, high):
+            return f"{name.text} in {text_of(low, _CHOICE)}..{text_of(high, _CHOICE)}", _ARGUMENT
+        case s.Fallback(read, value):
+            return f"{text_of(read, _CHOICE)} else {text_of(value, _CHOICE)}", _ARGUMENT
+        case s.Choice(then, condition, other):
+            return f"{text_of(then, _OR)} if {text_of(condition, _OR)} else {text_of(other, _CHOICE)}", _CHOICE
+        case s.Unary("not", arg):
+            return f"not {text_of(arg, _NOT)}", _NOT
+        case s.Unary(operator, arg):
+            return f"{operator}{text_of(arg, _SIGNED)}", _SIGNED
+        case s.Binary("**", left, right):
+            return f"{text_of(left, _ATOM)}**{text_of(right, _SIGNED)}", _POWER
+        case s.Binary(operator, left, right):
+            own = _LEVELS.get(operator, _COMPARED)
+            # Comparisons form no chains here, and what stands on the right of an operator is done before it.
+            return f"{text_of(left, own + (own == _COMPARED))} {operator} {text_of(right, own + 1)}", own
+        case _:
+            raise TypeError(node)
+
+
+def _listed(items: tuple[s.Syntax, ...]) -> str:
+    return ", ".join(map(text_of, items))
