@@ -63,7 +63,7 @@ ROWS = [
 @pytest.mark.parametrize(
     ("low", "text"),
     [(lambda i: 0, "j"), (lambda i: 2, "j in 2..N"), (lambda i: i, "j in i..N"),
-     (lambda i: max(0, i - 3), "j >= i - 3"), (lambda i: (i + 1) // 2, "2*j >= i")],
+     (lambda i: max(0, i - 3), "j >= i - 3"), (lambda i: i // 2, "j >= i // 2")],
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", ["f32", "i32"])
 def test_the_index_of_the_best_is_one_of_the_range(device, schedule, word, low, text, dtype) -> None:
@@ -91,6 +91,15 @@ def test_an_empty_range_gives_its_lower_end(device: str) -> None:
     x = np.arange(6, dtype=np.float32)
     assert scheduled.schedule().compile(device)(x).tolist() == [2, 2, 2, 3, 4, 5]
     assert reference(scheduled.ir, {"N": 6}, {"X": x})["at"].value.tolist() == [2, 2, 2, 3, 4, 5]
+
+
+def test_the_first_index_where_a_multiple_begins() -> None:
+    text = "kernel f(X: f32[N]) -> at: i32[N]:\n    at[i] = argmax[j](X[j]) for 3*j >= 2*i\n"
+    scheduled = tilegen.load(text).kernel().schedule()
+    x = np.full(9, NAN, np.float32)
+    wanted = [-(-2 * i // 3) for i in range(9)]
+    assert scheduled.compile("interpreter")(x).tolist() == wanted
+    assert reference(scheduled.kernel, {"N": 9}, {"X": x})["at"].value.tolist() == wanted
 
 
 @pytest.mark.parametrize("device", DEVICES)
