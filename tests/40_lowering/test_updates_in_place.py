@@ -1,5 +1,7 @@
 """Tensors that are read and written: one memory, judged, lowered and run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from simulate import faults, verdict
@@ -10,6 +12,7 @@ from tilegen.interpreter import reference, run
 from tilegen.ir.nodes import tree_of
 from tilegen.lab.check import cases, check
 from tilegen.lowering import lower
+from tilegen.lowering.program import Barrier
 from tilegen.proof import prove
 
 ADD = "kernel add(x: f32[N], y: f32[N]) -> y: f32[N]:\n    y[i] = x[i] + 2 * y[i]\n"
@@ -83,6 +86,17 @@ def test_a_barrier_keeps_reads_of_old_values_ahead_of_writes_by_other_threads():
     launches = lower(found.tree)
     assert prove(found.kernel, launches).verdict == "proved"
     assert faults(launches, found.tree, {}) is None
+
+
+def test_the_proof_and_the_simulation_miss_that_barrier():
+    found = in_one_block(TURN)
+    (launch,) = lower(found.tree)
+    without = replace(launch, body=tuple(node for node in launch.body if not isinstance(node, Barrier)))
+    assert len(without.body) < len(launch.body)
+    proof = prove(found.kernel, (without,))
+    assert proof.verdict.startswith("refused")
+    assert "C" in proof.violation.violation.sentence
+    assert faults((without,), found.tree, {}) == "race"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +183,6 @@ def test_a_copy_of_the_old_values_made_by_a_launch_of_its_own_frees_the_nests():
 
 
 def test_the_judge_refuses_what_enumeration_finds_wrong():
-    from tilegen.ir.walk import replace
     from tilegen.poly import judge
 
     tree = scheduled(AHEAD).tree
