@@ -13,32 +13,14 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 from contextlib import contextmanager
 from functools import partial
 from itertools import product
 
+from meaning_numbers import ARITHMETIC, BITS, COMPARE, FLOATS, MATHS, UNARY, common, extremes, wrapped
 from meaning_text import facts_of, items_of, names, parsed, places, sizes_of
 
-BITS = {"i64": 64, "i32": 32, "i8": 8, "u8": 8}
-FLOATS = ("f64", "f32", "f16", "bf16")
 FAR = 48  # beyond every index at the sizes that are tried
-COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
-COMPARE |= {ast.Eq: operator.eq, ast.NotEq: operator.ne}
-ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
-ARITHMETIC |= {ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow}
-ARITHMETIC |= {ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor}
-ARITHMETIC |= {ast.LShift: operator.lshift, ast.RShift: operator.rshift}
-UNARY = {ast.Invert: operator.inv, ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_}
-MATHS = {name: getattr(math, name) for name in ("exp", "log", "sin", "cos", "sqrt", "erf", "floor", "ceil", "tanh")}
-MATHS |= {
-    "clamp": lambda x, low, high: min(max(x, low), high),
-    "min": min,
-    "max": max,
-    "abs": abs,
-    "round": round,
-    "rsqrt": lambda x: 1 / math.sqrt(x),
-}
 
 
 class Erroneous(Exception):
@@ -110,38 +92,54 @@ class _Run:
         if equation.reduce is None:
             return wrapped(self.value(equation.value, env)[0], dtype)
         points = list(self._points(equation, [*equation.within], comparisons, env))
-        values = [self.value(equation.value, point)[0] for point in points]
+        typed = [self.value(equation.value, point) for point in points]
+        values = [value for value, _ in typed]
         match equation.reduce:
             case "sum" | "prod":
                 return wrapped(sum(values) if equation.reduce == "sum" else math.prod(values), dtype)
             case "max" | "min":
-                ends = (-math.inf, math.inf)
-                if dtype in BITS:
-                    ends = (wrapped(1 << BITS[dtype] - 1, dtype), wrapped((1 << BITS[dtype] - 1) - 1, dtype))
-                return max([*values, ends[0]]) if equation.reduce == "max" else min([*values, ends[1]])
+                least, most = extremes(dtype)
+                return max([*values, least]) if equation.reduce == "max" else min([*values, most])
             case "argmax" | "argmin":
-                best = (max if equation.reduce == "argmax" else min)(values, default=0)
-                if not points:
-                    return 0
-                found = points[values.index(best)]
-                if len(equation.within) == 1:
-                    return found[next(iter(equation.within))]
-                place = 0  # in the box of the ranges, the last index fastest
-                for word in equation.within:
-                    low, high = self._box(equation, word)
-                    place = place * (high - low) + found[word] - low
-                return wrapped(place, dtype)
+                best = (max if equation.reduce == "argmax" else min)(values, default=None)
+                if best is None or best == extremes(typed[0][1])[equation.reduce == "argmin"]:
+                    return self._first(equation, comparisons, env)
+                return self._place_of(points[values.index(best)], equation)
+
+    def _first(self, equation, comparisons, env):
+        """What an arg reduction starts with: the lower end of the range, or a greater one that a comparison sets."""
+        if len(equation.within) > 1:
+            return 0
+        (word,) = equation.within
+        ends = [self._ends(equation, word, env)[0]]
+        for fact in comparisons:
+            if fact[0] is ast.Eq or self._grows(fact, word, env) > 0:
+                ends += [v for v in range(-FAR, FAR) if self.holds(fact, {**env, word: v})][:1]
+        return max(ends)
+
+    def _place_of(self, point, equation):
+        """The value of the only reduced index; of several, the place in the box of their ranges."""
+        if len(equation.within) == 1:
+            return point[next(iter(equation.within))]
+        place = 0
+        for word in equation.within:
+            low, high = self._ends(equation, word, self.known)
+            place = place * (high - min(0, low)) + point[word] - min(0, low)
+        return wrapped(place, self.kernel.tensors[equation.target].dtype)
 
     # -- ranges
 
-    def _box(self, equation, word):
-        """The ends that the places of an index are counted between: those of its range, from 0 on at the latest."""
+    def _ends(self, equation, word, env):
+        """(first, last + 1) of a reduced index."""
         if bounds := equation.within.get(word):
-            low, high = bounds
-            own = not {*names(low)} - self.known.keys()
-            return (min(0, self.index(low, self.known)) if own else 0), self.index(high, self.known)
-        reads = [pair for name, index, _ in places(equation) for pair in zip(index, self.shapes[name], strict=True)]
-        return 0, next(extent for item, extent in reads if isinstance(item, ast.Name) and item.id == word)
+            return tuple(self.index(end, env) for end in bounds)
+        facts = [(fact, {*names(fact[1]), *names(fact[2])} - self.known.keys()) for fact in equation.brackets]
+        _, values = self._range(equation, word, facts) or (None, partial(self._free, word, facts))
+        found = values(env)
+        if found.stop == FAR + 1:  # what comparisons with nothing else allow
+            alone = [fact for fact, needs in facts if needs == {word}]
+            found = [value for value in found if all(self.holds(fact, {**env, word: value}) for fact in alone)]
+        return found[0], found[-1] + 1
 
     def _points(self, equation, words, comparisons, env):
         """What the words may be together: `env` with a value for each of them, the first word slowest."""
@@ -365,20 +363,3 @@ class _Run:
             dtype = common(dtype, other)
         found = MATHS[word](*values)
         return wrapped(found, dtype), dtype
-
-
-def common(one, two):
-    """The type of an operation on two types: a literal, then an index, takes the other's."""
-    for weak in (None, "index"):
-        if one == weak or two == weak:
-            return two if one == weak else one
-    assert one == two, f"{one} and {two} are mixed"
-    return one
-
-
-def wrapped(value, dtype):
-    """An integer as its type keeps it; anything else as it is."""
-    if dtype not in BITS or not math.isfinite(value):
-        return value
-    low = 0 if dtype == "u8" else -(1 << BITS[dtype] - 1)
-    return (value - low) % (1 << BITS[dtype]) + low

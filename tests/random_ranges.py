@@ -56,8 +56,8 @@ def _window(pick) -> str:
     if two:
         inputs |= {"V": "N, 3"}
         span, term = pick([f"{span}, s", f"s, {span}"]), f"({term}) + V[i, s]"
-        word = pick(["sum", "max"])
-    condition = _condition(pick, ["", "", "", "i + r >= 0" if word == "sum" else "", "i >= 1", "i < N - 1 and i >= 1"])
+        word = pick(["sum", "max", "argmax", "argmin"])
+    condition = _condition(pick, ["", "", "", "i + r >= 0", "i >= 1", "i < N - 1 and i >= 1"])
     return _head(inputs, "N") + f"    out[i] = {word}[{span}]({term}){condition}\n"
 
 
@@ -72,11 +72,8 @@ def _sliding(pick) -> str:
     term = pick([read, f"{read} * Y[i]", f"{read} - i", f"{read} + j"])
     inputs = {"X": extent} | ({"Y": "N"} if "Y" in term else {}) | ({"W": "P"} if "P" in low else {})
     condition = _condition(pick, ["", "", "", "i >= 2", "i >= 1", "i < N - 1", "j >= 0", "j < N and j >= 0"])
-    # An empty range has a sum, and no index that is the best.
-    return (
-        _head(inputs, "N")
-        + f"    out[i] = {pick(['sum', 'sum', 'max', 'min'])}[j in {low}..{high}]({term}){condition}\n"
-    )
+    word = pick(["sum", "sum", "max", "min", "argmax", "argmin"])
+    return _head(inputs, "N") + f"    out[i] = {word}[j in {low}..{high}]({term}){condition}\n"
 
 
 # -- which elements are defined

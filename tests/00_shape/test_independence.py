@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-INDEPENDENT = ("15_interpreter/numpy_references.py", "meaning.py", "meaning_text.py")
+INDEPENDENT = ("15_interpreter/numpy_references.py", "meaning.py", "meaning_numbers.py", "meaning_text.py")
 
 
 @pytest.mark.parametrize("name", INDEPENDENT)
