@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilegen
+from tilegen.backends import cuda
 from tilegen.cli import run
 from tilegen.errors import ArgumentError, SourceError, StepError, TilegenError, UsageError
 
@@ -115,6 +116,13 @@ def test_sizes_at_which_a_tensor_is_empty(command, tmp_path, capsys) -> None:
     (tmp_path / "mine.tg").write_text(SHRUNK)
     assert run([command[0], str(tmp_path / "mine.tg"), *command[1:], "--size", "W=3", "R=7"]) == 2
     assert "extent" in capsys.readouterr().err
+
+
+def test_a_device_or_a_compiler_that_is_missing_ends_with_5(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(cuda, "missing", lambda: "no GPU was found")
+    assert run(["check", "gemm", "--schedule", "naive", "--device", "cuda"]) == 5
+    assert "no GPU was found" in capsys.readouterr().err
+    assert run(["asm", "gemm", "--schedule", "naive", "--arch", "sm_1"]) == 5
 
 
 def test_text_from_standard_input(monkeypatch, capsys) -> None:

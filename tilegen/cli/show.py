@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -69,8 +70,13 @@ def check_writable(path: str | None) -> None:
             raise UsageError(
                 f"cannot write {shortened(path)}: there is no directory {shortened(str(Path(path).parent))}"
             )
+        there = Path(path).exists()
+        if not os.access(path if there else Path(path).parent, os.W_OK):
+            raise UsageError(f"cannot write {shortened(path)}: that is not permitted")
     except OSError as error:
         raise UsageError(f"cannot write {shortened(path)}: {error.strerror}") from None
+    except ValueError:
+        raise UsageError(f"cannot write {shortened(path)}: no file has such a name") from None
 
 
 def write(text: str, path: str | None) -> None:
