@@ -207,7 +207,7 @@ class Scheduled:
         *,
         vector: bool = True,
         whole: bool = False,
-        wide: bool = False,
+        wide: bool | None = None,
         unproved: bool = False,
     ) -> str:
         """The kernel's text in "cuda" or "opencl", stand-alone, with its launch dimensions.
@@ -215,7 +215,8 @@ class Scheduled:
         Args:
             vector: False gives the version without vector accesses that need an alignment.
             whole: True gives the version for sizes that the tiles divide, which has no tests for partial ones.
-            wide: True gives the version with 64-bit offsets, for tensors of 2**31 elements and more.
+            wide: True gives the version with 64-bit offsets, for tensors of about 2**31 elements and more, False the
+                one with 32-bit offsets; None takes that if the kernel admits sizes for it.
             unproved: True gives a text of which it is open whether it is the kernel, too; its head says so.
 
         Raises:

@@ -90,17 +90,12 @@ def run_text(tree, engine, arrays, sizes, vector, wide):
     from tilegen.backends import program as module
 
     program = module.Program(tree, engine)
+    loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
     if not vector:
-        loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
-        program._version = lambda sizes, memory, wide: module._Version(loose, wide=wide)
+        program._version = lambda sizes, addresses: module._Version(loose, wide=wide)
     names = {size: value for size, value in sizes.items() if size in tree.kernel.sizes}
-    limit, module.WIDE_FROM = module.WIDE_FROM, 0 if wide else module.WIDE_FROM
-    try:
-        return program(
-            **{name: np.copy(array, "K") if np.ndim(array) else array for name, array in arrays.items()}, **names
-        )
-    finally:
-        module.WIDE_FROM = limit
+    copies = {name: np.copy(array, "K") if np.ndim(array) else array for name, array in arrays.items()}
+    return program(**copies, **names)
 
 
 @pytest.mark.pocl

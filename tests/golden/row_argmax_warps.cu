@@ -17,6 +17,7 @@ template <int lanes, typename T, typename I> __device__ __forceinline__ void arg
 }
 
 // row_argmax: grid (ceil(M/8)), block (32, 8)
+// for X[M, 1024], arrays of fewer than 2^31 - 2^20 elements
 // needs X aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(256)
 row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)

@@ -10,6 +10,7 @@ template <int lanes, typename T> __device__ __forceinline__ T sum_of_lanes(T val
 }
 
 // total_y: grid (1), block (1)
+// for y[1], arrays of fewer than 2^31 - 2^20 elements
 extern "C" __global__ void __launch_bounds__(1)
 total_y(float* __restrict__ y)
 {
@@ -17,6 +18,7 @@ total_y(float* __restrict__ y)
 }
 
 // total_pl: grid (ceil(N/65536)), block (32, 32), 128 bytes of shared memory
+// for y[1], arrays of fewer than 2^31 - 2^20 elements
 // needs N % 4 == 0, x aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(1024)
 total_pl(const float* __restrict__ x, float* __restrict__ y, int N)

@@ -14,27 +14,24 @@ from tilegen.errors import ArgumentError, LimitError, did_you_mean, integers
 from tilegen.ir.defined import defines_all
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Tree
-from tilegen.lowering import Launch, lower, unmet
-from tilegen.proof import NARROW, Proof, demand, prove
-
-GRID_LIMIT = (2**31 - 1, 65535, 65535)
-# The proof of 32-bit offsets holds for fewer elements than this.
-WIDE_FROM = NARROW
+from tilegen.lowering import GRID_LIMIT, Launch, fits, lower, unmet
+from tilegen.proof import Proof, demand, prove
 
 
 @dataclass(frozen=True)
 class _Version:
     loose: frozenset[str] = frozenset()
     whole: bool = False
-    wide: bool = False
+    wide: bool | None = None  # None: where the kernel admits no smaller sizes
 
 
 class Program:
     """A scheduled kernel on one device; call it with arrays.
 
     A vector access needs an alignment that not every size has: where a loop's is missing, there is a version that
-    does without. There is one more for sizes that all tiles divide, and as many again for arrays of 2**31 elements;
-    each is compiled at its first use, and proven before: with `unproved`, it may be left open whether it is right.
+    does without. There is one more for sizes that all tiles divide, and as many again for sizes that need integers of
+    64 bits; each is compiled at its first use, and proven before: with `unproved`, it may be left open whether it is
+    right.
     """
 
     def __init__(self, tree: Tree, engine: Engine, *, unproved: bool = False) -> None:
@@ -104,13 +101,11 @@ class Program:
         for buffer in self.tree.buffers:
             if buffer.space == "global" and memory_of(buffer.name) not in memory:
                 memory[buffer.name] = scratch(self.engine.xp, buffer, sizes)
-        wide = any(array.size >= WIDE_FROM for array in memory.values())
-        version = self._version(sizes, memory, wide)
+        version = self._version(sizes, {name: self.engine.pointer(array) for name, array in memory.items()})
+        launches = self._launches(version)
+        runs = [self._run(launch, sizes, memory, scalars) for launch in launches]
         entries = self._entry(version)
-        calls = [
-            self.engine.enqueue(entries[launch.name], self._run(launch, sizes, memory, scalars, wide))
-            for launch in self._launches(version)
-        ]
+        calls = [self.engine.enqueue(entries[run.name], run) for run in runs]
 
         def run() -> None:
             for call in calls:
@@ -119,19 +114,16 @@ class Program:
         return run
 
     def launches(
-        self, *, loose: frozenset[str] = frozenset(), whole: bool = False, wide: bool = False
+        self, *, loose: frozenset[str] = frozenset(), whole: bool = False, wide: bool | None = None
     ) -> tuple[Launch, ...]:
-        """The lowered launches of one version."""
+        """The lowered launches of one version; `wide` as `lower` has it."""
         return self._launches(_Version(loose, whole, wide))
 
     def launches_at(self, sizes: Mapping[str, int]) -> tuple[Launch, ...]:
         """The launches that run at `sizes` if the arrays are aligned: whole tiles or vectors where that goes."""
-        whole = self.launches(whole=True)
-        if all(c.holds(sizes) for launch in whole for c in launch.requires):
-            return whole
-        return self.launches(loose=unmet(self.launches(), sizes, {}))
+        return self._launches(self._version(sizes, {}))
 
-    def proof(self, *, loose: frozenset[str] = frozenset(), whole: bool = False, wide: bool = False) -> Proof:
+    def proof(self, *, loose: frozenset[str] = frozenset(), whole: bool = False, wide: bool | None = None) -> Proof:
         """What was asked of one version; asked once."""
         version = _Version(loose, whole, wide)
         if version not in self._proofs:
@@ -145,7 +137,7 @@ class Program:
         proofs = [self.proof(), self.proof(loose=none)]
         return next((p.verdict for p in proofs if p.verdict != "proved"), "proved")
 
-    def source(self, *, wide: bool = False) -> str:
+    def source(self, *, wide: bool | None = None) -> str:
         """The text that is compiled for the device, in its language."""
         return emit(self.launches(wide=wide), self.engine.language)
 
@@ -192,12 +184,24 @@ class Program:
                 if other != tensor.name and start < high and low < end:
                     raise ArgumentError(f"{tensor.name} and {other} share memory, and {tensor.name} is written to")
 
-    def _version(self, sizes: Mapping[str, int], memory: Mapping[str, Any], wide: bool) -> _Version:
-        """The version that runs at these sizes, on these arrays."""
-        addresses = {name: self.engine.pointer(array) for name, array in memory.items()}
+    def _version(self, sizes: Mapping[str, int], addresses: Mapping[str, int]) -> _Version:
+        """The version that runs at these sizes, on tensors at these addresses; one without is aligned.
+
+        Raises:
+            LimitError: sizes that not even integers of 64 bits are enough for.
+        """
+        for wide in (False, True):
+            version = self._aligned(sizes, addresses, wide)
+            if fits(self._launches(version), sizes):
+                return version
+        message = f"kernel '{self.kernel.name}' needs integers of more than 64 bits for {_shown(sizes)}"
+        raise LimitError(message, notes=("smaller sizes are the way out",))
+
+    def _aligned(self, sizes: Mapping[str, int], addresses: Mapping[str, int], wide: bool) -> _Version:
+        """Whole tiles where that goes, and vectors where they are aligned."""
         whole = self.launches(whole=True, wide=wide)
-        fits = all(c.holds(sizes) for launch in whole for c in launch.requires)
-        if fits and not unmet(whole, sizes, addresses):
+        met = all(c.holds(sizes) for launch in whole for c in launch.requires)
+        if met and not unmet(whole, sizes, addresses):
             return _Version(whole=True, wide=wide)
         return _Version(unmet(self.launches(wide=wide), sizes, addresses), wide=wide)
 
@@ -222,14 +226,12 @@ class Program:
         sizes: Mapping[str, int],
         memory: Mapping[str, Any],
         scalars: Mapping[str, Any],
-        wide: bool,
     ) -> Run:
         x, y, z = (extent.evaluate(sizes) for extent in launch.grid)
         for axis, blocks, limit in zip("xyz", (x, y, z), GRID_LIMIT, strict=True):
             if blocks > limit:
-                shown = ", ".join(f"{n} = {v}" for n, v in sizes.items())
                 notes = ("bind the larger dimension to block.x, or make the tile larger",)
-                message = f"{launch.name} needs {blocks} blocks along {axis} for {shown}; {limit} are the limit"
+                message = f"{launch.name} needs {blocks} blocks along {axis} for {_shown(sizes)}; {limit} are the limit"
                 raise LimitError(message, notes=notes)
         return Run(
             launch.name,
@@ -239,8 +241,12 @@ class Program:
             tuple(memory[name] for name in launch.tensors),
             tuple(scalars[scalar.name] for scalar in launch.scalars),
             tuple(sizes[name] for name in launch.sizes),
-            wide,
+            launch.wide,
         )
+
+
+def _shown(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in sizes.items())
 
 
 def moved_bytes(tree: Tree, sizes: Mapping[str, int]) -> int:

@@ -15,7 +15,8 @@ from tilegen.backends.text_wrap import wrapped
 from tilegen.ir.affine import Affine, Div, var
 from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer, Stmt
 from tilegen.ir.walk import replace, writes
-from tilegen.lowering import Launch
+from tilegen.lowering import GRID_LIMIT, Launch
+from tilegen.lowering.integers import shapes
 from tilegen.lowering.program import Combine, Product, VectorCopy, VectorLoad, VectorStore, shared_layout
 
 STATIC_SHARED_LIMIT = 48 * 1024
@@ -67,11 +68,33 @@ def _header(launch: Launch) -> list[str]:
     if launch.shared_bytes > STATIC_SHARED_LIMIT:
         shared += " (dynamic)"
     lines = [f"// {launch.name}: grid {grid}, block {block}{shared}"]
+    sizes = ", ".join(_sizes(launch))
+    lines += [f"// for {sizes}"] if sizes else []
     needs = [f"{str(c.value).replace('%', ' % ')} == 0" for c in launch.requires]
     needs += [f"{name} aligned to {by} bytes" for name, by in launch.alignment.items()]
     if needs:
         lines.append(f"// needs {', '.join(needs)}")
     return lines
+
+
+def _sizes(launch: Launch) -> Iterator[str]:
+    """The arrays and sizes that the text is right for: those at which integers and the grid are large enough."""
+    given = [(t.name, t.shape) for t in launch.kernel.tensors if t.name in launch.tensors]
+    yield from (_shaped(name, shape) for name, shape in given if any(extent.is_const for extent in shape))
+    if any(not extent.is_const for shape in shapes(launch) for extent in shape):
+        like = " and ".join(_shaped(name, shape) for name, shape in launch.beyond)
+        most = "2^48" if launch.wide else "2^31 - 2^20"
+        yield f"arrays of fewer than {most} elements" + (f", as {like} would have" if like else "")
+    for condition in launch.fitting:
+        least = condition.value.const
+        yield f"{str(least - condition.value).replace('%', ' % ')} <= {least}"
+    for axis, (along, limit) in enumerate(zip(launch.grid, GRID_LIMIT, strict=True)):
+        if not along.is_const and (axis or launch.wide or len(along.factors) > 1):
+            yield f"{_blocks(along)} <= {limit}"
+
+
+def _shaped(name: str, shape: Iterable[Affine]) -> str:
+    return f"{name}[{', '.join(map(str, shape))}]"
 
 
 def _tuple(parts: Iterable[str]) -> str:

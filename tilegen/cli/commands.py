@@ -19,6 +19,7 @@ from tilegen.cli.words import listed, numbers
 from tilegen.errors import LimitError, ProofError, TilegenError, WrongResult
 from tilegen.ir.show import show as show_tree
 from tilegen.lowering import Launch, lower
+from tilegen.lowering.integers import elements
 
 Command = Callable[..., int]
 
@@ -126,17 +127,18 @@ def _stages(name: str, scheduled: api.Scheduled) -> dict[str, Any]:
 @click.option("-o", "output", metavar="F", help="The file to write; standard output if left out.")
 @click.option("--scalar", is_flag=True, help="The version without vectors that need an alignment, for any size.")
 @click.option("--whole", is_flag=True, help="The version for sizes that the tiles divide.")
-@click.option("--wide", is_flag=True, help="The version with 64-bit offsets.")
+@click.option("--wide", is_flag=True, help="The version with 64-bit offsets, also where 32 bits are enough.")
 @UNPROVED
 def emit_command(
     asked: Asked, target: str, output: str | None, scalar: bool, whole: bool, wide: bool, unproved: bool
 ) -> int:
     """Write the text of a scheduled kernel, stand-alone."""
     scheduled = asked.one("emit", asked.sizes)
-    text = scheduled.source(target, vector=not scalar, whole=whole, wide=wide, unproved=unproved)
+    bits = wide or None  # without the flag, what the sizes need
+    text = scheduled.source(target, vector=not scalar, whole=whole, wide=bits, unproved=unproved)
     if asked.json_file:
         named = {"kernel": scheduled.kernel.name, "schedule": scheduled.core.name, "target": target}
-        launches = [_launch(launch) for launch in lower(scheduled.tree, vector=not scalar, whole=whole, wide=wide)]
+        launches = [_launch(launch) for launch in lower(scheduled.tree, vector=not scalar, whole=whole, wide=bits)]
         show.write_json({**named, "launches": launches, "source": text}, asked.json_file)
     if output or not asked.json_file:
         show.write(text, output)
@@ -153,7 +155,8 @@ def _launch(launch: Launch) -> dict[str, Any]:
         "grid": [str(extent) for extent in launch.grid],
         "block": launch.block,
         "shared_bytes": launch.shared_bytes,
-        "requires": [str(condition) for condition in launch.requires],
+        "requires": [str(condition) for condition in (*launch.requires, *launch.fitting)],
+        "fewer_elements_than": elements(launch.wide),
         "alignment": dict(launch.alignment),
     }
 

@@ -12,8 +12,9 @@ from tilegen.ir.walk import accesses, gathers, loads, loops, replace, stmts, wal
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, distribute, explicit, singly
-from tilegen.lowering.flatten import Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
+from tilegen.lowering.flatten import GRID_LIMIT, Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
 from tilegen.lowering.guards import guard
+from tilegen.lowering.integers import fits, typed
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.peel import peeled
@@ -39,9 +40,11 @@ from tilegen.lowering.waits import asynchronous, group_ends, waited, with_waits
 from tilegen.lowering.whole import whole_tiles
 from tilegen.lowering.words import fresh
 
-__all__ = ["Launch", "distributed_tree", "lower", "unmet"]
+__all__ = ["GRID_LIMIT", "Launch", "distributed_tree", "fits", "lower", "unmet"]
 
 SHARED_LIMIT = 227 * 1024
+# Bytes of a thread's registers. A GPU has 1020; what is beyond lies in memory, where a little of it does no harm.
+REGISTER_LIMIT = 64 * 1024
 
 
 def lower(
@@ -50,7 +53,7 @@ def lower(
     vector: bool = True,
     loose: frozenset[str] = frozenset(),
     whole: bool = False,
-    wide: bool = False,
+    wide: bool | None = None,
 ) -> tuple[Launch, ...]:
     """The launches of `tree`, one for each of its top-level nodes, in order.
 
@@ -58,10 +61,12 @@ def lower(
         vector: False makes all vector loops loose: right for all sizes and addresses, and slower.
         loose: the vector loops that move at once what is aligned at all sizes, and the rest one by one.
         whole: for sizes that the tiles divide, so that no tile needs a test.
-        wide: offsets and sizes have 64 bits, for tensors of 2**31 elements and more.
+        wide: offsets and sizes have 64 bits, for tensors of about 2**31 elements and more. None: where no sizes that
+            the kernel admits have smaller ones.
 
     Raises:
-        LimitError: more threads or shared memory than a block can have.
+        LimitError: more threads, registers or shared memory than a block can have, more blocks than a grid, or more
+            elements than a memory.
     """
     if not vector:
         loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
@@ -69,15 +74,14 @@ def lower(
         tree = replace(tree, body=tuple(singly(node, loose) for node in tree.body))
     tree, pipes = pipelined(tree)
     tree = peeled(tree)
-    names, version = _launch_names(tree), _Version(loose, whole, wide)
-    return tuple(_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body)))
+    names, version = _launch_names(tree), _Version(loose, whole)
+    return typed([_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))], wide)
 
 
 @dataclass(frozen=True)
 class _Version:
     loose: frozenset[str]
     whole: bool
-    wide: bool
 
 
 def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version: _Version) -> Launch:
@@ -127,7 +131,6 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
         requires=tuple(needs.requires),
         alignment=needs.alignment,
         needs=needs.loops,
-        wide=version.wide,
         approximate=tree.approximate,
     )
 
@@ -160,7 +163,12 @@ def _used(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Needs) -> 
     mine = {b.name: b for b in buffers if b.name in used}
     shared = shared_layout(mine.values())[1]
     if shared > SHARED_LIMIT:
-        raise _too_much(shared, mine)
+        message = f"a block needs {shared} bytes of shared memory, and a GPU has {SHARED_LIMIT} at most"
+        raise _too_much(message, mine, "shared")
+    private = sum(bytes_of(b) for b in mine.values() if b.space == "register")
+    if private > REGISTER_LIMIT:
+        message = f"a thread needs {private} bytes in registers, and {REGISTER_LIMIT} are the most; a GPU has 1020"
+        raise _too_much(message, mine, "register")
     return mine, shared
 
 
@@ -211,10 +219,8 @@ def _main(node: Node) -> str:
     return computing[0].name.removesuffix(".init").removesuffix(".best")
 
 
-def _too_much(shared: int, buffers: dict[str, Buffer]) -> LimitError:
-    largest = max((b for b in buffers.values() if b.space == "shared"), key=bytes_of)
-    return LimitError(
-        f"a block needs {shared} bytes of shared memory, and a GPU has {SHARED_LIMIT} at most",
-        largest.span,
-        notes=(f"the largest part is {largest.name} with {bytes_of(largest)} bytes; make its tile smaller",),
-    )
+def _too_much(what: str, buffers: dict[str, Buffer], space: str) -> LimitError:
+    largest = max((b for b in buffers.values() if b.space == space), key=bytes_of)
+    part = f"the largest part is {largest.name} with {bytes_of(largest)} bytes; "
+    way = "make its tile smaller" if space == "shared" else "make its tile smaller, or keep it in shared memory"
+    return LimitError(what, largest.span, notes=(part + way,))

@@ -13,6 +13,9 @@ from tilegen.lowering.distribute import Block
 from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Product, Spmd
 
+# Blocks of a grid along x, y and z.
+GRID_LIMIT = (2**31 - 1, 65535, 65535)
+
 # (path of child numbers to a list, place in it) -> the barriers that stand before that child
 Slots = Mapping[tuple[tuple[int, ...], int], Barrier]
 
@@ -44,7 +47,9 @@ def coordinates(node: Node) -> Coordinates:
     for kind in BLOCK_KINDS + THREAD_KINDS:
         bound = [loop for loop in names.values() if loop.kind == kind]
         if kind in BLOCK_KINDS:
-            grid.append(_blocks(kind, bound, _sharing(node, kind)))
+            along = _blocks(kind, bound, _sharing(node, kind))
+            _check_blocks(kind, along, bound)
+            grid.append(along)
         if bound:
             longest = max(bound, key=lambda loop: loop.extent.const)
             leaders[kind] = Condition(var(longest.name), equal=True)
@@ -73,6 +78,16 @@ def _blocks(kind: str, bound: list[Loop], sharing: int) -> Product:
                 notes=("fuse the loops, or leave the statements in launches of their own",),
             )
     return Product((first.extent,))
+
+
+def _check_blocks(kind: str, along: Product, bound: list[Loop]) -> None:
+    """Raises LimitError where a grid has fewer blocks along the axis at any size."""
+    limit = GRID_LIMIT[BLOCK_KINDS.index(kind)]
+    if along.is_const and (blocks := along.evaluate({})) > limit:
+        longest = max(bound, key=lambda loop: loop.extent.const)
+        notes = ("bind the larger dimension to block.x, or make the tile larger",)
+        message = f"a grid needs {blocks} blocks along {kind[-1]}, and a GPU has {limit} at most"
+        raise LimitError(message, longest.span, notes=notes)
 
 
 def flatten(

@@ -238,6 +238,10 @@ class Product:
         """The number at these sizes."""
         return prod(factor.evaluate(sizes) for factor in self.factors)
 
+    @property
+    def is_const(self) -> bool:
+        return all(factor.is_const for factor in self.factors)
+
     def digit(self, position: int) -> tuple[tuple[Affine, ...], Affine | None]:
         """What a block's number along the axis is divided by, one after the other, and what the remainder is then taken
         of (None: it is in its range), for the loop of the factor at `position`."""
@@ -270,6 +274,8 @@ class Launch:
         tid: the name that the body has for the flat number of a thread.
         flat: that number in the coordinates.
         wide: offsets and sizes have 64 bits.
+        fitting: what sizes have to be, beside few enough elements, so that no integer leaves its type.
+        beyond: tensors of which it computes offsets beyond their ends, each with a shape that has these offsets.
         approximate: the operations that may be taken from the hardware's approximations.
     """
 
@@ -291,6 +297,8 @@ class Launch:
     alignment: Mapping[str, int] = field(default_factory=dict)
     needs: Mapping[str, Need] = field(default_factory=dict)
     wide: bool = False
+    fitting: tuple[Condition, ...] = ()
+    beyond: tuple[tuple[str, tuple[Affine, ...]], ...] = ()
     approximate: tuple[str, ...] = ()
 
     @property
@@ -340,7 +348,7 @@ def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mappi
 
 
 def bytes_of(buffer: Buffer) -> int:
-    """Bytes of a shared buffer, its padding included."""
+    """Bytes of a buffer on the chip, its padding included."""
     extents = [buffer.shape[d].const for d in buffer.order]
     if extents:
         extents[-1] += buffer.pad

@@ -8,7 +8,7 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
 from tilegen.poly.project import original_of
 from tilegen.poly.rows import Rows
-from tilegen.poly.system import Undecided, negated, range_of, rows_of, solvable
+from tilegen.poly.system import Undecided, example, negated, range_of, rows_of, solvable
 
 
 class Facts:
@@ -38,6 +38,17 @@ class Facts:
             return solvable(self._rows(extents, conditions))
         except Undecided:
             return True
+
+    def least_sizes(self, conditions: Iterable[Condition]) -> Mapping[str, int] | None:
+        """The least sizes, in the order of the kernel, that satisfy it and `conditions`; None if none is known."""
+        kernel, conditions = self._original.kernel, tuple(conditions)
+        ones = dict.fromkeys(kernel.sizes, 1)
+        if all(c.holds(ones) for c in (*kernel.assumptions, *conditions)):
+            return ones
+        try:
+            return example(self._rows({}, conditions), kernel.sizes) if ones else None
+        except Undecided:
+            return None
 
     def _ask(self, condition: Condition, extents: Mapping[str, Affine], given: tuple[Condition, ...]) -> bool:
         rows = self._rows(extents, given)

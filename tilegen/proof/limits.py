@@ -1,24 +1,24 @@
-"""What a target can do: its limits, and integers of 32 bits."""
+"""What a target can do: its limits, and integers of 32 or 64 bits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from math import prod
 
-from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import Condition
-from tilegen.ir.ranges import follows
+from tilegen.lowering.integers import claims, fit_somewhere, holds
 from tilegen.lowering.program import Launch, bytes_of
 from tilegen.poly import Facts, Refused, Unproved
 
 THREADS, AXES, SHARED = 1024, (1024, 1024, 64), 227 * 1024
-_MOST = 2**31 - 1
+REGISTERS = 64 * 1024
+GRID_LIMIT = (2**31 - 1, 65535, 65535)
 
 
 def check_limits(launch: Launch) -> int:
     """How many limits there are. Raises Refused where the launch is over one."""
     if prod(launch.block) > THREADS or any(n > most for n, most in zip(launch.block, AXES, strict=True)):
         raise Refused(f"{launch.name} has a block of {launch.block} threads, which is more than a GPU has")
+    if any(n.is_const and n.evaluate({}) > most for n, most in zip(launch.grid, GRID_LIMIT, strict=True)):
+        raise Refused(f"{launch.name} has a grid of {' x '.join(map(str, launch.grid))} blocks: more than a GPU takes")
     for buffer in launch.buffers.values():
         if buffer.pad < 0:
             raise Refused(f"the rows of '{buffer.name}' overlap: each is {-buffer.pad} shorter than what is in it")
@@ -29,40 +29,29 @@ def check_limits(launch: Launch) -> int:
     shared = sum(-(-bytes_of(b) // 16) * 16 for b in launch.buffers.values() if b.space == "shared")
     if shared > SHARED:
         raise Refused(f"{launch.name} takes {shared} bytes of shared memory, and {SHARED} are the most")
-    return 6
+    private = sum(bytes_of(b) for b in launch.buffers.values() if b.space == "register")
+    if private > REGISTERS:
+        raise Refused(f"{launch.name} takes {private} bytes of registers a thread, and {REGISTERS} are the most")
+    return 10
 
 
-def check_integers(
-    launch: Launch, computed: Iterable[Affine], facts: Facts, extents: Mapping[str, Affine], largest: int
-) -> int:
-    """How many index expressions there are outside of accesses. Unproved where one may leave 32 bits.
+def check_integers(launches: tuple[Launch, ...], facts: Facts) -> int:
+    """How many bounds there are on what the text of `launches` computes. Unproved where one may be passed.
 
-    Offsets are inside their tensors. What else is computed, the sides of a test and the extent of a loop,
-    passes the largest index by a tile at most.
-
-    Args:
-        computed: these expressions, in the loops of `extents` alone.
-        largest: elements that a tensor can have where the narrow version is launched.
+    For all sizes at which each tensor has fewer than `elements` elements, and at which the `fitting` of each launch
+    holds, no integer of the text leaves its type, not by a partial sum either: those of offsets, tests, extents of
+    loops and values of indices. There are such sizes.
     """
-    if launch.wide:
-        return 0
-    tensors = [b for b in launch.buffers.values() if b.space == "global"]
-    # Of numbers from 1 on, the product is at least the sum, less one for each but one of them; and each of them.
-    known = tuple(Condition(largest + len(b.shape) - 1 - sum(b.shape, const(0))) for b in tensors)
-    ranges = {name: const(largest + 1) for b in tensors for e in b.shape for name in e.names() if e == var(name)}
-    ranges |= extents
-    sides = {side for value in computed for side in _sides(value) if not side.is_const}
-    doubtful = [side for side in sides if not follows(Condition(_MOST - side), (), ranges, ())]
-    names = {name for side in doubtful for name in side.names()}
-    loops = {name: extent for name, extent in extents.items() if name in names}
-    for side in sorted(doubtful, key=str):
-        if not facts.implied(Condition(_MOST - side), loops, known):
-            raise Unproved(f"{side} in {launch.name} may pass {_MOST} at the largest sizes, and has 32 bits")
-    return len(sides)
-
-
-def _sides(value: Affine) -> tuple[Affine, Affine]:
-    """What is added in `value`, and what is taken away: as a test has them on its two sides."""
-    more = Affine(tuple([(a, f) for a, f in value.terms if f > 0]), max(0, value.const))
-    less = Affine(tuple([(a, -f) for a, f in value.terms if f < 0]), max(0, -value.const))
-    return more, less
+    if not fit_somewhere(launches):
+        bits = 64 if launches[0].wide else 32
+        raise Unproved(f"at all sizes that the kernel admits, integers of {bits} bits are too short")
+    asked = 0
+    for launch in launches:
+        found, beyond = claims(launch)
+        if tuple(beyond.items()) != launch.beyond:
+            raise Unproved(f"offsets in {launch.name} go further than it says")
+        for claim in sorted(found, key=str):
+            if not holds(launch, claim, facts):
+                raise Unproved(f"an integer in {launch.name} may leave its type: nothing says that {claim}")
+            asked += 1
+    return asked

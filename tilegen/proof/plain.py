@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine, affine, var
-from tilegen.ir.gathers import in_32_bits
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Index, Stmt
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Stmt
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import gathers, replace, rewrite_indices, substitute, walk
-from tilegen.lowering.program import AsyncGroup, Combine, Declare, Flag, For, If, Launch, Let, Spmd
+from tilegen.ir.walk import replace, rewrite_indices, substitute
+from tilegen.lowering.program import AsyncGroup, Declare, Flag, For, If, Launch, Let, Spmd
 from tilegen.poly import Refused
 
 Tests = tuple[Condition, ...]
@@ -92,17 +91,6 @@ def _plain(body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, T
 def in_axes(body: tuple[Spmd, ...], where: Axes, loops: Mapping[str, Affine]) -> tuple[Spmd, ...]:
     """`body` in the loop names of `where`, its index expressions simplified."""
     return rewrite_indices(body, _simplifies(loops, where))
-
-
-def computed(nodes: Collection[Spmd], where: Axes, loops: Mapping[str, Affine]) -> frozenset[Affine]:
-    """What is computed outside of affine accesses, in the loop names of `where`: the values in tests and extents of
-    loops, and the indices in what is gathered."""
-    tests = {test.value for node in nodes if isinstance(node, If) for test in node.test}
-    extents = {node.extent for node in nodes if isinstance(node, For)}
-    mine = [v for node in nodes if isinstance(node, Stmt | Combine) for v in gathers(node)]
-    short = [place for gather in mine for place in gather.index if in_32_bits(place)]
-    places = {v.index for place in short for v in walk(place) if isinstance(v, Index)}
-    return frozenset(map(_simplifies(loops, where), tests | extents | places))
 
 
 def extents_of(nodes: Iterable[Spmd]) -> dict[str, Affine]:

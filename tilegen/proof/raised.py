@@ -31,7 +31,7 @@ from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For,
 from tilegen.poly import Claim, Extra, Made, Refused, Slot, Stop, Unproved
 from tilegen.proof.extras import Extras
 from tilegen.proof.lanes import Lanes, joined, lanes_of
-from tilegen.proof.plain import Axes, axes, computed, extents_of, in_axes, plain
+from tilegen.proof.plain import Axes, axes, extents_of, in_axes, plain
 from tilegen.proof.serpentine import straightened
 from tilegen.proof.vectors import ASYNCHRONOUS, lanes, rerolled
 from tilegen.proof.versions import merged, told_once
@@ -52,7 +52,6 @@ class Raised:
         extras: what the text runs beyond the tree.
         loops: every loop with its extent.
         copies: the asynchronous copies, each with the groups that have been made before it.
-        computed: for each launch what its text computes outside of accesses, in the loops of the tree.
     """
 
     kernel: Kernel
@@ -62,7 +61,6 @@ class Raised:
     extras: list[Extra] = field(default_factory=list)
     loops: dict[str, Affine] = field(default_factory=dict)
     copies: list[tuple[Stmt, Made]] = field(default_factory=list)
-    computed: list[frozenset[Affine]] = field(default_factory=list)
 
     def tree(self, reassociated: tuple[str, ...]) -> Tree:
         return Tree(self.kernel, tuple(self.buffers.values()), self.body, reassociated)
@@ -74,11 +72,7 @@ def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
     for launch in launches:
         where = axes(launch, result.loops)
         body = plain(launch.body, launch)
-        inside = nodes(body)
-        around = where.extents | extents_of(inside)
-        # Of what loops share an axis of the grid, the text divides by.
-        divided = frozenset(f for along in launch.grid if len(along.factors) > 1 for f in along.factors)
-        result.computed.append(computed(inside, where, around) | divided)
+        around = where.extents | extents_of(nodes(body))
         body = rerolled(lanes(told_once(body, launch, around), launch))
         around = where.extents | extents_of(nodes(body))
         body = in_axes(body, where, around)
