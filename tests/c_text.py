@@ -28,6 +28,10 @@ class NotOurs(Exception):
     """Text that is none of the forms that tilegen prints."""
 
 
+class Long(int):
+    """A literal that says that it has 64 bits."""
+
+
 @dataclass(frozen=True)
 class For:
     kind: str
@@ -269,7 +273,9 @@ class _Reader:
             return ("cast", words, value)
         if token[0].isdigit():
             whole = re.fullmatch(r"(\d+)(LL|L)?", token)
-            return ("number", int(whole[1]) if whole else float(token.removesuffix("f")))
+            if whole:
+                return ("number", (Long if whole[2] else int)(whole[1]))
+            return ("number", float(token.removesuffix("f")))
         if not token.isidentifier():
             raise NotOurs(f"{token} at {' '.join(self.tokens[self.place - 8 : self.place + 8])}")
         return ("name", token)

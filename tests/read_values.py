@@ -261,7 +261,7 @@ class Values:
         """The value of an expression: a number where all in it are known, else a term."""
         match text:
             case ("number", value):
-                return value
+                return int(value) if isinstance(value, c_text.Long) else value
             case ("name", name):
                 if name not in self.scope:
                     raise Mismatch(f"'{name}' is not declared")
