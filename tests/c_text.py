@@ -16,7 +16,7 @@ _LEVELS = (
     ("*", "/", "%"),
 )  # fmt: skip
 _WORDS = """
-const bool char uchar ushort short int uint long float double half unsigned signed void
+const bool char uchar ushort short int uint long ulong float double half unsigned signed void
 __half __nv_bfloat16 __global __local __private
 """
 _TYPE_WORDS = frozenset(_WORDS.split())

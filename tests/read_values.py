@@ -13,6 +13,7 @@ from math import inf
 import c_text
 
 from tilegen.backends.text_dialect import CUDA, OPENCL
+from tilegen.backends.text_wrapping import may_wrap
 from tilegen.interpreter.scalar import converter
 from tilegen.ir.gathers import in_32_bits
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Access, Cast, Const, Gather, Index, Load, Op, Scalar
@@ -158,6 +159,8 @@ class Values:
                 if expr.dtype in ("i8", "u8") and name in ("min", "max"):
                     kind = self._working(expr.dtype)
                     values = [v if isinstance(a, Load) else converted(kind, v) for a, v in pairs]
+                if may_wrap(expr):
+                    return converted(self._working(expr.dtype), self._unsigned(expr))
                 divisor = expr.args[-1].value if isinstance(expr.args[-1], Const) else 0
                 total = name in ("//", "%") and expr.dtype not in FLOATS and divisor in (0, -1)
                 value = combined(f"{name} or 0" if total else name, values, self._single(name, expr.dtype))
@@ -195,6 +198,14 @@ class Values:
                 return converted("int", found) if name == "%" else found
             case _:
                 return self._value(place)
+
+    def _unsigned(self, expr):
+        """What wraps, in unsigned arithmetic."""
+        if not may_wrap(expr):
+            return converted(self.dialect.unsigned[expr.dtype], self._value(expr))
+        first, *rest = expr.args
+        others = [self._unsigned(a) if may_wrap(a) and expr.name != "<<" else self._value(a) for a in rest]
+        return combined(expr.name, [self._unsigned(first), *others])
 
     def _working(self, dtype):
         return "float" if dtype in self.dialect.narrow else self.dialect.types[dtype]
@@ -296,7 +307,30 @@ C_INTEGERS = {
 
 def converted(kind, value):
     """A cast: the number that the type makes of one that is known, else the term."""
+    if kind in UNSIGNED and unsigned_of(value, kind) is not None:
+        return unsigned_of(value, kind)
     return integer(value, C_INTEGERS[kind]) if kind in C_INTEGERS and type(value) is int else ("cast", kind, value)
+
+
+UNSIGNED = {"unsigned": "int", "uint": "int", "unsigned long long": "long long", "ulong": "long"}
+
+
+def is_unsigned(value, kind):
+    """True for a term that C computes in the unsigned type."""
+    match value:
+        case ("cast", word, _):
+            return word == kind
+        case ("+" | "-" | "*" | "neg", *args):
+            return any(is_unsigned(a, kind) for a in args)
+        case ("<<", first, _):
+            return is_unsigned(first, kind)
+    return False
+
+
+def unsigned_of(value, kind):
+    """The unsigned term that `value`, its signed number, was made of, which has the same bits; None if it was not."""
+    made = value[0] == "cast" and value[1] == UNSIGNED[kind] if isinstance(value, tuple) else False
+    return value[2] if made and is_unsigned(value[2], kind) else None
 
 
 def integer(value, dtype):
@@ -309,6 +343,9 @@ def combined(name, args, single=False):
     """The number, of integers that are known; else the term. Functions carry an f where the text has one."""
     if name == "neg" and isinstance(args[0], int | float):
         return -args[0]
+    kind = next((k for k in UNSIGNED if name in ("+", "-", "*") and any(is_unsigned(a, k) for a in args)), None)
+    if kind:  # the whole operation is unsigned, whatever its operands were brought to
+        args = [a if unsigned_of(a, kind) is None else unsigned_of(a, kind) for a in args]
     if name == "~" and type(args[0]) is int:
         return ~args[0]
     if all(type(a) is int for a in args):

@@ -180,3 +180,51 @@ def test_a_float_loses_its_fraction_and_stays_in_the_range_of_the_integers(devic
         assert got.tolist() == wanted
         assert ref.value.tolist() == wanted
         assert not ref.bound.any()
+
+
+WRAPS = """
+kernel f(a: i32[N], b: i32[N], c: i8[N]) -> p: i64[N], q: i32[N], r: i32[N], s: i64[N], t: i32[N], u: i32[N]:
+    p[i] = i64(a[i] * b[i])
+    q[i] = 1 if a[i] + 1 > a[i] else 0
+    r[i] = (a[i] * 4) // 4
+    s[i] = i64(-a[i] - b[i] * 3) + 1
+    t[i] = i32(c[i]) * i32(c[i])
+    u[i] = sum[k < 3](a[i] << k)
+"""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_integers_wrap_before_they_are_used_further(device: str) -> None:
+    least, most = -(2**31), 2**31 - 1
+    pairs = [(p, q) for p in (least, most, 2**30, -7, 0, 65537) for q in (least, most, 3, -(2**30), 65537)]
+    a, b = (np.array(each, np.int32) for each in zip(*pairs, strict=True))
+    c = np.resize(np.array([-128, 127, 3], np.int8), len(a))
+
+    def w(value: int) -> int:
+        return (value + 2**31) % 2**32 - 2**31
+
+    wanted = [
+        [w(p * q) for p, q in pairs],
+        [int(p != most) for p, _ in pairs],
+        [w(p * 4) // 4 for p, _ in pairs],
+        [w(-p - 3 * q) + 1 for p, q in pairs],
+        [int(x) ** 2 for x in c.tolist()],
+        [w(p * 7) for p, _ in pairs],
+    ]
+    scheduled = tilegen.load(WRAPS).kernel().schedule()
+    refs = reference(scheduled.kernel, {"N": len(a)}, {"a": a, "b": b, "c": c})
+    for got, want, ref in zip(scheduled.compile(device)(a, b, c), wanted, refs.values(), strict=True):
+        assert got.tolist() == want
+        assert ref.value.tolist() == want
+
+
+def test_c_is_told_that_integers_wrap_where_they_may() -> None:
+    # A compiler takes it that signed integers stay in their type: NVRTC made 1 of the second line.
+    text = tilegen.load(WRAPS).kernel().schedule().source("cuda")
+    assert "p[i] = (long long)((int)((unsigned)a[i] * b[i]));" in text
+    assert "q[i] = (int)((unsigned)a[i] + 1) > a[i] ? 1 : 0;" in text
+    assert (
+        "s[i] = (long long)((unsigned long long)(long long)((int)(-(unsigned)a[i] - (unsigned)b[i] * 3)) + 1LL);"
+        in text
+    )
+    assert "t[i] = (int)c[i] * (int)c[i];" in text

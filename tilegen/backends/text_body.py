@@ -197,7 +197,7 @@ class Body:
         if stmt.reduce in ("argmax", "argmin"):
             return notes + self._arg(stmt, target)
         dtype = self._launch.buffers[stmt.target.buffer].dtype
-        if stmt.reduce in ("sum", "prod") and dtype not in ("f16", "bf16"):
+        if stmt.reduce in ("sum", "prod") and dtype not in ("f16", "bf16", "i32", "i64"):
             sign, level = ("+", 5) if stmt.reduce == "sum" else ("*", 6)
             return [*notes, f"{target} {sign}= {w.value(stmt.value, level - 5)};"]
         word = {"sum": "+", "prod": "*"}.get(stmt.reduce, stmt.reduce)

@@ -12,6 +12,7 @@ class Dialect:
 
     name: str
     types: Mapping[str, str]  # dtype -> type of an element in memory
+    unsigned: Mapping[str, str]  # signed integer type -> the type of the same bits that wraps
     suffix: str  # of f32 functions
     long: str  # suffix of a 64-bit literal
     widen: Mapping[str, str]  # 16-bit float -> function to float
@@ -27,6 +28,7 @@ CUDA = Dialect(
         "f64": "double", "f32": "float", "f16": "__half", "bf16": "__nv_bfloat16", "i64": "long long",
         "i32": "int", "i8": "signed char", "u8": "unsigned char", "bool": "bool",
     },
+    {"i32": "unsigned", "i64": "unsigned long long"},
     "f", "LL",
     {"f16": "__half2float", "bf16": "__bfloat162float"},
     {"f16": "__float2half", "bf16": "__float2bfloat16"},
@@ -46,6 +48,7 @@ OPENCL = Dialect(
         "f64": "double", "f32": "float", "f16": "ushort", "bf16": "ushort", "i64": "long",
         "i32": "int", "i8": "char", "u8": "uchar", "bool": "bool",
     },
+    {"i32": "uint", "i64": "ulong"},
     "", "L",
     {"f16": "load_half", "bf16": "load_bf16"},
     {"f16": "round_half", "bf16": "round_bf16"},

@@ -9,6 +9,7 @@ from math import isinf
 from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text_gather import offset_of, tests_of
 from tilegen.backends.text_integers import BITS, brought_back, divides, of_one_type, saturating
+from tilegen.backends.text_wrapping import may_wrap, wrapping
 from tilegen.interpreter.scalar import converter, to_f32
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
@@ -289,6 +290,8 @@ class Writer:
         return _decimal(float(value), dtype)
 
     def _operation(self, op: Op, parent: int) -> str:
+        if may_wrap(op):
+            return self._parenthesised(wrapping(self, op), _UNARY, parent)
         if not brought_back(op, self.dialect is OPENCL):
             return self._computed(op, parent)
         return f"({self.dialect.types[op.dtype]}){self._computed(op, _UNARY)}"
