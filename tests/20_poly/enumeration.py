@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from structure import structure
-from terms import Terms
+from terms import NOTHING, Terms
 
 from tilegen.ir.nodes import (
     BLOCK_KINDS,
@@ -75,7 +75,7 @@ def verdict(tree, sizes):
 def _same_results(kernel, sizes):
     """Whether the outputs, and what has its shape still, are as written, each reduction the bag of its terms."""
     try:
-        mine, written = (_Together(tree_of(k), dict(sizes), set(), TERMS) for k in (kernel, kernel.written))
+        mine, written = (_Together(k, dict(sizes)) for k in (kernel, kernel.written))
     except Wrong:
         return False
     made = [t.name for t in kernel.written.tensors if t.role == "output" or t.role != "input" and t in kernel.tensors]
@@ -356,6 +356,10 @@ def _coordinate(path, kind):
 class _Together(_Run):
     """A kernel with every reduction as the bag of its terms, those of its parts included; what is zero is so told."""
 
+    def __init__(self, kernel, sizes):
+        self.reductions = {e.target: e.reduce for e in kernel.equations if e.reduce in NOTHING}
+        super().__init__(tree_of(kernel), sizes, set(), TERMS)
+
     def _value(self, expr, env, path):
         zero = self.terms.of("const", 0)
         match expr:
@@ -369,6 +373,10 @@ class _Together(_Run):
             case Cast(arg, dtype):
                 found = self._value(arg, env, path)
                 return zero if found == zero else self.terms.of(dtype, found)
+            case Load(buffer):
+                found = super()._value(expr, env, path)
+                empty = buffer in self.reductions and self.terms.known[found] == ("bag", None, ())
+                return self.terms.of("const", NOTHING[self.reductions[buffer]]) if empty else found
             case _:
                 return super()._value(expr, env, path)
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
+
 COMPARE = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "==": int.__eq__, "!=": int.__ne__}
+
+
+NOTHING = {"sum": 0, "prod": 1, "max": -inf, "min": inf}  # the result of no terms
 
 
 class Terms:
@@ -51,9 +56,9 @@ class Terms:
     def together(self, reduce, old, value):
         """As `bag`, with the terms of a value that is itself such a bag; an empty one has no word yet.
 
-        Zeros are no terms of a sum.
+        Zeros are no terms of a sum, and what changes no other reduction is none of that.
         """
-        if reduce == "sum" and self.known[value] == ("const", 0):
+        if self.known[value] == ("const", NOTHING.get(reduce)):
             return old
         parts = self.known[value][2] if self.known[value][:2] in (("bag", reduce), ("bag", None)) else (value,)
         every = tuple(sorted((*self.known[old][2], *parts)))

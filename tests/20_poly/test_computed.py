@@ -10,7 +10,8 @@ from enumeration import verdict
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
-from tilegen.ir.nodes import Condition, Const, Load, Tensor, tree_of
+from tilegen.ir.choices import condition_of
+from tilegen.ir.nodes import Condition, Const, Load, Op, Tensor, tree_of
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.poly import judge
 from tilegen.schedule import apply
@@ -31,6 +32,24 @@ kernel sums(A: f32[M, K]) -> Y: f32[M]:
     Y[i] = P[i] * 2.0
 
 schedule parts for sums():
+    tile(Y.i, 4) -> b, t
+    compute_at(P, at=b)
+
+kernel border(X: f32[N]) -> Y: f32[N]:
+    var P: f32[N]
+    P[i] = X[i] * 2.0
+    Y[i] = P[i] + (P[i + 1] else 3.0)
+
+schedule edges for border():
+    tile(Y.i, 4) -> b, t
+    compute_at(P, at=b)
+
+kernel totals(A: f32[M, K]) -> Y: f32[M]:
+    var P: f32[M]
+    P[i] = sum[k](A[i, k])
+    Y[i] = P[i] + (P[i + 1] else 0.0)
+
+schedule ends for totals():
     tile(Y.i, 4) -> b, t
     compute_at(P, at=b)
 """
@@ -109,7 +128,35 @@ def reduction_faults():
     yield "another reduction", with_equation(right, "P", reduce="max"), "is not computed as", None
 
 
-FAULTS = {name: rest for name, *rest in (*faults(), *reduction_faults())}
+def border_faults():
+    """The same where reads outside of the tensor give a constant, which is computed there."""
+    right = derived(2)
+    b, i = (var(r.name) for r in right.equations[0].loops)
+    test, value, beyond = right.equations[0].value.args
+
+    def chosen(test, value, beyond):
+        return with_equation(right, "P", value=replace(right.equations[0].value, args=(test, value, beyond)))
+
+    def until(end):
+        return condition_of([Condition(end - 1 - b * 4 - i)])
+
+    assert test == until(var("N"))
+    yield "another border", chosen(test, value, Const(2.0, "f32")), "not what reads there give", None
+    yield "a border too far out", chosen(until(var("N") + 1), value, beyond), "does not have it", "P("
+    yield "a border too far in", chosen(until(var("N") - 1), value, beyond), "'P' is not computed inside", "P("
+    loose = substitute(right.origin.equations[0].value, {right.origin.equations[0].loops[0].name: b * 4 + i})
+    inside = (Condition(var("N") - 1 - b * 4 - i),)
+    yield "no border", with_equation(right, "P", value=loose, conditions=inside), "not what reads there give", None
+    yield "a value beyond", chosen(test, loose, beyond), "is not computed as", None
+    by_value = Op(">", (value.args[0], Const(0.0, "f32")), "bool")
+    yield "a choice by values", chosen(by_value, value, beyond), "what is no test of its place", None
+    total = derived(3)
+    first = total.equations[0]
+    one = replace(first.value, args=(*first.value.args[:2], Const(1.0, "f32")))
+    yield "terms beyond", with_equation(total, "P", value=one), "not what reads there give", None
+
+
+FAULTS = {name: rest for name, *rest in (*faults(), *reduction_faults(), *border_faults())}
 
 
 @pytest.mark.parametrize("number", range(len(MODULE.schedules)))
@@ -133,7 +180,19 @@ def test_what_is_not_the_kernel_is_refused(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["too small", "not at the end", "another place", "another value", "a neighbour", "of another tile", "more terms"],
+    [
+        "too small",
+        "not at the end",
+        "another place",
+        "another value",
+        "a neighbour",
+        "of another tile",
+        "more terms",
+        "another border",
+        "a border too far out",
+        "a border too far in",
+        "terms beyond",
+    ],  # fmt: skip
 )
 def test_a_second_opinion_agrees_that_it_is_wrong(name):
     kernel = FAULTS[name][0]

@@ -9,6 +9,7 @@ from tilegen.frontend import build, parse
 from tilegen.interpreter import reference, run
 from tilegen.ir.walk import leaves
 from tilegen.lowering import lower
+from tilegen.poly import check_equations
 from tilegen.proof import prove
 from tilegen.schedule import apply
 
@@ -55,6 +56,37 @@ kernel back(X: f32[M, N]) -> Y: f32[M, N]:
     P[i, j] = X[i, j] * 2.0
     Y[i, j] = P[M - 1 - i, j] + 1.0
 """
+BORDER = """
+kernel border(X: f32[N]) -> Y: f32[N]:
+    var P: f32[N]
+    P[i] = X[i] * 2.0 + 1.0
+    Y[i] = P[i] + (P[i + 1] else 3.0) - (P[i - 2] else 3.0)
+"""
+STENCILS = """
+kernel stencils(X: f32[M, N]) -> Y: f32[M, N]:
+    var P: f32[M, N], Q: f32[M, N]
+    P[i, j] = X[i, j] + (X[i - 1, j] else 0) + (X[i, j + 1] else 0)
+    Q[i, j] = P[i, j] + (P[i - 1, j] else 0) + (P[i, j + 1] else 0)
+    Y[i, j] = Q[i, j] + (Q[i - 1, j] else 1) + (Q[i, j + 1] else 1)
+"""
+LAYERS = """
+kernel layers(X: f32[C, W], F: f32[4, C, 3], G: f32[E, 4, 3]) -> Y: f32[E, W]:
+    var P: f32[4, W]
+    P[d, x] = sum[c, r]((X[c, x + r - 1] else 0) * F[d, c, r])
+    Y[e, x] = sum[d, s]((P[d, x + s - 1] else 0) * G[e, d, s])
+"""
+HIGHEST = """
+kernel highest(X: f32[N]) -> Y: f32[N]:
+    var P: f32[N]
+    P[i] = max[r < 3](X[i + r - 1] else -inf)
+    Y[i] = max[r < 3](P[i + r - 1] else -inf)
+"""
+CHOSEN = """
+kernel chosen(X: f32[N]) -> Y: f32[N]:
+    var P: f32[N]
+    P[i] = X[i] + 1.0
+    Y[i] = P[i - 1] if i > 0 else P[i]
+"""
 
 CASES = {
     "in tiles": (BLUR, "tile(Y.y, 4) -> by, ty; tile(Y.x, 2) -> bx, tx; order(by, bx, ty, tx); compute_at(P, at=bx)"),
@@ -93,6 +125,26 @@ CASES = {
         "tile(r, 2) -> ro, ri; tile(Y.i, 4) -> b, t; order(b, ro, t, ri); compute_at(P, at=ro)",
     ),
     "a triangle": (TRIANGLE, "tile(Y.i, 4) -> b, t; tile(Y.j, 4) -> c, s; order(b, c, t, s); compute_at(P, at=c)"),
+    "a border": (BORDER, "tile(Y.i, 4) -> b, t; compute_at(P, at=b); cache_register(P, at=b)"),
+    "a border in shared memory": (
+        BORDER,
+        """tile(Y.i, 4) -> b, t; bind(b, block.x); bind(t, thread.x); compute_at(P, at=b); cache_shared(P, at=b)
+        bind(P.i, thread.x)""",
+    ),
+    "in each iteration, with a border": (BORDER, "compute_at(P, at=Y.i); cache_register(P, at=Y.i)"),
+    "borders of borders": (
+        STENCILS,
+        """tile(Y.i, 2) -> bi, ti; tile(Y.j, 4) -> bj, tj; order(bi, bj, ti, tj); bind(bi, block.y)
+        bind(bj, block.x); compute_at(Q, at=bj); compute_at(P, at=bj); cache_shared(P, at=bj); cache_shared(Q, at=bj)
+        bind(P.j, thread.x); bind(Q.j, thread.x); bind(tj, thread.x)""",
+    ),
+    "a border of one of them": (STENCILS, "compute_at(P, at=Q.j); tile(Y.j, 3) -> b, t; compute_at(Q, at=b)"),
+    "sums with a border": (
+        LAYERS,
+        "tile(Y.x, 4) -> b, t; order(b, e, t); bind(b, block.x); compute_at(P, at=b); cache_shared(P, at=b)",
+    ),
+    "maxima with a border": (HIGHEST, "tile(Y.i, 4) -> b, t; compute_at(P, at=b)"),
+    "a read that a choice guards": (CHOSEN, "tile(Y.i, 4) -> b, t; compute_at(P, at=b)"),
     "backwards": (BACK, "tile(Y.i, 2) -> b, t; order(b, Y.j, t); compute_at(P, at=Y.j)"),
 }
 
@@ -101,7 +153,7 @@ def scheduled(text, steps):
     lines = "".join(f"    {step.strip()}\n" for line in steps.splitlines() for step in line.split(";"))
     module = parse(Source("computed.tg", f"{text}\nschedule s for {text.split('(')[0].split()[-1]}():\n{lines}"))
     (kernel,) = module.kernels.values()
-    return apply(build(kernel), module.schedules[0]).tree
+    return apply(check_equations(build(kernel)), module.schedules[0]).tree
 
 
 @pytest.mark.parametrize("name", sorted(CASES))

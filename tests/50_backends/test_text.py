@@ -25,7 +25,7 @@ GOLDEN = [
     ("nbody", "coarsened"), ("gemm", "tiled"), ("gemm", "registers"),
     ("matching", "fused"), ("softmax", "blocks"), ("row_argmax", "warps"),
     ("total", "atomic"), ("syrk", "tiled"), ("syrk", "registers"),
-    ("gemm_batched", "tiled"),
+    ("gemm_batched", "tiled"), ("stencils", "fused"),
 ]  # fmt: skip
 KINDS = """
 kernel halves(A: f16[M, K], B: f16[K, N]) -> C: f32[M, N]:

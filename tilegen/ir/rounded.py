@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 from typing import TypeVar
 
@@ -23,19 +24,22 @@ def rounded(kernel: Kernel, made: RoundedUp) -> Kernel:
         if equation.target != made.target:
             return equation
         ranges = tuple(longer(r) for r in equation.reduced)
-        return replace(equation, reduced=ranges, value=with_zeros(equation.value, made.loop))
+        return replace(equation, reduced=ranges, value=with_zeros(equation.value, {made.loop}))
 
     equations = tuple(change(e) for e in kernel.equations)
     return replace(kernel, equations=equations, origin=kernel, derived=made)
 
 
-def with_zeros(value: T, loop: str) -> T:
-    """`value` with zeros for what reads at an index of `loop` find outside of their tensor."""
+def with_zeros(value: T, loops: Set[str]) -> T:
+    """`value` with zeros for what reads at an index of one of `loops` find outside of their tensor."""
+
+    def mine(index: Affine) -> bool:
+        return not index.names().isdisjoint(loops)
 
     def zeros(v: object) -> object:
-        if isinstance(v, Gather) and any(loop in i.names() for i in walk(v.index) if isinstance(i, Affine)):
+        if isinstance(v, Gather) and any(mine(i) for i in walk(v.index) if isinstance(i, Affine)):
             return replace(v, fallback=v.fallback or Const(0, v.dtype), tested=tuple(range(len(v.index))))
-        if not isinstance(v, Load) or v.fallback or not any(loop in i.names() for i in v.index):
+        if not isinstance(v, Load) or v.fallback or not any(map(mine, v.index)):
             return v
         return replace(v, fallback=Const(0, v.dtype))
 

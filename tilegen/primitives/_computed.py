@@ -9,6 +9,7 @@ from tilegen.ir.derived import ComputedAt
 from tilegen.ir.nodes import (
     Buffer,
     Condition,
+    Const,
     Equation,
     Kernel,
     Load,
@@ -19,6 +20,7 @@ from tilegen.ir.nodes import (
     nest_of,
 )
 from tilegen.ir.walk import loop_names, replace, rewrite, substitute
+from tilegen.primitives._beyond import padded
 from tilegen.primitives._box import Box, inside
 from tilegen.primitives._names import Names, word_of
 from tilegen.primitives._region import Point
@@ -61,8 +63,11 @@ class Computed:
         return body
 
 
-def computed(tree: Tree, old: Equation, scope: tuple[Loop, ...], box: Box) -> Computed:
-    """The equation `old` computed in each iteration of the loops `scope` of the tree, for the box alone."""
+def computed(tree: Tree, old: Equation, scope: tuple[Loop, ...], box: Box, beyond: Const | None) -> Computed:
+    """The equation `old` computed in each iteration of the loops `scope` of the tree, for the box alone.
+
+    What of the box is outside of the tensor is `beyond`, or not computed at all.
+    """
     taken = {*loop_names(tree), *tree.kernel.sizes, *(t.name for t in tree.kernel.tensors)}
     free, dims = Names(taken, old.target), [str(i) for i in old.index]
     loops = tuple(Range(free.of(r.index), const(box.extent[dims.index(r.name)]), r.index) for r in old.loops)
@@ -78,12 +83,17 @@ def computed(tree: Tree, old: Equation, scope: tuple[Loop, ...], box: Box) -> Co
     alone = {r.name: const(0) for r in loops if r.extent == const(1)}
     found = inside(room, tuple(place[n].substitute(alone) for n in dims), extents)
     plain = {Condition(r.extent - 1 - var(r.name)) for r in across}
-    conditions = (*substitute(old.conditions, values), *(c for c in found if c not in plain))
+    within = tuple(c for c in found if c not in plain)
+    conditions, value = substitute(old.conditions, values), substitute(old.value, values)
+    if beyond is None:
+        conditions += within
+    elif within:
+        value = padded(old, value, frozenset(r.name for r in (*across, *loops)), within, beyond)
     new = replace(
         old,
         index=(*(var(r.name) for r in across), *(inner[n] for n in dims)),
         loops=(*across, *loops),
-        value=substitute(old.value, values),
+        value=value,
         reduced=reduced,
         conditions=tuple(dict.fromkeys(conditions)),
     )
@@ -100,7 +110,7 @@ def derived(kernel: Kernel, made: Computed, readers: dict[str, dict[str, Affine]
         def change(value: object) -> object:
             if not isinstance(value, Load) or value.buffer != name:
                 return value
-            return replace(value, index=made.here(value.index, values or {}))
+            return replace(value, index=made.here(value.index, values or {}), fallback=None)
 
         return made.new if old is made.old else rewrite(old, change) if values else old
 

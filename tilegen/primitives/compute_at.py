@@ -7,6 +7,7 @@ from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Equation, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, loads, loops, reads, replace, rewrite, stmts
 from tilegen.primitives import BufferName, LoopName, primitive
+from tilegen.primitives._beyond import beyond_of
 from tilegen.primitives._box import box_of
 from tilegen.primitives._computed import Computed, computed, derived
 from tilegen.primitives._iteration import iteration
@@ -43,7 +44,8 @@ class ComputeAt:
 
     What several iterations read is computed in each of them. The tensor has a dimension more for `at` and for
     each loop around it, and is used in one iteration of these alone: it can live in shared memory or registers
-    now, and be tiled and bound like anything else. The nest that it was made in is gone.
+    now, and be tiled and bound like anything else. The nest that it was made in is gone. Where reads outside of the
+    tensor give what stands behind 'else', that is what is computed there.
     """
 
     tensor: BufferName
@@ -56,7 +58,7 @@ class ComputeAt:
         readers = self._readers(bare)
         scope = self._scope(readers[0][0])
         box = box_of(region_of(bare, bare.buffer(self.tensor), self.at))
-        made = computed(bare, old, scope, box)
+        made = computed(bare, old, scope, box, beyond_of(self.tensor, (stmt for _, stmt in readers)))
         equations = {e.target: e for e in tree.kernel.equations}
         said: dict[str, dict[str, Affine]] = {}
         for path, stmt in readers:
@@ -112,9 +114,6 @@ class ComputeAt:
             if self.at not in [loop.name for loop in path]:
                 notes = ("fuse can bring all that reads it into one nest",) if len(found) > 1 else ()
                 raise StepError(f"'{stmt.name}' reads '{self.tensor}' outside loop '{self.at}'", notes=notes)
-            if any(load.fallback for load in loads(stmt) if load.buffer == self.tensor):
-                notes = ("only a part of the tensor is computed at a loop",)
-                raise StepError(f"'{stmt.name}' reads '{self.tensor}' with an 'else' for what is outside", notes=notes)
         if sum(self._uses(loop) for loop in loops(tree.body) if loop.name == self.at) != 1:
             notes = ("fuse can bring all that reads it into one nest",)
             raise StepError(f"several nests have a loop '{self.at}' and read '{self.tensor}'", notes=notes)
@@ -133,7 +132,7 @@ class ComputeAt:
         def read(value: object) -> object:
             if not isinstance(value, Load) or value.buffer != self.tensor:
                 return value
-            return replace(value, index=made.here(value.index, values))
+            return replace(value, index=made.here(value.index, values), fallback=None)
 
         def enter(value: object) -> object:
             if not isinstance(value, Loop) or value.name != self.at or not self._uses(value):

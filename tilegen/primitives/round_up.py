@@ -51,7 +51,7 @@ class RoundUp:
             if isinstance(value, Loop) and value.name == self.loop:
                 return replace(value, extent=value.extent.ceildiv(self.size) * self.size)
             if isinstance(value, Stmt) and value.name == equation.target and not value.is_copy:
-                return replace(value, value=with_zeros(value.value, self.loop))
+                return replace(value, value=with_zeros(value.value, {self.loop}))
             return value
 
         return replace(tree, kernel=rounded(tree.kernel, made), body=rewrite(tree.body, change))
