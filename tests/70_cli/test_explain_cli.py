@@ -72,3 +72,9 @@ def test_ladder_shows_every_line(capsys):
     for line in ("as written", "tile(i, TS) -> bi, ti", "pad(X.shared, 1)"):
         assert line in text
     assert "say nothing of a GPU" in text
+
+
+def test_a_loop_without_iterations_moves_nothing(tmp_path, capsys) -> None:
+    text = "kernel none(A: f32[N, N], x: f32[N]) -> y: f32[N]:\n    y[i] = sum[k in i..i](A[i, k] * x[k])\n\n"
+    (tmp_path / "none.tg").write_text(text + "schedule s for none:\n    blocks(i, 32) -> b, t\n")
+    assert run(["explain", str(tmp_path / "none.tg"), "--no-compile"]) == 0

@@ -46,6 +46,8 @@ def patterns(launch: Launch, site: Site, sizes: Mapping[str, int], memory: Buffe
     offset = _offset(site, memory, names, sizes)
     active = _active(site.tests, names)
     samples, threads = offset.shape
+    if not samples:  # a loop around it has no iterations
+        return []
     warps = -(-threads // WARP)
     rows = np.full((samples, warps * WARP), _IDLE, dtype=np.int64)
     rows[:, :threads] = np.where(active, offset * DTYPE_BYTES[memory.dtype], _IDLE)
