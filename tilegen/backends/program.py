@@ -103,7 +103,8 @@ class Program:
                 memory[buffer.name] = scratch(self.engine.xp, buffer, sizes)
         version = self._version(sizes, {name: self.engine.pointer(array) for name, array in memory.items()})
         launches = self._launches(version)
-        runs = [self._run(launch, sizes, memory, scalars) for launch in launches]
+        every = (self._run(launch, sizes, memory, scalars) for launch in launches)
+        runs = [run for run in every if min(run.grid) > 0]  # no device takes a launch of no blocks
         entries = self._entry(version)
         calls = [self.engine.enqueue(entries[run.name], run) for run in runs]
 

@@ -235,8 +235,8 @@ class Product:
     factors: tuple[Affine, ...]
 
     def evaluate(self, sizes: Mapping[str, int]) -> int:
-        """The number at these sizes."""
-        return prod(factor.evaluate(sizes) for factor in self.factors)
+        """The number at these sizes: 0 where the range of one of the loops is empty."""
+        return prod(max(0, factor.evaluate(sizes)) for factor in self.factors)
 
     @property
     def is_const(self) -> bool:
