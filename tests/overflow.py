@@ -26,6 +26,8 @@ class Wrong(Exception):
 def overflow(text, launches, sizes, rng, draws=DRAWS):
     """Where the text leaves a type at these sizes, in a sentence; None where nothing was found."""
     for kernel, launch in zip(c_text.kernels(text), launches, strict=True):
+        if min(n.evaluate(sizes) for n in launch.grid) < 1:  # nothing runs
+            continue
         try:
             for _ in range(draws):
                 _Walk(launch, sizes, rng).kernel(kernel)

@@ -1,13 +1,15 @@
 """One random case: a kernel, steps on it, and everything that must hold after each of them.
 
 An accepted step: the interpreter's result is the reference, exactly. The last tree: both lowered versions
-run in the interpreter too, their text is printed and read back, and in some cases PoCL runs it. A refused step: its
+run in the interpreter too, their text is printed and read back, at the largest sizes that it admits in exact
+integers, and in some cases PoCL runs it. A refused step: its
 witness, run at its own sizes by an enumeration that shares nothing with the judge, shows a violation. The kernel
 means what its text says, by meaning.py, which shares nothing with tilegen, and is refused where that is nothing.
 """
 
 from __future__ import annotations
 
+import random
 import re
 import sys
 from collections import Counter
@@ -21,6 +23,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
 
 from enumeration import verdict
+from overflow import extremes, overflow
 from random_atomics import atomics_recipe
 from random_meaning import built, error_at, meant_otherwise, refuted, small_sizes
 from random_programs import any_text, holds, points, random_sizes
@@ -45,6 +48,7 @@ from tilegen.primitives._call import bind
 from tilegen.proof import demand, prove
 from tilegen.schedule import expand, start
 
+DRAWS = 6  # of the values of a text's loops and coordinates at its largest sizes
 LONG = 10  # accepted steps of a long sequence
 
 
@@ -271,7 +275,8 @@ def finish(case, engine=None):
             case.same(run(dealt, case.sizes, case.arrays)["out"], f"lowered, {version}")
         simulated(case, launches, version)
         for language in ("cuda", "opencl"):
-            wrong = difference(emit(launches, language), launches, language)
+            text = emit(launches, language)
+            wrong = difference(text, launches, language) or beyond_its_types(case, text, launches)
             if wrong is not None:
                 case.fail(f"the {language} text, {version}: {wrong}")
         proof = prove(tree.kernel, launches, tree.reassociated)
@@ -286,6 +291,16 @@ def finish(case, engine=None):
         case.counts["proved" if proof.verdict == "proved" else "lowered, unproved"] += 1
     if engine is not None:
         on_device(case, engine)
+
+
+def beyond_its_types(case, text, launches):
+    """What leaves its type in the text, in exact integers, at sizes as large as the text admits; or None."""
+    rng = random.Random(len(text))
+    sizes = extremes(launches, rng)
+    if sizes is None:
+        return None
+    case.counts["texts at their largest sizes"] += 1
+    return overflow(text, launches, sizes, rng, draws=DRAWS)
 
 
 def simulated(case, launches, version):
