@@ -190,10 +190,10 @@ def test_check_passes_a_right_schedule(capsys) -> None:
 
 @pytest.mark.pocl
 def test_check_says_of_how_much_it_claims_nothing(file, capsys) -> None:
-    text = "kernel wave(A: f32[N]) -> B: f32[N]:\n    B[i] = sin(3 * A[i])\n\n"
+    text = "kernel wave(A: f32[N]) -> B: f32[N]:\n    B[i] = sin(9 * A[i] + 9)\n\n"
     fast = "schedule fast for wave():\n    fast_math(sin)\n    blocks(i, 32) -> b, t\n"
     assert run(["check", file(text + fast), "--size", "N=400", "--device", "interpreter"]) == 0
-    assert "no bound for 0.3" in capsys.readouterr().out
+    assert "no bound for 0." in capsys.readouterr().out
 
 
 def test_check_json(tmp_path) -> None:
