@@ -96,6 +96,10 @@ class CudaEngine:
             return torch.from_dlpack(array)
         return torch.from_dlpack(array.view("int16")).view(torch.bfloat16)
 
+    def free_bytes(self) -> int | None:
+        free, _ = self.xp.cuda.runtime.memGetInfo()
+        return int(free) + int(self.xp.get_default_memory_pool().free_bytes())
+
     def pointer(self, array: Any) -> int:
         return int(array.data.ptr)
 

@@ -38,6 +38,9 @@ class Engine(Protocol):
     def give_back(self, array: Any, tensor: Tensor, given: Sequence[Any]) -> Any:
         """An output `array` of `xp` as an array of the library that the arrays `given` in the call belong to."""
 
+    def free_bytes(self) -> int | None:
+        """How much memory is free for arrays, as far as that is known."""
+
     def pointer(self, array: Any) -> int:
         """The address of the first element."""
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.backends.arrays import as_stored, bare
+from tilegen.backends.memory import free_bytes
 from tilegen.errors import ArgumentError
 from tilegen.ir.nodes import Tensor
 
@@ -59,6 +60,9 @@ class HostArrays:
         if tensor.dtype != "bf16":
             return torch.from_numpy(array)
         return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
+
+    def free_bytes(self) -> int | None:
+        return free_bytes()
 
     def pointer(self, array: Any) -> int:
         return int(array.ctypes.data)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from tilegen.backends.arrays import check_layout, check_sizes, empty, infer_sizes, scratch, shape_of
 from tilegen.backends.engine import Engine, Run
+from tilegen.backends.memory import taken
 from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError, LimitError, did_you_mean, integers
 from tilegen.ir.defined import defines_all
 from tilegen.ir.memory import memory_of
-from tilegen.ir.nodes import DTYPE_BYTES, Tree
+from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Tensor, Tree
 from tilegen.lowering import GRID_LIMIT, Launch, fits, lower, unmet
 from tilegen.proof import Proof, demand, prove
 
@@ -75,9 +77,7 @@ class Program:
         with self.engine.stream(list(given.values())):
             for tensor in outputs:
                 if tensor.name not in adopted:
-                    adopted[tensor.name] = empty(self.engine.xp, tensor, shape_of(tensor, sizes))
-                    if tensor.name in self._partial:
-                        adopted[tensor.name].fill(0)
+                    adopted[tensor.name] = self._fresh(tensor, sizes)
             self.bind(sizes, adopted | scalars)()
         came = list(given.values())
         results = [
@@ -100,7 +100,7 @@ class Program:
         self._check_overlap(memory)
         for buffer in self.tree.buffers:
             if buffer.space == "global" and memory_of(buffer.name) not in memory:
-                memory[buffer.name] = scratch(self.engine.xp, buffer, sizes)
+                memory[buffer.name] = self._scratch(buffer, sizes)
         version = self._version(sizes, {name: self.engine.pointer(array) for name, array in memory.items()})
         launches = self._launches(version)
         every = (self._run(launch, sizes, memory, scalars) for launch in launches)
@@ -171,6 +171,21 @@ class Program:
                 kind = "number" if name in {s.name for s in self.kernel.scalars} else "array"
                 raise ArgumentError(f"kernel '{self.kernel.name}' needs the {kind} {name}")
         return given, sizes
+
+    def _fresh(self, tensor: Tensor, sizes: Mapping[str, int]) -> Any:
+        """An array for an output, 0 where the kernel leaves out elements."""
+        shape = shape_of(tensor, sizes)
+        bytes_ = prod(shape) * DTYPE_BYTES[tensor.dtype]
+        array = taken(lambda: empty(self.engine.xp, tensor, shape), bytes_, f"the output {tensor.name}", self.engine)
+        if tensor.name in self._partial:
+            array.fill(0)
+        return array
+
+    def _scratch(self, buffer: Buffer, sizes: Mapping[str, int]) -> Any:
+        """Memory for what one launch writes and another one reads."""
+        bytes_ = prod(extent.evaluate(sizes) for extent in buffer.shape) * DTYPE_BYTES[buffer.dtype]
+        what = f"{buffer.name}, which is kept between launches,"
+        return taken(lambda: scratch(self.engine.xp, buffer, sizes), bytes_, what, self.engine)
 
     def _check_overlap(self, arrays: Mapping[str, Any]) -> None:
         spans = {}
