@@ -171,6 +171,7 @@ def check_command(asked: Asked, fix: tuple[str, ...], device: str, unproved: boo
     """Run scheduled kernels against the reference; every element counts."""
     from tilegen.backends.devices import engine, program
     from tilegen.lab.check import cases_of, check
+    from tilegen.lab.cost import check_memory, check_outlook
     from tilegen.lab.sizes import check_limits, check_sizes
 
     given, attempts = asked.sizes, asked.attempts(numbers(fix, "--fix"))
@@ -178,12 +179,15 @@ def check_command(asked: Asked, fix: tuple[str, ...], device: str, unproved: boo
     first = next(iter(wanted.values())).kernel
     runs_on = engine(device)
     asked.check_sizes(first)
+    trees = [each.tree for each in wanted.values()]
+    sizes = check_sizes(trees, given, check_limits(runs_on))
+    check_memory(trees, sizes, runs_on)
+    show.tell(check_outlook(trees, sizes, runs_on))
     found, proofs = {}, {}
     wrong = [(name, each) for name, each in attempts.items() if isinstance(each, TilegenError)]
     with show.progress() as progress:
         progress("reference", 0, 1)
-        trees = [each.tree for each in wanted.values()]
-        tried = cases_of(first, trees, check_sizes(trees, given, check_limits(runs_on)))
+        tried = cases_of(first, trees, sizes)
         for number, (name, each) in enumerate(wanted.items()):
             progress(name, number, len(wanted))
             try:
@@ -221,6 +225,7 @@ def compare_command(asked: Asked, fix: tuple[str, ...], device: str, unproved: b
     stopped = False
     with show.progress() as progress:
         comparing = Comparing(trees, engine(device), given, progress, unproved=unproved)
+        show.tell(comparing.outlook)
         try:
             promptly(comparing.run)
         except KeyboardInterrupt:

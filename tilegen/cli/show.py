@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import SequenceMatcher
 from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -40,12 +42,49 @@ class _Console(Console):
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on standard error, gone when done; nothing where that is no terminal."""
+    """A progress bar on standard error, gone when done; where that is no terminal, a line now and then."""
     errors = Console(stderr=True)
+    if not errors.is_terminal:
+        with _Lines() as lines:
+            yield lines
+        return
     columns = (TextColumn("{task.description:>10}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+    with Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task("", total=1)
         yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+
+
+class _Lines:
+    """Says on standard error what is going on, after so many seconds and then more and more seldom."""
+
+    def __init__(self, pause: float = 10.0) -> None:
+        self._pause = pause
+        self._what = ""
+        self._ended = Event()
+        self._thread = Thread(target=self._say, daemon=True)
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        self._what = f"{what}, {done} of {total} done" if total > 1 else what
+
+    def __enter__(self) -> _Lines:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _say(self) -> None:
+        start, pause = monotonic(), self._pause
+        while not self._ended.wait(pause):
+            print(f"after {monotonic() - start:.0f} s: {self._what}", file=sys.stderr, flush=True)
+            pause = min(2 * pause, 300.0)
+
+
+def tell(line: str | None) -> None:
+    """A line on standard error, if there is anything to say."""
+    if line:
+        print(line, file=sys.stderr, flush=True)
 
 
 def read_input() -> str:

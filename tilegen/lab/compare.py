@@ -14,6 +14,7 @@ from tilegen.backends.text import emit
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Tree
 from tilegen.lab.check import Trial, cases_of, check
+from tilegen.lab.cost import timing_memory, timing_outlook
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, check_limits, check_sizes, power_sizes
 from tilegen.lab.timing import Progress, Time, time_of, timed
@@ -71,7 +72,10 @@ def compare(
 
 
 class Comparing:
-    """A comparison under way: `result` gives the rows so far at any time, while `run` fills them."""
+    """A comparison under way: `result` gives the rows so far at any time, while `run` fills them.
+
+    `outlook` is what to tell someone before it, if it takes long.
+    """
 
     def __init__(
         self,
@@ -92,7 +96,7 @@ class Comparing:
             unproved: True lets run what the proof leaves open.
 
         Raises:
-            UsageError: sizes that the kernel does not admit.
+            UsageError: sizes that the kernel does not admit. DeviceError: too little memory for them.
         """
         self._engine, self._progress = engine, progress
         self._rows = {
@@ -102,6 +106,8 @@ class Comparing:
         self._programs = {name: program(tree, engine, unproved=unproved) for name, tree in found.items()}
         self._kernel = next(iter(found.values())).kernel.written
         self._sizes = power_sizes(self._kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
+        timing_memory(list(found.values()), self._sizes, engine)
+        self.outlook = timing_outlook(list(found.values()), self._sizes, engine)
         self._arch = str(getattr(engine, "arch", nvrtc.DEFAULT_ARCH))
         self._samples: dict[str, list[float]] = {}
         self._rival: str | None = None

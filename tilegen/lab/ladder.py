@@ -11,6 +11,7 @@ from tilegen.backends.program import Program
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Kernel, Tree
 from tilegen.lab.check import Case, Trial, cases_of, check
+from tilegen.lab.cost import timing_memory
 from tilegen.lab.explain import LaunchReport, StepReport, explain, lines
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.roofline import H200, Machine
@@ -102,6 +103,7 @@ def ladder(
     kernel = scheduled.kernel
     limit = limit or (GPU_LIMIT if engine.on_gpu else CPU_LIMIT)
     sizes = power_sizes(kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
+    timing_memory([scheduled.tree], sizes, engine)
     told = explain(scheduled, sizes, machine=machine, progress=progress)
     trees = [stage.tree for stage in lines(scheduled.stages)]
     rungs = _climbable(told.steps)

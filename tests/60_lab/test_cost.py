@@ -1,0 +1,106 @@
+"""What a check takes is told before it begins: memory that is not there, and time."""
+
+import re
+import sys
+from time import sleep
+
+import numpy as np
+import pytest
+
+from tilegen import load
+from tilegen.backends import memory
+from tilegen.backends.devices import InterpreterEngine, program
+from tilegen.cli import run, show
+from tilegen.errors import DeviceError
+from tilegen.lab.cost import check_memory, check_outlook, scratch_bytes, timing_memory, timing_outlook
+
+CHAIN = "kernel two(x: f32[N]) -> y: f32[N]:\n    var t: f32[N]\n    t[i] = 2 * x[i]\n    y[i] = t[i] + x[N - 1 - i]\n"
+
+
+def trees(name):
+    file = load(name)
+    return [file.schedule(schedule.name).tree for schedule in file.schedules]
+
+
+def test_memory_is_asked_of_the_system():
+    assert 2**20 < memory.free_bytes() < 2**50
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "text"), [(7, "7 bytes"), (1500, "1.5 kB"), (2**31, "2.1 GB"), (10**15, "1,000.0 TB")]
+)
+def test_bytes_for_a_reader(bytes_, text):
+    assert memory.shown(bytes_) == text
+
+
+def test_a_container_leaves_less(tmp_path, monkeypatch):
+    files = {
+        "/sys/fs/cgroup/memory.max": "1000000",
+        "/sys/fs/cgroup/memory.current": "700000",
+        "/sys/fs/cgroup/memory.stat": "anon 5\ninactive_file 100000\n",
+        "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:   8000 kB\n",
+    }
+    monkeypatch.setattr(memory, "_lines", lambda path: files.get(path, "").splitlines())
+    assert memory.free_bytes() == 400_000
+    files["/sys/fs/cgroup/memory.max"] = "max"
+    assert memory.free_bytes() == 8_192_000
+
+
+def test_a_check_that_does_not_fit():
+    found = trees("vector_add")
+    with pytest.raises(DeviceError, match=r"the check at N = 8589934592 needs \d\.\d TB of memory, and .* are free"):
+        check_memory(found, [{"N": 2**33}], InterpreterEngine())
+    check_memory(found, [{"N": 1000}], InterpreterEngine())
+    with pytest.raises(DeviceError, match=r"a run at N = 1099511627776 needs"):
+        timing_memory(found, {"N": 2**40}, InterpreterEngine())
+
+
+def test_what_lies_between_launches_counts():
+    file = load("total").schedule("two_launches", PART=4096)
+    assert scratch_bytes(file.tree, {"N": 2**20}) == 4 * 2**20 // 4096
+
+
+def test_a_long_check_is_announced():
+    found, engine = trees("gemm"), InterpreterEngine()
+    assert check_outlook(found, [{"M": 20, "N": 20, "K": 20}], engine) is None
+    line = check_outlook(found, [{"M": 500, "N": 500, "K": 500}], engine)
+    assert re.fullmatch(
+        r"the check has 125,000,000 points for each of 11 schedules and takes about \d+ hours; --size chooses fewer",
+        line,
+    )
+    assert "the schedule" in timing_outlook(found[:1], {"M": 500, "N": 500, "K": 500}, engine)
+
+
+def test_the_command_says_so(capsys):
+    assert run(["check", "vector_add", "--size", "N=8589934592", "--device", "interpreter"]) == 5
+    assert "note: smaller sizes need less" in capsys.readouterr().err
+
+
+def test_a_call_that_does_not_fit(monkeypatch):
+    """Linux hands out memory that it has not, and ends the process that uses it."""
+    compiled = program(load(CHAIN).kernel().schedule().tree, InterpreterEngine())
+    monkeypatch.setattr(memory, "_SMALL", 0)
+    monkeypatch.setattr(InterpreterEngine, "free_bytes", lambda self: 399)
+    with pytest.raises(DeviceError, match="the output y needs 400 bytes of memory, and 399 bytes are free"):
+        compiled(np.ones(100, np.float32))
+    with pytest.raises(DeviceError, match="t, which is kept between launches, needs 400 bytes"):
+        compiled._scratch(next(b for b in compiled.tree.buffers if b.name == "t"), {"N": 100})
+
+    def refuse():
+        raise MemoryError
+
+    with pytest.raises(DeviceError, match="and so much is not free"):
+        memory.taken(refuse, 100, "it", InterpreterEngine())
+
+
+def test_a_line_now_and_then(capsys):
+    with show._Lines(pause=0.02) as lines:
+        lines("reference", 0, 1)
+        sleep(0.3)
+        lines("naive", 1, 3)
+        sleep(0.5)
+    sys.stderr.flush()
+    text = capsys.readouterr().err
+    assert re.search(r"after \d s: reference\n", text)
+    assert "naive, 1 of 3 done" in text
+    assert text.count("\n") < 8
