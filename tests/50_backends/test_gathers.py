@@ -1,8 +1,11 @@
 """Reads of inputs at indices that depend on data, are clamped or go round: total, so that no data can break them."""
 
+import random
+
 import numpy as np
 import pytest
 from by_hand import agrees, compiles, scheduled
+from overflow import overflow
 
 from tilegen.backends.text import emit
 from tilegen.errors import SourceError
@@ -181,3 +184,24 @@ def test_reductions(steps):
     held = np.clip(np.arange(6) + u, 0, 5)
     body = "".join(f"    {step}\n" for step in steps)
     agrees(PRODUCT + body, {"A": A, "E": E, "t": t, "u": u}, {"y": (A * E[t % 5] * A[:, held]).sum(axis=1)})
+
+
+BEYOND = """
+kernel f(x: i32[N]) -> y: i32[N]:
+    y[i] = x[i - 1 if i > 0 else N - 1]
+
+schedule s for f:
+    tile(i, 4) -> b, t
+    bind(b, block.x)
+    cache_register(y, at=b)
+"""
+
+
+def test_a_gather_into_registers_keeps_the_test_that_it_is_wanted():
+    """A register may be written beyond the tensor, where nobody reads it; a tensor may not be read there."""
+    launches = lower(scheduled(BEYOND).tree)
+    text = emit(launches, "cuda")
+    assert overflow(text, launches, {"N": 2}, random.Random(1)) is None
+    bare = text.replace("b * 4 + t < N", "b * 4 + t < N + 4")
+    assert bare != text
+    assert overflow(bare, launches, {"N": 2}, random.Random(1)) is not None

@@ -15,7 +15,7 @@ from tilegen.ir.affine import Affine, var
 from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import accesses, leaves, replace
+from tilegen.ir.walk import accesses, gathers, leaves, replace
 from tilegen.poly import Facts
 
 
@@ -89,8 +89,8 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
             continue
         if stmt.reduce and (stmt.reduce not in ("sum", "prod") or _of_lanes(path, stmt)):
             continue  # a comparison, or what other threads get, of a register without a value
-        if not _inside(leaf, registers):
-            continue  # its tests also keep it inside the registers that there are
+        if any(gathers(stmt)) or not _inside(leaf, registers):
+            continue  # its tests also keep it inside the tensors that it gathers from, and the registers that there are
         own = _fixed(path, stmt.target, buffer)
         kept = tuple(c for c in stmt.guard if not _of_element(c, leaf, own, users[buffer.name], facts))
         if stmt.reduce and not all(_of_thread(c, path) for c in stmt.guard if c not in kept):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Buffer, Condition, Kernel, Loop, Node, Stmt, tree_of
-from tilegen.ir.walk import accesses, leaves, loads, reads, replace, rewrite_nodes, substitute, writes
+from tilegen.ir.walk import accesses, gathers, leaves, loads, reads, replace, rewrite_nodes, substitute, writes
 from tilegen.lowering.guards import Implied
 from tilegen.poly import Facts
 
@@ -62,7 +62,7 @@ class Extras:
         """True for what the text may run without its tests: from registers to registers."""
         if stmt.instance is None or stmt.best or self.buffers[stmt.target.buffer].space != "register":
             return False
-        return all(self.buffers[x.buffer].space == "register" for x in loads(stmt))
+        return not any(gathers(stmt)) and all(self.buffers[x.buffer].space == "register" for x in loads(stmt))
 
     def _told(self, stmt: Stmt, around: set[str], bound: list[tuple[Stmt, set[str]]]) -> Tests:
         """What all others who use its register test, and it could; others that may be spared it do not count."""
