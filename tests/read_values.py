@@ -159,7 +159,7 @@ class Values:
                 if expr.dtype in ("i8", "u8") and name in ("min", "max"):
                     kind = self._working(expr.dtype)
                     values = [v if isinstance(a, Load) else converted(kind, v) for a, v in pairs]
-                if may_wrap(expr):
+                if may_wrap(expr, self.launch.wide):
                     return converted(self._working(expr.dtype), self._unsigned(expr))
                 divisor = expr.args[-1].value if isinstance(expr.args[-1], Const) else 0
                 total = name in ("//", "%") and expr.dtype not in FLOATS and divisor in (0, -1)
@@ -201,10 +201,12 @@ class Values:
 
     def _unsigned(self, expr):
         """What wraps, in unsigned arithmetic."""
-        if not may_wrap(expr):
+        if not may_wrap(expr, self.launch.wide):
             return converted(self.dialect.unsigned[expr.dtype], self._value(expr))
         first, *rest = expr.args
-        others = [self._unsigned(a) if may_wrap(a) and expr.name != "<<" else self._value(a) for a in rest]
+        others = [
+            self._unsigned(a) if may_wrap(a, self.launch.wide) and expr.name != "<<" else self._value(a) for a in rest
+        ]
         return combined(expr.name, [self._unsigned(first), *others])
 
     def _working(self, dtype):

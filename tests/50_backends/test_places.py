@@ -53,7 +53,7 @@ def test_they_compile():
 
 def test_the_place_is_computed_in_the_type_of_the_target():
     text = emit(lower(scheduled(BOXES).tree), "cuda")
-    assert "a[i] = j * K + k;" in text
+    assert "a[i] = (int)((unsigned)j * K + k);" in text
     assert "b[i] = (long long)k * (long long)J + (long long)j;" in text
     assert "c[i] = j * 3 + k;" in text
 

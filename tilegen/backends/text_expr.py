@@ -290,7 +290,7 @@ class Writer:
         return _decimal(float(value), dtype)
 
     def _operation(self, op: Op, parent: int) -> str:
-        if may_wrap(op):
+        if may_wrap(op, self.wide):
             return self._parenthesised(wrapping(self, op), _UNARY, parent)
         if not brought_back(op, self.dialect is OPENCL):
             return self._computed(op, parent)

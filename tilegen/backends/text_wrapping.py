@@ -5,9 +5,9 @@ x * y + 1       (int)((unsigned)x * y + 1)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, INTEGERS, Cast, Const, Expr, Index, Op
 
 if TYPE_CHECKING:
@@ -17,29 +17,16 @@ _SIGNS = {"+": 5, "-": 5, "*": 6}
 _UNARY, _ATOM = 7, 8
 
 
-def may_wrap(expr: Expr) -> bool:
-    """True for an operation on data whose exact result its type, of 32 or 64 bits, may not have.
+def may_wrap(expr: Expr, wide: bool) -> bool:
+    """True for an operation whose exact result its type, of 32 or 64 bits, may not have.
 
-    What is made of indices and sizes alone is asked about by the proof.
+    What is affine in indices and sizes is none: the proof asks that of it, for 64 bits if the version is `wide`.
     """
     if not isinstance(expr, Op) or expr.dtype not in ("i32", "i64") or expr.name not in (*_SIGNS, "neg", "<<"):
         return False
-    if all(isinstance(each, Index | Const) for each in _leaves(expr)):
-        return False
-    low, high = _exact(expr)
+    low, high = _exact(expr, wide)
     least, most = _range(expr.dtype)
     return low < least or high > most
-
-
-def _leaves(expr: Expr) -> Iterator[Expr]:
-    """What `expr` is made of in the end."""
-    if isinstance(expr, Op) and expr.args:
-        for arg in expr.args:
-            yield from _leaves(arg)
-    elif isinstance(expr, Cast):
-        yield from _leaves(expr.arg)
-    else:
-        yield expr
 
 
 def wrapping(w: Writer, op: Op) -> str:
@@ -50,7 +37,7 @@ def wrapping(w: Writer, op: Op) -> str:
 def _unsigned(w: Writer, expr: Expr, parent: int) -> str:
     """The text in C's unsigned arithmetic: one operand that is unsigned is enough."""
     kind = w.dialect.unsigned[expr.dtype]
-    if not isinstance(expr, Op) or not may_wrap(expr):
+    if not isinstance(expr, Op) or not may_wrap(expr, w.wide):
         return f"({kind}){w.value(expr, _ATOM)}"
     first = _unsigned(w, expr.args[0], _SIGNS.get(expr.name, _UNARY))
     if expr.name == "neg":
@@ -60,7 +47,7 @@ def _unsigned(w: Writer, expr: Expr, parent: int) -> str:
         return f"({first} << {w.value(expr.args[1], _UNARY)})"
     level = _SIGNS[expr.name]
     last = expr.args[1]
-    second = _unsigned(w, last, level + 1) if may_wrap(last) else w.value(last, level + 1)
+    second = _unsigned(w, last, level + 1) if may_wrap(last, w.wide) else w.value(last, level + 1)
     text = f"{first} {expr.name} {second}"
     return f"({text})" if level < parent else text
 
@@ -72,39 +59,46 @@ def _range(dtype: str) -> tuple[int, int]:
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def _ends(expr: Expr) -> tuple[int, int]:
+def _ends(expr: Expr, wide: bool) -> tuple[int, int]:
     """What an integer lies between."""
-    low, high = _exact(expr)
+    low, high = _exact(expr, wide)
     least, most = _range(expr.dtype)
     return (low, high) if least <= low and high <= most else (least, most)
 
 
-def _exact(expr: Expr) -> tuple[int, int]:
+def _exact(expr: Expr, wide: bool) -> tuple[int, int]:
     """What the exact result of an operation on integers, or a value, lies between."""
     match expr:
         case Const(value, _):
             return int(value), int(value)
+        case Index(index, "i64") if not wide:
+            return -_reach(index), _reach(index)
         case Cast(arg, dtype) if arg.dtype in (*INTEGERS, "bool"):
-            low, high = _ends(arg)
+            low, high = _ends(arg, wide)
             least, most = _range(dtype)
             return (low, high) if least <= low and high <= most else (least, most)
         case Op("neg", (arg,)):
-            low, high = _ends(arg)
+            low, high = _ends(arg, wide)
             return -high, -low
         case Op("+" | "-" | "*" as name, (left, right)):
-            ends = [(p, q) for p in _ends(left) for q in _ends(right)]
+            ends = [(p, q) for p in _ends(left, wide) for q in _ends(right, wide)]
             results = [p + q if name == "+" else p - q if name == "-" else p * q for p, q in ends]
             return min(results), max(results)
         case Op("<<", (left, Const(by, _))):
-            low, high = _ends(left)
+            low, high = _ends(left, wide)
             return low << int(by), high << int(by)
         case Op("<<", _):
             return -(2**64), 2**64
         case Op("select", (_, then, other)):
-            return min(_ends(then)[0], _ends(other)[0]), max(_ends(then)[1], _ends(other)[1])
+            return min(_ends(then, wide)[0], _ends(other, wide)[0]), max(_ends(then, wide)[1], _ends(other, wide)[1])
         case Op("%", (_, Const(by, _))) if by > 0:
             return 0, int(by) - 1
         case Op("&", (_, Const(mask, _)) | (Const(mask, _), _)) if mask >= 0:
             return 0, int(mask)
         case _:
             return _range(expr.dtype)
+
+
+def _reach(index: Affine) -> int:
+    """What an index of loops and sizes in 32 bits is not beyond, on either side of 0."""
+    return abs(index.const) + sum(abs(f) * (2**31 if isinstance(a, str) else _reach(a.arg) + 1) for a, f in index.terms)
