@@ -7,8 +7,13 @@ from overflow import extremes, overflow
 from stock import cases, scheduled
 
 from tilegen import load
+from tilegen.backends.devices import InterpreterEngine
+from tilegen.backends.program import Program
 from tilegen.backends.text import emit
+from tilegen.errors import LimitError
 from tilegen.lowering import fits, lower
+from tilegen.poly import Facts
+from tilegen.proof.limits import check_integers
 
 VERSIONS = [({}, "cuda"), ({"wide": True}, "cuda"), ({"whole": True}, "cuda"), ({"vector": False}, "opencl")]
 
@@ -27,6 +32,7 @@ def found(launches, text, number, times):
 def test_stock_schedules(name, schedule):
     for number, (version, language) in enumerate(VERSIONS):
         launches = lower(scheduled(name, schedule).tree, **version)
+        assert check_integers(launches, Facts(launches[0].kernel)) > 0
         found(launches, emit(launches, language), number, 6)
 
 
@@ -44,6 +50,10 @@ KERNELS = {
     "a difference in a row": "kernel k(x: u8[M, N]) -> y: u8[M, N]:\n    y[i, j] = x[2*i - M, 2*j - N] else 7\n",
     "a value in 64 bits": "kernel k(x: i64[N]) -> y: i64[N]:\n    y[i] = x[i] + 3000000000*i\n",
     "a value in floats": "kernel k(x: f64[N, M]) -> y: f64[N, M]:\n    y[i, j] = x[i, j] + f64(M*N) + f64(5*i)\n",
+    "products of indices": "kernel k(x: i32[N]) -> y: i32[N]:\n    y[i] = x[i] + i*i - i*i*N if x[i] > i*N else i*i\n",
+    "products in 64 bits": "kernel k(x: i64[N]) -> y: i64[N]:\n    y[i] = x[i] + i*i*i - i*N*N\n",
+    "gathered": "kernel k(x: u8[M, N], s: i32[M]) -> y: u8[M, N]:\n    y[i, j] = x[s[i], (3*j + i) % N] else 0\n",
+    "clamped": "kernel k(x: u8[M, N]) -> y: u8[M, N]:\n    y[i, j] = x[min(i + 3, M - 1), max(j - N, 0)]\n",
     "a division of what is negative": "kernel k(x: u8[N]) -> y: u8[N]:\n    y[i] = x[(5*i - 7*N)/3 + 2*N] else 0\n",
 }
 
@@ -110,3 +120,12 @@ def test_an_offset_of_a_copy_that_writes_zeros_is_computed_outside_too():
     launches = lower(scheduled("conv2d", "patches").tree)
     (_, shape), *_ = launches[1].beyond
     assert [str(extent) for extent in shape] == ["B + 1", "C + 11", "H + 13", "W + 10"]
+
+
+def test_a_call_chooses_as_emit_does():
+    program = Program(tiled(ELSE), InterpreterEngine())
+    for size, wide in ((5, False), (2**30 - 255, False), (2**30 + 512, True), (2**47, True)):
+        assert program._version({"N": size}, {}).wide is wide
+        assert [launch.wide for launch in program.launches_at({"N": size})] == [wide]
+    with pytest.raises(LimitError, match="needs integers of more than 64 bits for N = 281474976710656"):
+        program._version({"N": 2**48}, {})
