@@ -81,7 +81,7 @@ def test_a_user_who_does_not_wait_gets_the_rows_so_far(tmp_path) -> None:
         _, said = process.communicate(timeout=60)
     assert time.perf_counter() - sent < 5
     assert process.returncode == 130
-    assert said == "interrupted: these are the rows so far\n"
+    assert said.endswith("interrupted: these are the rows so far\n")
     assert "naive" in out.read_text()
 
 
