@@ -258,6 +258,8 @@ CASES = [
            lambda i: {"Y": conv(i["X"], i["K"], pad=1)}, {"H": h, "W": w, "TH": -(-h // 4), "TW": -(-w // 4)},
            tolerance=2e-5) for h, w in ((7, 5), (1, 1), (4, 9))),
     Case("schedules/gemm", "gemm", MNK, product),
+    Case("schedules/gemm_batched", "gemm_batched", sized("B H M K N", (2, 3, 5, 7, 4), (1, 1, 1, 1, 1)),
+         lambda i: {"C": i["A"] @ i["V"]}),
     Case("schedules/gemm_bias_gelu", "gemm_bias_gelu", MNK, gelu_layer),
     Case("schedules/gemm_split", "gemm_split", MNK, product),
     *(Case("schedules/layer_norm", "layer_norm", sized("M", (1,), (5,)), layer_norm, {"N": n}, tolerance=1e-5)
@@ -271,6 +273,8 @@ CASES = [
     *(Case("schedules/row_sum", "row_sum", sized("M", (1,), (5,)), lambda i: {"y": i["X"].sum(axis=1)}, {"N": n})
       for n in (1, 11)),
     *(Case("schedules/softmax", "softmax", sized("M", (1,), (5,)), softmax, {"N": n}) for n in (1, 11)),
+    Case("schedules/stencils", "stencils", MN, lambda i: {"C": stencil({"A": stencil(i)["B"]})["B"]}),
+    Case("schedules/syrk", "syrk", sized("M K", (7, 5), (1, 1), (9, 1), (1, 3)), syrk),
     Case("schedules/total", "total", VECTOR, lambda i: {"y": [i["x"].sum()]}),
     Case("schedules/transpose", "transpose", MN, lambda i: {"Y": i["X"].T}),
     Case("schedules/vector_add", "vector_add", VECTOR, lambda i: {"C": i["A"] + i["B"]}),
