@@ -110,7 +110,22 @@ schedule s for tiles():
     cache_register(S, at=b)
     cache_register(T, at=b)
 """
-FOUND = [NAMED_LIKE_ROUNDS, DEAD_ROUNDS, COUNTED_ANEW, FIRST_LANE, ACROSS_IN_A_BLOCK, NOT_READ]
+
+# The tile has one row, and a thread walks two to and fro: its way back never runs, and the registers of both rows were
+# taken for tested like the first.
+NO_WAY_BACK = """
+kernel product(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule s for product():
+    tile(i, 1) -> bi, ti
+    tile(ti, 2) -> wi, vi
+    tile(j, 4) -> bj, vj
+    order(bi, bj, k, wi, vi, vj)
+    cache_register(C, at=bj)
+    serpentine(vi, vj)
+"""
+FOUND = [NAMED_LIKE_ROUNDS, DEAD_ROUNDS, COUNTED_ANEW, FIRST_LANE, ACROSS_IN_A_BLOCK, NOT_READ, NO_WAY_BACK]
 
 
 @pytest.mark.parametrize("vector", [True, False])

@@ -33,6 +33,7 @@ from tilegen.lowering.program import (
 )
 from tilegen.lowering.reads import choose
 from tilegen.lowering.registers import declared, lives, unrolled
+from tilegen.lowering.running import without_dead
 from tilegen.lowering.starts import starts
 from tilegen.lowering.updates import spare
 from tilegen.lowering.vectors import Needs, vectorize
@@ -72,7 +73,7 @@ def lower(
         loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
     if loose:
         tree = replace(tree, body=tuple(singly(node, loose) for node in tree.body))
-    tree, pipes = pipelined(tree)
+    tree, pipes = pipelined(without_dead(tree))
     tree = peeled(tree)
     names, version = _launch_names(tree), _Version(loose, whole)
     return typed([_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))], wide)

@@ -11,8 +11,9 @@ all of it is right is found out from it as from any other.
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import Condition, Loop, Stmt, Tree
+from tilegen.ir.nodes import Condition, Loop, Tree
 from tilegen.ir.walk import guarded, loop_around, loops, replace, rewrite_nodes, substitute
+from tilegen.lowering.running import running
 from tilegen.poly import Facts
 
 
@@ -24,22 +25,11 @@ def peeled(tree: Tree) -> Tree:
     facts = Facts(tree.kernel)
     extents = {loop.name: loop.extent for loop in loops(tree.body)}
 
-    def possible(value: object) -> object:
-        """A statement that may run, or nothing; nor a loop without any."""
-        if isinstance(value, Loop):
-            return value if value.body else ()
-        if isinstance(value, Stmt):
-            # No loop but those that the guard speaks of can keep it from holding.
-            names = {name for c in value.guard for name in c.value.names()}
-            told = {name: extent for name, extent in extents.items() if name in names}
-            return value if facts.possible(value.guard, told) else ()
-        return value
-
     def change(value: object) -> object:
         if not isinstance(value, Loop) or not _is_peeled(value):
             return value
         last = value.extent - 1
-        ending = rewrite_nodes(substitute(value.body, {value.name: last}), possible)
+        ending = running(substitute(value.body, {value.name: last}), facts, extents)
         if not facts.implied(Condition(last), {}):
             ending = guarded(ending, Condition(last))
         return replace(value, extent=last), *ending

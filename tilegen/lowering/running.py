@@ -1,0 +1,44 @@
+"""What runs at all: statements whose guards hold nowhere are left out, and loops with nothing else in them.
+
+    for vf < 2                                   for vf < 2
+      Y[vf*2] = 0      if tf + vf*2 < 1            Y[vf*2] = 0      if tf + vf*2 < 1
+      Y[vf*2 + 1] = 0  if tf + vf*2 + 1 < 1
+
+Such a guard implies everything. What it says, and what is told from it of others, would be any of many things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import Loop, Node, Stmt, Tree
+from tilegen.ir.walk import loops, replace, rewrite_nodes
+from tilegen.poly import Facts
+
+
+def without_dead(tree: Tree) -> Tree:
+    """The tree without statements that never run. A launch stays, if only as a whole."""
+    facts, extents = Facts(tree.kernel), {loop.name: loop.extent for loop in loops(tree.body)}
+    body = tuple(each for node in tree.body for each in running((node,), facts, extents) or (node,))
+    return tree if body == tree.body else replace(tree, body=body)
+
+
+def running(body: tuple[Node, ...], facts: Facts, extents: Mapping[str, Affine]) -> tuple[Node, ...]:
+    """`body` without statements that never run, and without loops that have no others.
+
+    Args:
+        extents: the loops that guards speak of, each with its extent.
+    """
+
+    def possible(value: object) -> object:
+        if isinstance(value, Loop):
+            return value if value.body else ()
+        if isinstance(value, Stmt) and value.guard:
+            # No loop but those that the guard speaks of can keep it from holding.
+            names = {name for c in value.guard for name in c.value.names()}
+            told = {name: extent for name, extent in extents.items() if name in names}
+            return value if facts.possible(value.guard, told) else ()
+        return value
+
+    return rewrite_nodes(body, possible)
