@@ -58,6 +58,8 @@ def random_item(number, seed=5):
     from tilegen.ir.walk import loops
 
     case = one_case(random.Random(f"{seed}/{number}").choice, number)
+    if case.scheduled is None:  # the kernel is refused as written
+        return None
     threaded = any(loop.kind.startswith("thread") for loop in loops(case.scheduled.tree.body))
     if not threaded or case.counts["over a limit"] or case.counts["proof refused without need"]:
         return None
