@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilegen.errors import SourceError, Span
+from tilegen.frontend.index import never_negative
 from tilegen.frontend.loops import Loops
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Condition, Const, Expr, Index, Op, Range
@@ -32,7 +33,7 @@ def first_index(
     """
     ends = [arg.substitute({reduced.name: low}) for low in _lower_ends(reduced, conditions, span)]
     loops = {r.name for r in left}
-    ends = [e for e in ends if not any(o != e and _never_negative(o - e, loops) for o in ends)]
+    ends = [e for e in ends if not any(o != e and never_negative(o - e, loops, loops) for o in ends)]
     if ends[0].is_const and len(ends) == 1:
         return Const(ends[0].const, dtype)
     width = _width_of(dtype)
@@ -83,7 +84,7 @@ def _check_first_position(
         if not inside or not condition.equal and all(value.linear_in(n) and value.coefficient(n) <= 0 for n in inside):
             continue  # what bounds from above is true of the first point if of any
         begin = value.substitute(dict.fromkeys(inside, const(0)))
-        if begin == const(0) or not condition.equal and _never_negative(begin, loops):
+        if begin == const(0) or not condition.equal and never_negative(begin, loops, loops):
             continue
         raise SourceError(
             "these indices do not all begin at 0, and the place of the best value is counted from there",
@@ -109,10 +110,3 @@ def _lower_ends(reduced: Range, conditions: Iterable[Condition], span: Span) -> 
             if factor > 0:
                 ends.append((var(loop) * factor - value).ceildiv(factor))
     return list(dict.fromkeys(ends))
-
-
-def _never_negative(value: Affine, loops: set[str]) -> bool:
-    """True if `value` is at least 0 by its coefficients alone, loops being at least 0 and sizes at least 1."""
-    if not all(isinstance(atom, str) and factor >= 0 for atom, factor in value.terms):
-        return False
-    return value.const + sum(factor for atom, factor in value.terms if atom not in loops) >= 0

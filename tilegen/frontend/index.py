@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 
 from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
-from tilegen.ir.affine import Affine, const
+from tilegen.ir.affine import Affine, Div, Mod, const
 from tilegen.ir.nodes import Condition, Scalar
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
@@ -128,11 +128,23 @@ def holds(condition: Condition) -> bool | None:
     return condition.value.const == 0 if condition.equal else condition.value.const >= 0
 
 
-def never_negative(value: Affine) -> bool:
-    """True if `value` is at least 0 wherever every name is at least 1, by its coefficients alone."""
-    if not all(isinstance(atom, str) and factor >= 0 for atom, factor in value.terms):
-        return False
-    return value.const + sum(factor for _, factor in value.terms) >= 0
+def never_negative(value: Affine, loops: Collection[str] = (), counted: Collection[str] = ()) -> bool:
+    """True if `value` is at least 0 by its coefficients: sizes are at least 1, and loops, if `counted`, at least 0."""
+    least = value.const
+    for atom, factor in value.terms:
+        match atom:
+            case str():
+                least += 0 if atom in loops else factor
+                surely = atom in counted or atom not in loops
+            case Div(arg):
+                surely = never_negative(arg, loops, counted)
+            case Mod():
+                surely = True
+            case _:
+                raise TypeError(atom)
+        if factor < 0 or not surely:
+            return False
+    return least >= 0
 
 
 def _product(value: s.Syntax, left: Affine, right: Affine) -> Affine:

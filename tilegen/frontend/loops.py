@@ -14,7 +14,7 @@ plus the lower end. One whose lower end is never negative begins at 0, and the p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilegen.errors import SourceError, Span
@@ -207,29 +207,10 @@ def _shifts(ends: Mapping[str, _Ends], loops: set[str]) -> dict[str, Affine]:
     shifted: dict[str, Affine] = {}
     while True:
         counted = loops - shifted.keys()
-        more = {n: e.low for n, e in ends.items() if n in counted and not _is_nonnegative(e.low, loops, counted)}
+        more = {n: e.low for n, e in ends.items() if n in counted and not never_negative(e.low, loops, counted)}
         if not more:
             return shifted
         shifted |= more
-
-
-def _is_nonnegative(value: Affine, loops: Collection[str], counted: Collection[str]) -> bool:
-    """True if `value` is at least 0 by its coefficients: sizes are at least 1, the loops `counted` at least 0."""
-    least = value.const
-    for atom, factor in value.terms:
-        match atom:
-            case str():
-                least += 0 if atom in loops else factor
-                surely = atom in counted or atom not in loops
-            case Div(arg):
-                surely = _is_nonnegative(arg, loops, counted)
-            case Mod():
-                surely = True
-            case _:
-                raise TypeError(atom)
-        if factor < 0 or not surely:
-            return False
-    return least >= 0
 
 
 def _values(shifts: Mapping[str, Affine], loops: Mapping[str, str], words: Words) -> dict[str, Affine]:
