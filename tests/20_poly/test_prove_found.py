@@ -125,7 +125,26 @@ schedule s for product():
     cache_register(C, at=bj)
     serpentine(vi, vj)
 """
-FOUND = [NAMED_LIKE_ROUNDS, DEAD_ROUNDS, COUNTED_ANEW, FIRST_LANE, ACROSS_IN_A_BLOCK, NOT_READ, NO_WAY_BACK]
+
+# One thread along y: its value was read back within the axis, where it is stored, and its index outside of it.
+ONE_THREAD = """
+kernel largest(X: f32[M, N]) -> at: i32[M]:
+    at[i] = argmax[j](X[i, j])
+
+schedule s for largest():
+    tile(j, 8) -> c, r
+    tile(r, 8) -> w, r
+    rfactor(at, w) -> aw
+    fuse(i, at.i) -> i
+    order(w, c, r)
+    bind(i, block.x)
+    bind(w, thread.y)
+    cache_shared(aw.best, at=i)
+    cache_shared(aw, at=i)
+    cache_register(at.best, at=i)
+    cache_register(at, at=i)
+"""
+FOUND = [NAMED_LIKE_ROUNDS, DEAD_ROUNDS, COUNTED_ANEW, FIRST_LANE, ACROSS_IN_A_BLOCK, NOT_READ, NO_WAY_BACK, ONE_THREAD]
 
 
 @pytest.mark.parametrize("vector", [True, False])

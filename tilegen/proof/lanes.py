@@ -54,7 +54,7 @@ def lanes_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Lanes:
         for access in (stmt.target, stmt.best):
             if access is not None and access.buffer in registers:
                 writers[access.buffer].append(stmt)
-    axes = [name for _, name, _ in where.threads]
+    axes = [name for _, name, extent in where.threads if extent != const(1)]  # one thread has no other
     wanted = [(n, axis) for n, found in writers.items() for axis in axes if any(_once(s, axis, updates) for s in found)]
     if not wanted:
         return Lanes(frozenset(), updates)
