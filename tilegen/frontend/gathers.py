@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.errors import SourceError
 from tilegen.frontend import syntax as s
-from tilegen.frontend.index import subexpressions, written
+from tilegen.frontend.index import subexpressions
 from tilegen.ir.gathers import has_ends
 from tilegen.ir.memory import is_old, memory_of
 from tilegen.ir.nodes import INTEGERS, Cast, Const, Expr, Index, Op, Tensor
@@ -15,7 +15,7 @@ _EXACT = ("+", "-", "*", "min", "max", "//", "%", "neg", "abs", "select")
 def place_of(typed: Expr, item: s.Syntax) -> Expr:
     """The value of an index as one in 64 bits. Raises SourceError where it is no integer."""
     if typed.dtype not in INTEGERS:
-        notes = (f"cast it: i32({written(item.span)})",) if typed.dtype != "bool" else ()
+        notes = (f"cast it: i32({item.span.text})",) if typed.dtype != "bool" else ()
         raise SourceError(f"an index is made of integers, and this is {typed.dtype}", item.span, notes=notes)
     return _in_64_bits(typed)
 
@@ -48,7 +48,7 @@ def check_ends(place: Expr, refusal: SourceError, node: s.Subscript) -> None:
     """Raises `refusal`, and how else to write the read, where nothing says that the index is inside."""
     if has_ends(place):
         return
-    text = written(node.span)
+    text = node.span.text
     refusal.notes += (f"to read whatever is there, say what it is where nothing is: ({text} else 0)",)
     raise refusal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 
-from tilegen.errors import SourceError, Span, did_you_mean
+from tilegen.errors import SourceError, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.ir.affine import Affine, Div, Mod, const
 from tilegen.ir.nodes import Condition, Scalar
@@ -23,11 +23,6 @@ def subexpressions(value: s.Syntax) -> Iterator[s.Syntax]:
         for item in part if isinstance(part, tuple) else (part,):
             if isinstance(item, s.Syntax):
                 yield from subexpressions(item)
-
-
-def written(span: Span) -> str:
-    """The text at `span`."""
-    return span.text
 
 
 def affine_of(
@@ -63,7 +58,7 @@ def affine_of(
             return _quotient(value, operator, whole, by)
         case s.Subscript():
             raise SourceError(
-                f"{what} cannot depend on data, and '{written(value.span)}' is data",
+                f"{what} cannot depend on data, and '{value.span.text}' is data",
                 value.span,
                 notes=(_DATA[what],),
             )
@@ -153,7 +148,7 @@ def _product(value: s.Syntax, left: Affine, right: Affine) -> Affine:
     if right.is_const:
         return left * right.const
     raise SourceError(
-        f"'{written(value.span)}' multiplies two indices or sizes, so it is not affine",
+        f"'{value.span.text}' multiplies two indices or sizes, so it is not affine",
         value.span,
         notes=("an index may be multiplied by an integer or an integer attribute (n: int = 2) only",),
     )
@@ -162,7 +157,7 @@ def _product(value: s.Syntax, left: Affine, right: Affine) -> Affine:
 def _quotient(value: s.Syntax, operator: str, left: Affine, by: Affine) -> Affine:
     if not by.is_const:
         raise SourceError(
-            f"'{written(value.span)}' divides by something that is not constant, so it is not affine",
+            f"'{value.span.text}' divides by something that is not constant, so it is not affine",
             value.span,
             notes=("an index may be divided by an integer or an integer attribute (n: int = 2) only",),
         )

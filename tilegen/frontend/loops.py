@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import SourceError, Span
 from tilegen.frontend import syntax as s
-from tilegen.frontend.index import affine_of, conditions_of, never_negative, subexpressions, written
+from tilegen.frontend.index import affine_of, conditions_of, never_negative, subexpressions
 from tilegen.frontend.words import Declared, Words
 from tilegen.ir.affine import Affine, Div, Mod, const, var
 from tilegen.ir.nodes import Condition, Range, Tensor
@@ -177,7 +177,7 @@ def _collect(node: s.Subscript, tensors: Declared, found: dict[str, list[_Lone]]
         return
     for item, extent in zip(node.items, tensor.shape, strict=True):
         if isinstance(item, s.Name) and item.text in found:
-            found[item.text].append(_Lone(extent, item.span, written(node.span)))
+            found[item.text].append(_Lone(extent, item.span, node.span.text))
 
 
 def _agreed(word: str, places: list[_Lone], lenient: bool) -> Affine:

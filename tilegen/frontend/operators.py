@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from tilegen.errors import SourceError, Span
 from tilegen.frontend.folding import Literal, constant, fold, index_arithmetic, limits, wrapped
-from tilegen.frontend.index import COMPARISONS, written
+from tilegen.frontend.index import COMPARISONS
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, INTEGERS, Const, Expr, Index, Op
 
 DTYPES = (*FLOATS, *INTEGERS)
@@ -244,7 +244,7 @@ def _of_one_type(
     for n, other in enumerate(adapted):
         if other.dtype != adapted[first].dtype:
             one, two = sorted((first, n))
-            texts = (written(places[one]), written(places[two])) if places else ("...", "...")
+            texts = (places[one].text, places[two].text) if places else ("...", "...")
             raise _mixed(name, (adapted[one].dtype, adapted[two].dtype), texts, span)
     return adapted
 

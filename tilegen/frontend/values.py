@@ -10,7 +10,7 @@ from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.folding import Literal
 from tilegen.frontend.gathers import calls, check_ends, check_gather, place_of
-from tilegen.frontend.index import affine_of, written
+from tilegen.frontend.index import affine_of
 from tilegen.frontend.operators import DTYPES, Budget, Open, Typed, adapt, check_bool, may_be, operate, settle
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import condition_of
@@ -170,7 +170,7 @@ def _place(scope: Scope, item: s.Syntax, node: s.Subscript, total: bool) -> Expr
 def _fallback(scope: Scope, tensor: Tensor, fallback: s.Syntax) -> Expr:
     value = adapt(value_of(scope, fallback), tensor.dtype)
     if value.dtype != tensor.dtype:
-        notes = (f"cast it: {tensor.dtype}({written(fallback.span)})",)
+        notes = (f"cast it: {tensor.dtype}({fallback.span.text})",)
         text = f"the fallback is {value.dtype}, and '{memory_of(tensor.name)}' is {tensor.dtype}"
         raise SourceError(text, fallback.span, notes=notes)
     return value
@@ -246,7 +246,7 @@ def _inline(scope: Scope, function: s.Function, args: tuple[Typed, ...], node: s
         wanted = ", ".join(p.text for p in function.parameters)
         raise SourceError(f"'{name}({wanted})' is called with {_count(len(args), 'argument')}", node.span)
     values = {p.text: a for p, a in zip(function.parameters, args, strict=True)}
-    within = f"in the call {written(node.span)} on line {node.span.line}"
+    within = f"in the call {node.span.text} on line {node.span.line}"
     try:
         value = value_of(replace(scope, arguments=values, calling=(*scope.calling, name)), function.body)
     except SourceError as error:
