@@ -11,8 +11,8 @@ from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference, run
+from tilegen.judge import check_equations
 from tilegen.lowering import lower
-from tilegen.poly import check_equations
 from tilegen.schedule import apply, start
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
+sys.path.insert(0, str(Path(__file__).parent / "25_judge"))
 
 from enumeration import verdict
 from overflow import extremes, overflow
@@ -40,10 +40,10 @@ from tilegen.ir.affine import Mod
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.ir.walk import loops
+from tilegen.judge import judge
 from tilegen.lowering import lower
 from tilegen.lowering.peel import peeled
 from tilegen.lowering.pipeline import pipelined
-from tilegen.poly import judge
 from tilegen.primitives._call import bind
 from tilegen.proof import demand, prove
 from tilegen.schedule import expand, start

@@ -12,7 +12,7 @@ import sys
 from itertools import product
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "20_poly"))
+sys.path.insert(0, str(Path(__file__).parent / "25_judge"))
 
 from enumeration import Wrong, as_written, lies_in, verdict  # noqa: F401
 from grid import BLOCKS, THREADS, coordinates

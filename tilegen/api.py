@@ -14,7 +14,7 @@ from tilegen.frontend import KernelDecl, Module, build, parse
 from tilegen.frontend.stock import read_file, shortened, standard_steps, stock, stock_names, with_stock
 from tilegen.ir import nodes
 from tilegen.ir.steps import Define, Schedule
-from tilegen.poly import check_equations, has_sizes
+from tilegen.judge import check_equations, has_sizes
 from tilegen.primitives import registry
 from tilegen.primitives._composite import expand, names_in
 from tilegen.primitives._words import step_meant

@@ -13,7 +13,7 @@ from tilegen.ir.nodes import Kernel, Node, Stmt, Tree, tree_of
 from tilegen.ir.steps import Argument, Arithmetic, Call, Define, Dots, Items, Keyword, Number, Schedule, Word
 from tilegen.ir.verify import verify
 from tilegen.ir.walk import leaves, loops, nodes, replace
-from tilegen.poly import judge as judge_tree
+from tilegen.judge import judge as judge_tree
 from tilegen.primitives._call import bind
 from tilegen.primitives._composite import expand, names_in
 

@@ -19,6 +19,7 @@ RANKS = [
     {"errors"},
     {"ir"},
     {"frontend", "poly", "interpreter"},
+    {"judge"},
     {"primitives"},
     {"schedule"},
     {"lowering"},

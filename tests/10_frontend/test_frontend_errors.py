@@ -11,7 +11,7 @@ import pytest
 
 from tilegen.errors import Source, SourceError
 from tilegen.frontend import build, parse
-from tilegen.poly import check_equations
+from tilegen.judge import check_equations
 
 FOLDER = Path(__file__).parents[1] / "errors" / "frontend"
 MISTAKES = sorted(path.stem for path in FOLDER.glob("*.tg"))

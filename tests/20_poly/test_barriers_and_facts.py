@@ -6,7 +6,8 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Stmt, Tree
-from tilegen.poly import Facts, dependences
+from tilegen.judge import dependences
+from tilegen.poly import Facts
 
 KERNEL = build(
     parse(Source("t.tg", "kernel copy(A: f32[N, 8]) -> C: f32[N, 8]:\n    C[i, j] = A[i, j]\n")).kernels["copy"]

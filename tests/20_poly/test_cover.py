@@ -5,7 +5,7 @@ import random
 import islpy as isl
 import pytest
 
-from tilegen.poly.cover import covered, uncovered
+from tilegen.poly.covering import covered, uncovered
 from tilegen.poly.system import matrix
 
 NAMES = ["M", "N", "i", "j", "lane", "k"]

@@ -4,7 +4,7 @@ import pytest
 
 import tilegen
 from tilegen.errors import IllegalStep
-from tilegen.poly.project import original_of
+from tilegen.poly.instances import original_of
 
 TEXT = """kernel twice(A: f32[N]) -> B: f32[N]:
     B[i] = 2 * A[i]

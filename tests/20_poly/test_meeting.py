@@ -7,8 +7,8 @@ import pytest
 from stock import scheduled
 
 from tilegen.lowering import lower
-from tilegen.poly.order import before, between, earlier
-from tilegen.poly.project import Placed, Use, project
+from tilegen.poly.execution import before, between, earlier
+from tilegen.poly.instances import Placed, Use, project
 from tilegen.poly.rows import renamed
 from tilegen.poly.system import Undecided, same, solvable
 from tilegen.proof.raised import raised

@@ -10,9 +10,9 @@ from tilegen.backends.text import emit
 from tilegen.ir.nodes import Load
 from tilegen.ir.show import show
 from tilegen.ir.walk import rewrite, walk
+from tilegen.judge import judge
 from tilegen.lowering import lower
 from tilegen.lowering.program import For, If
-from tilegen.poly import judge
 from tilegen.proof import prove
 
 TEXT = """

@@ -8,8 +8,8 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference, run
 from tilegen.ir.walk import leaves
+from tilegen.judge import check_equations
 from tilegen.lowering import lower
-from tilegen.poly import check_equations
 from tilegen.proof import prove
 from tilegen.schedule import apply
 

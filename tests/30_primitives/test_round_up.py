@@ -13,8 +13,9 @@ from tilegen.ir.derived import RoundedUp
 from tilegen.ir.nodes import Const
 from tilegen.ir.nodes import tree_of as whole_tree
 from tilegen.ir.rounded import rounded
+from tilegen.judge import check_derived
 from tilegen.lowering import lower
-from tilegen.poly import Refused, check_derived
+from tilegen.poly import Refused
 from tilegen.proof import prove
 
 DOT = "kernel dot(x: f32[K, N], y: f32[K]) -> z: f32[N]:\n    z[i] = sum[k](x[k, i] * y[k])\n"

@@ -6,8 +6,8 @@ from stock import scheduled
 
 from tilegen.backends.text import emit
 from tilegen.ir.show import show_buffer
+from tilegen.judge import judge
 from tilegen.lowering import lower
-from tilegen.poly import judge
 from tilegen.primitives.swizzle import Swizzle
 from tilegen.proof import prove
 

@@ -10,8 +10,8 @@ from written import tree_from
 
 from tilegen.backends.text import emit
 from tilegen.errors import LimitError
+from tilegen.judge import judge
 from tilegen.lowering import lower
-from tilegen.poly import judge
 from tilegen.proof import prove
 
 FOUR = """

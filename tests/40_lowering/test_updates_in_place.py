@@ -183,7 +183,7 @@ def test_a_copy_of_the_old_values_made_by_a_launch_of_its_own_frees_the_nests():
 
 
 def test_the_judge_refuses_what_enumeration_finds_wrong():
-    from tilegen.poly import judge
+    from tilegen.judge import judge
 
     tree = scheduled(AHEAD).tree
     backwards = replace(tree, body=tree.body[::-1])

@@ -11,8 +11,8 @@ from tilegen.backends.text import emit
 from tilegen.errors import SourceError
 from tilegen.ir.nodes import Gather, tree_of
 from tilegen.ir.walk import replace, rewrite
+from tilegen.judge import judge
 from tilegen.lowering import lower
-from tilegen.poly import judge
 
 ROUND = """
 kernel f(x: f32[N], s: i32) -> a: f32[N], b: f32[N], c: f32[N], d: f32[N], e: f32[N], g: f32[N], h: f32[N]:

@@ -31,7 +31,7 @@ from pathlib import Path
 from time import monotonic
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "20_poly"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "25_judge"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import launch_faults

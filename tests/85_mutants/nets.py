@@ -13,8 +13,8 @@ from tilegen.errors import TilegenError
 from tilegen.interpreter import reference, run
 from tilegen.ir.verify import verify
 from tilegen.ir.walk import loops
+from tilegen.judge import judge
 from tilegen.lowering import lower
-from tilegen.poly import judge
 from tilegen.proof import prove
 
 # What catches a mutant before anything runs, then what has to run it.

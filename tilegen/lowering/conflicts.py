@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import LimitError
 from tilegen.ir.nodes import THREAD_KINDS, Loop, Node, Tree
-from tilegen.poly import Dependence, dependences
+from tilegen.judge import Dependence, dependences
 
 Path = tuple[int, ...]
 

@@ -31,7 +31,7 @@ from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Tree
 from tilegen.ir.ranges import bounds, follows
 from tilegen.ir.walk import guarded, loop_around, loops, replace, rewrite_accesses, rewrite_nodes, stmts, substitute
-from tilegen.poly import holds, leading, nest_of, staged
+from tilegen.judge import holds, leading, nest_of, staged
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
-from tilegen.poly.project import original_of
+from tilegen.poly.instances import original_of
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Undecided, example, negated, range_of, rows_of, solvable
 

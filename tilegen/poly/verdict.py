@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine
-from tilegen.poly.project import Leaf, Original, Use
+from tilegen.poly.instances import Leaf, Original, Use
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from tilegen.errors import ProofError
 from tilegen.ir.nodes import Condition, Kernel
 from tilegen.ir.walk import replace
+from tilegen.judge import check_derived
 from tilegen.lowering.program import Launch
-from tilegen.poly import Facts, Obligation, check_derived, obligations, obliged
+from tilegen.poly import Facts
 from tilegen.proof.limits import check_integers, check_limits
+from tilegen.proof.obligations import Obligation, obligations, obliged
 from tilegen.proof.raised import Raised, raised
 from tilegen.proof.vectors import check_aligned
 

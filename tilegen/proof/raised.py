@@ -28,9 +28,11 @@ from tilegen.ir.walk import (
 )
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
-from tilegen.poly import Claim, Extra, Made, Refused, Slot, Stop, Unproved
+from tilegen.poly import Refused, Unproved
+from tilegen.proof.barriers import Claim, Made, Slot, Stop
 from tilegen.proof.extras import Extras
 from tilegen.proof.lanes import Lanes, joined, lanes_of
+from tilegen.proof.obligations import Extra
 from tilegen.proof.plain import Axes, axes, extents_of, in_axes, plain
 from tilegen.proof.serpentine import straightened
 from tilegen.proof.vectors import ASYNCHRONOUS, lanes, rerolled

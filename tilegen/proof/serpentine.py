@@ -17,7 +17,7 @@ from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads, replace, substitute
 from tilegen.lowering.program import For, Spmd
-from tilegen.poly.determined import determined
+from tilegen.poly.same_iteration import determined
 from tilegen.proof.vectors import ASYNCHRONOUS, rolled
 
 

@@ -1,0 +1,86 @@
+"""The judge against enumeration, on random kernels and random steps that no judge has filtered."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+
+import pytest
+from enumeration import verdict
+from random_programs import random_kernel
+from random_steps import random_step
+
+from tilegen.errors import Source, TilegenError
+from tilegen.frontend import build, parse
+from tilegen.ir.nodes import tree_of
+from tilegen.judge import judge
+from tilegen.primitives._call import bind
+
+CASES = int(os.environ.get("TILEGEN_CASES", "60"))
+# Refusals about memory and vectors have no counterpart in a sequential run.
+UNSEEN = (
+    "outermost in its launch",
+    "run ahead",
+    "would come early",
+    "in which it lives",
+    "vector",
+    "lanes",
+    "shared memory",
+    "shared by several",
+    "block loop",
+    "inside",
+    "written and not stored",
+    "there is no atomic",
+    "have no next one to copy for",
+    "and its last iteration",
+    "updated atomically in memory",
+)
+
+
+def _trees(seed):
+    """A kernel's tree, then trees after random steps, built but never judged."""
+    chance = random.Random(seed)
+    kernel = random_kernel(chance.choice)
+    module = parse(Source("random.tg", kernel.text))
+    tree = tree_of(build(next(iter(module.kernels.values()))))
+    yield kernel.sizes, tree, "as written"
+    steps = []
+    for number in range(chance.choice([2, 4, 6])):
+        text = random_step(chance.choice, tree, number)
+        schedule = f"schedule s for random():\n    {text}\n"
+        try:
+            call = parse(Source("step.tg", schedule)).schedules[0].steps[0]
+            tree = bind(call).apply(tree)
+        except TilegenError:
+            continue
+        steps += [text]
+        yield kernel.sizes, tree, kernel.text + "\n".join(steps)
+
+
+def _opinion(tree, names, tries):
+    for values in tries:
+        sizes = {n: values[k % len(values)] for k, n in enumerate(names)}
+        wrong = verdict(tree, sizes)
+        if wrong:
+            return wrong, sizes
+    return None, {}
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_judge_and_enumeration_agree(seed):
+    for names, tree, text in _trees(seed):
+        violation = judge(tree)
+        tries = [(1, 2), (3, 2), (5, 3), (4, 5)]
+        if violation is None:
+            assert _opinion(tree, names, tries) == (None, {}), text
+            continue
+        if any(word in violation.sentence for word in UNSEEN):
+            return
+        assert not violation.sentence.startswith("unproved"), text
+        assert violation.witness is not None, (violation, text)
+        shown = dict(re.findall(r"(\w+)=(\d+)", violation.witness.rpartition("(")[2]))
+        assert set(names) <= set(shown), (violation, text)
+        at = tuple(int(shown[n]) for n in names)
+        assert _opinion(tree, names, [at]) != (None, {}), f"{violation}\n{text}"
+        return

@@ -1,0 +1,70 @@
+"""The judge: is this tree, an ordinary program with parallel loops, the kernel as written?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilegen.ir.nodes import Tree
+from tilegen.judge.atomics import check_atomics
+from tilegen.judge.bounds import check_bounds
+from tilegen.judge.copies import check_values
+from tilegen.judge.coverage import check_coverage
+from tilegen.judge.cross_thread import Dependence, dependences
+from tilegen.judge.derived import check_derived
+from tilegen.judge.equations import check_equations, has_sizes
+from tilegen.judge.order import check_order
+from tilegen.judge.pipelines import check_ahead, holds, leading, nest_of, staged
+from tilegen.judge.races import check_races, check_structure
+from tilegen.judge.statements import check_shape
+from tilegen.judge.updates import check_updates
+from tilegen.judge.vectors import check_vectors
+from tilegen.poly.instances import Program, project
+from tilegen.poly.system import Undecided
+from tilegen.poly.verdict import Refused, Violation
+
+__all__ = [
+    "Dependence",
+    "check_derived",
+    "check_equations",
+    "dependences",
+    "has_sizes",
+    "holds",
+    "judge",
+    "leading",
+    "nest_of",
+    "staged",
+]
+
+
+def _check_derived(program: Program) -> None:
+    check_derived(program.kernel)
+
+
+# In the order in which they are asked: a later check may rely on the earlier ones.
+CHECKS: tuple[tuple[str, Callable[[Program], None]], ...] = (
+    ("that what steps derived from the kernel is the kernel", _check_derived),
+    ("that every instance runs exactly once", check_coverage),
+    ("that each statement computes what the kernel says", check_shape),
+    ("that no dependence is reversed", check_order),
+    ("that old values are read before they are overwritten", check_updates),
+    ("where blocks, threads and buffers are", check_structure),
+    ("that atomic updates are those of a reduction", check_atomics),
+    ("that parallel iterations do not collide", check_races),
+    ("that every access is in bounds", check_bounds),
+    ("that every copy hands over the right value", check_values),
+    ("that vectors are contiguous and aligned", check_vectors),
+    ("that copies can run ahead", check_ahead),
+)
+
+
+def judge(tree: Tree) -> Violation | None:
+    """None if `tree` computes its kernel for all sizes, else why not."""
+    program = project(tree)
+    for question, check in CHECKS:
+        try:
+            check(program)
+        except Refused as refused:
+            return refused.violation
+        except Undecided:
+            return Violation(f"unproved: {question}", None, ("the question is beyond the budget for one proof",))
+    return None

@@ -1,0 +1,67 @@
+"""Atomic updates: of which reductions there are any, and where."""
+
+from __future__ import annotations
+
+from tilegen.ir.atomics import NATIVE
+from tilegen.ir.nodes import Stmt
+from tilegen.ir.walk import loads
+from tilegen.poly.instances import Original, Program
+from tilegen.poly.system import example, same, solvable
+from tilegen.poly.verdict import Refused, Words
+
+
+def check_atomics(program: Program) -> None:
+    """Refused where an update cannot be atomic, or may not be made in whatever order the iterations come."""
+    for placed in program.leaves:
+        stmt = placed.leaf.stmt
+        if stmt.atomic:
+            _check(program, stmt)
+
+
+def _check(program: Program, stmt: Stmt) -> None:
+    buffer = program.buffers[stmt.target.buffer]
+    if stmt.is_copy or stmt.reduce is None:
+        raise Refused(f"'{stmt.name}' is no update of a reduction, and would be atomic")
+    if (stmt.reduce, buffer.dtype) not in NATIVE:
+        raise Refused(
+            f"there is no atomic {stmt.reduce} of {buffer.dtype}, which '{stmt.name}' is",
+            None,
+            "atomic are sums of f32, f64 and i32, and the max and min of i32",
+            f"rfactor({stmt.name}, ...) reduces in parts, which a launch of its own combines",
+        )
+    if stmt.name not in program.tree.reassociated:
+        _check_single(program.original, stmt.name)
+    if buffer.space != "global":
+        raise Refused(
+            f"'{stmt.name}' is updated atomically in memory, and '{buffer.name}' is in {_where(buffer.space)}",
+            None,
+            f"rfactor({stmt.name}, ...) -> part makes a result for each part: that can be kept on the chip",
+        )
+    if any(load.buffer == buffer.name for load in loads(stmt)):
+        raise Refused(f"'{stmt.name}' computes with '{buffer.name}', which it updates atomically")
+
+
+def _check_single(original: Original, name: str) -> None:
+    """Refused unless each element has one term alone."""
+    leaf = original.statements[name].leaf
+    write = leaf.uses[-1]
+    for depth, loop in enumerate(leaf.names):
+        shared = frozenset(leaf.names[:depth])
+        names = leaf.primed(shared)
+        question = (*original.context, *leaf.domain, *leaf.again(shared))
+        question += same(write.forms, [f.renamed(names) for f in write.forms])
+        question += ((False, ((f"{loop}'", 1), (loop, -1)), -1),)
+        if not solvable(question):
+            continue
+        found = example(question, [*original.kernel.sizes, *leaf.names, *(names.get(n, n) for n in leaf.names)])
+        assert found is not None
+        words = Words(original, found, shared)
+        raise Refused(
+            f"atomic updates of '{name}' come in any order, and its terms have to keep theirs",
+            f"{words.instance(leaf)} and {words.instance(leaf, True)} both update {words.element(write)}{words.sizes}",
+            f"reassociate({name}) allows any order",
+        )
+
+
+def _where(space: str) -> str:
+    return "registers" if space == "register" else f"{space} memory"

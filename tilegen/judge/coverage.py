@@ -1,0 +1,151 @@
+"""Every instance of every statement of the kernel runs exactly once."""
+
+from __future__ import annotations
+
+from tilegen.ir.affine import const
+from tilegen.poly.covering import uncovered
+from tilegen.poly.instances import Leaf, Placed, Program, alike_in
+from tilegen.poly.rows import Row, renamed
+from tilegen.poly.system import example, range_of, same, solvable
+from tilegen.poly.verdict import Refused, Words, instance_words
+
+
+def check_coverage(program: Program) -> None:
+    """Refused where an instance is missing, runs twice, or is none of the kernel's."""
+    known = program.original.statements
+    for placed in program.leaves:
+        name = placed.leaf.stmt.name
+        if not placed.leaf.stmt.is_copy and name not in known:
+            raise Refused(f"the kernel has no statement '{name}'")
+        for use in placed.leaf.uses:
+            if use.buffer not in program.buffers:
+                raise Refused(f"'{name}' uses '{use.buffer}', and there is no such buffer")
+    for name, own in known.items():
+        runs = [(p.leaf.where, p.leaf.stmt.instance) for p in program.of(name)]
+        if runs != [(own.leaf.where, own.leaf.stmt.instance)]:  # else they are the kernel's
+            check_instances(program, name)
+
+
+def check_instances(program: Program, name: str) -> None:
+    """Refused where an instance of the statement `name` is missing, runs twice, or is none of the kernel's."""
+    leaves = program.of(name)
+    for n, one in enumerate(leaves):
+        _no_strangers(program, one.leaf)
+        _once(program, one, one)
+        for two in leaves[n + 1 :]:
+            _once(program, one, two)
+    _nothing_missing(program, name, leaves)
+
+
+def _instance_names(program: Program, name: str) -> list[str]:
+    return [f"{n}°" for n in program.original.statements[name].leaf.names]
+
+
+def _wanted(program: Program, name: str) -> tuple[Row, ...]:
+    """The statement's instances as the kernel has them, over the names of its loops marked with `°`."""
+    origin = program.original.statements[name].leaf
+    return renamed(origin.domain, {n: f"{n}°" for n in origin.primed(frozenset())})
+
+
+def _image(program: Program, leaf: Leaf) -> tuple[Row, ...]:
+    """What its instance is, over the same names, at an iteration of the leaf."""
+    rows: tuple[Row, ...] = ()
+    for name, place in zip(_instance_names(program, leaf.stmt.name), leaf.point, strict=True):
+        rows += (((True, (*place.terms, (name, -1)), place.const)), *place.rows)
+    return rows
+
+
+def _plain(rows: tuple[Row, ...], leaf: Leaf) -> tuple[Row, ...]:
+    """The same instances in loops that are easier to project away: with 3 - i as i, and digits for a loop that is
+    divided, as lane in lane/8 and lane%8."""
+    extents = {n: e.const for n, e in zip(leaf.names, leaf.extents, strict=True) if e.is_const}
+    divided: dict[str, set[tuple[str, int]]] = {}
+    for _, terms, _ in rows:
+        if len(terms) == 2 and terms[0][1] == 1 and terms[1][0] == f"({terms[0][0]})/{-terms[1][1]}":
+            divided.setdefault(terms[0][0], set()).add((terms[1][0], -terms[1][1]))
+    values: dict[str, tuple[tuple[tuple[str, int], ...], int]] = {}
+    more: tuple[Row, ...] = ()
+    ranges: tuple[Row, ...] = ()  # what the digits say as well
+    for name, extent in extents.items():
+        factors = [factor for place in leaf.point for n, factor in place.terms if n == name]
+        if len(divided.get(name, ())) == 1:
+            ((quotient, by),) = divided[name]
+            if extent % by == 0:
+                rest = f"({name})%{by}"
+                values[name] = ((quotient, by), (rest, 1)), 0
+                ranges += range_of(name, const(extent))
+                for digit, count in ((quotient, extent // by), (rest, by)):
+                    more += ((False, ((digit, 1),), 0), (False, ((digit, -1),), count - 1))
+        elif factors and max(factors) < 0:
+            values[name] = ((name, -1),), extent - 1
+    if not values:
+        return rows
+    left = (row for row in rows if row not in ranges)
+    return tuple(row if values.keys().isdisjoint(dict(row[1])) else _replaced(row, values) for row in left) + more
+
+
+def _replaced(row: Row, values: dict[str, tuple[tuple[tuple[str, int], ...], int]]) -> Row:
+    equal, terms, constant = row
+    sums: dict[str, int] = {}
+    for name, factor in terms:
+        inner, start = values.get(name, (((name, 1),), 0))
+        constant += factor * start
+        for n, f in inner:
+            sums[n] = sums.get(n, 0) + factor * f
+    return equal, tuple((n, f) for n, f in sums.items() if f), constant
+
+
+def _no_strangers(program: Program, leaf: Leaf) -> None:
+    """Every iteration of `leaf` is an instance of the kernel."""
+    original, name = program.original, leaf.stmt.name
+    image = original.rows(leaf) + _image(program, leaf)
+    names = [*original.kernel.sizes, *_instance_names(program, name), *leaf.names]
+    missing = uncovered(image, [(*original.context, *_wanted(program, name))], names)
+    if missing is not None:
+        words = Words(original, missing)
+        what = words.instance(leaf)
+        raise Refused(
+            f"an iteration runs an instance of '{name}' that the kernel does not have",
+            f"{what} runs{words.iteration(leaf)}{words.sizes}",
+        )
+
+
+def _once(program: Program, one: Placed, two: Placed) -> None:
+    """No instance runs in two iterations of the one leaf, and none in both leaves."""
+    first, second = one.leaf, two.leaf
+    if one is two and first.determined(first.stmt.instance or (), frozenset()) >= set(first.names):
+        return
+    instances = zip(first.stmt.instance or (), second.stmt.instance or (), strict=True)
+    alike = tuple(i for i, j in instances if i == j)
+    for depth in range(len(first.names) if one is two else 1):
+        shared = frozenset(first.names[:depth]) if one is two else frozenset()
+        met = shared | alike_in(first, second, alike, shared)
+        if one is two and first.names[depth] in met:
+            continue
+        names = second.primed(met)
+        rows = program.original.pair(first, second, met)
+        rows += same(first.point, [f.renamed(names) for f in second.point])
+        if one is two:
+            loop = first.names[depth]
+            rows += ((False, ((f"{loop}'", 1), (loop, -1)), -1),)
+        if solvable(rows):
+            point = example(rows, [*program.original.kernel.sizes, *first.names])
+            assert point is not None
+            words = Words(program.original, point, shared)
+            raise Refused(
+                f"an instance of '{first.stmt.name}' runs more than once",
+                f"{words.instance(first)} runs{words.iteration(first)} and again"
+                f"{words.iteration(second, True)}{words.sizes}",
+            )
+
+
+def _nothing_missing(program: Program, name: str, leaves: list[Placed]) -> None:
+    original = program.original
+    wanted, instance = (*original.context, *_wanted(program, name)), _instance_names(program, name)
+    pieces = [(*original.context, *_plain(p.leaf.domain + _image(program, p.leaf), p.leaf)) for p in leaves]
+    missing = uncovered(wanted, pieces, [*original.kernel.sizes, *instance])
+    if missing is not None:
+        origin = original.statements[name].leaf
+        values = instance_words(original, name, missing, [missing[f"{n}°"] for n in origin.names])
+        sizes = Words(original, missing).sizes
+        raise Refused(f"an instance of '{name}' never runs", f"{name}({values}) is missing{sizes}")

@@ -1,0 +1,139 @@
+"""A reduction in parts combines the same terms as the undivided one: each of them, and each once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.derived import Split
+from tilegen.ir.nodes import REDUCTIONS, Condition, Equation, Expr, Kernel, Load, Stmt, Tree, nest_of
+from tilegen.ir.walk import rewrite, substitute
+from tilegen.judge.coverage import check_instances
+from tilegen.poly.instances import Placed, Program, project
+from tilegen.poly.rows import renamed
+from tilegen.poly.system import example, same, solvable
+from tilegen.poly.verdict import Refused, Words
+
+
+def check_split(kernel: Kernel, origin: Kernel, split: Split) -> None:
+    """Refused where the reduction that `kernel` has in parts is not the one of `origin`, which it was derived from.
+
+    The equations have to be those of the undivided reduction, at the terms that the split names; which terms
+    these are is asked of isl: every one of the origin's is in one part, at one place.
+    """
+    whole = equation_of(origin, split.target)
+    part, total = equation_of(kernel, split.parts), equation_of(kernel, split.target)
+    _check_rest(kernel, origin, whole, part, total)
+    terms = {r.name: value for r, value in zip((*whole.loops, *whole.reduced), split.point, strict=True)}
+    what = f"the parts '{part.target}' of '{whole.target}'"
+    alike = (
+        whole.reduce in REDUCTIONS
+        and part.reduce == total.reduce == whole.reduce
+        and bool(part.reduced)
+        and bool(total.reduced)
+        and [r.extent for r in part.loops] == [r.extent for r in (*total.reduced, *whole.loops)]
+        and [r.extent for r in total.loops] == [r.extent for r in whole.loops]
+        and split.point[: len(whole.loops)] == tuple(var(r.name) for r in part.loops[len(total.reduced) :])
+    )
+    if not alike:
+        raise Refused(f"{what} do not reduce what '{whole.target}' reduces")
+    if (part.value, part.arg, part.first) != substitute((whole.value, whole.arg, whole.first), terms):
+        raise Refused(f"{what} have other terms than '{whole.target}'")
+    _check_combined(whole, part, total)
+    _check_terms(origin, kernel, split, part)
+
+
+def equation_of(kernel: Kernel, target: str) -> Equation:
+    """The one equation of `target`. Refused where there is none."""
+    found = [e for e in kernel.equations if e.target == target]
+    if len(found) != 1:
+        raise Refused(f"kernel '{kernel.name}' has no equation of '{target}'")
+    return found[0]
+
+
+def _check_rest(kernel: Kernel, origin: Kernel, whole: Equation, part: Equation, total: Equation) -> None:
+    """Refused where the kernels differ in anything but the one reduction."""
+    new = {part.target, part.best}
+    equations: tuple[Equation, ...] = ()
+    for equation in kernel.equations:
+        equations += () if equation is part else (whole,) if equation is total else (equation,)
+    tensors = tuple(t for t in kernel.tensors if t.name not in new)
+    undone = replace(kernel, tensors=tensors, equations=equations, origin=origin.origin, derived=origin.derived)
+    inner = all(t.role == "intermediate" for t in kernel.tensors if t.name in new)
+    before = kernel.equations.index(part) + 1 == kernel.equations.index(total)
+    if undone != origin or not inner or not before:
+        raise Refused(f"kernel '{kernel.name}' has more than '{whole.target}' in parts")
+
+
+def _check_combined(whole: Equation, part: Equation, total: Equation) -> None:
+    """Refused unless `total` combines, for each element, all the parts that there are of it."""
+    here = {old.name: var(new.name) for old, new in zip(part.loops, (*total.reduced, *total.loops), strict=True)}
+    across = tuple(var(r.name) for r in total.reduced)
+    left = {old.name: var(new.name) for old, new in zip(whole.loops, total.loops, strict=True)}
+    place = substitute(part.index, here)
+    value, arg = (part.best or part.target), (Load(part.target, place, "") if part.best else None)
+    inner, summed = {r.name for r in part.reduced}, {r.name for r in whole.reduced}
+    exist = {_at(c, here) for c in part.conditions if c.value.names().isdisjoint(inner)}
+    start = {_at(c, left) for c in whole.conditions if c.value.names().isdisjoint(summed)}
+    alike = (
+        place == (*across, *substitute(whole.index, left))
+        and total.index == substitute(whole.index, left)
+        and _untyped(total.value) == Load(value, place, "")
+        and _untyped(total.arg) == arg
+        and total.first == substitute(whole.first, left)
+        and total.best == whole.best
+        and set(total.conditions) == exist
+        and {c for c in exist if c.value.names().isdisjoint(r.name for r in total.reduced)} == start
+    )
+    if not alike:
+        raise Refused(f"'{whole.target}' does not combine its parts '{part.target}'")
+
+
+def _at(condition: Condition, values: dict[str, Affine]) -> Condition:
+    return Condition(condition.value.substitute(values), condition.equal)
+
+
+def _untyped(value: Expr | None) -> Expr | None:
+    """A load without what its type is: the tensor says that."""
+    return rewrite(value, lambda v: replace(v, dtype="") if isinstance(v, Load) else v) if value else None
+
+
+def _check_terms(origin: Kernel, kernel: Kernel, split: Split, part: Equation) -> None:
+    """Refused unless the terms of the parts are the origin's, one for one; of an arg reduction in its order."""
+
+    def undivided(value: object) -> object:
+        if isinstance(value, Stmt) and value.name == split.parts:
+            return replace(value, name=split.target, instance=split.point)
+        return () if isinstance(value, Stmt) else value
+
+    program = project(Tree(origin, (), (rewrite(nest_of(kernel, part), undivided),)))
+    check_instances(program, split.target)
+    if part.arg is not None and not isinstance(part.arg, Load):
+        _check_first(program, program.leaves[0], len(part.loops), len(equation_of(origin, split.target).reduced))
+
+
+def _check_first(program: Program, placed: Placed, outside: int, reduced: int) -> None:
+    """Refused where a part meets a term of a higher index before one of a lower: the first of equals has to win.
+
+    Of several indices, the last ones `reduced` of a point, the first that differs tells which term is higher.
+    """
+    leaf = placed.leaf
+    for depth in range(outside, len(leaf.names)):
+        shared = frozenset(leaf.names[:depth])
+        names, loop = leaf.primed(shared), leaf.names[depth]
+        rows = (*program.original.context, *leaf.domain, *renamed(leaf.domain, names))
+        rows += ((False, ((f"{loop}'", 1), (loop, -1)), -1),)
+        for place in range(len(leaf.point) - reduced, len(leaf.point)):
+            mine = leaf.point[len(leaf.point) - reduced : place]
+            alike = same(mine, [f.renamed(names) for f in mine])
+            higher = leaf.point[place].minus(leaf.point[place].renamed(names), 1).nonnegative()
+            question = (*rows, *alike, *higher)
+            if not solvable(question):
+                continue
+            point = example(question, [*program.kernel.sizes, *leaf.names])
+            assert point is not None
+            words = Words(program.original, point, shared)
+            raise Refused(
+                f"a part of '{leaf.stmt.name}' meets a higher index before a lower one, and the first of equals wins",
+                f"{words.instance(leaf)} comes before {words.instance(leaf, True)}{words.sizes}",
+            )

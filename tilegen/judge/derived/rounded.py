@@ -1,0 +1,67 @@
+"""What a reduction over whole tiles has beyond its range adds nothing: each of these terms is zero."""
+
+from __future__ import annotations
+
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.derived import RoundedUp
+from tilegen.ir.nodes import INTEGERS, Cast, Condition, Const, Expr, Kernel, Load, Op
+from tilegen.ir.rounded import rounded
+from tilegen.judge.derived.parts import equation_of
+from tilegen.poly.instances import original_of
+from tilegen.poly.system import Row, example, rows_of, solvable
+from tilegen.poly.verdict import Refused, Words
+
+
+def check_rounded(kernel: Kernel, origin: Kernel, made: RoundedUp) -> None:
+    """Refused where the sum that `kernel` has over whole tiles is not the one of `origin`.
+
+    A product with one factor that is zero is not always zero: the other may be infinite. With two it is.
+    """
+    old, new = equation_of(origin, made.target), equation_of(kernel, made.target)
+    ranges = [r for r in old.reduced if r.name == made.loop]
+    if len(ranges) != 1 or made.by < 1 or kernel != rounded(origin, made):
+        raise Refused(f"kernel '{kernel.name}' has more than the range of '{made.target}' rounded up")
+    original = original_of(kernel)
+    leaf = original.statements[made.target].leaf
+    beyond = (*original.context, *leaf.domain, *rows_of(Condition(var(made.loop) - ranges[0].extent)))
+    if not solvable(beyond):
+        return
+    other = _nonzero(kernel, new.value, beyond) if new.reduce == "sum" else beyond
+    if other is None:
+        return
+    point = example(other, [*kernel.sizes, *leaf.names])
+    assert point is not None
+    words = Words(original, point)
+    more = f"{words.instance(leaf)} is one term more"
+    if new.reduce != "sum":
+        raise Refused(f"'{made.target}' is no sum, so that zeros beyond its range change it", more + words.sizes)
+    raise Refused(
+        f"the terms of '{made.target}' beyond its range are not all products of zeros",
+        f"{more}, and its factors are not all read outside of a tensor{words.sizes}",
+    )
+
+
+def _nonzero(kernel: Kernel, value: Expr, where: tuple[Row, ...]) -> tuple[Row, ...] | None:
+    """Where, of what `where` has points of, `value` may be another number than zero; None if nowhere."""
+    match value:
+        case Const(number):
+            return where if number else None
+        case Load(fallback=Const(0)):
+            inside = (*where, *_inside(value.index, kernel.tensor(value.buffer).shape))
+            return inside if solvable(inside) else None
+        case Cast(arg):
+            return _nonzero(kernel, arg, where)
+        case Op("*", (one, two), dtype) if dtype in INTEGERS:
+            found = _nonzero(kernel, one, where)
+            return None if found is None else _nonzero(kernel, two, found)
+        # What is zero where all operands are.
+        case Op("select", (_, *arguments)) | Op("+" | "-" | "*" | "neg" | "abs" | "min" | "max", (*arguments,)):
+            places = (_nonzero(kernel, a, where) for a in arguments)
+            return next((rows for rows in places if rows is not None), None)
+        case _:
+            return where
+
+
+def _inside(index: tuple[Affine, ...], shape: tuple[Affine, ...]) -> tuple[Row, ...]:
+    pairs = zip(index, shape, strict=True)
+    return tuple(row for i, extent in pairs for c in (Condition(i), Condition(extent - 1 - i)) for row in rows_of(c))

@@ -1,0 +1,334 @@
+"""Does the text of a kernel define what it reads, and each element once? Asked of the kernel before any step.
+
+For all sizes that the kernel admits:
+
+- every element that an equation defines is inside its target, and no two points of the left side define the same one;
+- every read without a fallback is inside its tensor, at each point at which its value is wanted: an arm of a choice is
+  wanted only where the choice takes it;
+- every element of an intermediate tensor or an output that is read has been defined by that tensor's equation. A choice
+  makes no difference to that: what is inside is read whether it is wanted or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tilegen.errors import SourceError
+from tilegen.ir.affine import Affine
+from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, tests_of
+from tilegen.ir.defined import conditions_on_left, defines_all
+from tilegen.ir.memory import memory_of, old_of
+from tilegen.ir.nodes import (
+    Cast,
+    Condition,
+    Const,
+    Equation,
+    Expr,
+    Gather,
+    Index,
+    Kernel,
+    Load,
+    Op,
+    Range,
+    Scalar,
+    Tensor,
+)
+from tilegen.judge.gathers import outside_by_data, stays_inside
+from tilegen.poly.covering import uncovered
+from tilegen.poly.rows import renamed
+from tilegen.poly.system import Form, Point, Row, Undecided, example, form, range_of, rows_of, same, solvable
+
+
+def check_equations(kernel: Kernel) -> Kernel:
+    """The kernel, whose equations are well defined. Raises SourceError, with a witness, where they are not.
+
+    A read that only the choice around it keeps inside its tensor gets 0 as a fallback, which is never taken: reads are
+    made at all points then.
+    """
+    done: dict[str, Equation] = {}
+    equations: list[Equation] = []
+    for equation in kernel.equations:
+        check = _Check(kernel, equation, done)
+        try:
+            check.target()
+            equations.append(replace(equation, value=check.value(equation.value, ALWAYS)))
+        except Undecided:
+            message = f"whether the equation of '{equation.target}' is well defined is beyond the budget for one proof"
+            raise SourceError(message, equation.span, notes=("name parts of it with 'var' tensors",)) from None
+        done[equation.target] = equation
+    return replace(kernel, equations=tuple(equations))
+
+
+def has_sizes(kernel: Kernel) -> bool:
+    """True if the kernel admits some sizes: its facts hold, and no tensor is empty."""
+    extents = tuple(Condition(extent - 1) for tensor in kernel.tensors for extent in tensor.shape)
+    try:
+        return solvable(_points(kernel, (), extents))
+    except Undecided:
+        return True  # no proof needs it
+
+
+@dataclass(frozen=True)
+class _Check:
+    """The questions about one equation; `done` are those before it, by their targets."""
+
+    kernel: Kernel
+    equation: Equation
+    done: dict[str, Equation]
+
+    # -- what it defines
+
+    def target(self) -> None:
+        """Every element that is defined is inside the target, and is defined once."""
+        tensor = self.kernel.tensor(self.equation.target)
+        if defines_all(self.equation, tensor):
+            return
+        left = _points(self.kernel, self.equation.loops, conditions_on_left(self.equation))
+        found = _outside(left, self.equation.index, tensor, self._order(self.equation.loops))
+        if found is not None:
+            point, dim = found
+            raise SourceError(
+                f"an element outside of '{tensor.name}' is defined",
+                self.equation.span,
+                witness=f"{self._named(point, self.equation.loops)} defines "
+                f"{self._element(tensor, self.equation.index, point)}, and {self._extent(tensor, dim, point)}",
+                notes=("leave these points out: 'for ...' at the end, with a condition on the indices",),
+            )
+        self._check_once(tensor, left)
+
+    def _check_once(self, tensor: Tensor, left: tuple[Row, ...]) -> None:
+        loops = [r.name for r in self.equation.loops]
+        index = [form(i) for i in self.equation.index]
+        names = _marked(left, index, loops)
+        both = left + renamed(left, names) + same(index, [f.renamed(names) for f in index])
+        for loop in loops:
+            later: Row = (False, ((names[loop], 1), (loop, -1)), -1)
+            point = example((*both, later), [*self._order(self.equation.loops), *names.values()])
+            if point is not None:
+                second = point | {n: point[names[n]] for n in loops}
+                raise SourceError(
+                    f"an element of '{tensor.name}' is defined twice",
+                    self.equation.span,
+                    witness=f"{self._named(point, self.equation.loops)} and {self._named(second, self.equation.loops)} "
+                    f"both define {self._element(tensor, self.equation.index, point)}{self._sizes(point)}",
+                    notes=("an equation gives each element of its target one value; to combine several, reduce them: "
+                           f"{tensor.name}[...] = sum[...](...)",),
+                )  # fmt: skip
+            both += ((True, ((names[loop], 1), (loop, -1)), 0),)
+
+    # -- what it reads
+
+    def value(self, value: Expr, under: Cases) -> Expr:
+        """`value`, wanted where one of the cases holds, with a fallback for reads that need these to be inside."""
+        match value:
+            case Const() | Index() | Scalar():
+                return value
+            case Load():
+                return self._read(value, under)
+            case Gather():
+                return self._gather(value, under)
+            case Cast(arg):
+                return replace(value, arg=self.value(arg, under))
+            case Op("select", (condition, then, other)):
+                true, false = cases_of(condition)
+                arms = (self.value(then, both(under, true)), self.value(other, both(under, false)))
+                if (read := self._one_read(condition, *arms)) is not None:
+                    return read
+                return replace(value, args=(self.value(condition, under), *arms))
+            case Op("and" | "or" as word, (first, second)):
+                # The second one is looked at only where the first one does not decide.
+                true, false = cases_of(first)
+                wanted = both(under, true if word == "and" else false)
+                return replace(value, args=(self.value(first, under), self.value(second, wanted)))
+            case Op(args=args):
+                return replace(value, args=tuple(self.value(arg, under) for arg in args))
+            case _:
+                raise TypeError(value)
+
+    def _one_read(self, condition: Expr, then: Expr, other: Expr) -> Load | None:
+        """The choice between a read and a constant where it is that of a fallback: the index is inside, or not."""
+        tests = tests_of(condition)
+        if tests is None or not isinstance(other, Const):
+            return None
+        if not isinstance(then, Load) or then.fallback is None or then.fallback.value != 0:
+            return None
+        inside = _inside(then.index, self.kernel.tensor(then.buffer))
+        points = _points(self.kernel, self._ranges, self.equation.conditions)
+        for given, wanted in ((tests, inside), (inside, tests)):
+            rows = points + tuple(row for c in given for row in rows_of(c))
+            if any(solvable(rows + rows_of(Condition(-1 - c.value))) for c in wanted):
+                return None
+        return replace(then, fallback=other)
+
+    def _read(self, load: Load, under: Cases) -> Load:
+        tensor = self.kernel.tensor(load.buffer)
+        guarded = load
+        if load.fallback is None and self._goes_outside(load, tensor, ALWAYS):
+            if under == ALWAYS or self._goes_outside(load, tensor, under):
+                raise self._read_outside(load, tensor, under)
+            guarded = replace(load, fallback=Const(0, load.dtype))
+        elif load.fallback is not None and under != ALWAYS and not self._goes_outside(load, tensor, under):
+            guarded = replace(load, fallback=Const(0, load.dtype))  # never taken, as that of a guarded read
+        if self.equation.target == memory_of(load.buffer):
+            self._check_in_place(load, tensor)
+        # What an update leaves out has the value from before the call.
+        if tensor.role != "input" and not any(t.name == old_of(tensor.name) for t in self.kernel.tensors):
+            self._check_defined(load, tensor)
+        return guarded
+
+    def _gather(self, value: Gather, under: Cases) -> Gather:
+        """The gather with tests of the dimensions alone that it may leave. What data decide is wanted at any point."""
+        places = tuple(self.value(place, under) for place in value.index)
+        ranges = (*self.equation.loops, *self.equation.reduced)
+        points = _points(self.kernel, ranges, self.equation.conditions)
+        shape = self.kernel.tensor(value.buffer).shape
+        tested = tuple(d for d, place in enumerate(places) if not stays_inside(place, shape[d], points))
+        if value.fallback is None and tested:
+            raise outside_by_data(value, places[tested[0]], shape[tested[0]], self.equation.span)
+        other = value.fallback and self.value(value.fallback, under)
+        return replace(value, index=places, fallback=other if tested else None, tested=tested)
+
+    def _goes_outside(self, load: Load, tensor: Tensor, under: Cases) -> bool:
+        return any(_outside(points, load.index, tensor) is not None for points in self._wanted(under))
+
+    def _read_outside(self, load: Load, tensor: Tensor, under: Cases) -> SourceError:
+        ranges = self._ranges
+        found = (_outside(points, load.index, tensor, self._order(ranges)) for points in self._wanted(under))
+        point, dim = next(one for one in found if one is not None)
+        text = load.span.text if load.span else str(load)
+        return SourceError(
+            f"'{memory_of(tensor.name)}' is read outside its bounds",
+            load.span or self.equation.span,
+            witness=f"{self._named(point, ranges)} reads {self._element(tensor, load.index, point)}, and "
+            f"{self._extent(tensor, dim, point)}",
+            notes=(f"say what it is there, ({text} else 0), or leave these points out by a condition on the indices",),
+        )
+
+    def _check_defined(self, load: Load, tensor: Tensor) -> None:
+        """Every element inside the tensor that is read at any point is one that the tensor's equation has defined.
+
+        A choice does not keep a read that is inside from being made.
+        """
+        writer = self.done[tensor.name]
+        if defines_all(writer, tensor):
+            return
+        loops = [r.name for r in writer.loops]
+        index = [form(i) for i in writer.index]
+        written = _points(self.kernel, writer.loops, conditions_on_left(writer))
+        names = _marked(written, index, loops)
+        read = [form(i) for i in load.index]
+        piece = renamed(written, names) + same([f.renamed(names) for f in index], read)
+        inside = tuple(row for c in _inside(load.index, tensor) for row in rows_of(c))
+        order = self._order(self._ranges)
+        points = _points(self.kernel, self._ranges, self.equation.conditions)
+        point = uncovered(points + inside, [points + inside + piece], order)
+        if point is None:
+            return
+        line = f" on line {writer.span.line}" if writer.span else ""
+        raise SourceError(
+            f"'{tensor.name}' is read where it has no value",
+            load.span or self.equation.span,
+            witness=f"{self._named(point, self._ranges)} reads {self._element(tensor, load.index, point)}, "
+            f"which the equation of '{tensor.name}'{line} leaves out{self._sizes(point)}",
+            notes=("define it there, for instance by a choice, 'a if condition else b', or leave these points out",),
+        )
+
+    def _check_in_place(self, load: Load, tensor: Tensor) -> None:
+        """The equation that updates a tensor reads, at each point, the element alone that it defines there."""
+        points = _points(self.kernel, self._ranges, self.equation.conditions)
+        points += tuple(row for c in _inside(load.index, tensor) for row in rows_of(c))
+        for read, written in zip(load.index, self.equation.index, strict=True):
+            for apart in (Condition(read - written - 1), Condition(written - read - 1)):
+                point = example(points + rows_of(apart), self._order(self._ranges))
+                if point is not None:
+                    target = self.kernel.tensor(self.equation.target)
+                    raise SourceError(
+                        f"the equation that updates '{target.name}' reads other elements than it defines",
+                        load.span or self.equation.span,
+                        witness=f"{self._named(point, self._ranges)} defines "
+                        f"{self._element(target, self.equation.index, point)} and reads "
+                        f"{self._element(target, load.index, point)}{self._sizes(point)}",
+                        notes=("an equation defines all its elements at once, in no order: write to another tensor, or "
+                               "read what a 'var' tensor has kept of the old values",),
+                    )  # fmt: skip
+
+    # -- points, and how they are told
+
+    @property
+    def _ranges(self) -> tuple[Range, ...]:
+        return (*self.equation.loops, *self.equation.reduced)
+
+    def _wanted(self, under: Cases) -> Iterator[tuple[Row, ...]]:
+        """The points of the equation at which one of the cases holds, a system for each that can."""
+        points = _points(self.kernel, self._ranges, self.equation.conditions)
+        for case in under:
+            rows = points + tuple(row for c in case for row in rows_of(c))
+            if solvable(rows):
+                yield rows
+
+    def _order(self, ranges: tuple[Range, ...]) -> list[str]:
+        return [*self.kernel.sizes, *(r.name for r in ranges)]
+
+    def _named(self, point: Point, ranges: tuple[Range, ...]) -> str:
+        """`C(i=3, j=0)`."""
+        known = self._complete(point)
+        values = ", ".join(f"{r.index}={known.get(r.name, 0) + r.low.evaluate(known)}" for r in ranges)
+        return f"{self.equation.target}({values})"
+
+    def _element(self, tensor: Tensor, index: tuple[Affine, ...], point: Point) -> str:
+        known = self._complete(point)
+        return f"{memory_of(tensor.name)}[{', '.join(str(i.evaluate(known)) for i in index)}]"
+
+    def _extent(self, tensor: Tensor, dim: int, point: Point) -> str:
+        extent = tensor.shape[dim].evaluate(self._complete(point))
+        return f"dimension {dim} has {extent} element{'s' * (extent != 1)}{self._sizes(point)}"
+
+    def _sizes(self, point: Point) -> str:
+        known = self._complete(point)
+        values = ", ".join(f"{size}={known[size]}" for size in self.kernel.sizes)
+        return f" ({values})" if values else ""
+
+    def _complete(self, point: Point) -> Point:
+        """The point with the names that nothing restricts."""
+        loops = {r.name: 0 for r in self._ranges}
+        return loops | dict.fromkeys(self.kernel.sizes, 1) | point
+
+
+def _points(kernel: Kernel, ranges: tuple[Range, ...], conditions: tuple[Condition, ...]) -> tuple[Row, ...]:
+    """Rows for the points of these loops at which the conditions hold, at the sizes that the kernel admits."""
+    rows: list[Row] = [(False, ((size, 1),), -1) for size in kernel.sizes]
+    rows += [row for c in (*kernel.assumptions, *conditions) for row in rows_of(c)]
+    rows += [row for r in ranges for row in range_of(r.name, r.extent)]
+    return tuple(rows)
+
+
+def _inside(index: tuple[Affine, ...], tensor: Tensor) -> tuple[Condition, ...]:
+    return tuple(
+        condition
+        for place, extent in zip(index, tensor.shape, strict=True)
+        for condition in (Condition(place), Condition(extent - 1 - place))
+    )
+
+
+def _outside(
+    points: tuple[Row, ...], index: tuple[Affine, ...], tensor: Tensor, order: list[str] | None = None
+) -> tuple[Point, int] | None:
+    """A point at which the element is outside of the tensor, and the dimension; None if it is inside everywhere.
+
+    The point is the least one in the given order of names; without an order it is not looked for.
+    """
+    for number, condition in enumerate(_inside(index, tensor)):
+        rows = points + rows_of(Condition(-1 - condition.value))
+        if solvable(rows):
+            point = {} if order is None else example(rows, order)
+            assert point is not None
+            return point, number // 2
+    return None
+
+
+def _marked(rows: tuple[Row, ...], index: list[Form], loops: list[str]) -> dict[str, str]:
+    """New names for the loops of a second point, and for every division that depends on one of them."""
+    every = {name for _, terms, _ in (*rows, *(row for f in index for row in f.rows)) for name, _ in terms}
+    divisions = {name for name in every if name.startswith("(")}
+    return {name: f"{name}'" for name in (*loops, *divisions)}

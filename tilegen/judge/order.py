@@ -1,0 +1,208 @@
+"""No dependence of the kernel is reversed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.cached import cached_property
+from tilegen.ir.nodes import Load
+from tilegen.ir.walk import loads
+from tilegen.poly.execution import Way, before
+from tilegen.poly.instances import (
+    Leaf,
+    Original,
+    Placed,
+    Program,
+    Use,
+    alike_in,
+    apart_in,
+    common,
+    told_apart,
+)
+from tilegen.poly.rows import Row, Rows, renamed
+from tilegen.poly.same_iteration import increasing
+from tilegen.poly.system import Form, example, same, solvable
+from tilegen.poly.verdict import Refused, Words
+
+
+@dataclass(frozen=True, eq=False)
+class Precedence:
+    """Instances of `source` that may come before instances of `sink` and touch an element which one writes.
+
+    `rows` are over the names of the source's loops marked with `°` and the sink's marked with `°'`. They say, where
+    there is `later`, that the sink is in a later iteration of this loop of both.
+    """
+
+    source: str
+    sink: str
+    rows: tuple[Row, ...]
+    element: str
+    later: str | None = None
+
+    @cached_property
+    def same(self) -> frozenset[str]:
+        """The loops of the kernel that both are in the same iteration of."""
+        said = [dict(terms) for equal, terms, constant in self.rows if equal and not constant]
+        names = {name.rstrip("°'") for terms in said for name in terms}
+        return frozenset(n for n in names if {f"{n}°": 1, f"{n}°'": -1} in said or {f"{n}°": -1, f"{n}°'": 1} in said)
+
+
+@lru_cache(maxsize=100)
+def precedences(original: Original) -> tuple[Precedence, ...]:
+    """What has to keep its order."""
+    statements = original.statements.values()
+    return tuple(p for s in statements for t in statements for p in _between(original, s, t))
+
+
+def _between(original: Original, one: Placed, two: Placed) -> Iterator[Precedence]:
+    pairs: dict[object, tuple[Use, Use]] = {}
+    for a in one.leaf.uses:
+        for b in two.leaf.uses:
+            if a.buffer == b.buffer and (a.writes or b.writes):
+                pairs.setdefault((a.buffer, a.index, b.index), (a, b))
+    for a, b in pairs.values():
+        for shared, rows in before(one, two):
+            if told_apart(one.leaf, two.leaf, common(a, b), shared, rows):
+                continue
+            names = two.leaf.primed(shared)
+            core = same(a.forms, [f.renamed(names) for f in b.forms]) + rows
+            if solvable(original.pair(one.leaf, two.leaf, shared) + core):
+                marked = _marked(one, two, shared, core)
+                yield Precedence(one.leaf.stmt.name, two.leaf.stmt.name, marked, a.buffer, apart_in(rows))
+
+
+def _marked(one: Placed, two: Placed, shared: frozenset[str], core: tuple[Row, ...]) -> tuple[Row, ...]:
+    """`core` over names that no tree has; loops with one name for both get two, and an equality."""
+    mark = {n: f"{n}°" for placed in (one, two) for n in placed.leaf.primed(frozenset())}
+    mark |= {f"{n}'": f"{n}°'" for n in two.leaf.primed(frozenset())}
+    return renamed(core, mark) + tuple((True, ((f"{n}°", 1), (f"{n}°'", -1)), 0) for n in sorted(shared))
+
+
+def check_order(program: Program) -> None:
+    """Refused where two instances that depend on each other run in the wrong order."""
+    free = program.tree.reassociated
+    for p in precedences(program.original):
+        # Terms of a reduction commute where a step says so; its start and its uses keep their places.
+        if p.source == p.sink and p.source in free and _commutes(program.original, p):
+            continue
+        for one in program.of(p.source):
+            for two in program.of(p.sink):
+                _check_pair(program, p, one, two)
+
+
+def _commutes(original: Original, p: Precedence) -> bool:
+    """The first of equals wins in argmax and argmin; a value that reads its own sum would notice.
+
+    Where the index comes with the best value of a part, the lower one of equals wins in any order.
+    """
+    equation = original.equations[p.source]
+    if p.element not in (equation.target, equation.best) or (equation.best and not isinstance(equation.arg, Load)):
+        return False
+    return all(load.buffer != p.element for load in loads(equation.value))
+
+
+def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> None:
+    original = program.original
+    open_ = list(before(two, one))
+    index = _common(original, p, one, two)
+    if index is not None:
+        # What is so wherever the two are is no question of the way.
+        alike = alike_in(two.leaf, one.leaf, index, frozenset())
+        open_ = [way for way in open_ if apart_in(way[1]) not in alike]
+        open_ = [(shared, rows) for shared, rows in open_ if not told_apart(two.leaf, one.leaf, index, shared, rows)]
+    if p.later is not None:
+        open_ = [way for way in open_ if not _in_order(original, p, one.leaf, two.leaf, way)]
+    for shared, rows in open_:
+        met = shared | alike_in(two.leaf, one.leaf, index or (), shared)
+        question = _meeting(original, p, one, two, met) + rows
+        if not solvable(question):
+            continue
+        names = one.leaf.primed(met)
+        first = [*original.kernel.sizes, *two.leaf.names, *(names.get(n, n) for n in one.leaf.names)]
+        found = example(question, first)
+        assert found is not None
+        words = Words(original, found, shared)
+        source, sink = words.instance(one.leaf, True), words.instance(two.leaf)
+        raise Refused(
+            _sentence(p),
+            f"{source} must run before {sink}, but runs after it{words.sizes}",
+            *_notes(original, p),
+        )
+
+
+def _in_order(original: Original, p: Precedence, source: Leaf, sink: Leaf, way: Way) -> bool:
+    """True if the sink, that is earlier in one of its loops, would be earlier in the loop of the kernel too in which
+    it has to be later."""
+    shared, rows = way
+    loop = apart_in(rows)
+    values = []
+    for leaf in (source, sink):
+        names = original.statements[leaf.stmt.name].leaf.names
+        values += [i for n, i in zip(names, leaf.stmt.instance or (), strict=True) if n == p.later]
+    if loop is None or values[0] != values[1]:
+        return False
+    alike = all(source.loops.get(n) == sink.loops.get(n) for n in values[0].names())
+    return alike and increasing(values[0], loop, source.loops, shared | frozenset(original.kernel.sizes))
+
+
+def _meeting(original: Original, p: Precedence, one: Placed, two: Placed, shared: frozenset[str]) -> Rows:
+    """Rows for instances of the two that keep their order, in the same iteration of the loops in `shared`."""
+    # `before` primes its second leaf, here the source: the sink keeps plain names.
+    names = one.leaf.primed(shared)
+    point = {f"{n}°": f.renamed(names) for n, f in _named_point(original, one)}
+    point |= {f"{n}°'": f for n, f in _named_point(original, two)}
+    return original.pair(two.leaf, one.leaf, shared) + substituted(p.rows, point)
+
+
+def _common(original: Original, p: Precedence, one: Placed, two: Placed) -> tuple[Affine, ...] | None:
+    """What both instances have in common: the same sums of the loops around them."""
+    found = []
+    for placed in (one, two):
+        names = original.statements[placed.leaf.stmt.name].leaf.names
+        found += [tuple(i for n, i in zip(names, placed.leaf.stmt.instance or (), strict=True) if n in p.same)]
+    return found[0] if found[0] == found[1] else None
+
+
+def _sentence(p: Precedence) -> str:
+    if p.source == p.sink:
+        return f"the order of the steps that build an element of '{p.element}' changes"
+    return f"'{p.sink}' runs before '{p.source}', which it depends on through '{p.element}'"
+
+
+def _notes(original: Original, p: Precedence) -> tuple[str, ...]:
+    equation = original.equations[p.source]
+    if p.source == p.sink and equation.reduce and equation.reduced:
+        words = " and ".join(r.index for r in equation.reduced)
+        kept = (
+            f"the {equation.reduce} over {words} keeps its order: nest the loops that {words} became as tile made them"
+        )
+        if equation.best and not isinstance(equation.arg, Load):  # of equal values the first one wins
+            return (f"{kept}, or divide it by rfactor({p.source}, ...)",)
+        return kept, f"reassociate({p.source}) before this step allows any order"
+    return (f"keep a loop that holds both '{p.source}' and '{p.sink}' outside, or order them as the kernel does",)
+
+
+def _named_point(original: Original, placed: Placed) -> Iterator[tuple[str, Form]]:
+    origin = original.statements[placed.leaf.stmt.name].leaf
+    return zip(origin.names, placed.leaf.point, strict=True)
+
+
+def substituted(rows: tuple[Row, ...], values: dict[str, Form]) -> tuple[Row, ...]:
+    """`rows` with names replaced by sums; rows that define the divisions in those are added."""
+    result: tuple[Row, ...] = ()
+    for equal, terms, constant in rows:
+        sums: dict[str, int] = {}
+        for name, factor in terms:
+            value = values.get(name)
+            if value is None:
+                sums[name] = sums.get(name, 0) + factor
+                continue
+            for inner, f in value.terms:
+                sums[inner] = sums.get(inner, 0) + factor * f
+            constant += factor * value.const
+            result += value.rows
+        result += ((equal, tuple((n, f) for n, f in sums.items() if f), constant),)
+    return result

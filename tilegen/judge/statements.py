@@ -1,0 +1,96 @@
+"""Each leaf computes what the kernel's statement computes: the same expression, loads apart."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import Expr, Index, Load
+from tilegen.poly.instances import Leaf, Program
+from tilegen.poly.system import Row, example, form, solvable
+from tilegen.poly.verdict import Refused, Words
+
+
+def check_shape(program: Program) -> None:
+    """Refused where an expression, a reduction or an element used in place is not the kernel's."""
+    copies = frozenset(b.name for b in program.buffers.values() if b.role == "copy")
+    for placed in program.leaves:
+        leaf = placed.leaf
+        for use in leaf.uses:
+            if use.writes and program.buffers[use.buffer].role == "input":
+                raise Refused(f"the input '{use.buffer}' is written")
+        if not leaf.stmt.is_copy:
+            _check_leaf(program, leaf, copies)
+
+
+def _check_leaf(program: Program, leaf: Leaf, copies: frozenset[str]) -> None:
+    origin = program.original.statements[leaf.stmt.name].leaf
+    stmt, kernel = leaf.stmt, origin.stmt
+    values = dict(zip(origin.names, stmt.instance or (), strict=True))
+    alike = (stmt.reduce, stmt.best is None, stmt.arg is None) == (
+        kernel.reduce,
+        kernel.best is None,
+        kernel.arg is None,
+    )
+    if not alike or not _same(program, leaf, kernel.value, stmt.value, values):
+        raise Refused(f"a statement does not compute what '{leaf.stmt.name}' does in the kernel")
+    if kernel.arg is not None and stmt.arg is not None:
+        what = "the index that goes with a best value"
+        if not _same(program, leaf, kernel.arg, stmt.arg, values, what):
+            raise Refused(f"{what} in '{leaf.stmt.name}' is not the kernel's")
+    for use, element in zip(leaf.uses, program.original.elements(leaf), strict=True):
+        if use.buffer in copies:
+            continue  # the check of values follows it
+        # Without a fallback the index has to be inside, which the check of bounds asks.
+        if use.buffer != element.buffer or use.fallback not in (None, element.fallback):
+            raise Refused(f"'{stmt.name}' uses '{use.buffer}' where the kernel uses '{element.buffer}'")
+        for mine, wanted in zip(use.index, element.index, strict=True):
+            _equal(program, leaf, wanted, mine, f"an index of '{use.buffer}'")
+
+
+def _same(
+    program: Program,
+    leaf: Leaf,
+    kernel: Expr,
+    mine: Expr,
+    values: dict[str, Affine],
+    what: str = "an index used as a value",
+) -> bool:
+    """Structurally the same, where any load matches any load and indexes are equal as numbers."""
+    if type(kernel) is not type(mine):
+        return False
+    if isinstance(kernel, Load):
+        return kernel.dtype == mine.dtype
+    if isinstance(kernel, Index) and isinstance(mine, Index):
+        _equal(program, leaf, kernel.index.substitute(values), mine.index, what)
+        return kernel.dtype == mine.dtype
+    for f in (each for each in fields(kernel) if each.compare):
+        one, two = getattr(kernel, f.name), getattr(mine, f.name)
+        parts = one if isinstance(one, tuple) else (one,)
+        others = two if isinstance(two, tuple) else (two,)
+        if len(parts) != len(others):
+            return False
+        for a, b in zip(parts, others, strict=True):
+            if hasattr(a, "dtype"):
+                if not _same(program, leaf, a, b, values):
+                    return False
+            elif a != b or type(a) is not type(b):
+                return False
+    return True
+
+
+def _equal(program: Program, leaf: Leaf, wanted: Affine, mine: Affine, what: str) -> None:
+    if wanted == mine:
+        return
+    original = program.original
+    for difference in (form(wanted).minus(form(mine), 1), form(mine).minus(form(wanted), 1)):
+        rows: tuple[Row, ...] = (*original.context, *leaf.domain, *difference.nonnegative())
+        if solvable(rows):
+            found = example(rows, [*original.kernel.sizes, *leaf.names])
+            assert found is not None
+            words = Words(original, found)
+            raise Refused(
+                f"{what} in '{leaf.stmt.name}' is not the kernel's",
+                f"{words.instance(leaf)} has {words.value(mine)} where the kernel has "
+                f"{words.value(wanted)}{words.sizes}",
+            )

@@ -1,0 +1,48 @@
+"""The ways out where a loop that carries a reduction is bound: blocks can use atomics, and lanes shuffles."""
+
+from __future__ import annotations
+
+from tilegen.ir.atomics import NATIVE
+from tilegen.ir.lanes import WARP
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
+from tilegen.poly.instances import Leaf, Program
+
+
+def ways_out(program: Program, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]:
+    """What a schedule can do where the loop of a reduction is to be parallel."""
+    stmt = leaf.stmt
+    if stmt.reduce and not stmt.is_copy:
+        target = {n for i in stmt.target.index for n in i.names()}
+        free = [n for n, k in zip(leaf.names, leaf.kinds, strict=True) if n in target and k == "serial"]
+        if loop not in target and stmt.atomic:
+            return (f"what starts '{stmt.name}' goes in a launch before, and what reads it in a launch behind",)
+        if loop not in target:
+            best = f"; '{free[0]}' can be bound" if free else ""
+            first = f"'{loop}' is part of the reduction '{stmt.name}', which is built step by step{best}"
+            return first, *_lanes_can(program, leaf, loop, kind), *_atomics_can(program, leaf, kind)
+    return ()
+
+
+def _atomics_can(program: Program, leaf: Leaf, kind: str) -> tuple[str, ...]:
+    """How blocks could do it."""
+    stmt, buffer = leaf.stmt, program.buffers[leaf.stmt.target.buffer]
+    if kind not in BLOCK_KINDS or buffer.space != "global" or (stmt.reduce, buffer.dtype) not in NATIVE:
+        return ()
+    first = "" if stmt.name in program.tree.reassociated else f"reassociate({stmt.name}) and "
+    return (f"{first}atomic({stmt.name}) {'let' if first else 'lets'} blocks update it at once",)
+
+
+def _lanes_can(program: Program, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]:
+    """How the lanes of a warp could do it."""
+    extent = leaf.extents[leaf.names.index(loop)] if loop in leaf.names else None
+    if kind not in THREAD_KINDS or extent is None or not extent.is_const:
+        return ()
+    if kind != "thread.x":
+        return (f"a loop bound to thread.x, the lanes of a warp, can combine '{leaf.stmt.name}' by shuffles",)
+    if extent.const > WARP or WARP % extent.const:
+        return (
+            f"the lanes of a warp could combine it: {WARP} or a half, a quarter ... of that; '{loop}' has {extent}",
+        )
+    if leaf.stmt.name not in program.tree.reassociated:
+        return (f"reassociate({leaf.stmt.name}) allows the lanes of a warp to combine it by shuffles",)
+    return ()

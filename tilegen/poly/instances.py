@@ -1,0 +1,368 @@
+"""From kernels and trees to integer systems: the instances of each leaf, what they are and what they touch.
+
+A leaf is one statement with the loops around it. Two instances of leaves are told apart by a prime on
+the names of the second one; loops that both are in the same iteration of keep one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain, count
+from operator import attrgetter, eq, ne
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.cached import cached_property
+from tilegen.ir.lanes import Copied, combining, copied
+from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree, tree_of
+from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
+from tilegen.poly.rows import Rows, identified, renamed
+from tilegen.poly.same_iteration import determined
+from tilegen.poly.system import Form, Row, form, quotients, range_of, rows_of, same
+
+Places = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Use:
+    """One access of a leaf. `fallback` is what a read outside the buffer gives."""
+
+    buffer: str
+    index: tuple[Affine, ...]
+    writes: bool
+    fallback: Const | None = None
+
+    @cached_property
+    def forms(self) -> tuple[Form, ...]:
+        return tuple(form(i) for i in self.index)
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A statement and its loops.
+
+    `points` is the same for equal statements in loops that differ in their kinds alone, and `where` for leaves
+    with one domain: the same loops, in whatever order, under the same guard. Neither number ever recurs.
+    """
+
+    points: int
+    where: int
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    extents: tuple[Affine, ...]
+    stmt: Stmt
+    # What `determined`, `primed` and `again` have answered.
+    _digits: dict[object, frozenset[str]] = field(default_factory=dict, repr=False)
+    _primes: dict[frozenset[str], dict[str, str]] = field(default_factory=dict, repr=False)
+    _again: dict[frozenset[str], tuple[Row, ...]] = field(default_factory=dict, repr=False)
+
+    def again_as(self, kinds: tuple[str, ...], stmt: Stmt) -> Leaf:
+        """The leaf of an equal statement in such loops of these kinds. It takes what this one has worked out, none of
+        which depends on the kinds."""
+        new = object.__new__(Leaf)
+        new.__dict__.update(self.__dict__, kinds=kinds, stmt=stmt)
+        return new
+
+    @cached_property
+    def domain(self) -> tuple[Row, ...]:
+        """Rows that say which iterations exist and run the statement."""
+        return self.ranges + tuple(r for condition in self.stmt.guard for r in rows_of(condition))
+
+    @cached_property
+    def ranges(self) -> tuple[Row, ...]:
+        """Rows that say which iterations exist."""
+        return tuple(
+            row for name, extent in zip(self.names, self.extents, strict=True) for row in range_of(name, extent)
+        )
+
+    @cached_property
+    def uses(self) -> tuple[Use, ...]:
+        """Its accesses: the loads in program order, what a reduction reads, the writes."""
+        stmt = self.stmt
+        found = [Use(load.buffer, load.index, False, load.fallback) for load in loads(stmt)]
+        written = (stmt.target, stmt.best) if stmt.best else (stmt.target,)
+        if stmt.reduce:
+            found += [Use(a.buffer, a.index, False) for a in written]
+        return (*found, *(Use(a.buffer, a.index, True) for a in written))
+
+    @cached_property
+    def buffers(self) -> tuple[str, ...]:
+        """What it touches, each buffer once."""
+        return tuple(dict.fromkeys([use.buffer for use in self.uses]))
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """The buffers that it writes."""
+        return frozenset(name for name, _ in writes(self.stmt))
+
+    @cached_property
+    def point(self) -> tuple[Form, ...]:
+        """The instance of the kernel's statement that each iteration runs; empty for a copy."""
+        return tuple(form(i) for i in self.stmt.instance or ())
+
+    def determined(self, index: tuple[Affine, ...], shared: frozenset[str]) -> frozenset[str]:
+        """The loops that are the same in any two iterations that share these and have one value of `index`."""
+        key = (index, shared)
+        known = self._digits.get(key)
+        if known is None:
+            known = self._digits[key] = determined(index, self.loops, shared)
+        return known
+
+    @cached_property
+    def loops(self) -> Mapping[str, Affine]:
+        """Its loops with their extents."""
+        return dict(zip(self.names, self.extents, strict=True))
+
+    def along(self, kind: str) -> tuple[str, ...]:
+        """Its loop of this kind, if it is in one; or several block loops, which share an axis."""
+        return tuple([name for name, each in zip(self.names, self.kinds, strict=True) if each == kind])
+
+    def primed(self, shared: frozenset[str]) -> Mapping[str, str]:
+        """New names for a second instance that is in the same iteration of the loops in `shared`."""
+        if shared not in self._primes:
+            self._primes[shared] = {n: f"{n}'" for n, inside in self._variables.items() if not inside <= shared}
+        return self._primes[shared]
+
+    def again(self, shared: frozenset[str]) -> tuple[Row, ...]:
+        """`domain` for a second instance that is in the same iteration of the loops in `shared`."""
+        if shared not in self._again:
+            self._again[shared] = renamed(self.domain, self.primed(shared))
+        return self._again[shared]
+
+    @cached_property
+    def _variables(self) -> Mapping[str, frozenset[str]]:
+        """Its loops and the divisions in its rows and forms, each with the loops that it depends on."""
+        values = [*self.extents, *(c.value for c in self.stmt.guard), *(self.stmt.instance or ())]
+        values += [i for use in self.uses for i in use.index]
+        inside = {quotient: names for value in values for quotient, names in quotients(value)}
+        loops = frozenset(self.names)
+        return {n: frozenset((n,)) for n in self.names} | {q: names & loops for q, names in inside.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A leaf at its place in a tree: the position in each body on the way to it."""
+
+    leaf: Leaf
+    places: Places
+    number: int
+
+    def shares(self, other: Placed) -> int:
+        """How many loops, from the outermost, hold both."""
+        apart = [*map(ne, self.places[:-1], other.places[:-1])]
+        return apart.index(True) if True in apart else len(apart)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A tree, projected: its leaves in program order and its buffers by name."""
+
+    kernel: Kernel
+    leaves: tuple[Placed, ...]
+    buffers: Mapping[str, Buffer]
+    tree: Tree
+    original: Original = field(repr=False)
+
+    def of(self, name: str) -> list[Placed]:
+        """The leaves that execute the kernel's statement `name`."""
+        return [p for p in self.leaves if not p.leaf.stmt.is_copy and p.leaf.stmt.name == name]
+
+    @cached_property
+    def lanes(self) -> Mapping[int, str]:
+        """By the number of a leaf, the loop whose iterations combine their terms there as lanes of a warp."""
+        found = {}
+        for number, (path, stmt) in enumerate(leaves(self.tree.body)):
+            if stmt.reduce and (loop := combining(self.tree, path, stmt)):
+                found[number] = loop.name
+        return found
+
+    def threads(self, launch: int, kind: str) -> int:
+        """The threads of a block along an axis."""
+        bound = [loop.extent.const for loop in loops(self.tree.body[launch]) if loop.kind == kind]
+        return max(bound, default=1)
+
+    @cached_property
+    def launches(self) -> tuple[object, ...]:
+        """All that is said of each launch: its leaves at their places, and the buffers that these use."""
+        told = [leaves_of(node) for node in self.tree.body]
+        used = [dict.fromkeys(chain.from_iterable([leaf.buffers for leaf, _ in launch])) for launch in told]
+        return tuple([(launch, *map(self.buffers.get, names)) for launch, names in zip(told, used, strict=True)])
+
+
+@lru_cache(maxsize=100)
+def copied_in(program: Program, launch: int) -> Copied:
+    """The registers of a launch that every thread along an axis has."""
+    return copied(program.tree, leaves((program.tree.body[launch],)))
+
+
+@dataclass(frozen=True, eq=False)
+class Original:
+    """The kernel as written: its statements, and what holds of its sizes."""
+
+    kernel: Kernel
+    context: tuple[Row, ...]
+    statements: Mapping[str, Placed]
+    equations: Mapping[str, Equation]
+    _elements: dict[object, tuple[Use, ...]] = field(default_factory=dict, repr=False)
+
+    def ranges(self, name: str) -> tuple[Range, ...]:
+        """The ranges of the statement's loops, as the kernel's text has them."""
+        equation = self.equations[name]
+        return equation.loops if name.endswith(".init") else (*equation.loops, *equation.reduced)
+
+    def rows(self, leaf: Leaf) -> Rows:
+        """Rows for an iteration in which the leaf runs its statement."""
+        return self.context + leaf.domain
+
+    def pair(self, one: Leaf, two: Leaf, shared: frozenset[str]) -> Rows:
+        """Rows for such an iteration of each, the second one's names primed but for the loops in `shared`."""
+        return self.rows(one) + two.again(shared)
+
+    def meeting(
+        self, one: Leaf, two: Leaf, a: Use, b: Use, shared: frozenset[str], order: tuple[Row, ...] = ()
+    ) -> tuple[Rows, Mapping[str, str]]:
+        """Rows for such iterations in which access `a` of the one and `b` of the other have one place, and the names
+        of the other: loops that both are in the same iteration of then, too, have one name.
+
+        Args:
+            order: what else holds of the two, with primes on all names of the other that differ.
+        """
+        met = shared | alike_in(one, two, common(a, b), shared)
+        names = two.primed(met)
+        place = same(a.forms, [f.renamed(names) for f in b.forms])
+        return self.pair(one, two, met) + (identified(order, {f"{n}'": n for n in met}) + place), names
+
+    def elements(self, leaf: Leaf) -> tuple[Use, ...]:
+        """The accesses that the kernel's statement makes at the instance which `leaf` runs."""
+        if leaf.points not in self._elements:
+            origin = self.statements[leaf.stmt.name].leaf
+            values = dict(zip(origin.names, leaf.stmt.instance or (), strict=True))
+            self._elements[leaf.points] = tuple(
+                Use(u.buffer, tuple(i.substitute(values) for i in u.index), u.writes, u.fallback) for u in origin.uses
+            )
+        return self._elements[leaf.points]
+
+
+_name, _kind, _extent = attrgetter("name"), attrgetter("kind"), attrgetter("extent")
+_numbers = count()
+# By the identity of a launch: the launch, and its leaves at their places in it.
+_launches: dict[int, tuple[Node, tuple[tuple[Leaf, Places], ...]]] = {}
+_numbered: dict[object, tuple[Stmt, int]] = {}
+_alike_leaves: dict[object, dict[object, Leaf]] = {}
+_domains: dict[object, int] = {}
+# The kernels that were asked about last, with what has been answered: a schedule derives a few from the one written.
+# Equal kernels have the answers in common, those of two schedules of a text among them.
+_originals: dict[int, tuple[Kernel, Original]] = {}
+_equal: dict[Kernel, Original] = {}
+_MOST_ORIGINALS = 32
+
+
+def common(a: Use, b: Use) -> tuple[Affine, ...]:
+    """What the places of two accesses to one element have in common: equal sums of the loops around each."""
+    return a.index if a.index == b.index else tuple([i for i, j in zip(a.index, b.index, strict=True) if i == j])
+
+
+def told_apart(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str], rows: tuple[Row, ...]) -> bool:
+    """True if iterations of the two leaves with one value of `index` are in the same one of the loop that `rows` tell
+    apart."""
+    loop = apart_in(rows)
+    return loop is not None and loop in one.determined(index, shared) and _alike(one, two, index)
+
+
+def apart_in(rows: tuple[Row, ...]) -> str | None:
+    """The loop that `rows` tell apart: one inequality between a loop and itself, primed. None if they say more."""
+    if len(rows) != 1 or rows[0][0] or rows[0][2] >= 0 or len(rows[0][1]) != 2:
+        return None
+    (first, factor), (second, other) = rows[0][1]
+    loop = first.removesuffix("'")
+    return loop if loop == second.removesuffix("'") and factor + other == 0 else None
+
+
+def alike_in(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str]) -> frozenset[str]:
+    """Loops that iterations of the two leaves with one value of `index` are in the same iteration of."""
+    return one.determined(index, shared) if _alike(one, two, index) else frozenset()
+
+
+def _alike(one: Leaf, two: Leaf, index: tuple[Affine, ...]) -> bool:
+    """True if the loops in `index` run over the same in both."""
+    if one is two or one.where == two.where:
+        return True
+    names = frozenset().union(*map(Affine.names, index))
+    return all(map(eq, map(one.loops.get, names), map(two.loops.get, names)))
+
+
+def original_of(kernel: Kernel) -> Original:
+    """The kernel, projected; computed once for equal kernels."""
+    known = _originals.get(id(kernel))
+    if known is not None:
+        return known[1]
+    if len(_originals) >= _MOST_ORIGINALS:
+        _originals.pop(next(iter(_originals)))
+    if len(_equal) >= _MOST_ORIGINALS:
+        _equal.pop(next(iter(_equal)))
+    if kernel not in _equal:
+        _equal[kernel] = _original(kernel)
+    _originals[id(kernel)] = (kernel, _equal[kernel])
+    return _equal[kernel]
+
+
+def _original(kernel: Kernel) -> Original:
+    context: tuple[Row, ...] = tuple((False, ((size, 1),), -1) for size in kernel.sizes)
+    context += tuple(r for c in kernel.assumptions for r in rows_of(c))
+    statements = {p.leaf.stmt.name: p for p in _placed(tree_of(kernel).body)}
+    equations: dict[str, Equation] = {}
+    for equation in kernel.equations:
+        for name in (equation.target, equation.best):
+            if name is not None:
+                equations[name] = equations[f"{name}.init"] = equation
+    return Original(kernel, context, statements, equations)
+
+
+def project(tree: Tree) -> Program:
+    """The tree as leaves; leaves that an earlier tree had already are the same objects."""
+    buffers = {b.name: b for b in tree.buffers}
+    return Program(tree.kernel, _placed(tree.body), buffers, tree, original_of(tree.kernel))
+
+
+def _placed(body: tuple[Node, ...]) -> tuple[Placed, ...]:
+    found = [(leaf, (n, *places)) for n, node in enumerate(body) for leaf, places in leaves_of(node)]
+    return tuple([Placed(leaf, places, number) for number, (leaf, places) in enumerate(found)])
+
+
+def leaves_of(launch: Node) -> tuple[tuple[Leaf, Places], ...]:
+    """The leaves of a launch, which most steps leave as it is, at their places in it."""
+    known = _launches.get(id(launch))
+    if known is None:
+        if len(_launches) > 5_000:
+            for memory in (_launches, _numbered, _alike_leaves, _domains):
+                memory.clear()
+        found = tuple([(_intern(path, stmt), places) for (path, stmt), places in leaves_at(launch)])
+        known = _launches[id(launch)] = (launch, found)
+    return known[1]
+
+
+def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
+    names, kinds, extents = tuple(map(_name, path)), tuple(map(_kind, path)), tuple(map(_extent, path))
+    # The first leaf of such iterations of such a statement; the others take what it has worked out.
+    alike = (_number_of(stmt), names, extents)
+    leaves = _alike_leaves.setdefault(alike, {})
+    leaf = leaves.get((id(stmt), kinds))
+    if leaf is None:
+        like = next(iter(leaves.values()), None)
+        if like is None:
+            domain = (frozenset(zip(names, extents, strict=True)), stmt.guard)
+            where = _domains.setdefault(domain, next(_numbers))
+            leaf = Leaf(next(_numbers), where, names, kinds, extents, stmt)
+        else:
+            leaf = like.again_as(kinds, stmt)
+        leaves[id(stmt), kinds] = leaf
+    return leaf
+
+
+def _number_of(stmt: Stmt) -> int:
+    """The same for equal statements: it is shorter to look up than what they say."""
+    known = _numbered.get(id(stmt))
+    if known is None:
+        known = _numbered[id(stmt)] = (stmt, _numbered.setdefault(stmt, (stmt, next(_numbers)))[1])
+    return known[1]

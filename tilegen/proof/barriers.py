@@ -1,0 +1,214 @@
+"""Barriers: between two threads that meet in an element there is one, and none is there for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.cached import cached_property
+from tilegen.ir.memory import memory_of
+from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
+from tilegen.judge.cross_thread import Crossing, Way, meetings, soonest, ways
+from tilegen.poly.instances import Placed, Program, Use
+from tilegen.poly.system import rows_of, solvable
+from tilegen.poly.verdict import Refused
+
+Path = tuple[int, ...]
+# A place in a body: (the positions on the way to it, the child that the place is before).
+Slot = tuple[Path, int]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the comment at a barrier says: a dependence of one of these kinds, through this buffer, crosses it."""
+
+    kinds: tuple[str, ...]
+    buffer: str
+    carried_by: str | None
+
+
+@dataclass(frozen=True)
+class Made:
+    """How many groups of asynchronous copies each thread has made, in the loops around.
+
+    They are counted from the start of an iteration of the loop `since`, or from that of the launch.
+    """
+
+    groups: Affine = Affine()
+    since: str = ""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A barrier: whether it orders accesses to global memory too, and what it is said to guard."""
+
+    of_global: bool = False
+    claims: tuple[Claim, ...] = ()
+    reason: str = ""
+    again: bool = False  # nothing stands between it and another barrier
+    wait: int | None = None  # so many groups of asynchronous copies may still be on their way behind it
+    made: Made | None = None  # before it
+
+
+def check_synchronised(walls: Walls) -> None:
+    """Refused where two threads of a block touch an element, one writes it, and no barrier is certain between."""
+    program, stops = walls.program, walls.stops
+    for one, two, a, b, way, between in walls.meetings:
+        if not between:
+            on_chip = program.buffers[a.buffer].space != "global"
+            only = tuple(
+                row
+                for loop, row in soonest(one, two, way[0])
+                if any(on_chip or stops[slot].of_global for slot in walls.round(two, loop))
+            )
+            crossing = Crossing(program, one, two, a, b, way)
+            if crossing.possible(only):
+                sentence = "no barrier stands between two accesses to an element by different threads"
+                raise Refused(sentence, crossing.tell(only))
+
+
+def check_minimal(walls: Walls) -> None:
+    """Refused where a barrier can go, or says that it guards what it does not."""
+    program, stops = walls.program, walls.stops
+    needed: set[Slot] = set()
+    open_claims = {(slot, claim) for slot, stop in stops.items() for claim in stop.claims}
+    for one, two, a, b, way, between in walls.meetings:
+        kind = "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
+        claims = {
+            (slot, claim)
+            for slot, claim in open_claims
+            if slot in between and (claim.buffer, claim.carried_by) == (memory_of(a.buffer), way[0])
+            if kind in claim.kinds
+        }
+        alone = len(between) == 1 and not between <= needed
+        if (claims or alone) and Crossing(program, one, two, a, b, way).possible():
+            needed |= between if alone else set()
+            open_claims -= claims
+    for slot, stop in stops.items():
+        if stop.again or slot not in needed:
+            raise Refused("a barrier is there for nothing", f"every dependence is kept without '{stop.reason}'")
+    for slot, claim in open_claims:
+        raise Refused(f"a barrier says that it guards '{claim.buffer}', and does not", stops[slot].reason)
+
+
+# Accesses of different thread nests that may meet, the earlier one first, and the barriers between.
+Meeting = tuple[Placed, Placed, Use, Use, Way, frozenset[Slot]]
+
+
+def _meetings(walls: Walls) -> Iterator[Meeting]:
+    program, stops = walls.program, walls.stops
+    for one, two, pairs in meetings(program, program.leaves):
+        if one.places[0] != two.places[0]:
+            continue
+        outside = _outside(one, two)
+        for way in ways(one, two):
+            if outside is not None and way[0] not in outside:
+                continue
+            between = walls.between(one, two, way[0])
+            for a, b in pairs:
+                if program.buffers[a.buffer].space == "global":
+                    yield one, two, a, b, way, frozenset(s for s in between if stops[s].of_global)
+                else:
+                    yield one, two, a, b, way, between
+
+
+def _outside(one: Placed, two: Placed) -> frozenset[str] | None:
+    """The loops around the thread nest that both are in, or None where they are not in one.
+
+    That threads do not collide in one run of a nest has been asked of its parallel loops.
+    """
+    common = one.leaf.kinds[: one.shares(two)]
+    first = next((n for n, kind in enumerate(common) if kind in THREAD_KINDS), None)
+    return None if first is None else frozenset(one.leaf.names[:first])
+
+
+class Walls:
+    """Which barriers every thread meets on its way from one leaf to another."""
+
+    def __init__(self, program: Program, stops: Mapping[Slot, Stop]) -> None:
+        self.program = program
+        self.stops = stops
+        self._certain: dict[Path, frozenset[Slot]] = {}
+        # The ways to the bodies that barriers are in.
+        self._held = {path[:depth] for path, _ in stops for depth in range(len(path) + 1)}
+
+    @cached_property
+    def meetings(self) -> tuple[Meeting, ...]:
+        return tuple(_meetings(self))
+
+    def between(self, one: Placed, two: Placed, carried_by: str | None) -> frozenset[Slot]:
+        """The barriers that are certain between `one` and the later `two`."""
+        depth = one.shares(two)
+        if carried_by is not None:
+            depth = one.leaf.names.index(carried_by) + 1
+        path, body = one.places[:depth], self._body(one.places[:depth])
+        first, last = one.places[depth], two.places[depth]
+        found = self._behind(one.places, depth + 1) | self._ahead(two.places, depth + 1)
+        if carried_by is None:
+            return found | self._passed(path, range(first + 1, last + 1), range(first + 1, last))
+        found |= self._passed(path, range(first + 1, len(body) + 1), range(first + 1, len(body)))
+        return found | self._passed(path, range(last + 1), range(last))
+
+    def round(self, placed: Placed, name: str) -> frozenset[Slot]:
+        """The barriers that every whole iteration meets of the loop called `name` around a leaf."""
+        path = placed.places[: placed.leaf.names.index(name) + 1]
+        size = len(self._body(path))
+        return self._passed(path, range(size + 1), range(size))
+
+    def _behind(self, places: Path, depth: int) -> frozenset[Slot]:
+        """Barriers behind the leaf at `places`, in the bodies from `depth` on: to the end of their iteration."""
+        found: frozenset[Slot] = frozenset()
+        for d in range(depth, len(places)):
+            path, place = places[:d], places[d]
+            if path not in self._held:
+                break  # nor are those inside
+            size = len(self._body(path))
+            found |= self._passed(path, range(place + 1, size + 1), range(place + 1, size))
+        return found
+
+    def _ahead(self, places: Path, depth: int) -> frozenset[Slot]:
+        found: frozenset[Slot] = frozenset()
+        for d in range(depth, len(places)):
+            if places[:d] not in self._held:
+                break
+            found |= self._passed(places[:d], range(places[d] + 1), range(places[d]))
+        return found
+
+    def _passed(self, path: Path, slots: range, children: range) -> frozenset[Slot]:
+        """The barriers at the slots, and those that are certain inside the children."""
+        if path not in self._held:
+            return frozenset()
+        found = frozenset((path, s) for s in slots if (path, s) in self.stops)
+        return found.union(*(self._inside((*path, child)) for child in children))
+
+    def _inside(self, path: Path) -> frozenset[Slot]:
+        """The barriers that everybody who passes the node at `path` meets."""
+        if path not in self._certain:
+            node = self._node(path)
+            found: frozenset[Slot] = frozenset()
+            if isinstance(node, Loop) and path in self._held and self._runs(node):
+                found = self._passed(path, range(len(node.body) + 1), range(len(node.body)))
+            self._certain[path] = found
+        return self._certain[path]
+
+    def _runs(self, loop: Loop) -> bool:
+        return not solvable((*self.program.original.context, *rows_of(Condition(-loop.extent))))
+
+    def _node(self, path: Path) -> Node:
+        return self._body(path[:-1])[path[-1]]
+
+    def _body(self, path: Path) -> tuple[Node, ...]:
+        return self._bodies[path]
+
+    @cached_property
+    def _bodies(self) -> dict[Path, tuple[Node, ...]]:
+        """The bodies of the tree and of its loops, by the way to them."""
+        return dict(_bodies(self.program.tree.body, ()))
+
+
+def _bodies(body: tuple[Node, ...], path: Path) -> Iterator[tuple[Path, tuple[Node, ...]]]:
+    yield path, body
+    for place, node in enumerate(body):
+        if isinstance(node, Loop):
+            yield from _bodies(node.body, (*path, place))

@@ -1,0 +1,190 @@
+"""The obligations of a lowered program, given as a tree again: each asked, counted and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+
+from tilegen.ir.nodes import Condition, Stmt, Tree
+from tilegen.judge.atomics import check_atomics
+from tilegen.judge.bounds import check_bounds, within
+from tilegen.judge.coverage import check_coverage
+from tilegen.judge.order import check_order
+from tilegen.judge.races import check_races, check_structure
+from tilegen.judge.statements import check_shape
+from tilegen.judge.updates import check_updates
+from tilegen.poly.instances import Leaf, Program, alike_in, common, project
+from tilegen.poly.rows import renamed
+from tilegen.poly.system import Undecided, asked, example, negated, rows_of, same, solvable
+from tilegen.poly.verdict import Refused, Unproved, Violation, Words
+from tilegen.proof.barriers import Made, Slot, Stop, Walls, check_minimal, check_synchronised
+from tilegen.proof.slots import check_values_in_turn
+from tilegen.proof.waits import check_waits
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """What has to hold of every admitted size, and what became of it.
+
+    Attributes:
+        name: "coverage", "order", "values", "bounds", "races", "barriers", ...
+        cases: how many questions it took.
+        milliseconds: how long they took together.
+        violation: why it does not hold, with the concrete case; None if it does.
+        unproved: what kept it from being decided; None if it was.
+    """
+
+    name: str
+    cases: int
+    milliseconds: float
+    violation: Violation | None = None
+    unproved: str | None = None
+
+    @property
+    def proved(self) -> bool:
+        return self.violation is None and self.unproved is None
+
+
+@dataclass(frozen=True)
+class Extra:
+    """Leaf number `leaf` of the tree runs outside its guard too, where the kernel has no such instance.
+
+    It writes registers there. `missing` are the conditions of its guard that the text does not test.
+    """
+
+    leaf: int
+    missing: tuple[Condition, ...]
+
+
+def obliged(name: str, check: Callable[[], int | None]) -> Obligation:
+    """What `check` finds out: it raises Refused or Unproved, or returns a number of cases besides its questions."""
+    first, start = asked(), perf_counter()
+    more: int | None = 0
+    violation, unproved = None, None
+    try:
+        more = check()
+    except Refused as refused:
+        violation = refused.violation
+    except Unproved as reason:
+        unproved = str(reason)
+    except Undecided:
+        unproved = "a question is beyond the budget for one proof"
+    return Obligation(name, asked() - first - 1 + (more or 0), (perf_counter() - start) * 1e3, violation, unproved)
+
+
+def obligations(
+    tree: Tree,
+    stops: Mapping[Slot, Stop],
+    extras: Iterable[Extra] = (),
+    copies: Sequence[tuple[Stmt, Made]] = (),
+) -> tuple[Obligation, ...]:
+    """What a lowered program has to satisfy, asked of the tree that says the same.
+
+    Args:
+        tree: block loops outermost; inside, what the threads of a block do from barrier to barrier is one
+            nest of thread loops. Every name of a register buffer has dimensions over the threads.
+        stops: the barriers, by their place in `tree.body`.
+        extras: what the text runs beyond the tree.
+        copies: the statements of the tree that are asynchronous copies, each with what has been made before.
+
+    After a violation the later ones are not asked, since they rely on the earlier ones.
+    """
+    program = project(tree)
+    walls = Walls(program, stops)
+    checks: tuple[tuple[str, tuple[Callable[[], None], ...]], ...] = (
+        ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, extras))),
+        ("order", (lambda: check_order(program), lambda: check_updates(program))),
+        ("bounds", (lambda: check_bounds(program),)),
+        ("races", (lambda: _check_apart(program), lambda: check_synchronised(walls))),
+        ("barriers", (lambda: check_minimal(walls),)),
+        ("values", (lambda: check_shape(program), lambda: check_values_in_turn(program))),
+    )
+    if copies:
+        checks += (("waits", (lambda: check_waits(program, stops, copies),)),)
+    found: list[Obligation] = []
+    for name, parts in checks:
+        found.append(obliged(name, partial(_all, parts)))
+        if found[-1].violation is not None:
+            break
+    return tuple(found)
+
+
+def _all(parts: tuple[Callable[[], None], ...]) -> None:
+    for part in parts:
+        part()
+
+
+def _check_apart(program: Program) -> None:
+    check_structure(program)
+    check_atomics(program)
+    try:
+        check_races(program)
+    except Refused as refused:
+        found = refused.violation
+        if "at once as thread" not in found.sentence:
+            raise
+        sentence = "no barrier stands between two accesses to an element by different threads"
+        raise Refused(sentence, found.witness) from None
+
+
+def _check_extra_bounds(program: Program, leaf: Leaf, missing: tuple[Condition, ...]) -> None:
+    """Also where it runs without the `missing` conditions, each access of the statement is inside its registers."""
+    tested = tuple(row for c in leaf.stmt.guard if c not in missing for row in rows_of(c))
+    runs = (*program.original.context, *leaf.ranges, *tested)
+    counts = {n: e.const for n, e in leaf.loops.items() if e.is_const}
+    for use in {(u.buffer, u.index): u for u in leaf.uses}.values():
+        for place, extent in zip(use.index, program.buffers[use.buffer].shape, strict=True):
+            if within(place, extent, counts):
+                continue
+            for room in (place, extent - 1 - place):
+                question = runs + rows_of(Condition(-1 - room))
+                if not solvable(question):
+                    continue
+                found = example(question, [*program.kernel.sizes, *leaf.names])
+                assert found is not None
+                words = Words(program.original, found)
+                raise Refused(
+                    f"'{leaf.stmt.name}' runs where the kernel has no instance, and outside '{use.buffer}'",
+                    f"{words.instance(leaf)} uses {words.element(use)}{words.sizes}",
+                )
+
+
+def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
+    """What runs where the kernel has no instance touches no register that anything else uses."""
+    sizes = frozenset(program.kernel.sizes)
+    for extra in extras:
+        one = program.leaves[extra.leaf]
+        _check_extra_bounds(program, one.leaf, extra.missing)
+        (write,) = [u for u in one.leaf.uses if u.writes]
+        scope = program.buffers[write.buffer].scope
+        depth = one.leaf.names.index(scope) + 1 if scope in one.leaf.names else 0
+        for two in program.leaves:
+            if one.shares(two) < depth:
+                continue
+            uses = {u.index: u for u in two.leaf.uses if u.buffer == write.buffer}
+            if not uses:
+                continue
+            shared = frozenset(one.leaf.names[:depth])
+            for use in uses.values():
+                # What is alike where both use one element has one name there.
+                met = alike_in(one.leaf, two.leaf, common(write, use), shared) | shared
+                # What a user of the same element tests itself is not missing there.
+                open_ = [c for c in extra.missing if c not in two.leaf.stmt.guard or not c.value.names() <= met | sizes]
+                if not open_:
+                    continue
+                names, rows = one.leaf.primed(met), program.original.rows(two.leaf)
+                here = [row for row in renamed(one.leaf.ranges, names) if row not in rows]
+                both = rows + (*here, *same([f.renamed(names) for f in write.forms], use.forms))
+                for contrary in (renamed(r, names) for c in open_ for r in negated(c)):
+                    if not solvable(both + contrary):
+                        continue
+                    first = [*program.kernel.sizes, *(names.get(n, n) for n in one.leaf.names)]
+                    found = example(both + contrary, first)
+                    assert found is not None
+                    words = Words(program.original, found, shared)
+                    raise Refused(
+                        f"'{one.leaf.stmt.name}' runs where the kernel has no instance, and writes a register in use",
+                        f"{words.element(write, True)}, which {words.instance(two.leaf)} uses{words.sizes}",
+                    )

@@ -1,0 +1,164 @@
+"""Asynchronous copies: whoever reads what one writes has passed a wait that it has ended before.
+
+Copies are made in groups, numbered from 0 in the order in which each thread makes them. A wait that leaves
+`n` groups on their way, with `g` of them made before it, has ended those below g - n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+from tilegen.ir.affine import var
+from tilegen.ir.cached import cached_property
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
+from tilegen.poly.execution import before
+from tilegen.poly.instances import Placed, Program, Use
+from tilegen.poly.rows import Row, Rows, renamed
+from tilegen.poly.system import example, form, quotients, rows_of, solvable
+from tilegen.poly.verdict import Refused, Unproved, Words
+from tilegen.proof.barriers import Made, Slot, Stop
+from tilegen.proof.slots import home_of
+
+
+def check_waits(program: Program, stops: Mapping[Slot, Stop], copies: Sequence[tuple[Stmt, Made]]) -> None:
+    """Refused where something is read that an asynchronous copy may not have written yet."""
+    made = {id(stmt): groups for stmt, groups in copies}
+    writers = [p for p in program.leaves if id(p.leaf.stmt) in made]
+    home, waits = cache(partial(home_of, program)), cache(lambda two: list(_waits(program, stops, two)))
+    for one in writers:
+        (write,) = [u for u in one.leaf.uses if u.writes]
+        for two in program.leaves:
+            reads = {u.index: u for u in two.leaf.uses if u.buffer == write.buffer and not u.writes}
+            if reads and one.places[0] == two.places[0]:
+                pair = _Pair(program, one, two, write, made[id(one.leaf.stmt)], waits(two))
+                _check_pair(pair, home(write.buffer), list(reads.values()))
+
+
+# The groups that have ended where something is read, and when they are these.
+Ended = tuple[tuple[Condition, ...], Made]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """What writes asynchronously and what reads: the groups made before the one, the last waits before the other."""
+
+    program: Program
+    one: Placed
+    two: Placed
+    write: Use
+    made: Made
+    waits: list[Ended]
+
+    def late(self, read: Use, shared: frozenset[str], order: tuple[Row, ...]) -> Rows | None:
+        """Rows for a read, in the same iteration of the loops in `shared`, of what may not have ended."""
+        met: tuple[Rows, Mapping[str, str]] | None = None
+        for cases, ended in self.waits:
+            if ended.since != self.made.since:
+                raise Unproved("asynchronous copies are made in one loop and waited for in another")
+            leaves = self.one.leaf, self.two.leaf
+            met = met or self.program.original.meeting(*leaves, self.write, read, shared, order)
+            rows, names = met
+            question = rows + self._on_its_way(cases, ended, names)
+            if solvable(question):
+                return question
+        return None
+
+    def _on_its_way(self, cases: tuple[Condition, ...], ended: Made, names: Mapping[str, str]) -> tuple[Row, ...]:
+        """Rows that say that it has not ended in these cases, at a read whose loops have these names."""
+        values = (ended.groups, *(c.value for c in cases))
+        divided = {q: f"{q}'" for v in values for q, inside in quotients(v) if not inside.isdisjoint(names)}
+        names = {**names, **divided}
+        left = form(self.made.groups).minus(form(ended.groups).renamed(names))
+        return left.nonnegative() + renamed(tuple(r for c in cases for r in rows_of(c)), names)
+
+    @cached_property
+    def counted(self) -> frozenset[str]:
+        """The loops that both are in and that the groups are counted in."""
+        values = [self.made.groups, *(ended.groups for _, ended in self.waits)]
+        values += [c.value for cases, _ in self.waits for c in cases]
+        common = self.one.leaf.names[: self.one.shares(self.two)]
+        return frozenset(common).intersection(name for value in values for name in value.names())
+
+
+def _check_pair(pair: _Pair, home: str | None, reads: Sequence[Use]) -> None:
+    one, two = pair.one.leaf, pair.two.leaf
+    for shared, order in before(pair.one, pair.two):
+        if home not in shared:
+            continue  # the check of values has shown that nothing is read that an earlier iteration wrote
+        if pair.made.since not in ("", *shared):
+            raise Unproved("asynchronous copies are counted in a loop that their readers are not in")
+        alike = order and pair.counted <= shared and pair.one.places < pair.two.places
+        if alike and not any(pair.late(read, shared, ()) for read in reads):
+            return  # the counts are the same in all ways that are left, and say it without these
+        for read in reads:
+            question = pair.late(read, shared, order)
+            if question is None:
+                continue
+            names = two.primed(shared)
+            first = [*pair.program.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)]
+            point = example(question, first)
+            assert point is not None
+            words = Words(pair.program.original, point, shared)
+            raise Refused(
+                "an asynchronous copy may not have ended where what it writes is read",
+                f"{words.instance(two, True)} reads what {words.instance(one)} writes{words.sizes}",
+            )
+
+
+def _waits(program: Program, stops: Mapping[Slot, Stop], read: Placed) -> Iterator[Ended]:
+    """(when, the groups that have ended) for the last wait before the read, in the cases there are.
+
+    It stands ahead of the read in the same iteration of the loops around, or in the last iteration of a loop there;
+    else at the same place in the iteration before; else, in a first iteration, ahead of the loop.
+    """
+    first: tuple[Condition, ...] = ()
+    for depth in range(len(read.places) - 1, 0, -1):
+        kind, name = read.leaf.kinds[depth - 1], read.leaf.names[depth - 1]
+        if kind in THREAD_KINDS or any(k in THREAD_KINDS for k in read.leaf.kinds[:depth]):
+            continue
+        path, place = read.places[:depth], read.places[depth]
+        here = [(s, stop) for (p, s), stop in stops.items() if p == path and stop.wait is not None]
+        ahead = max(((s, stop) for s, stop in here if s <= place), key=lambda pair: pair[0], default=None)
+        for loop, stop in _of_loops(program, stops, path, ahead[0] if ahead else 0, place):
+            ended = _ended(stop)
+            last_one = {loop.name: loop.extent - 1}
+            yield (*first, Condition(loop.extent - 1)), replace(ended, groups=ended.groups.substitute(last_one))
+            first = (*first, Condition(-loop.extent))
+        if ahead:
+            yield first, _ended(ahead[1])
+            return
+        if kind in BLOCK_KINDS:
+            continue
+        if here:
+            last = max(here, key=lambda pair: pair[0])[1]
+            back = {name: var(name) - 1}
+            ended = _ended(last)
+            yield (*first, Condition(var(name) - 1)), replace(ended, groups=ended.groups.substitute(back))
+            first = (*first, Condition(var(name), equal=True))
+        else:
+            raise Unproved(f"no wait stands in '{name}', which reads what asynchronous copies write")
+    yield first, Made()
+
+
+def _of_loops(
+    program: Program, stops: Mapping[Slot, Stop], path: tuple[int, ...], first: int, end: int
+) -> Iterator[tuple[Loop, Stop]]:
+    """(loop, its last wait) for the children of the body at `path` from number `first` up to `end`, the last first."""
+    body = program.tree.body
+    for place in path:
+        node = body[place]
+        assert isinstance(node, Loop)
+        body = node.body
+    for place in range(end - 1, first - 1, -1):
+        node = body[place]
+        inside = [(s, stop) for (p, s), stop in stops.items() if p == (*path, place) and stop.wait is not None]
+        if inside and isinstance(node, Loop) and node.kind not in (*THREAD_KINDS, *BLOCK_KINDS):
+            yield node, max(inside, key=lambda pair: pair[0])[1]
+
+
+def _ended(stop: Stop) -> Made:
+    assert stop.wait is not None
+    assert stop.made is not None
+    return replace(stop.made, groups=stop.made.groups - stop.wait)
