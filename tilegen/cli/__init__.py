@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> int:
     3 an illegal schedule, 4 a wrong result, 5 a device."""
     import click
 
-    from tilegen.cli import asm, explain, ladder, prove  # noqa: F401  (they add their commands)
+    from tilegen.cli import asm, explain, help, ladder, prove  # noqa: F401  (they add their commands)
     from tilegen.cli.commands import tilegen
     from tilegen.cli.words import spread
 

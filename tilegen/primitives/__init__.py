@@ -9,10 +9,11 @@ tree; it raises StepError where it cannot build the tree, and never asks whether
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, NewType, Protocol, TypeVar, dataclass_transform
+from typing import Any, Literal, NewType, Protocol, TypeVar, dataclass_transform, get_args
 
 from tilegen.ir.nodes import Tree
 
@@ -30,10 +31,26 @@ class Primitive(Protocol):
         """The tree after the step. Raises StepError where it cannot be built."""
 
 
+# What a step changes. `tilegen help` lists the steps in these groups.
+Group = Literal["loops", "execution", "memory", "pipelining", "arithmetic"]
+GROUPS: tuple[Group, ...] = get_args(Group)
+_group_of: dict[str, Group] = {}
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-def primitive(cls: type[T]) -> type[T]:
-    """Make `cls` a frozen dataclass with keyword fields."""
-    return dataclass(frozen=True, kw_only=True)(cls)
+def primitive(group: Group) -> Callable[[type[T]], type[T]]:
+    """Make a class a frozen dataclass with keyword fields, a step of `group`."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        _group_of[cls.__module__.rpartition(".")[2]] = group
+        return dataclass(frozen=True, kw_only=True)(cls)
+
+    return decorate
+
+
+def words_in(group: Group) -> list[str]:
+    """The words of the primitive steps of `group`, sorted."""
+    return [word for word in registry() if _group_of[word] == group]
 
 
 @cache

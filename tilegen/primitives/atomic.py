@@ -10,7 +10,7 @@ from tilegen.primitives import BufferName, primitive
 from tilegen.primitives._names import Names
 
 
-@primitive
+@primitive("arithmetic")
 class Atomic:
     """Update the result of a reduction atomically: blocks and threads that run at once may add to one element.
 

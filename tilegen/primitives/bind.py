@@ -9,7 +9,7 @@ from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import change_loops, need_constant, need_loop, need_serial
 
 
-@primitive
+@primitive("execution")
 class Bind:
     """Run the iterations of a loop on the blocks of the grid or the threads of a block.
 

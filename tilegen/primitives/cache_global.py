@@ -16,7 +16,7 @@ from tilegen.primitives._region import Point, redirected, reparented
 from tilegen.primitives._tree import need_buffer
 
 
-@primitive
+@primitive("memory")
 class CacheGlobal:
     """Copy an input to another storage order in global memory first, by a launch of its own.
 

@@ -17,7 +17,7 @@ from tilegen.primitives._registers import copies, nest
 from tilegen.primitives._tree import need_buffer
 
 
-@primitive
+@primitive("memory")
 class CacheRegister:
     """Keep what a thread uses of a buffer during one iteration of `at` in its registers.
 

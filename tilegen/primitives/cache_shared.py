@@ -14,7 +14,7 @@ from tilegen.primitives._region import Point, Region, new_buffer, region_of, wit
 from tilegen.primitives._tree import need_buffer
 
 
-@primitive
+@primitive("memory")
 class CacheShared:
     """Keep the part of a buffer that one iteration of `at` uses in shared memory.
 

@@ -11,7 +11,7 @@ from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives._tree import need_constant, need_fresh, need_loop, need_serial, rescoped
 
 
-@primitive
+@primitive("loops")
 class Collapse:
     """Make one loop of two that are directly nested: the inner one's place varies fastest.
 

@@ -17,7 +17,7 @@ from tilegen.primitives._tree import need_buffer, need_loop
 Path = tuple[Loop, ...]
 
 
-@primitive
+@primitive("memory")
 class ComputeAt:
     """Compute an intermediate tensor in each iteration of `at`, as much of it as that iteration reads.
 

@@ -9,7 +9,7 @@ from tilegen.ir.walk import replace, walk
 from tilegen.primitives import primitive
 
 
-@primitive
+@primitive("arithmetic")
 class FastMath:
     """Allow these functions to be approximated by the hardware, in f32 and shorter types.
 

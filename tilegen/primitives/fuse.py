@@ -10,7 +10,7 @@ from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives._tree import need_fresh, need_loop, rescoped
 
 
-@primitive
+@primitive("loops")
 class Fuse:
     """Run the bodies of loops that follow one another, of the same extent, in one loop.
 

@@ -14,7 +14,7 @@ _Header = tuple[int, Loop]
 _Leaf = tuple[tuple[_Header, ...], Stmt]
 
 
-@primitive
+@primitive("loops")
 class Order:
     """Nest loops in the given order, outermost first; `...` stands for all others, as they are.
 

@@ -9,7 +9,7 @@ from tilegen.primitives import BufferName, primitive
 from tilegen.primitives._tree import need_buffer
 
 
-@primitive
+@primitive("memory")
 class Pad:
     """Lengthen the rows of a shared buffer by `by` unused elements, so that a column meets more banks.
 

@@ -9,7 +9,7 @@ from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import change_loops, need_loop, need_serial
 
 
-@primitive
+@primitive("pipelining")
 class Peel:
     """Write the last iteration of a pipelined loop by itself, behind the loop.
 

@@ -9,7 +9,7 @@ from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import change_loops, need_loop, need_serial
 
 
-@primitive
+@primitive("pipelining")
 class Pipeline:
     """Copy ahead of use: `stages` - 1 iterations before, while earlier ones compute.
 

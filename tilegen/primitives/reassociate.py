@@ -8,7 +8,7 @@ from tilegen.ir.walk import replace
 from tilegen.primitives import BufferName, primitive
 
 
-@primitive
+@primitive("arithmetic")
 class Reassociate:
     """Allow the terms of a reduction to be combined in any order from here on.
 

@@ -10,7 +10,7 @@ from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._tree import need_fresh, need_loop, rescoped
 
 
-@primitive
+@primitive("loops")
 class Rename:
     """Give loops of the same extent and kind one name: the steps behind it are taken in all of them at once.
 

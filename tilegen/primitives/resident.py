@@ -9,7 +9,7 @@ from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import change_loops, need_loop
 
 
-@primitive
+@primitive("execution")
 class Resident:
     """Have at least `blocks` blocks of a launch on a multiprocessor at a time, as far as registers decide that.
 

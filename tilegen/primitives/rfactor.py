@@ -13,7 +13,7 @@ from tilegen.primitives._terms import terms_of
 from tilegen.primitives._tree import need_fresh, need_loop
 
 
-@primitive
+@primitive("arithmetic")
 class Rfactor:
     """Reduce in parts: each iteration of the loops has a result of its own, and a new nest combines them.
 

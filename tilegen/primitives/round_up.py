@@ -12,7 +12,7 @@ from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import need_loop, need_serial
 
 
-@primitive
+@primitive("arithmetic")
 class RoundUp:
     """Sum over whole tiles: the terms beyond the range are products of zeros, and no tile needs a test.
 

@@ -10,7 +10,7 @@ from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import need_constant, need_loop, need_serial
 
 
-@primitive
+@primitive("execution")
 class Serpentine:
     """Walk nested loops to and fro: in every second iteration of the first, the others run backwards.
 

@@ -9,7 +9,7 @@ from tilegen.primitives import BufferName, primitive
 from tilegen.primitives._tree import need_buffer
 
 
-@primitive
+@primitive("memory")
 class Stream:
     """Tell the caches that what is loaded of an input is not wanted again: it is the first to go.
 

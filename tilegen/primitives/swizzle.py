@@ -15,7 +15,7 @@ from tilegen.primitives._tree import need_buffer
 _BANKS = 128  # bytes of one word of each
 
 
-@primitive
+@primitive("memory")
 class Swizzle:
     """Let the units of each row of a shared buffer change places, so that a column meets more banks, without a pad.
 

@@ -18,7 +18,7 @@ from tilegen.primitives._tree import (
 )
 
 
-@primitive
+@primitive("loops")
 class Tile:
     """Cut a loop into tiles of `size` iterations; or, with `parts`, into that many tiles.
 

@@ -8,7 +8,7 @@ from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import change_loops, need_constant, need_loop, need_serial
 
 
-@primitive
+@primitive("execution")
 class Unroll:
     """Write out every iteration of a loop of constant extent.
 

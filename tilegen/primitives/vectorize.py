@@ -11,7 +11,7 @@ from tilegen.primitives._tree import change_loops, need_constant, need_loop, nee
 WIDTHS = (2, 4, 8, 16)
 
 
-@primitive
+@primitive("execution")
 class Vectorize:
     """Load and store the iterations of a short loop as one vector; the arithmetic stays scalar.
 

@@ -1,0 +1,80 @@
+"""`tilegen help`: the list of steps, one step with its example, and the way out of a typing error."""
+
+import pytest
+
+from tilegen.cli import run
+from tilegen.frontend.stock import standard_steps
+from tilegen.primitives import registry
+
+TILE = """\
+tile(i, 128) -> bi, ti
+
+Cut a loop into tiles of `size` iterations; or, with `parts`, into that many tiles.
+
+kernel:
+    kernel add(A: f32[N], B: f32[N]) -> C: f32[N]:
+        C[i] = A[i] + B[i]
+before:
+    for i < N
+      C[i] = A[i] + B[i]
+steps:
+    tile(i, 4) -> io, ii
+after:
+    for io < (N + 3)/4
+      for ii < 4
+        C[io*4 + ii] = A[io*4 + ii] + B[io*4 + ii]  if io*4 + ii < N
+"""
+COARSEN = """\
+stands for:
+    tile(loop, parts=factor) -> inner, outer
+    order(..., inner)
+    unroll(inner)
+"""
+
+
+def helped(capsys, *words: str) -> str:
+    assert run(["help", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_help_of_a_step_is_its_docstring(capsys) -> None:
+    assert helped(capsys, "tile").startswith(TILE)
+
+
+def test_help_of_a_composite_step_shows_its_comment_and_its_steps(capsys) -> None:
+    text = helped(capsys, "coarsen")
+    assert text.startswith("coarsen(loop, factor) -> outer, inner\n\nGive each thread `factor` iterations")
+    assert text.endswith(COARSEN)
+
+
+def test_help_of_a_command_is_that_command_s_own(capsys) -> None:
+    text = helped(capsys, "emit")
+    assert text.startswith("Usage: tilegen emit [OPTIONS] FILE\n")
+    assert "--target" in text
+
+
+def test_help_lists_each_step_once_on_a_short_line(capsys) -> None:
+    lines = helped(capsys).splitlines()
+    listed = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert sorted(listed) == sorted([*registry(), *standard_steps()])
+    assert max(map(len, lines)) <= 120
+
+
+def test_every_step_of_the_list_is_explained(capsys) -> None:
+    for word in [*registry(), *standard_steps()]:
+        assert helped(capsys, word).strip(), word
+
+
+@pytest.mark.parametrize(
+    ("word", "way_out"),
+    [
+        ("tiel", "did you mean 'tile'?"),
+        ("split", "did you mean 'tile'?"),  # its name in other languages
+        ("coarsn", "did you mean 'coarsen'?"),
+        ("chekc", "did you mean 'check'?"),
+        ("qqqq", "tilegen help lists the steps, tilegen --help the commands"),
+    ],
+)
+def test_an_unknown_word_ends_with_a_way_out(word: str, way_out: str, capsys) -> None:
+    assert run(["help", word]) == 2
+    assert capsys.readouterr().err == f"error: there is no step and no command '{word}'\n  note: {way_out}\n"

@@ -1,0 +1,91 @@
+"""The command help: the steps of a schedule in groups, and one step with its example."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from inspect import getdoc
+from textwrap import indent
+
+import click
+
+from tilegen.cli.commands import tilegen
+from tilegen.errors import UsageError
+from tilegen.frontend.stock import standard_steps
+from tilegen.ir.steps import Define
+from tilegen.primitives import GROUPS, registry, words_in
+from tilegen.primitives._words import step_meant
+
+_WIDTH = 120
+
+# What the steps of each group change.
+_TITLES = {
+    "loops": "cut, nest, join and name loops",
+    "execution": "what runs an iteration, and how it is written",
+    "memory": "where values are kept",
+    "pipelining": "copies ahead of their use",
+    "arithmetic": "what else may be computed than the kernel says",
+}
+
+
+@tilegen.command("help")
+@click.argument("step", required=False)
+@click.pass_context
+def help_command(context: click.Context, step: str | None) -> int:
+    """List the steps of a schedule; or explain one STEP, with a tree before and after it."""
+    if step is None:
+        lines = _overview()
+    elif step in registry():
+        lines = _primitive(step)
+    elif step in standard_steps():
+        lines = _composite(standard_steps()[step])
+    elif step in tilegen.commands:
+        lines = iter([tilegen.commands[step].get_help(click.Context(tilegen.commands[step], context.parent, step))])
+    else:
+        known = [*registry(), *standard_steps(), *tilegen.commands]
+        notes = step_meant(step, known) or ("tilegen help lists the steps, tilegen --help the commands",)
+        raise UsageError(f"there is no step and no command '{step}'", notes=notes)
+    for line in lines:
+        click.echo(line)
+    return 0
+
+
+def _overview() -> Iterator[str]:
+    """Each step on a line, below its group."""
+    for group in GROUPS:
+        yield f"{group}: {_TITLES[group]}"
+        yield from (_summary(word, getdoc(registry()[word]) or "") for word in words_in(group))
+        yield ""
+    yield "composite steps, written in the language itself (schedules/std.tg)"
+    yield from (_summary(define.word, define.doc) for define in standard_steps().values())
+    yield ""
+    yield "tilegen help STEP explains one of them."
+
+
+def _summary(word: str, doc: str) -> str:
+    """The word of a step and the first sentence about it, or as many clauses of that as fit on the line."""
+    first_paragraph = " ".join(doc.split("\n\n")[0].split())
+    sentence = first_paragraph.split(". ")[0].removesuffix(".")
+    while len(sentence) > _WIDTH - 19 and (clauses := re.match(r"(.*)[,;:] ", sentence)):
+        sentence = clauses[1]
+    return f"  {word:<17}{sentence}"
+
+
+def _primitive(word: str) -> Iterator[str]:
+    """How the step is written, and the docstring of its class, whose example is a test."""
+    step = registry()[word]
+    yield (sys.modules[step.__module__].__doc__ or word).strip()
+    yield ""
+    yield getdoc(step) or ""
+
+
+def _composite(define: Define) -> Iterator[str]:
+    """How the step is written, its comment, and the steps that it stands for."""
+    results = f" -> {', '.join(define.results)}" if define.results else ""
+    yield f"{define.word}({', '.join(define.parameters)}){results}"
+    yield ""
+    yield define.doc.strip()
+    yield ""
+    yield "stands for:"
+    yield indent("\n".join(call.text for call in define.steps), "    ")
