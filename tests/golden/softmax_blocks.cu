@@ -34,9 +34,9 @@ softmax(const float* __restrict__ X, float* __restrict__ Y)
     const int w = threadIdx.y;  // tile(r, 128) -> w, r
     const int l = threadIdx.x;  // tile(r, 4) -> l, v
 
-    // kept_by_warps(m, mw, mp, i, w)
+    // cache_partials(m, mw, mp, i, w)
     __shared__ float mw_shared[4];
-    // kept_by_warps(s, sw, sp, i, w)
+    // cache_partials(s, sw, sp, i, w)
     __shared__ float sw_shared[4];
 
     // cache_register(X, at=i, vector=4)

@@ -48,7 +48,7 @@ total_pl(__global const float* restrict x, __global float* restrict y, int N)
     const int w = get_local_id(1);  // tile(r, 128) -> w, r
     const int l = get_local_id(0);  // tile(r, 4) -> l, v
 
-    // kept_by_warps(part, pw, pl, b, w)
+    // cache_partials(part, pw, pl, b, w)
     __local float pw_shared[32];
     __local float pw_lanes_of[1024];
 

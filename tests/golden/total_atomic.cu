@@ -27,7 +27,7 @@ total_pl(const float* __restrict__ x, float* __restrict__ y, int N)
     const int w = threadIdx.y;  // tile(r, 128) -> w, r
     const int l = threadIdx.x;  // tile(r, 4) -> l, v
 
-    // kept_by_warps(part, pw, pl, b, w)
+    // cache_partials(part, pw, pl, b, w)
     __shared__ float pw_shared[32];
 
     float pl_reg = 0.0f;
