@@ -49,7 +49,7 @@ LAYERS = (
     Layer(
         *(128, 28, 128, 3, 1, 1),
         (
-            ("conv2d", "patches", {}, dict(TN=4, TF=128, TY=4, TX=4, LF=32, LX=1, STAGES=2, BLOCKS=3)),
+            ("conv2d", "patches", {}, dict(TN=4, TF=128, TY=4, TX=4, LANES_F=32, LANES_X=1, STAGES=2, BLOCKS=3)),
             winograd(7, TP=64, WP=1, BLOCKS=8),
         ),
     ),
@@ -59,7 +59,7 @@ LAYERS = (
     ),
     Layer(
         *(512, 7, 512, 3, 1, 1),
-        (("conv2d", "deep", {}, dict(TN=2, TY=7, TX=7, VX=7, YV=1, XP=3)), winograd(2, WIDTH=1)),
+        (("conv2d", "deep", {}, dict(TN=2, TY=7, TX=7, OWN_X=7, STORE=1, PAD=3)), winograd(2, WIDTH=1)),
     ),
     Layer(
         *(3, 224, 64, 7, 2, 3),

@@ -10,8 +10,8 @@ from tilegen.lowering import lower
 from tilegen.lowering.program import VectorCopy, VectorStore
 from tilegen.proof import prove
 
-WIDE = {"TN": 4, "TF": 128, "TY": 4, "TX": 4, "LF": 32, "LX": 1, "STAGES": 2, "BLOCKS": 3}
-SMALL = {"TN": 2, "TY": 7, "TX": 7, "VX": 7, "YV": 1, "XP": 3}
+WIDE = {"TN": 4, "TF": 128, "TY": 4, "TX": 4, "LANES_F": 32, "LANES_X": 1, "STAGES": 2, "BLOCKS": 3}
+SMALL = {"TN": 2, "TY": 7, "TX": 7, "OWN_X": 7, "STORE": 1, "PAD": 3}
 FIRST = {"R": 7, "stride": 2, "pad": 3}
 # file, schedule, settings, sizes; floats of Y that are stored at once
 LAYERS = [

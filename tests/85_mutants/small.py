@@ -16,14 +16,14 @@ WARPS = {"TM": 16, "TN": 64, "TK": 4, "WI": 1, "WJ": 2, "KP": 8}
 # The same where the number of warps is no parameter.
 FIXED_WARPS = {"TM": 32, "TN": 128, "TK": 4}
 # A patch of a convolution: several filters, rows and columns a thread, four lanes.
-PATCH = {"TF": 8, "TY": 4, "TX": 4, "LF": 2, "LX": 2, "VF": 2, "VY": 2, "VX": 2, "YV": 2}
+PATCH = {"TF": 8, "TY": 4, "TX": 4, "LANES_F": 2, "LANES_X": 2, "OWN_F": 2, "OWN_Y": 2, "OWN_X": 2, "STORE": 2}
 ROW = {"N": 256, "R": 2}  # two vectors a lane, two warps
 LONG_ROW = {"N": 512, "W": 2}
 # What the steps of a schedule allow where it is not SMALL; and the constants of its kernel.
 FITTING = {
     "conv1x1.product": {"TF": 16, "TP": 64, "TC": 4},
     "conv2d.patches": PATCH | {"TN": 2, "TC": 2},
-    "conv2d.deep": PATCH | {"LF": 4, "LX": 1, "VF": 1, "VX": 4, "TC": 2},
+    "conv2d.deep": PATCH | {"LANES_F": 4, "LANES_X": 1, "OWN_F": 1, "OWN_X": 4, "TC": 2},
     "conv2d.strided": PATCH,
     "conv2d_winograd.products": {
         "H": 4, "W": 6, "TH": 1, "TW": 2, "COUNT": 4, "WIDTH": 2, "TF": 16, "TP": 32, "TC": 2, "WF": 1, "WP": 1,
