@@ -67,8 +67,9 @@ def _summary(word: str, doc: str) -> str:
     """The word of a step and the first sentence about it, or as many clauses of that as fit on the line."""
     first_paragraph = " ".join(doc.split("\n\n")[0].split())
     sentence = first_paragraph.split(". ")[0].removesuffix(".")
-    while len(sentence) > _WIDTH - 19 and (clauses := re.match(r"(.*)[,;:] ", sentence)):
-        sentence = clauses[1]
+    for cut in ("[:;] ", r" \(", ", "):
+        while len(sentence) > _WIDTH - 19 and (clause := re.match(rf"(.*){cut}", sentence)):
+            sentence = clause[1]
     return f"  {word:<17}{sentence}"
 
 
