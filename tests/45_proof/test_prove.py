@@ -11,6 +11,7 @@ from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
 from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
+from tilegen.lowering.claims import Claim
 from tilegen.lowering.program import AsyncGroup, Barrier, Declare, Flag, For, If, Let, Product, VectorCopy, VectorLoad
 from tilegen.poly import Refused
 from tilegen.proof import demand, prove
@@ -207,12 +208,12 @@ def test_a_barrier_under_a_test():
 
 
 def test_a_barrier_too_many():
-    twice = nth(Barrier, 0, lambda b: (b, replace(b, reason=b.reason)))
+    twice = nth(Barrier, 0, lambda b: (b, b))
     assert "for nothing" in refused("transpose", "padded", twice, "barriers")
 
 
 def test_a_comment_that_is_not_so():
-    other = nth(Barrier, 1, lambda b: replace(b, reason="A.shared is complete: written above, read below"))
+    other = nth(Barrier, 1, lambda b: replace(b, claims=(Claim("RAW", "A.shared"),)))
     assert "says that it guards 'A.shared'" in refused("gemm", "tiled", other, "barriers")
 
 

@@ -6,6 +6,7 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Const, Stmt
+from tilegen.lowering.claims import Claim
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import Barrier, For, If
 from tilegen.proof.versions import _once
@@ -19,6 +20,7 @@ M, block, lane = (var(name) for name in ("M", "b", "l"))
 IMPLIED = implied_in(KERNEL, {"b": M.ceildiv(4), "l": const(4)})
 
 FULL, INSIDE = Condition(M - 4 - block * 4), Condition(M - 1 - block * 4 - lane)
+BARRIER = Barrier((Claim("RAW", "C"),))
 STORE = Stmt("C", Access("C", (block * 4 + lane,)), Const(1.0, "f32"))
 
 
@@ -47,7 +49,7 @@ def test_versions_inside_versions_come_first():
         versions((loop(STORE),), (loop(If((INSIDE,), (STORE, STORE))),)),
         versions((loop(STORE),), (loop(If((Condition(INSIDE.value - 1),), (STORE,))),)),
         versions((loop(STORE),), (loop(If((INSIDE,), (STORE,))),), Condition(FULL.value + 1)),
-        versions((Barrier("C"), loop(STORE)), (Barrier("C"), loop(If((INSIDE,), (STORE,))))),
+        versions((BARRIER, loop(STORE)), (BARRIER, loop(If((INSIDE,), (STORE,))))),
     ],
     ids=["another statement", "another test", "no full tile", "a barrier"],
 )

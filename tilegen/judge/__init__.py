@@ -9,7 +9,7 @@ from tilegen.judge.atomics import check_atomics
 from tilegen.judge.bounds import check_bounds
 from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
-from tilegen.judge.cross_thread import Dependence, dependences
+from tilegen.judge.cross_thread import Dependence, DependenceKind, dependences
 from tilegen.judge.derived import check_derived
 from tilegen.judge.equations import check_equations, has_sizes
 from tilegen.judge.order import check_order
@@ -24,6 +24,7 @@ from tilegen.poly.verdict import Refused, Violation
 
 __all__ = [
     "Dependence",
+    "DependenceKind",
     "check_derived",
     "check_equations",
     "dependences",

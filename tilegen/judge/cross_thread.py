@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import zip_longest
+from typing import Literal
 
 from tilegen.ir.atomics import accumulated
 from tilegen.ir.cached import cached_property
@@ -15,6 +16,9 @@ from tilegen.poly.instances import Leaf, Placed, Program, Use, alike_in, common,
 from tilegen.poly.rows import Row, Rows, identified, renamed
 from tilegen.poly.system import Undecided, example, same, solvable
 from tilegen.poly.verdict import Words
+
+# What the two accesses do, the later one first: "RAW" is read after write.
+DependenceKind = Literal["RAW", "WAR", "WAW"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +34,7 @@ class Dependence:
             are not thread loops are in the same iteration, and the source comes first in the text.
     """
 
-    kind: str
+    kind: DependenceKind
     buffer: str
     source: int
     sink: int
@@ -101,7 +105,7 @@ def dependences(tree: Tree, launch: int) -> tuple[Dependence, ...]:
                 crossing = Crossing(program, one, two, a, b, way)
                 if crossing.plainly_none:
                     continue
-                kind = "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
+                kind: DependenceKind = "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
                 key = (kind, memory_of(a.buffer), one.number - first, two.number - first, way[0])
                 found.setdefault(key, Dependence(*key)).crossings.append(crossing)
     return tuple(found.values())

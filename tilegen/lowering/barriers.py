@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
+from tilegen.lowering.claims import Claim
 from tilegen.lowering.conflicts import Conflict, Path
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.program import Barrier
@@ -63,7 +64,7 @@ def barriers(node: Node, found: Iterable[Conflict], implied: Implied) -> dict[tu
         by_body.setdefault(conflict.before[: conflict.depth], []).append(conflict)
     _plan_body((node,), None, (), by_body, plan)
     return {
-        key: Barrier(_reason(node, key, guarded), any(c.of_global for c in guarded), _completed(guarded))
+        key: Barrier(_claims(node, key, guarded), any(c.of_global for c in guarded), _completed(guarded))
         for key, guarded in plan.slots.items()
     }
 
@@ -82,7 +83,7 @@ def _plan_body(
         first, last = conflict.before[depth], conflict.after[depth]
         _place(body, path, conflict, (path, last), range(first + 1, last + 1), plan)
     # Carried by the loop of this body: any barrier on the way round, else one right behind the first access; the
-    # last accesses first, so that few slots serve all, and and behind them all those to whom any barrier will do.
+    # last accesses first, so that few slots serve all, and behind them all those to whom any barrier will do.
     carried = [c for c in here if c.carried]
     rounds = [[*range(c.before[depth] + 1, len(body) + 1), *range(c.after[depth] + 1)] for c in carried]
     # Where all have a barrier on their way none is made, and who comes first does not matter.
@@ -187,22 +188,19 @@ def _completed(guarded: list[Conflict]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(c.buffer for c in guarded if c.kind == "RAW"))
 
 
-# -- what the comment says
+# -- what it claims, which is what the comment says
 
 
-def _reason(node: Node, key: tuple[Path, int], guarded: list[Conflict]) -> str:
+def _claims(node: Node, key: tuple[Path, int], guarded: list[Conflict]) -> tuple[Claim, ...]:
+    """Of what comes in one iteration, the writes that are read if there are any; else of what a loop carries."""
     forward = _forward(key, guarded)
     if not forward:
         near = [c for c in guarded if not c.apart(key[0])] or guarded
         forward = sorted((c for c in near if not c.carried), key=lambda c: c.before)
         if not forward:
             return _carried(node, near)
-    complete = list(dict.fromkeys(c.buffer for c in forward if c.kind == "RAW"))
-    if complete:
-        return f"{_list(complete)} {_are(complete)} complete: written above, read below"
-    names = list(dict.fromkeys(c.buffer for c in forward))
-    verb = "written twice" if all(c.kind == "WAW" for c in forward) else "read above, overwritten below"
-    return f"{_list(names)} {_are(names)} {verb}"
+    complete = [c for c in forward if c.kind == "RAW"]
+    return tuple(dict.fromkeys(Claim(c.kind, c.buffer) for c in complete or forward))
 
 
 def _forward(key: tuple[Path, int], guarded: list[Conflict]) -> list[Conflict]:
@@ -213,27 +211,10 @@ def _forward(key: tuple[Path, int], guarded: list[Conflict]) -> list[Conflict]:
     return sorted((c for c in guarded if not c.carried and not c.apart(key[0])), key=lambda c: c.before)
 
 
-def _carried(node: Node, guarded: list[Conflict]) -> str:
+def _carried(node: Node, guarded: list[Conflict]) -> tuple[Claim, ...]:
+    """Of one loop, what is overwritten if anything is, else what is read."""
     guarded = sorted(guarded, key=lambda c: c.after)
-    loop = _loop_at(node, guarded[0].before[: guarded[0].depth])
-    overwritten = list(dict.fromkeys(c.buffer for c in guarded if c.kind != "RAW"))
-    if overwritten:
-        return f"before the next {loop.name} overwrites {_list(overwritten)}"
-    names = list(dict.fromkeys(c.buffer for c in guarded))
-    return f"before the next {loop.name} reads {_list(names)}"
-
-
-def _loop_at(node: Node, path: Path) -> Loop:
-    for place in path[1:]:
-        assert isinstance(node, Loop)
-        node = node.body[place]
-    assert isinstance(node, Loop)
-    return node
-
-
-def _list(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _are(names: list[str]) -> str:
-    return "is" if len(names) == 1 else "are"
+    loop = guarded[0].dependence.carried_by
+    guarded = [c for c in guarded if c.dependence.carried_by == loop]
+    overwritten = [c for c in guarded if c.kind != "RAW"]
+    return tuple(dict.fromkeys(Claim(c.kind, c.buffer, loop) for c in overwritten or guarded))

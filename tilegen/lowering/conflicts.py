@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import LimitError
 from tilegen.ir.nodes import THREAD_KINDS, Loop, Node, Tree
-from tilegen.judge import Dependence, dependences
+from tilegen.judge import Dependence, DependenceKind, dependences
 
 Path = tuple[int, ...]
 
@@ -31,8 +31,7 @@ class Conflict:
     beyond: Mapping[Path, str]
 
     @property
-    def kind(self) -> str:
-        """ "RAW", "WAR" or "WAW"."""
+    def kind(self) -> DependenceKind:
         return self.dependence.kind
 
     @property

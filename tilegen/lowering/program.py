@@ -31,6 +31,7 @@ from tilegen.ir.nodes import (
     Tree,
 )
 from tilegen.ir.walk import loops, replace, walk
+from tilegen.lowering.claims import Claim, sentence
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,17 @@ class Let:
 
 @dataclass(frozen=True)
 class Barrier:
-    """All threads of the block wait for each other. `reason` says which dependence it guards."""
+    """All threads of the block wait for each other. `claims` are the dependences that it is said to guard."""
 
-    reason: str
+    claims: tuple[Claim, ...]
     of_global: bool = False  # it orders accesses to global memory, too
     completes: tuple[str, ...] = ()  # the buffers that are written before it and read behind it
     wait: int | None = None  # first wait until no more than so many groups of asynchronous copies are on their way
+
+    @property
+    def reason(self) -> str:
+        """The claims in words, as the text has them."""
+        return sentence(self.claims)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.cached import cached_property
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
-from tilegen.judge.cross_thread import Crossing, Way, meetings, soonest, ways
+from tilegen.judge.cross_thread import Crossing, DependenceKind, Way, meetings, soonest, ways
+from tilegen.lowering.claims import Claim, sentence
 from tilegen.poly.instances import Placed, Program, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
@@ -17,15 +18,6 @@ from tilegen.poly.verdict import Refused
 Path = tuple[int, ...]
 # A place in a body: (the positions on the way to it, the child that the place is before).
 Slot = tuple[Path, int]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What the comment at a barrier says: a dependence of one of these kinds, through this buffer, crosses it."""
-
-    kinds: tuple[str, ...]
-    buffer: str
-    carried_by: str | None
 
 
 @dataclass(frozen=True)
@@ -45,10 +37,14 @@ class Stop:
 
     of_global: bool = False
     claims: tuple[Claim, ...] = ()
-    reason: str = ""
     again: bool = False  # nothing stands between it and another barrier
     wait: int | None = None  # so many groups of asynchronous copies may still be on their way behind it
     made: Made | None = None  # before it
+
+    @property
+    def reason(self) -> str:
+        """The claims in words."""
+        return sentence(self.claims)
 
 
 def check_synchronised(walls: Walls) -> None:
@@ -74,12 +70,11 @@ def check_minimal(walls: Walls) -> None:
     needed: set[Slot] = set()
     open_claims = {(slot, claim) for slot, stop in stops.items() for claim in stop.claims}
     for one, two, a, b, way, between in walls.meetings:
-        kind = "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
+        kind: DependenceKind = "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
         claims = {
             (slot, claim)
             for slot, claim in open_claims
-            if slot in between and (claim.buffer, claim.carried_by) == (memory_of(a.buffer), way[0])
-            if kind in claim.kinds
+            if slot in between and claim == Claim(kind, memory_of(a.buffer), way[0])
         }
         alone = len(between) == 1 and not between <= needed
         if (claims or alone) and Crossing(program, one, two, a, b, way).possible():
@@ -87,7 +82,9 @@ def check_minimal(walls: Walls) -> None:
             open_claims -= claims
     for slot, stop in stops.items():
         if stop.again or slot not in needed:
-            raise Refused("a barrier is there for nothing", f"every dependence is kept without '{stop.reason}'")
+            raise Refused(
+                "a barrier is there for nothing", f"every dependence is kept without '{sentence(stop.claims)}'"
+            )
     for slot, claim in open_claims:
         raise Refused(f"a barrier says that it guards '{claim.buffer}', and does not", stops[slot].reason)
 

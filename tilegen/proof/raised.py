@@ -14,7 +14,6 @@ one after the other are what the block does. Registers get dimensions over the t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -29,7 +28,7 @@ from tilegen.ir.walk import (
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
-from tilegen.proof.barriers import Claim, Made, Slot, Stop
+from tilegen.proof.barriers import Made, Slot, Stop
 from tilegen.proof.extras import Extras
 from tilegen.proof.lanes import Lanes, joined, lanes_of
 from tilegen.proof.obligations import Extra
@@ -37,10 +36,6 @@ from tilegen.proof.plain import Axes, axes, extents_of, in_axes, plain
 from tilegen.proof.serpentine import straightened
 from tilegen.proof.vectors import ASYNCHRONOUS, lanes, rerolled
 from tilegen.proof.versions import merged, told_once
-
-# In what a barrier says: names of buffers and loops among its words, and what it keeps from the next iteration.
-_WORD = re.compile(r"[\w.]+")
-_NEXT = re.compile(r"before the next (\S+) (overwrites|reads)")
 
 
 @dataclass
@@ -142,9 +137,9 @@ class _Raise:
                     close()
                     slot = (path, len(out))
                     again = slot in self.result.stops
-                    self.result.stops[slot] = Stop(
-                        node.of_global, self._claims(node), node.reason, again, node.wait, self.made
-                    )
+                    if not node.claims:
+                        raise Refused("a barrier names nothing that it guards")
+                    self.result.stops[slot] = Stop(node.of_global, node.claims, again, node.wait, self.made)
                 case Declare(name):
                     names[name] = self._declared(name, scope)
                 case For() if self._parted(node):
@@ -252,22 +247,6 @@ class _Raise:
             self.firsts[id(new)] = tuple(c for c in stmt.guard if c not in new.guard)
             return new
         return rewrite_accesses(stmt, change)
-
-    # -- what a barrier's comment says
-
-    def _claims(self, barrier: Barrier) -> tuple[Claim, ...]:
-        text = barrier.reason
-        known = [b.name for b in self.launch.buffers.values()]
-        words = _WORD.findall(text)
-        told = [n for n in known if n in words]
-        if not told:
-            raise Refused("the comment at a barrier names nothing that it guards", text)
-        loop = _NEXT.search(text)
-        if loop:
-            kinds = ("RAW",) if loop[2] == "reads" else ("WAR", "WAW")
-            return tuple(Claim(kinds, name, loop[1]) for name in told)
-        kinds = ("RAW",) if "written above, read below" in text else ("WAR", "WAW")
-        return tuple(Claim(kinds, name, None) for name in told)
 
 
 def _written_once(body: tuple[Spmd, ...], around: tuple[str, ...] = ()) -> None:
