@@ -94,14 +94,30 @@ def apply(
         SourceError: an unknown step or parameter, or arguments that do not fit.
         StepError: a step that cannot be built.
         IllegalStep: a step that the judge refuses, with its witness.
+
+    An error in a step that the schedule inherits says so, and so does one in a schedule that is for several kernels.
     """
     values = _parameters(schedule, parameters or {})
     ahead = {result.text for call in schedule.steps for result in call.results}
     stages: tuple[Stage, ...] = (judge_stage(_as_written(kernel)),)
     for call in schedule.steps:
-        steps = expand(call, defines or {}, names_in(stages[-1].tree) | ahead, values)
-        stages = _apply_calls(stages, steps)
+        try:
+            steps = expand(call, defines or {}, names_in(stages[-1].tree) | ahead, values)
+            stages = _apply_calls(stages, steps)
+        except TilegenError as error:
+            error.notes += _origin(call, schedule)
+            raise
     return Scheduled(kernel, schedule.name, stages, values, schedule.doc)
+
+
+def _origin(call: Call, schedule: Schedule) -> tuple[str, ...]:
+    """What a message about a step of `schedule` says of where it is from and which kernel it is applied to."""
+    notes = []
+    if call.schedule not in ("", schedule.name):
+        notes += [f"'{schedule.name}' inherits this step from '{call.schedule}'"]
+    if len(schedule.kernels) > 1:
+        notes += [f"'{schedule.name}' is applied to the kernel '{schedule.kernel}' here"]
+    return tuple(notes)
 
 
 def _as_written(kernel: Kernel) -> Stage:

@@ -1,12 +1,13 @@
-"""Parse trees of schedules and composite steps as the values of ir/steps.py."""
+"""Parse trees of schedules and composite steps as values: their heads, and the calls of ir/steps.py."""
 
 from __future__ import annotations
 
 from lark import Token, Tree
 
 from tilegen.errors import SourceError, Span
-from tilegen.frontend.expressions import number
+from tilegen.frontend.expressions import name, number
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
+from tilegen.frontend.syntax import Change, ScheduleDecl
 from tilegen.ir.steps import (
     Argument,
     Arithmetic,
@@ -17,14 +18,17 @@ from tilegen.ir.steps import (
     Keyword,
     Number,
     Parameter,
-    Schedule,
     Word,
 )
 
 
-def schedule(place: Place, tree: Branch) -> Schedule:
-    """A schedule with its parameters, steps, and the comment above it."""
-    _, name, _, kernel, _, head, *body = tree.children
+def schedule(place: Place, tree: Branch) -> ScheduleDecl:
+    """A schedule with its parameters, what it says of steps, and the comment above it."""
+    extends = rule(tree) == "extension"
+    _, word, _, kernels, *rest = tree.children
+    base = rest[1] if extends else None
+    _, head, *body = rest[2:] if extends else rest
+    _names(place, kernels)
     given = branches(branch(head).children) if head is not None else ()
     parameters = tuple(_parameter(place, p) for p in given)
     seen: set[str] = set()
@@ -32,9 +36,33 @@ def schedule(place: Place, tree: Branch) -> Schedule:
         if parameter.name in seen:
             raise SourceError(f"the parameter '{parameter.name}' is given twice", parameter.span)
         seen.add(parameter.name)
-    steps = tuple(_call(place, s) for s in branches(body))
-    span = place.of(token(name))
-    return Schedule(str(name), str(kernel), parameters, steps, place.doc_above(span), span, place.of(token(kernel)))
+    return ScheduleDecl(
+        named := name(place, word),
+        tuple(name(place, kernel) for kernel in _listed(kernels)),
+        name(place, base) if extends else None,
+        parameters,
+        tuple(_change(place, line, str(word)) for line in branches(body)),
+        place.doc_above(named.span),
+    )
+
+
+def _change(place: Place, tree: Branch, schedule: str) -> Change:
+    match rule(tree):
+        case "step":
+            return Change(None, None, (_call(place, tree, schedule),))
+        case "without":
+            return Change("without", _inherited(place, branch(tree.children[1])), ())
+        case "inserted":
+            inherited, *steps = branches(tree.children)
+            where = "instead of" if tree.children[0] == "instead" else str(tree.children[0])
+            return Change(where, _inherited(place, inherited), tuple(_call(place, s, schedule) for s in steps))
+        case _:
+            raise TypeError(tree.data)
+
+
+def _inherited(place: Place, tree: Branch) -> Call:
+    word, _, given, _ = tree.children
+    return Call(str(word), *_arguments(place, given), text=place.written(tree), span=place.of(tree))
 
 
 def define(place: Place, tree: Branch) -> Define:
@@ -86,8 +114,15 @@ def _integer(place: Place, tree: Branch) -> int:
     return -value if sign == "-" else value
 
 
-def _call(place: Place, tree: Branch) -> Call:
+def _call(place: Place, tree: Branch, schedule: str = "") -> Call:
     word, _, given, _, _, results = tree.children
+    new = tuple(Word(str(r), place.of(r)) for r in _listed(results))
+    _names(place, results)
+    arguments, keywords = _arguments(place, given)
+    return Call(str(word), arguments, keywords, new, place.written(tree), place.of(tree), schedule)
+
+
+def _arguments(place: Place, given: Branch | Token | None) -> tuple[tuple[Argument, ...], tuple[Keyword, ...]]:
     arguments: list[Argument] = []
     keywords: list[Keyword] = []
     for item in _listed(given):
@@ -97,9 +132,7 @@ def _call(place: Place, tree: Branch) -> Call:
             raise SourceError("an argument without a name cannot follow one with a name", place.of(item))
         else:
             arguments.append(_argument(place, item))
-    new = tuple(Word(str(r), place.of(r)) for r in _listed(results))
-    _names(place, results)
-    return Call(str(word), tuple(arguments), tuple(keywords), new, place.written(tree), place.of(tree))
+    return tuple(arguments), tuple(keywords)
 
 
 def _add_keyword(place: Place, tree: Branch, keywords: list[Keyword]) -> None:

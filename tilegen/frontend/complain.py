@@ -21,21 +21,9 @@ _WORDS = {
     "DOTS": "'...'",
 }
 _KEYWORDS = {
-    "KERNEL",
-    "SCHEDULE",
-    "DEFINE",
-    "DEF",
-    "VAR",
-    "WHERE",
-    "FOR",
-    "IN",
-    "PASS",
-    "IF",
-    "ELSE",
-    "AND",
-    "OR",
-    "NOT",
-}
+    "KERNEL", "SCHEDULE", "DEFINE", "DEF", "VAR", "WHERE", "FOR", "IN", "EXTENDS", "PASS", "BEFORE", "AFTER", "INSTEAD",
+    "OF", "WITHOUT", "IF", "ELSE", "AND", "OR", "NOT",
+}  # fmt: skip
 _SIGNS = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "COLON": ":", "COMMA": ",",
     "EQUAL": "=", "ARROW": "->", "DOTDOT": "..", "DOTS": "...",
@@ -115,6 +103,8 @@ def _way_out(place: Place, found: Token, accepted: set[str]) -> tuple[str, ...]:
         return ("a head ends with ':'",)
     if found.type == "EQUAL" and "COMPARE" in accepted:
         return ("equality is written '=='",)
+    if line.startswith(("before ", "after ", "instead ", "without ")):
+        return ("these words stand in a schedule that extends another one",) if "LPAR" in accepted else ()
     if "ARROW" in accepted and line.startswith("kernel"):
         return ("a kernel names its outputs: kernel f(A: f32[N]) -> B: f32[N]:",)
     if "EQUAL" in accepted and line.startswith("schedule"):

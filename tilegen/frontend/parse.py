@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import chain
 from threading import Lock
@@ -16,6 +16,7 @@ from tilegen.frontend import calls
 from tilegen.frontend.complain import complain
 from tilegen.frontend.data import data_folder
 from tilegen.frontend.expressions import convert, convert_all, name
+from tilegen.frontend.extend import flat_schedules
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.scan import checked_text
 from tilegen.frontend.syntax import (
@@ -26,6 +27,7 @@ from tilegen.frontend.syntax import (
     Name,
     Num,
     Param,
+    ScheduleDecl,
     Storage,
     Subscript,
     Syntax,
@@ -87,7 +89,20 @@ _one_at_a_time = Lock()  # the indenter keeps its state in the parser
 
 
 def parse(source: Source) -> Module:
-    """The kernels, schedules and composite steps of a text. Raises SourceError."""
+    """The kernels, schedules and composite steps of a text. Raises SourceError.
+
+    A schedule that extends one which the text does not have extends that of the stock file of its kernel.
+    """
+    return _parse(source, _stock)
+
+
+def _stock(kernel: str) -> Module | None:
+    """The stock file of a kernel, which extends no other."""
+    file = data_folder("schedules") / f"{kernel}.tg"
+    return _parse(Source(file.name, file.read_text(encoding="utf-8")), lambda _: None) if file.is_file() else None
+
+
+def _parse(source: Source, stock: Callable[[str], Module | None]) -> Module:
     if source.text.startswith("\ufeff"):
         source = Source(source.name, source.text[1:])
     place = Place(source, checked_text(source))
@@ -99,7 +114,7 @@ def parse(source: Source) -> Module:
     except _Misaligned as error:
         raise _misaligned(place, error.token) from None
     _check_depth(place, tree)
-    return _module(place, tree)
+    return _module(place, tree, stock)
 
 
 def _misaligned(place: Place, newline: Token) -> SourceError:
@@ -138,10 +153,10 @@ def _height(tree: Branch) -> int:
     return height
 
 
-def _module(place: Place, tree: Branch) -> Module:
+def _module(place: Place, tree: Branch, stock: Callable[[str], Module | None]) -> Module:
     functions: dict[str, Function] = {}
     kernels: dict[str, KernelDecl] = {}
-    schedules: list[Schedule] = []
+    schedules: list[ScheduleDecl] = []
     defines: list[Define] = []
     items = branches(tree.children)
     for item in items:
@@ -159,10 +174,9 @@ def _module(place: Place, tree: Branch) -> Module:
                 kernel = _kernel(place, item, functions)
                 _new(Name(kernel.name, kernel.span), kernels, "kernel")
                 kernels[kernel.name] = kernel
-            case "schedule":
+            case "schedule" | "extension":
                 schedule = calls.schedule(place, item)
-                assert schedule.span
-                _new(Name(schedule.name, schedule.span), {s.name for s in schedules}, "schedule")
+                _new(schedule.name, {s.name.text for s in schedules}, "schedule")
                 schedules.append(schedule)
             case "define":
                 define = calls.define(place, item)
@@ -173,7 +187,17 @@ def _module(place: Place, tree: Branch) -> Module:
                 pass
             case _:
                 raise TypeError(item.data)
-    return Module(kernels, tuple(schedules), tuple(defines), place.source)
+    inherited: dict[str, Define] = {}
+
+    def stock_schedules(kernel: str) -> tuple[Schedule, ...]:
+        module = stock(kernel)
+        inherited.update({define.word: define for define in module.defines} if module else {})
+        return tuple(s for s in module.schedules if s.kernel == kernel) if module else ()
+
+    flat = flat_schedules(schedules, stock_schedules)
+    for define in defines:
+        inherited.pop(define.word, None)
+    return Module(kernels, flat, (*inherited.values(), *defines), place.source)
 
 
 def _new(word: Name, known: object, what: str) -> None:

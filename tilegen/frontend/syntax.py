@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilegen.errors import Source, Span
-from tilegen.ir.steps import Define, Schedule
+from tilegen.ir.steps import Call, Define, Parameter, Schedule
 
 # -- expressions
 
@@ -179,6 +179,38 @@ def _names(syntax: Syntax) -> list[str]:
             return _names(left) + _names(right)
         case _:
             return []
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a schedule says of the steps that it inherits.
+
+    Attributes:
+        where: "before", "after" or "instead of" `inherited` stand `steps`, or the schedule goes "without" it. None for
+            a step alone, which replaces the inherited one of its word and first argument, or stands at the end.
+        inherited: the word of an inherited step, and as many of its arguments as tell it from others.
+    """
+
+    where: str | None
+    inherited: Call | None
+    steps: tuple[Call, ...]
+
+
+@dataclass(frozen=True)
+class ScheduleDecl:
+    """A schedule as its text has it: `schedule name for kernels extends base(parameters):` and its lines.
+
+    Attributes:
+        kernels: none where it is for those of `base`.
+        base: None where all of its steps are written.
+    """
+
+    name: Name
+    kernels: tuple[Name, ...]
+    base: Name | None
+    parameters: tuple[Parameter, ...]
+    changes: tuple[Change, ...]
+    doc: str
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,12 @@ class Keyword:
 
 @dataclass(frozen=True)
 class Call:
-    """`word(arguments, name=value) -> results`. `text` is the step as written, on one line."""
+    """`word(arguments, name=value) -> results`.
+
+    Attributes:
+        text: the step as written, on one line.
+        schedule: the name of the schedule in whose text it stands; another one may inherit it.
+    """
 
     word: str
     arguments: tuple[Argument, ...]
@@ -66,6 +71,7 @@ class Call:
     results: tuple[Word, ...] = ()
     text: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
+    schedule: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,11 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Schedule:
-    """`schedule name for kernel(parameters):` and its steps."""
+    """`schedule name for kernel(parameters):` and its steps, the inherited ones among them.
+
+    Attributes:
+        kernels: all kernels that the text names; it gives one schedule for each.
+    """
 
     name: str
     kernel: str
@@ -89,6 +99,7 @@ class Schedule:
     doc: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
     kernel_span: Span | None = field(default=None, compare=False, repr=False)
+    kernels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,114 @@
+"""Schedules that extend others: what they say, and the steps that they have."""
+
+import pytest
+
+from tilegen.errors import Source, SourceError
+from tilegen.frontend import data_folder, parse
+
+BASE = """
+kernel twice(A: f32[N]) -> B: f32[N]:
+    B[i] = 2 * A[i]
+
+schedule plain for twice(T=128 in {64, 128}, W=4):
+    tile(i, T) -> b, t
+    tile(t, W) -> t, v
+    order(b, t, v)
+    bind(b, block.x)
+    bind(t, thread.x)
+"""
+PLAIN = ["tile(i, T) -> b, t", "tile(t, W) -> t, v", "order(b, t, v)", "bind(b, block.x)", "bind(t, thread.x)"]
+
+
+def extended(text, name="wide"):
+    return next(s for s in parse(Source("extends.tg", BASE + text)).schedules if s.name == name)
+
+
+def steps(lines, head="schedule wide extends plain:"):
+    """The texts of the steps of a schedule that extends `plain` by `lines`."""
+    return [call.text for call in extended(f"{head}\n    {lines}\n").steps]
+
+
+def test_all_steps_are_inherited():
+    assert steps("pass") == PLAIN
+
+
+def test_a_step_of_the_same_word_and_first_argument_is_replaced_where_it_stands():
+    assert steps("order(b, v, t)") == [*PLAIN[:2], "order(b, v, t)", *PLAIN[3:]]
+
+
+def test_another_step_stands_at_the_end():
+    assert steps("order(v, t)\n    unroll(v)") == [*PLAIN, "order(v, t)", "unroll(v)"]
+
+
+def test_steps_are_inserted_before_and_after_others_in_their_order():
+    found = steps("before bind(b):\n        unroll(v)\n        stream(A)\n    after bind(b):\n        resident(b, 2)")
+    assert found == [*PLAIN[:3], "unroll(v)", "stream(A)", PLAIN[3], "resident(b, 2)", PLAIN[4]]
+
+
+def test_a_step_in_a_block_replaces_none():
+    assert steps("after bind(t):\n        bind(t, thread.y)") == [*PLAIN, "bind(t, thread.y)"]
+
+
+def test_a_step_is_replaced_by_others():
+    found = steps("instead of order(b, t):\n        order(v, b, t)\n        unroll(v)")
+    assert found == [*PLAIN[:2], "order(v, b, t)", "unroll(v)", *PLAIN[3:]]
+
+
+def test_a_step_is_dropped():
+    assert steps("without order(b)") == [*PLAIN[:2], *PLAIN[3:]]
+
+
+def test_a_change_can_name_a_step_that_the_extension_has_itself():
+    assert steps("unroll(v)\n    before unroll(v):\n        stream(A)")[-2:] == ["stream(A)", "unroll(v)"]
+
+
+def test_parameters_are_inherited_and_get_new_defaults():
+    found = extended("schedule wide extends plain(T=64, U=2):\n    tile(v, U) -> v, u\n").parameters
+    assert [(p.name, p.default, p.candidates) for p in found] == [("T", 64, (64, 128)), ("W", 4, ()), ("U", 2, ())]
+
+
+def test_a_new_default_that_is_no_candidate_of_the_base_has_no_candidates():
+    (first, _) = extended("schedule wide extends plain(T=32):\n    pass\n").parameters
+    assert (first.default, first.candidates) == (32, ())
+
+
+def test_a_parameter_of_which_no_step_speaks_any_more_is_not_inherited():
+    found = extended("schedule wide extends plain:\n    without tile(t)\n    order(b, t)\n")
+    assert [p.name for p in found.parameters] == ["T"]
+
+
+def test_an_extension_is_extended_wherever_it_stands():
+    text = """
+schedule wider extends wide:
+    bind(t, thread.y)
+
+schedule wide extends plain(W=8):
+    unroll(v)
+"""
+    found = extended(text, "wider")
+    assert [call.text for call in found.steps] == [*PLAIN[:4], "bind(t, thread.y)", "unroll(v)"]
+    assert [call.schedule for call in found.steps] == ["plain"] * 4 + ["wider", "wide"]
+    assert [p.default for p in found.parameters] == [128, 8]
+    assert found.kernel == "twice"
+
+
+def test_steps_keep_the_places_of_their_lines():
+    found = extended("schedule wide extends plain:\n    unroll(v)\n")
+    assert [call.span.line for call in found.steps] == [6, 7, 8, 9, 10, 12]
+
+
+def test_a_stock_schedule_is_extended_with_its_composite_steps():
+    module = parse(Source("mine.tg", "schedule mine for conv2d extends patches(TF=32):\n    pipeline(co, 2)\n"))
+    (mine,) = module.schedules
+    stock = parse(Source("conv2d.tg", (data_folder("schedules") / "conv2d.tg").read_text()))
+    patches = next(s for s in stock.schedules if s.name == "patches")
+    assert [*mine.steps[:-1]] == [*patches.steps[:-1]]
+    assert mine.steps[-1].text == "pipeline(co, 2)"
+    assert "STAGES" not in [p.name for p in mine.parameters]
+    assert {d.word for d in module.defines} == {d.word for d in stock.defines}
+
+
+def test_chains_are_limited():
+    chain = "".join(f"schedule s{n} extends s{n + 1}:\n    pass\n" for n in range(2000))
+    with pytest.raises(SourceError, match="more than 100 schedules"):
+        extended(chain + "schedule s2000 extends plain:\n    pass\n", "s0")

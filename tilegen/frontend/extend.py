@@ -1,0 +1,205 @@
+"""Schedules that extend others, as flat lists of steps: what is inherited, with what the text says of it.
+
+An extension has the steps of its base, in order, and its lines change them one after the other:
+
+    word(first, ...)                 replaces the inherited step of this word and first argument; else stands at the end
+    before|after word(first): ...    inserts steps beside an inherited one
+    instead of word(first): ...      replaces it by other steps
+    without word(first)              drops it
+
+Its head gives new parameters and new defaults. An inherited parameter that no step speaks of any more is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from tilegen.errors import SourceError, did_you_mean
+from tilegen.frontend.syntax import Name, ScheduleDecl
+from tilegen.ir.steps import Argument, Arithmetic, Call, Items, Parameter, Schedule, Word
+
+_LONGEST = 100  # chain of schedules, each of which extends the next
+
+# The schedules of the stock file of a kernel.
+StockSchedules = Callable[[str], Sequence[Schedule]]
+
+
+class _From(Enum):
+    """Where a step of a schedule is from."""
+
+    BASE = "the base, as it is there"
+    REPLACING = "a step of the schedule that replaces an inherited one"
+    NEW = "the schedule, in a place of its own"
+
+
+@dataclass(frozen=True)
+class _Step:
+    call: Call
+    origin: _From
+
+
+@dataclass(frozen=True)
+class _Flat:
+    """A schedule without its head: all parameters and steps, and the kernels that it is for."""
+
+    kernels: tuple[Name, ...]
+    parameters: tuple[Parameter, ...]
+    steps: tuple[Call, ...]
+
+
+def flat_schedules(declared: Sequence[ScheduleDecl], stock: StockSchedules) -> tuple[Schedule, ...]:
+    """Each schedule with all of its steps, once for each kernel that it is for.
+
+    Raises SourceError for a base that is nowhere or leads back to the schedule, and for a change of no inherited step.
+    """
+    by_name = {each.name.text: each for each in declared}
+    known: dict[str, _Flat] = {}
+    return tuple(schedule for each in declared for schedule in _schedules(each, _flat(each, by_name, known, stock, ())))
+
+
+def _schedules(declared: ScheduleDecl, flat: _Flat) -> Iterator[Schedule]:
+    kernels = tuple(kernel.text for kernel in flat.kernels)
+    name = declared.name
+    for kernel in flat.kernels:
+        head = (name.text, kernel.text, flat.parameters, flat.steps, declared.doc)
+        yield Schedule(*head, span=name.span, kernel_span=kernel.span, kernels=kernels)
+
+
+def _flat(
+    declared: ScheduleDecl,
+    by_name: Mapping[str, ScheduleDecl],
+    known: dict[str, _Flat],
+    stock: StockSchedules,
+    around: tuple[str, ...],
+) -> _Flat:
+    """`declared` with what it inherits; `around` are the schedules that wait for it as their base."""
+    name, base = declared.name.text, declared.base
+    if name in known:
+        return known[name]
+    if base is None:
+        found = _Flat(declared.kernels, declared.parameters, tuple(c for each in declared.changes for c in each.steps))
+    elif len(around) == _LONGEST:
+        raise SourceError(f"more than {_LONGEST} schedules extend one another", base.span)
+    elif base.text in (*around, name):
+        chain = " extends ".join((*around[around.index(base.text) :], name, base.text) if around else (name, name))
+        raise SourceError(f"'{name}' extends itself", base.span, notes=(chain,))
+    elif base.text in by_name:
+        inherited = _flat(by_name[base.text], by_name, known, stock, (*around, name))
+        found = _extended(declared, base, inherited)
+    else:
+        found = _extended(declared, base, _stock_base(declared, base, by_name, stock))
+    known[name] = found
+    return found
+
+
+def _stock_base(
+    declared: ScheduleDecl, base: Name, by_name: Mapping[str, ScheduleDecl], stock: StockSchedules
+) -> _Flat:
+    offered = [schedule for kernel in declared.kernels[:1] for schedule in stock(kernel.text)]
+    for schedule in offered:
+        if schedule.name == base.text:
+            return _Flat((), schedule.parameters, schedule.steps)
+    names = [*(n for n in by_name if n != declared.name.text), *(s.name for s in offered)]
+    notes = did_you_mean(base.text, names)
+    if not declared.kernels and not notes:
+        notes = (f"a stock schedule is extended with its kernel: schedule {declared.name.text} for gemm extends ...",)
+    raise SourceError(f"there is no schedule '{base.text}' to extend", base.span, notes=notes)
+
+
+def _extended(declared: ScheduleDecl, base: Name, inherited: _Flat) -> _Flat:
+    steps = _changed(declared, base.text, inherited.steps)
+    used = {word for call in steps for word in _words((*call.arguments, *(k.value for k in call.keywords)))}
+    given = {p.name: p for p in declared.parameters}
+    kept = [p for p in inherited.parameters if p.name in given or p.name in used]
+    new = [p for p in declared.parameters if p.name not in {k.name for k in kept}]
+    parameters = (*(_with_default(p, given.get(p.name)) for p in kept), *new)
+    return _Flat(declared.kernels or inherited.kernels, parameters, steps)
+
+
+def _with_default(inherited: Parameter, given: Parameter | None) -> Parameter:
+    """The parameter with the default that the extension gives; its candidates stay where that is one of them."""
+    if given is None:
+        return inherited
+    if given.candidates or given.default not in inherited.candidates:
+        return given
+    return replace(given, candidates=inherited.candidates)
+
+
+def _words(arguments: Sequence[Argument]) -> Iterator[str]:
+    """The words in arguments, in lists and sums too."""
+    for argument in arguments:
+        match argument:
+            case Word(text):
+                yield text
+            case Items(items):
+                yield from _words(items)
+            case Arithmetic(_, left, right):
+                yield from _words((left, right))
+
+
+# -- the steps
+
+
+def _changed(declared: ScheduleDecl, base: str, inherited: Sequence[Call]) -> tuple[Call, ...]:
+    steps = [_Step(call, _From.BASE) for call in inherited]
+    for change in declared.changes:
+        if change.inherited is None:
+            (call,) = change.steps
+            _put(steps, call, base)
+            continue
+        at = _position(steps, change.inherited, base, inherited)
+        start = at + (change.where == "after")
+        end = start if change.where in ("before", "after") else at + 1
+        steps[start:end] = [_Step(call, _From.NEW) for call in change.steps]
+    return tuple(step.call for step in steps)
+
+
+def _put(steps: list[_Step], call: Call, base: str) -> None:
+    """Put a step that stands alone in the place of the inherited one of its word and first argument, or at the end."""
+    alike = [n for n, step in enumerate(steps) if _is_named(step.call, _shortest(call))]
+    inherited = [n for n in alike if steps[n].origin is _From.BASE]
+    if len(inherited) == 1:
+        steps[inherited[0]] = _Step(call, _From.REPLACING)
+        return
+    way = f"say what it replaces, instead of {call.word}(...):, or behind what it stands, after {call.word}(...):"
+    if inherited:
+        text = f"'{base}' has {len(inherited)} steps that this one could replace"
+        raise SourceError(text, call.span, notes=(_listed(steps[n].call for n in inherited), way))
+    if any(steps[n].origin is _From.REPLACING for n in alike):
+        text = f"the step of '{base}' that this one could replace is replaced above"
+        raise SourceError(text, call.span, notes=(f"a second step stands in a block: after {call.word}(...):",))
+    steps.append(_Step(call, _From.NEW))
+
+
+def _position(steps: Sequence[_Step], wanted: Call, base: str, inherited: Sequence[Call]) -> int:
+    """Where the step that `wanted` names stands. Raises SourceError where there is none, or several."""
+    found = [n for n, step in enumerate(steps) if _is_named(step.call, wanted)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        way = "give as many arguments as tell the one that is meant from the others"
+        notes = (_listed(steps[n].call for n in found), way)
+        raise SourceError(f"there are {len(found)} steps {wanted.text}", wanted.span, notes=notes)
+    if any(_is_named(call, wanted) for call in inherited):
+        way = "say all that is to stand there in one block: instead of ...:"
+        raise SourceError(f"the step {wanted.text} of '{base}' is dropped or replaced above", wanted.span, notes=(way,))
+    calls = [step.call for step in steps]
+    of_word = [call for call in calls if call.word == wanted.word]
+    known = f"its steps are {_listed(of_word or calls)}"
+    raise SourceError(f"'{base}' has no step {wanted.text}", wanted.span, notes=(known,))
+
+
+def _listed(calls: Iterable[Call]) -> str:
+    return "; ".join(call.text for call in calls)
+
+
+def _shortest(call: Call) -> Call:
+    return Call(call.word, call.arguments[:1])
+
+
+def _is_named(call: Call, wanted: Call) -> bool:
+    """True if `call` has the word of `wanted`, begins with its arguments, and has those that it gives by name."""
+    begins = call.arguments[: len(wanted.arguments)] == wanted.arguments
+    return call.word == wanted.word and begins and all(keyword in call.keywords for keyword in wanted.keywords)
