@@ -52,21 +52,6 @@ DRAWS = 6  # of the values of a text's loops and coordinates at its largest size
 LONG = 10  # accepted steps of a long sequence
 
 
-# What is refused because it could not be lowered as it says, though the program is right.
-NO_LOWERING = (
-    "run ahead",
-    "would come early",
-    "outermost in its launch",
-    "lives in vector loop",
-    "cannot run across",
-    "would need other registers",
-    "there is no atomic",
-    "have no next one to copy for",
-    "and its last iteration",
-    "no vector is made of that",
-)
-
-
 class Failure(AssertionError):
     """Something that must hold does not; the message has the kernel, the steps and the sizes."""
 
@@ -136,7 +121,7 @@ def refused_kernel(text, refusal):
     """The case of a kernel that is refused. Fails unless its meaning shows why, at the sizes of the witness."""
     case = Case(text)
     if refusal.witness is None:
-        beyond = "beyond the budget" in refusal.message
+        beyond = refusal.code == "unproved"
         case.counts["kernels unproved" if beyond else "kernels ill-formed"] += 1
         return case
     kind, sizes = refuted(text, refusal)
@@ -212,10 +197,10 @@ def replay(case, text, calls, refusal):
         tree = bind(call).apply(tree)
         if judge(tree) is not None:
             break
-    if refusal.message.partition(": ")[2].startswith("unproved"):
+    if refusal.code == "unproved":
         case.counts["unproved"] += 1
         return
-    if any(words in refusal.message for words in NO_LOWERING):  # the same program, and no way to lower it
+    if refusal.code == "form":
         case.counts["refused for its form"] += 1
         return
     if structure(tree):

@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import index
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 LARGEST = 2**63 - 1  # of the integers that a text, a command or a caller gives
+
+Code = Literal[
+    "wrong",  # what is refused computes something else than the kernel, or reads what is not there
+    "race",  # iterations that run at once collide
+    "thread race",  # those of threads of a block, which a barrier between them could keep apart
+    "structure",  # a loop or a buffer is where no launch has one
+    "vector",  # lanes are not side by side, or not aligned
+    "form",  # the program is right, and cannot be lowered as it says
+    "unproved",  # a question is beyond the budget for one proof
+]
+"""The kinds of refusal that somebody has to tell apart."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,7 @@ class TilegenError(Exception):
         span: where, or None for what has no place in a text (a wrong array, a missing device).
         witness: the concrete case that shows it: two instances, an element, two threads.
         notes: further lines, the nearest legal way among them.
+        code: the kind of a refusal.
     """
 
     exit_code = 1
@@ -63,12 +75,14 @@ class TilegenError(Exception):
         *,
         witness: str | None = None,
         notes: tuple[str, ...] = (),
+        code: Code = "wrong",
     ) -> None:
         super().__init__(message)
         self.message = message
         self.span = span
         self.witness = witness
         self.notes = notes
+        self.code = code
 
     def at(self, span: Span | None) -> TilegenError:
         """This error, placed at `span` unless it has a place already."""

@@ -122,9 +122,9 @@ def _origin(call: Call, schedule: Schedule) -> tuple[str, ...]:
 
 def _as_written(kernel: Kernel) -> Stage:
     try:
-        return Stage(None, _walkable(tree_of(kernel)))
+        return Stage(None, _walkable(tree_of(kernel), when=""))
     except StepError as error:
-        raise SourceError(error.message.replace(" after this step", ""), kernel.span) from None
+        raise SourceError(error.message, kernel.span) from None
 
 
 def judge_stage(stage: Stage) -> Stage:
@@ -135,7 +135,7 @@ def judge_stage(stage: Stage) -> Stage:
     step = stage.step
     message = f"{step.word}: {violation.sentence}" if step else violation.sentence
     span = step.span if step else stage.tree.kernel.span
-    raise IllegalStep(message, span, witness=violation.witness, notes=violation.notes)
+    raise IllegalStep(message, span, witness=violation.witness, notes=violation.notes, code=violation.code)
 
 
 def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[Stage, ...]:
@@ -150,13 +150,13 @@ def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[St
     return stages
 
 
-def _walkable(tree: Tree) -> Tree:
+def _walkable(tree: Tree, when: str = " after this step") -> Tree:
     """`tree`, if its loops are no deeper and no longer than all that works on trees can take. Raises StepError."""
     for path, _ in leaves(tree.body):
         if len(path) > DEEPEST:
-            raise StepError(f"loops are nested {len(path)} deep after this step; {DEEPEST} is the limit")
+            raise StepError(f"loops are nested {len(path)} deep{when}; {DEEPEST} is the limit")
         if prod(loop.extent.const for loop in path if loop.extent.is_const) > LARGEST:
-            raise StepError("nested loops have more iterations after this step than 64 bits count")
+            raise StepError(f"nested loops have more iterations{when} than 64 bits count")
     return tree
 
 

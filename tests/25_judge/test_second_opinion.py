@@ -19,23 +19,7 @@ from tilegen.primitives._call import bind
 
 CASES = int(os.environ.get("TILEGEN_CASES", "60"))
 # Refusals about memory and vectors have no counterpart in a sequential run.
-UNSEEN = (
-    "outermost in its launch",
-    "run ahead",
-    "would come early",
-    "in which it lives",
-    "vector",
-    "lanes",
-    "shared memory",
-    "shared by several",
-    "block loop",
-    "inside",
-    "written and not stored",
-    "there is no atomic",
-    "have no next one to copy for",
-    "and its last iteration",
-    "updated atomically in memory",
-)
+UNSEEN = ("structure", "vector", "form")
 
 
 def _trees(seed):
@@ -75,9 +59,9 @@ def test_judge_and_enumeration_agree(seed):
         if violation is None:
             assert _opinion(tree, names, tries) == (None, {}), text
             continue
-        if any(word in violation.sentence for word in UNSEEN):
+        if violation.code in UNSEEN:
             return
-        assert not violation.sentence.startswith("unproved"), text
+        assert violation.code != "unproved", text
         assert violation.witness is not None, (violation, text)
         shown = dict(re.findall(r"(\w+)=(\d+)", violation.witness.rpartition("(")[2]))
         assert set(names) <= set(shown), (violation, text)

@@ -67,5 +67,6 @@ def judge(tree: Tree) -> Violation | None:
         except Refused as refused:
             return refused.violation
         except Undecided:
-            return Violation(f"unproved: {question}", None, ("the question is beyond the budget for one proof",))
+            notes = ("the question is beyond the budget for one proof",)
+            return Violation(f"unproved: {question}", None, notes, code="unproved")
     return None

@@ -28,6 +28,7 @@ def _check(program: Program, stmt: Stmt) -> None:
             None,
             "atomic are sums of f32, f64 and i32, and the max and min of i32",
             f"rfactor({stmt.name}, ...) reduces in parts, which a launch of its own combines",
+            code="form",
         )
     if stmt.name not in program.tree.reassociated:
         _check_single(program.original, stmt.name)
@@ -36,6 +37,7 @@ def _check(program: Program, stmt: Stmt) -> None:
             f"'{stmt.name}' is updated atomically in memory, and '{buffer.name}' is in {_where(buffer.space)}",
             None,
             f"rfactor({stmt.name}, ...) -> part makes a result for each part: that can be kept on the chip",
+            code="structure",
         )
     if any(load.buffer == buffer.name for load in loads(stmt)):
         raise Refused(f"'{stmt.name}' computes with '{buffer.name}', which it updates atomically")

@@ -55,7 +55,8 @@ def check_equations(kernel: Kernel) -> Kernel:
             equations.append(replace(equation, value=check.value(equation.value, ALWAYS)))
         except Undecided:
             message = f"whether the equation of '{equation.target}' is well defined is beyond the budget for one proof"
-            raise SourceError(message, equation.span, notes=("name parts of it with 'var' tensors",)) from None
+            notes = ("name parts of it with 'var' tensors",)
+            raise SourceError(message, equation.span, notes=notes, code="unproved") from None
         done[equation.target] = equation
     return replace(kernel, equations=tuple(equations))
 

@@ -30,9 +30,9 @@ def check_structure(program: Program) -> None:
     clash = len({*names, *sizes}) < len(names) + len(sizes)
     for name in loop_names(program.tree) if clash else ():
         if names.count(name) > 1:
-            raise Refused(f"two loops are called '{name}', and differ in their extent or kind")
+            raise Refused(f"two loops are called '{name}', and differ in their extent or kind", code="structure")
         if name in sizes:
-            raise Refused(f"'{name}' is a loop and a size of the kernel")
+            raise Refused(f"'{name}' is a loop and a size of the kernel", code="structure")
     for leaf in dict.fromkeys(placed.leaf for placed in program.leaves):
         _check_kinds(program, leaf)
         for name in leaf.buffers:
@@ -48,14 +48,19 @@ def _check_kinds(program: Program, leaf: Leaf) -> None:
     kinds = leaf.kinds
     for depth, (name, kind) in enumerate(zip(leaf.names, kinds, strict=True)):
         if leaf.names.index(name) != depth:
-            raise Refused(f"loop '{name}' is inside itself")
+            raise Refused(f"loop '{name}' is inside itself", code="structure")
         if kind not in (*BLOCK_KINDS, *THREAD_KINDS):
             continue
         if kinds.index(kind) != depth and kind in THREAD_KINDS:
             other = leaf.names[kinds.index(kind)]
             free = ", ".join(k for k in (*BLOCK_KINDS, *THREAD_KINDS) if k not in kinds)
             way = f"bind one of them to another: {free}" if free else "leave one of them serial"
-            raise Refused(f"loops '{other}' and '{name}' are both {kind}, and '{name}' is inside '{other}'", None, way)
+            raise Refused(
+                f"loops '{other}' and '{name}' are both {kind}, and '{name}' is inside '{other}'",
+                None,
+                way,
+                code="structure",
+            )
         if kind in BLOCK_KINDS:
             outside = next((n for n, k in zip(leaf.names[:depth], kinds, strict=False) if k not in BLOCK_KINDS), None)
             if outside is not None:
@@ -64,6 +69,7 @@ def _check_kinds(program: Program, leaf: Leaf) -> None:
                     None,
                     f"order({name}, {outside}) puts it outside",
                     *ways_out(program, leaf, name, kind),
+                    code="structure",
                 )
 
 
@@ -79,6 +85,7 @@ def _check_shared_axes(program: Program) -> None:
                     f"loops '{listed}' share {kind}, and '{leaf.stmt.name}' in the same launch is not in all of them",
                     None,
                     "leave it in a launch of its own, or bind only loops that hold everything",
+                    code="structure",
                 )
 
 
@@ -98,6 +105,7 @@ def _check_lanes(program: Program) -> None:
                     f"a warp, and '{leaf.names[other]}' of the same launch has {leaf.extents[other]} threads along x",
                     None,
                     f"bind what is beyond {extent} lanes to thread.y: tile({leaf.names[other]}, {extent}) cuts it",
+                    code="structure",
                 )
 
 
@@ -105,7 +113,7 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
     """Shared memory belongs to one block, registers to one thread."""
     if buffer.space == "global" or buffer.scope is None or buffer.scope not in leaf.names:
         if buffer.space != "global":
-            raise Refused(f"'{buffer.name}' is used outside loop '{buffer.scope}', in which it lives")
+            raise Refused(f"'{buffer.name}' is used outside loop '{buffer.scope}', in which it lives", code="structure")
         return
     depth = leaf.names.index(buffer.scope)
     if buffer.space == "register" and "cooperative" in leaf.kinds[depth + 1 :]:
@@ -114,6 +122,7 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
             f"'{buffer.name}' is in registers, and loop '{loop}' deals it out to all threads of the block",
             None,
             "cache it at a loop inside those of the threads, so that each of them fills its own",
+            code="structure",
         )
     if buffer.space != "shared":
         return
@@ -124,6 +133,7 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
                 f"outside block loop '{name}'",
                 None,
                 f"cache it at '{name}' or at a loop inside it",
+                code="structure",
             )
     for name, kind in zip(leaf.names[: depth + 1], leaf.kinds, strict=False):
         if kind in THREAD_KINDS:
@@ -133,6 +143,7 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
                 f"order loop '{name}' inside '{buffer.scope}'"
                 if name != buffer.scope
                 else f"cache it at a loop outside '{name}'",
+                code="structure",
             )
 
 
@@ -200,6 +211,7 @@ def _check_copies(program: Program, buffer: Buffer, launch: int, kind: str) -> N
                 f"'{buffer.name}' is in a register of each thread along {kind[-1]}, and '{other}' is not",
                 None,
                 f"cache '{other}' in registers at the same loop",
+                code="structure",
             )
         if writes_alone(program.tree, path, stmt, buffer.name, kind):
             loop = next(each.name for each in path if each.kind == kind)
@@ -208,6 +220,7 @@ def _check_copies(program: Program, buffer: Buffer, launch: int, kind: str) -> N
                 f"{kind[-1]} compute with what it holds",
                 None,
                 "cache_shared keeps what one thread writes where the others read it",
+                code="structure",
             )
 
 
@@ -312,6 +325,7 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
             f"'{buffer.name}' is in registers, and two threads would use one element of it",
             f"{element} is touched by threads {first} and {second}{words.sizes}",
             *(ways_out(program, one, loop, kind) or ways_out(program, two, loop, kind) or (own,)),
+            code="race",
         )
     doing, name = "write" if a.writes and b.writes else "touch", memory_of(a.buffer)
     ending = "" if a.writes and b.writes else ", and one of them writes it"
@@ -320,6 +334,7 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
         f"{words.instance(one)} and {words.instance(two, True)} both {doing} {element}{ending}"
         f"{_where(one, two, loop, words)}{words.sizes}",
         *(ways_out(program, one, loop, kind) or ways_out(program, two, loop, kind)),
+        code="thread race" if kind in THREAD_KINDS else "race",
     )
 
 

@@ -34,6 +34,7 @@ def _no_lane_memory(program: Program, leaf: Leaf) -> None:
                 f"'{use.buffer}' lives in vector loop '{loop}', whose lanes would share it",
                 None,
                 f"cache it outside '{loop}', so that every lane has its own element",
+                code="form",
             )
 
 
@@ -45,18 +46,21 @@ def _check_leaf(program: Program, leaf: Leaf) -> None:
             f"vector loop '{leaf.names[depth + 1 + leaf.kinds[depth + 1 :].index('vector')]}' is inside '{loop}'",
             None,
             f"leave '{loop}' serial, or unroll it",
+            code="vector",
         )
     if not extent.is_const or extent.const not in WIDTHS:
         raise Refused(
             f"vector loop '{loop}' has {extent} lanes, and a vector has 2, 4, 8 or 16",
             None,
             f"tile({loop}, 4) cuts it into vectors of 4",
+            code="vector",
         )
     if depth != len(leaf.names) - 1:
         raise Refused(
             f"vector loop '{loop}' is not innermost: '{leaf.names[depth + 1]}' is inside it",
             None,
             f"order(..., {loop}) puts it innermost",
+            code="vector",
         )
     for use in leaf.uses:
         dtype = program.buffers[use.buffer].dtype
@@ -66,13 +70,15 @@ def _check_leaf(program: Program, leaf: Leaf) -> None:
                 f"a vector of {extent.const} {dtype} has {width} bytes, and {BYTES} is the most",
                 None,
                 f"{BYTES // DTYPE_BYTES[dtype]} elements fit",
+                code="vector",
             )
     # Registers have no addresses: any lane may be in any of them.
     uses = [u for u in leaf.uses if program.buffers[u.buffer].space != "register"]
     faults = [f for f in (_fault(program, leaf, use, loop, extent.const) for use in uses) if f]
     if faults and (not leaf.stmt.is_copy or len(faults) == len(uses)):
         first, *others = (refused().violation for refused in faults)
-        raise Refused(first.sentence, first.witness, *first.notes, *(note for v in others for note in v.notes))
+        notes = (*first.notes, *(note for v in others for note in v.notes))
+        raise Refused(first.sentence, first.witness, *notes, code=first.code)
 
 
 def _fault(program: Program, leaf: Leaf, use: Use, loop: str, width: int) -> Callable[[], Refused] | None:
@@ -107,6 +113,7 @@ def _skewed(program: Program, leaf: Leaf, use: Use, loop: str, width: int, quest
     return Refused(
         f"the vectors of '{use.buffer}' in loop '{loop}' do not start at a multiple of {width} elements of their row",
         f"lane {loop}=0 of {words.instance(leaf)} is at {_place(words, use, loop, 0)}{words.sizes}",
+        code="vector",
     )
 
 
@@ -122,6 +129,7 @@ def _apart(program: Program, leaf: Leaf, use: Use, loop: str) -> Refused:
             "and no vector is made of that",
             None,
             "vectorize a loop that the index adds and does not divide",
+            code="form",
         )
     words = _words(program, leaf, question + wrong)
     lanes = [f"lane {loop}={lane} is at {_place(words, use, loop, lane)}" for lane in (0, 1)]
@@ -129,6 +137,7 @@ def _apart(program: Program, leaf: Leaf, use: Use, loop: str) -> Refused:
         f"the lanes of '{loop}' are not side by side in '{use.buffer}'",
         f"{' and '.join(lanes)}{words.sizes}",
         "vectorize the loop that runs along the fastest dimension",
+        code="vector",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tilegen.errors import Code
 from tilegen.ir.affine import Affine
 from tilegen.poly.instances import Leaf, Original, Use
 
@@ -16,14 +17,15 @@ class Violation:
     sentence: str
     witness: str | None = None
     notes: tuple[str, ...] = ()
+    code: Code = "wrong"
 
 
 class Refused(Exception):
     """Carries a violation out of the checks."""
 
-    def __init__(self, sentence: str, witness: str | None = None, *notes: str) -> None:
+    def __init__(self, sentence: str, witness: str | None = None, *notes: str, code: Code = "wrong") -> None:
         super().__init__(sentence)
-        self.violation = Violation(sentence, witness, notes)
+        self.violation = Violation(sentence, witness, notes, code)
 
 
 def instance_words(original: Original, name: str, point: Mapping[str, int], values: Iterable[int]) -> str:

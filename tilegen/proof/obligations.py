@@ -123,10 +123,10 @@ def _check_apart(program: Program) -> None:
         check_races(program)
     except Refused as refused:
         found = refused.violation
-        if "at once as thread" not in found.sentence:
+        if found.code != "thread race":
             raise
         sentence = "no barrier stands between two accesses to an element by different threads"
-        raise Refused(sentence, found.witness) from None
+        raise Refused(sentence, found.witness, code="thread race") from None
 
 
 def _check_extra_bounds(program: Program, leaf: Leaf, missing: tuple[Condition, ...]) -> None:
