@@ -25,13 +25,13 @@ import tilegen
 TEXT = (Path(__file__).parents[1] / "schedules" / "gemm.tg").read_text(encoding="utf-8")
 
 
-def alone(schedule: str) -> str:
+def text_with(schedule: str) -> str:
     """The text of the kernel and of one schedule."""
     heads = ("kernel gemm(", f"schedule {schedule} for")
     return "\n\n".join(part for part in TEXT.split("\n\n") if any(head in part for head in heads))
 
 
-def emitted(text: str, schedule: str) -> str:
+def emit(text: str, schedule: str) -> str:
     """The CUDA text of a schedule, from its source."""
     return tilegen.load(text).schedule(schedule).source("cuda")
 
@@ -41,12 +41,12 @@ def seconds(job: tuple[str, int]) -> list[float]:
     schedule, runs = job
     other = tilegen.load("vector_add")
     other.schedule(other.schedules[0].name).source("cuda")
-    text = alone(schedule) if schedule else TEXT
+    text = text_with(schedule) if schedule else TEXT
     found = []
     for _ in range(runs):
         start = process_time()
         if schedule:
-            emitted(text, schedule)
+            emit(text, schedule)
         else:
             tilegen.load(text)
         found.append(process_time() - start)

@@ -96,7 +96,7 @@ def report(layer: Layer) -> None:
     mine = torch.empty(IMAGES, layer.F, out, out, device="cuda")
     calls: dict[str, list[Callable[[], Any]]] = {"cuDNN": theirs}
     for kernel in layer.kernels:
-        calls[" ".join(kernel[:2])] = [bound(layer, kernel, (*pair, mine)) for pair in inputs]
+        calls[" ".join(kernel[:2])] = [bind_launch(layer, kernel, (*pair, mine)) for pair in inputs]
     exact = torch.nn.functional.conv2d(inputs[0][0].double(), inputs[0][1].double(), **kept)
     large = torch.nn.functional.conv2d(inputs[0][0].double().abs(), inputs[0][1].double().abs(), **kept)
     errors = {}
@@ -106,13 +106,15 @@ def report(layer: Layer) -> None:
         difference = ((mine if result is None else result) - exact).abs() / large
         errors[word] = float(difference.max()) * 2**24
     operations = 2 * exact.numel() * layer.C * layer.R**2
-    rates = {word: operations / time / 1e9 for word, time in timed(calls, round(1e12 / operations)).items()}
+    rates = {
+        word: operations / time / 1e9 for word, time in milliseconds_per_call(calls, round(1e12 / operations)).items()
+    }
     print(layer)
     for word, rate in rates.items():
         print(f"  {word:28} {rate:5.1f}  {rate / rates['cuDNN']:.2f} x  {errors[word]:5.2f}", flush=True)
 
 
-def bound(layer: Layer, kernel: tuple[str, str, dict[str, int], dict[str, int]], arrays: tuple[Any, ...]) -> Any:
+def bind_launch(layer: Layer, kernel: tuple[str, str, dict[str, int], dict[str, int]], arrays: tuple[Any, ...]) -> Any:
     """A call that launches the kernel on X, K and Y."""
     file, schedule, attributes, parameters = kernel
     flat = file == "conv1x1"
@@ -133,7 +135,7 @@ def bound(layer: Layer, kernel: tuple[str, str, dict[str, int], dict[str, int]],
 _programs: dict[str, tuple[Any, dict[str, Any]]] = {}
 
 
-def timed(calls: dict[str, list[Callable[[], Any]]], count: int) -> dict[str, float]:
+def milliseconds_per_call(calls: dict[str, list[Callable[[], Any]]], count: int) -> dict[str, float]:
     """Milliseconds a call: the median of turns, in each of which everybody is called `count` times."""
     found: dict[str, list[float]] = {word: [] for word in calls}
     for _ in range(15):

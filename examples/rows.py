@@ -62,7 +62,7 @@ def report(shown: str, name: str, kernel: Any, inputs: list[Any], more: list[Any
     moved = sum(t.numel() * t.element_size() for t in (inputs[0], *more, got))
     source = torch.empty(moved // 8, device="cuda")
     target = torch.empty_like(source)
-    bound = [prepared(mine, x, *more, got) for x in inputs]
+    bound = [bind_launch(mine, x, *more, got) for x in inputs]
     calls: dict[str, Callable[[int], Any]] = {
         "tilegen": lambda turn: bound[turn](),
         "torch": lambda turn: plain(inputs[turn], *more),
@@ -86,7 +86,7 @@ def report(shown: str, name: str, kernel: Any, inputs: list[Any], more: list[Any
     print(f"{shown:44} {rates}  {ratio:.2f} x  error {float(error):.1e}")
 
 
-def prepared(program: Any, *arrays: Any) -> Callable[[], None]:
+def bind_launch(program: Any, *arrays: Any) -> Callable[[], None]:
     """A launch of `program` on these inputs and outputs, without arguments."""
     sizes = dict(zip(program.kernel.sizes, arrays[0].shape, strict=False))
     tensors = [t for t in program.kernel.tensors if t.role != "intermediate"]

@@ -103,11 +103,11 @@ class File:
         decl, given = self.kernels[name], integers(values)
         needed = {word: value for word, value in given.items() if decl.attributes.get(word, 0) is None}
         try:
-            return Kernel(self, _built(decl, given))
+            return Kernel(self, _build(decl, given))
         except SourceError as error:
             if given == needed:
                 raise
-            _built(decl, needed)  # a mistake of the text itself is told as one
+            _build(decl, needed)  # a mistake of the text itself is told as one
             notes = (*error.notes, f"with {', '.join(f'{word} = {value}' for word, value in given.items())}")
             raise UsageError(error.message, error.span, witness=error.witness, notes=notes) from None
 
@@ -134,7 +134,7 @@ class File:
         raise UsageError(f"{self.source.name} has no schedule '{name}'", notes=(*notes, *filter(None, [self.remark])))
 
 
-def _built(decl: KernelDecl, values: Mapping[str, int]) -> nodes.Kernel:
+def _build(decl: KernelDecl, values: Mapping[str, int]) -> nodes.Kernel:
     kernel = build(decl, values)
     if decl.assumptions and not has_sizes(kernel):
         raise SourceError("no sizes are as these facts want them", decl.assumptions[0].span)

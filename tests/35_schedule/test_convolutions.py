@@ -1,4 +1,4 @@
-"""The layers that the convolutions are measured at, with the settings that the readme gives."""
+"""The layers that the convolutions are measured at, with the settings of examples/convolutions.py."""
 
 import numpy as np
 import pytest

@@ -7,7 +7,7 @@ from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
 from tilegen.ir.operations import APPROXIMATIONS
-from tilegen.lab.check import cases_of, check
+from tilegen.lab.check import cases_by_approximation, check
 from tilegen.lowering import lower
 
 ALL = ("divide", "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh")
@@ -65,7 +65,9 @@ def each(word, value, device):
     """The trials of one function alone, at arguments on both sides of 1, and of its range where it is short."""
     plain = tilegen.load(EACH.format(f"{value} + 0 * sqrt(a[i])")).kernel().schedule()
     tree = plain.fast_math(word).blocks("i", 128, into=("bi", "ti")).tree
-    return check(program(tree, engine(device)), cases_of(tree.kernel, [tree], [{"N": 4096}])[tree.approximate])
+    return check(
+        program(tree, engine(device)), cases_by_approximation(tree.kernel, [tree], [{"N": 4096}])[tree.approximate]
+    )
 
 
 @pytest.mark.gpu
@@ -85,7 +87,7 @@ def test_an_accurate_device_keeps_it_too(word: str, value: str) -> None:
 def test_a_check_says_what_it_cannot_claim() -> None:
     tree = tilegen.load(EACH.format("sin(9 * a[i] + 9)")).kernel().schedule().fast_math("sin").tree
     exact = tilegen.load(EACH.format("sin(9 * a[i] + 9)")).kernel().schedule().tree
-    both = cases_of(tree.kernel, [tree, exact], [{"N": 500}])
+    both = cases_by_approximation(tree.kernel, [tree, exact], [{"N": 500}])
     (rough,), (accurate,) = (check(program(t, engine("interpreter")), both[t.approximate]) for t in (tree, exact))
     assert accurate.unbounded == 0
     assert 0.5 < rough.unbounded < 0.9

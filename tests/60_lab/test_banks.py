@@ -8,7 +8,7 @@ from stock import scheduled
 from tilegen.ir.swizzle import Swizzle
 from tilegen.lab.banks import Remedy, conflict, lane_map, remedies, turns
 from tilegen.lab.lanes import patterns
-from tilegen.lab.sites import program_of, widened
+from tilegen.lab.sites import program_of, widen
 from tilegen.lowering import lower
 from tilegen.primitives import registry
 
@@ -104,7 +104,7 @@ def test_what_is_proposed_is_a_step_that_does_it(case):
             tree = replace(result.tree, buffers=tuple(cleared if b.name == buffer else b for b in result.tree.buffers))
             tree = registry()[name](buffer=buffer, **dict(fields)).apply(tree)
             after = lower(tree)[-1]
-            mine = [widened(s, after.buffers[buffer]) for s in program_of(after).sites if s.buffer == buffer]
+            mine = [widen(s, after.buffers[buffer]) for s in program_of(after).sites if s.buffer == buffer]
             met = [conflict(patterns(after, s, sizes), s.bytes, s.store) for s in mine]
             assert sum(m.turns for m in met) / sum(m.least for m in met) == pytest.approx(remedy.degree)
 

@@ -12,7 +12,7 @@ from tilegen.backends import memory
 from tilegen.backends.devices import InterpreterEngine, program
 from tilegen.cli import run, show
 from tilegen.errors import DeviceError
-from tilegen.lab.cost import check_memory, check_outlook, scratch_bytes, timing_memory, timing_outlook
+from tilegen.lab.cost import check_outlook, require_check_memory, require_timing_memory, scratch_bytes, timing_outlook
 
 CHAIN = "kernel two(x: f32[N]) -> y: f32[N]:\n    var t: f32[N]\n    t[i] = 2 * x[i]\n    y[i] = t[i] + x[N - 1 - i]\n"
 
@@ -49,10 +49,10 @@ def test_a_container_leaves_less(tmp_path, monkeypatch):
 def test_a_check_that_does_not_fit():
     found = trees("vector_add")
     with pytest.raises(DeviceError, match=r"the check at N = 8589934592 needs \d\.\d TB of memory, and .* are free"):
-        check_memory(found, [{"N": 2**33}], InterpreterEngine())
-    check_memory(found, [{"N": 1000}], InterpreterEngine())
+        require_check_memory(found, [{"N": 2**33}], InterpreterEngine())
+    require_check_memory(found, [{"N": 1000}], InterpreterEngine())
     with pytest.raises(DeviceError, match=r"a run at N = 1099511627776 needs"):
-        timing_memory(found, {"N": 2**40}, InterpreterEngine())
+        require_timing_memory(found, {"N": 2**40}, InterpreterEngine())
 
 
 def test_what_lies_between_launches_counts():

@@ -4,7 +4,7 @@ import pytest
 from stock import cases, scheduled
 
 from tilegen.backends import sass
-from tilegen.lab.explain import explain, explain_tree, lines
+from tilegen.lab.explain import explain, explain_tree, stages_by_line
 from tilegen.lab.sites import program_of
 from tilegen.lab.sizes import GPU_LIMITS, power_sizes
 from tilegen.lab.traffic import traffic
@@ -107,7 +107,7 @@ def test_what_the_compiler_computes_once_counts_once():
 
 def test_every_line_of_a_schedule_has_its_row():
     found = scheduled("gemm", "registers")
-    rows = [stage.step.text for stage in lines(found.stages) if stage.step]
+    rows = [stage.step.text for stage in stages_by_line(found.stages) if stage.step]
     assert len(rows) == 17
     assert rows.count("coarsen(ti, WM) -> ti, wi") == 1
     steps = explain(found, CUBE, compiled=False).steps

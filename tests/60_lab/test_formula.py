@@ -22,9 +22,9 @@ def test_equal_parts_are_counted_in_front():
 
 
 def test_unequal_parts_are_added():
-    eighth, whole = of(var("N")).scaled(Fraction(1, 8)), of(var("N"))
+    eighth, whole = of(var("N")).scale(Fraction(1, 8)), of(var("N"))
     assert str(eighth + whole) == "9*N/8"
-    assert str(whole + whole.scaled(-1)) == "0"
+    assert str(whole + whole.scale(-1)) == "0"
     assert str(Formula()) == "0"
 
 

@@ -47,12 +47,12 @@ def test_a_slow_prefix_is_not_timed():
         on_gpu = True
 
     rung = Rung("x", "", ladder(scheduled.core, engine("interpreter"), {}).rungs[0].launches)
-    slow = rungs._slow(rung, scheduled.kernel, Gpu(), {"M": 64, "N": 64, "K": 64}, 1e-6)
+    slow = rungs._skip_if_slow(rung, scheduled.kernel, Gpu(), {"M": 64, "N": 64, "K": 64}, 1e-6)
     assert slow.untimed.startswith("not timed: ")
-    assert rungs._slow(rung, scheduled.kernel, Gpu(), {"M": 64, "N": 64, "K": 64}, 1e9).untimed is None
+    assert rungs._skip_if_slow(rung, scheduled.kernel, Gpu(), {"M": 64, "N": 64, "K": 64}, 1e9).untimed is None
 
 
 def test_a_gain_inside_the_spread_is_none():
     times = [Time(10, 9, 11, 5), Time(9.5, 9, 11, 5), Time(5, 4, 6, 5), Time(8, 7, 9, 5)]
-    found = rungs._gains([Rung("", "", time=t) for t in times])
+    found = rungs._with_gains([Rung("", "", time=t) for t in times])
     assert [r.gain for r in found] == [None, 1.0, 9.5 / 5, 5 / 8]

@@ -10,8 +10,8 @@ from tilegen.backends.devices import engine, program
 from tilegen.backends.host import HostArrays
 from tilegen.errors import WrongResult
 from tilegen.lab.compare import compare
-from tilegen.lab.rivals import difference, rival
-from tilegen.lab.timing import timed
+from tilegen.lab.rivals import relative_difference, rival
+from tilegen.lab.timing import time_programs
 
 SIZES = {"M": 24, "N": 40, "K": 32}
 
@@ -41,9 +41,9 @@ def test_the_rival_of_a_gemm_is_a_matrix_product_on_the_same_arrays() -> None:
 def test_a_result_that_rounding_cannot_explain_is_noticed() -> None:
     kernel, arrays = product()
     arrays["C"][...] = arrays["A"] @ arrays["B"]
-    assert difference(kernel, NumpyOnGpu(), SIZES, arrays) == 0
+    assert relative_difference(kernel, NumpyOnGpu(), SIZES, arrays) == 0
     arrays["C"][3, 4] += 0.01
-    share = difference(kernel, NumpyOnGpu(), SIZES, arrays)
+    share = relative_difference(kernel, NumpyOnGpu(), SIZES, arrays)
     assert share is not None
     assert share > 1
 
@@ -51,7 +51,7 @@ def test_a_result_that_rounding_cannot_explain_is_noticed() -> None:
 def test_without_a_gpu_there_is_no_rival() -> None:
     kernel, arrays = product()
     assert rival(kernel, HostArrays(), SIZES, arrays) is None
-    assert difference(kernel, HostArrays(), SIZES, arrays) is None
+    assert relative_difference(kernel, HostArrays(), SIZES, arrays) is None
 
 
 @pytest.mark.pocl
@@ -59,7 +59,7 @@ def test_every_program_has_as_many_samples() -> None:
     file = tilegen.load("gemm")
     cpu = engine("cpu")
     programs = {name: program(file.schedule(name).tree, cpu) for name in ("naive", "tiled")}
-    done = timed(programs, cpu, SIZES, lambda what, now, total: None)
+    done = time_programs(programs, cpu, SIZES, lambda what, now, total: None)
     assert list(done.times) == ["naive", "tiled"]
     assert len({t.samples for t in done.times.values()}) == 1
     assert all(0 < t.p20 <= t.median <= t.p80 for t in done.times.values())

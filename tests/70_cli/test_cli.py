@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tilegen.cli import run
-from tilegen.cli.words import listed, numbers, spread
+from tilegen.cli.words import parse_list, parse_numbers, repeat_options
 from tilegen.errors import UsageError
 
 BAD = """\
@@ -43,18 +43,18 @@ def file(tmp_path: Path):
 
 def test_sizes_stand_behind_one_option() -> None:
     words = ["compare", "gemm", "--size", "M=1", "N=2", "--json", "f"]
-    assert spread(words) == ["compare", "gemm", "--size", "M=1", "--size", "N=2", "--json", "f"]
-    assert spread(["check", "--set", "TM=1", "gemm"]) == ["check", "--set", "TM=1", "gemm"]
-    assert spread(["check", "gemm", "--size"]) == ["check", "gemm", "--size"]
+    assert repeat_options(words) == ["compare", "gemm", "--size", "M=1", "--size", "N=2", "--json", "f"]
+    assert repeat_options(["check", "--set", "TM=1", "gemm"]) == ["check", "--set", "TM=1", "gemm"]
+    assert repeat_options(["check", "gemm", "--size"]) == ["check", "gemm", "--size"]
 
 
 def test_numbers_and_lists() -> None:
-    assert numbers(["M=4", "N=-5"], "--size") == {"M": 4, "N": -5}
-    assert listed("a, b,c,") == ["a", "b", "c"]
-    assert listed(None) == []
+    assert parse_numbers(["M=4", "N=-5"], "--size") == {"M": 4, "N": -5}
+    assert parse_list("a, b,c,") == ["a", "b", "c"]
+    assert parse_list(None) == []
     for wrong in (["M"], ["M=x"], ["M=1", "M=2"], ["=3"]):
         with pytest.raises(UsageError):
-            numbers(wrong, "--size")
+            parse_numbers(wrong, "--size")
 
 
 # -- endings

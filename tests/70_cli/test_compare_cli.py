@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tilegen.cli import run
-from tilegen.cli.patience import promptly
+from tilegen.cli.interrupt import run_interruptibly
 
 SEVERAL = """\
 kernel sums(A: f32[M, N]) -> S: f32[M]:
@@ -90,7 +90,7 @@ def test_what_work_raises_is_raised() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        promptly(work)
+        run_interruptibly(work)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ import tilegen
 from tilegen.backends import nvrtc, opencl
 from tilegen.cli import asm, explain, help, ladder, prove  # noqa: F401  (they add their commands)
 from tilegen.cli.commands import tilegen as program
-from tilegen.cli.words import spread
+from tilegen.cli.words import repeat_options
 from tilegen.frontend.stock import standard_steps
 from tilegen.primitives import GROUPS, registry, words_in
 
@@ -102,7 +102,7 @@ def command_lines() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("document", "line"), command_lines())
 def test_a_command_line_can_be_typed(document: str, line: str) -> None:
-    word, *arguments = spread(shlex.split(line))
+    word, *arguments = repeat_options(shlex.split(line))
     if word.startswith("-") or word == "help" or not arguments:
         assert word.startswith("-") or word in program.commands
         return

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-from tilegen.cli.patience import INTERRUPTED
+from tilegen.cli.interrupt import INTERRUPTED
 from tilegen.errors import DeviceError, TilegenError
 
 
@@ -29,10 +29,10 @@ def run(arguments: list[str]) -> int:
 
     from tilegen.cli import asm, explain, help, ladder, prove  # noqa: F401  (they add their commands)
     from tilegen.cli.commands import tilegen
-    from tilegen.cli.words import spread
+    from tilegen.cli.words import repeat_options
 
     try:
-        code = tilegen.main(spread(arguments), prog_name="tilegen", standalone_mode=False)
+        code = tilegen.main(repeat_options(arguments), prog_name="tilegen", standalone_mode=False)
         sys.stdout.flush()
     except TilegenError as error:
         print(error.render(), file=sys.stderr)

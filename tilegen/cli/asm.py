@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from tilegen.cli import show
-from tilegen.cli.chosen import Asked
 from tilegen.cli.commands import shared_arguments, tilegen
+from tilegen.cli.request import Request
 
 if TYPE_CHECKING:
     from tilegen.backends.sass import Hot, Listing
@@ -26,24 +26,24 @@ _LONGEST = 120  # lines of a loop that are shown without --all
 @click.option("--sass", "language", flag_value="sass", default="sass", help="Machine code; needs nvdisasm.")
 @click.option("--arch", default="sm_90", show_default=True, help="The architecture.")
 @click.option("--all", "whole", is_flag=True, help="All instructions of the kernel, not only the innermost loop.")
-def asm_command(asked: Asked, language: str, arch: str, whole: bool) -> int:
+def asm_command(request: Request, language: str, arch: str, whole: bool) -> int:
     """Show PTX or SASS of the innermost loop with its mix of instructions, without a GPU."""
     from tilegen.backends import sass
 
-    scheduled = asked.one("asm", asked.sizes)
+    scheduled = request.one("asm", request.sizes)
     text = scheduled.source("cuda")
     listings = sass.ptx(text, arch) if language == "ptx" else sass.sass(text, arch)
     found = [(listing, sass.hot(listing)) for listing in listings.values()]
-    if asked.json_file:
-        show.write_json([_plain(listing, hot, arch) for listing, hot in found], asked.json_file)
-    if asked.json_file != "-":
+    if request.json_file:
+        show.write_json([_to_json(listing, hot, arch) for listing, hot in found], request.json_file)
+    if request.json_file != "-":
         out = show.console()
         for listing, hot in found:
             _show(out, listing, hot, arch, whole)
     return 0
 
 
-def _plain(listing: Listing, hot: Hot, arch: str) -> dict[str, object]:
+def _to_json(listing: Listing, hot: Hot, arch: str) -> dict[str, object]:
     code = listing.instructions[hot.first : hot.first + hot.count]
     return {
         "kernel": listing.kernel,
@@ -82,7 +82,9 @@ def _show(out: Console, listing: Listing, hot: Hot, arch: str, whole: bool) -> N
     if cut:
         out.print(f"    ... {count - _LONGEST} more; --all shows every one of them")
     share = f"{hot.useful} of {hot.count} instructions compute" if hot.useful else f"{hot.count} instructions"
-    out.print(f"{_WORDS[hot.what]}: {share} ({_lowest(hot)})" if hot.useful else f"{_WORDS[hot.what]}: {share}")
+    out.print(
+        f"{_WORDS[hot.what]}: {share} ({_share_in_lowest_terms(hot)})" if hot.useful else f"{_WORDS[hot.what]}: {share}"
+    )
     out.print(", ".join(f"{n} {kind}" for kind, n in hot.mix.items()))
     out.print(", ".join(f"{n} x {opcode}" for opcode, n in hot.opcodes), soft_wrap=True)
     loads = hot.mix.get("shared load", 0) + hot.mix.get("global load", 0)
@@ -90,7 +92,7 @@ def _show(out: Console, listing: Listing, hot: Hot, arch: str, whole: bool) -> N
         out.print(f"{loads} loads for {hot.mix['multiply-add']} multiply-adds")
 
 
-def _lowest(hot: Hot) -> str:
+def _share_in_lowest_terms(hot: Hot) -> str:
     """The useful share in small numbers, control left out: 8 of 17."""
     from fractions import Fraction
 

@@ -13,9 +13,9 @@ import click
 
 from tilegen import __version__, api
 from tilegen.cli import show
-from tilegen.cli.chosen import Asked, joined
-from tilegen.cli.patience import INTERRUPTED, promptly
-from tilegen.cli.words import listed, numbers
+from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
+from tilegen.cli.request import Request, join
+from tilegen.cli.words import parse_list, parse_numbers
 from tilegen.errors import LimitError, ProofError, TilegenError, WrongResult
 from tilegen.ir.show import show as show_tree
 from tilegen.lowering import Launch, lower
@@ -49,12 +49,12 @@ def shared_arguments(command: Command) -> Command:
         json_file: str | None,
         **own: Any,
     ) -> int:
-        given, values = numbers(sizes, "--size"), numbers(settings, "--set")
+        given, values = parse_numbers(sizes, "--size"), parse_numbers(settings, "--set")
         for path in (json_file, own.get("output")):
             show.check_writable(path)
         file = show.read_input() if file == "-" else file
         try:
-            return command(Asked(file, kernel, listed(schedule), values, given, json_file), **own)
+            return command(Request(file, kernel, parse_list(schedule), values, given, json_file), **own)
         except BrokenPipeError:
             # The reader has gone (`tilegen show ... | head`). click would end the process with 1; nothing more may be
             # written at exit either.
@@ -79,15 +79,15 @@ def tilegen() -> None:
 @shared_arguments
 @click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
 @click.option("--steps", is_flag=True, help="The tree after each step, as a difference.")
-def show_command(asked: Asked, steps: bool) -> int:
+def show_command(request: Request, steps: bool) -> int:
     """Show the loop tree of a kernel, or after a schedule's steps."""
-    if not asked.schedule and not steps:
-        kernel = asked.load().kernel(asked.kernel, **joined(asked.sizes, asked.settings))
+    if not request.schedule and not steps:
+        kernel = request.load().kernel(request.kernel, **join(request.sizes, request.settings))
         wanted = {"unscheduled": kernel.schedule()}
     else:
-        wanted = asked.schedules(asked.sizes)
-    if asked.json_file:
-        show.write_json([_stages(name, each) for name, each in wanted.items()], asked.json_file)
+        wanted = request.schedules(request.sizes)
+    if request.json_file:
+        show.write_json([_stages(name, each) for name, each in wanted.items()], request.json_file)
         return 0
     out = show.console()
     for name, each in wanted.items():
@@ -130,17 +130,17 @@ def _stages(name: str, scheduled: api.Scheduled) -> dict[str, Any]:
 @click.option("--wide", is_flag=True, help="The version with 64-bit offsets, also where 32 bits are enough.")
 @UNPROVED
 def emit_command(
-    asked: Asked, target: str, output: str | None, scalar: bool, whole: bool, wide: bool, unproved: bool
+    request: Request, target: str, output: str | None, scalar: bool, whole: bool, wide: bool, unproved: bool
 ) -> int:
     """Write the text of a scheduled kernel, stand-alone."""
-    scheduled = asked.one("emit", asked.sizes)
+    scheduled = request.one("emit", request.sizes)
     bits = wide or None  # without the flag, what the sizes need
     text = scheduled.source(target, vector=not scalar, whole=whole, wide=bits, unproved=unproved)
-    if asked.json_file:
+    if request.json_file:
         named = {"kernel": scheduled.kernel.name, "schedule": scheduled.core.name, "target": target}
         launches = [_launch(launch) for launch in lower(scheduled.tree, vector=not scalar, whole=whole, wide=bits)]
-        show.write_json({**named, "launches": launches, "source": text}, asked.json_file)
-    if output or not asked.json_file:
+        show.write_json({**named, "launches": launches, "source": text}, request.json_file)
+    if output or not request.json_file:
         show.write(text, output)
     return 0
 
@@ -167,27 +167,27 @@ def _launch(launch: Launch) -> dict[str, Any]:
 @_FIX
 @DEVICE
 @UNPROVED
-def check_command(asked: Asked, fix: tuple[str, ...], device: str, unproved: bool) -> int:
+def check_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool) -> int:
     """Run scheduled kernels against the reference; every element counts."""
     from tilegen.backends.devices import engine, program
-    from tilegen.lab.check import cases_of, check
-    from tilegen.lab.cost import check_memory, check_outlook
+    from tilegen.lab.check import cases_by_approximation, check
+    from tilegen.lab.cost import check_outlook, require_check_memory
     from tilegen.lab.sizes import check_limits, check_sizes
 
-    given, attempts = asked.sizes, asked.attempts(numbers(fix, "--fix"))
+    given, attempts = request.sizes, request.attempts(parse_numbers(fix, "--fix"))
     wanted = {name: each for name, each in attempts.items() if not isinstance(each, TilegenError)}
     first = next(iter(wanted.values())).kernel
     runs_on = engine(device)
-    asked.check_sizes(first)
+    request.check_sizes(first)
     trees = [each.tree for each in wanted.values()]
     sizes = check_sizes(trees, given, check_limits(runs_on))
-    check_memory(trees, sizes, runs_on)
-    show.tell(check_outlook(trees, sizes, runs_on))
+    require_check_memory(trees, sizes, runs_on)
+    show.print_note(check_outlook(trees, sizes, runs_on))
     found, proofs = {}, {}
     wrong = [(name, each) for name, each in attempts.items() if isinstance(each, TilegenError)]
     with show.progress() as progress:
         progress("reference", 0, 1)
-        tried = cases_of(first, trees, sizes)
+        tried = cases_by_approximation(first, trees, sizes)
         for number, (name, each) in enumerate(wanted.items()):
             progress(name, number, len(wanted))
             try:
@@ -196,10 +196,10 @@ def check_command(asked: Asked, fix: tuple[str, ...], device: str, unproved: boo
                 found[name] = check(compiled, tried[each.tree.approximate])
             except (WrongResult, ProofError, LimitError) as error:
                 wrong += [(name, error)]
-    if asked.json_file:
+    if request.json_file:
         errors = {name: reason.render() for name, reason in wrong}
         trials = {name: [asdict(t) for t in passed] for name, passed in found.items()}
-        show.write_json({"device": runs_on.name, "proofs": proofs, "right": trials, "wrong": errors}, asked.json_file)
+        show.write_json({"device": runs_on.name, "proofs": proofs, "right": trials, "wrong": errors}, request.json_file)
     else:
         show.trials(show.console(), found, proofs, runs_on.name)
     for name, reason in wrong:
@@ -213,28 +213,28 @@ def check_command(asked: Asked, fix: tuple[str, ...], device: str, unproved: boo
 @_FIX
 @DEVICE
 @UNPROVED
-def compare_command(asked: Asked, fix: tuple[str, ...], device: str, unproved: bool) -> int:
+def compare_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool) -> int:
     """Check several schedules of one kernel, then time them side by side."""
     from tilegen.backends.devices import engine
-    from tilegen.lab.compare import Comparing
+    from tilegen.lab.compare import ComparisonRun
 
-    given, fixed = asked.sizes, numbers(fix, "--fix")
-    wanted = asked.attempts(fixed)
+    given, fixed = request.sizes, parse_numbers(fix, "--fix")
+    wanted = request.attempts(fixed)
     trees = {name: each if isinstance(each, TilegenError) else each.tree for name, each in wanted.items()}
-    asked.check_sizes(next(tree.kernel for tree in trees.values() if not isinstance(tree, TilegenError)))
+    request.check_sizes(next(tree.kernel for tree in trees.values() if not isinstance(tree, TilegenError)))
     stopped = False
     with show.progress() as progress:
-        comparing = Comparing(trees, engine(device), given, progress, unproved=unproved)
-        show.tell(comparing.outlook)
+        comparison_run = ComparisonRun(trees, engine(device), given, progress, unproved=unproved)
+        show.print_note(comparison_run.outlook)
         try:
-            promptly(comparing.run)
+            run_interruptibly(comparison_run.run)
         except KeyboardInterrupt:
             stopped = True
-    result = comparing.result()
+    result = comparison_run.result()
     result = replace(result, sizes={**fixed, **result.sizes})
-    if asked.json_file:
-        show.write_json(asdict(result), asked.json_file)
-    if asked.json_file != "-":
+    if request.json_file:
+        show.write_json(asdict(result), request.json_file)
+    if request.json_file != "-":
         show.comparison(show.console(), result)
     if stopped:
         print("interrupted: these are the rows so far", file=sys.stderr)

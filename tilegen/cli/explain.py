@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from tilegen.cli import explain_show, show
-from tilegen.cli.chosen import Asked
 from tilegen.cli.commands import shared_arguments, tilegen
+from tilegen.cli.request import Request
 
 
 @tilegen.command("explain")
@@ -15,18 +15,18 @@ from tilegen.cli.commands import shared_arguments, tilegen
 @click.option("--last", is_flag=True, help="The whole schedule alone, not each of its steps.")
 @click.option("--maps", is_flag=True, help="The 32-lane map of every shared access, not only of those with conflicts.")
 @click.option("--no-compile", is_flag=True, help="Leave the compiler out: fast, but no registers and no spills.")
-def explain_command(asked: Asked, last: bool, maps: bool, no_compile: bool) -> int:
+def explain_command(request: Request, last: bool, maps: bool, no_compile: bool) -> int:
     """Explain a schedule: traffic, conflicts, occupancy and the roofline, for each step, without a GPU."""
     from tilegen.lab.explain import explain
     from tilegen.lab.sizes import GPU_LIMITS, power_sizes
 
-    scheduled = asked.one("explain", fixed={})
-    asked.check_sizes(scheduled.kernel)
-    counted = power_sizes(scheduled.kernel, asked.sizes, GPU_LIMITS)
+    scheduled = request.one("explain", fixed={})
+    request.check_sizes(scheduled.kernel)
+    counted = power_sizes(scheduled.kernel, request.sizes, GPU_LIMITS)
     with show.progress() as progress:
         result = explain(scheduled.core, counted, compiled=not no_compile, last=last, progress=progress)
-    if asked.json_file:
-        show.write_json(explain_show.plain(result), asked.json_file)
-    if asked.json_file != "-":
+    if request.json_file:
+        show.write_json(explain_show.to_json(result), request.json_file)
+    if request.json_file != "-":
         explain_show.explanation(show.console(), result, maps)
     return 0

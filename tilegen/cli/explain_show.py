@@ -24,7 +24,7 @@ def explanation(out: Console, found: Explanation, maps: bool = False) -> None:
     sizes = " ".join(f"{n}={v}" for n, v in found.sizes.items())
     out.print(f"{found.kernel}, schedule {found.schedule}  {sizes}  for {found.machine.name}", style="bold")
     out.print(
-        f"as written: {_short(found.operations)} operations on {_short(found.compulsory)}B, "
+        f"as written: {_with_prefix(found.operations)} operations on {_with_prefix(found.compulsory)}B, "
         f"{found.operations / found.compulsory:.3g} for each byte"
     )
     out.print(_steps(found))
@@ -146,10 +146,10 @@ def _accesses(launch: LaunchReport) -> Table:
     for t in launch.traffic:
         kind = f"{'store' if t.store else 'load'} {t.space}"
         row = [t.index, kind, str(t.compiled.bytes)]
-        row += [_short(t.bytes / t.compiled.bytes * t.compiled.width / launch.blocks)]
-        row += [_short(t.requests)]
+        row += [_with_prefix(t.bytes / t.compiled.bytes * t.compiled.width / launch.blocks)]
+        row += [_with_prefix(t.requests)]
         if t.space == "global":
-            row += [_short(t.sectors), f"{t.sectors / t.requests:.3g}", f"{100 * t.coalesced:.0f}%", "", ""]
+            row += [_with_prefix(t.sectors), f"{t.sectors / t.requests:.3g}", f"{100 * t.coalesced:.0f}%", "", ""]
         else:
             met = t.conflict
             row += ["", "", "", f"{met.degree:.3g}" if met else "", f"{met.worst:.3g}" if met else ""]
@@ -234,7 +234,7 @@ def _prediction(out: Console, launch: LaunchReport, found: Explanation) -> None:
         out.print(f"that is {rate:.3g} TFLOP/s; {intensity:.3g} operations for each byte of its transactions")
 
 
-def _short(value: float) -> str:
+def _with_prefix(value: float) -> str:
     """A number with three digits and a letter for its size."""
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if value >= size:
@@ -245,7 +245,7 @@ def _short(value: float) -> str:
 # -- for machines
 
 
-def plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """Dataclasses as dictionaries; formulas and accesses as the text that a reader sees."""
     match value:
         case Formula():
@@ -253,10 +253,10 @@ def plain(value: Any) -> Any:
         case Site():
             return {"buffer": value.buffer, "store": value.store, "width": value.width, "bytes": value.bytes}
         case dict():
-            return {str(k): plain(v) for k, v in value.items()}
+            return {str(k): to_json(v) for k, v in value.items()}
         case list() | tuple():
-            return [plain(v) for v in value]
+            return [to_json(v) for v in value]
         case _ if is_dataclass(value):
-            return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+            return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
         case _:
             return value

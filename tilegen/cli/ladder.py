@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen.cli import explain_show, show
-from tilegen.cli.chosen import Asked
 from tilegen.cli.commands import DEVICE, UNPROVED, shared_arguments, tilegen
+from tilegen.cli.request import Request
 
 if TYPE_CHECKING:
     from tilegen.lab.ladder import Ladder, Rung
@@ -24,18 +24,20 @@ if TYPE_CHECKING:
 @click.option("--limit", type=float, metavar="MS", help="Do not time a prefix that is expected to take longer.")
 @DEVICE
 @UNPROVED
-def ladder_command(asked: Asked, limit: float | None, device: str, unproved: bool) -> int:
+def ladder_command(request: Request, limit: float | None, device: str, unproved: bool) -> int:
     """Check and time every prefix of a schedule, its prediction beside it: what does each step bring?"""
     from tilegen.backends.devices import engine
     from tilegen.lab.ladder import ladder
 
-    scheduled = asked.one("ladder", fixed={})
-    asked.check_sizes(scheduled.kernel)
+    scheduled = request.one("ladder", fixed={})
+    request.check_sizes(scheduled.kernel)
     with show.progress() as progress:
-        result = ladder(scheduled.core, engine(device), asked.sizes, limit=limit, progress=progress, unproved=unproved)
-    if asked.json_file:
-        show.write_json(explain_show.plain(result), asked.json_file)
-    if asked.json_file != "-":
+        result = ladder(
+            scheduled.core, engine(device), request.sizes, limit=limit, progress=progress, unproved=unproved
+        )
+    if request.json_file:
+        show.write_json(explain_show.to_json(result), request.json_file)
+    if request.json_file != "-":
         _show(show.console(), result)
     return max((rung.exit_code for rung in result.rungs), default=0)
 

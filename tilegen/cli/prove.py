@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen.cli import show
-from tilegen.cli.chosen import Asked
 from tilegen.cli.commands import shared_arguments, tilegen
+from tilegen.cli.request import Request
 from tilegen.lowering import Launch, lower
 from tilegen.proof import Obligation, Proof, prove
 
@@ -35,9 +35,9 @@ MEANING = {
 @tilegen.command("prove")
 @shared_arguments
 @click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
-def prove_command(asked: Asked) -> int:
+def prove_command(request: Request) -> int:
     """Prove that what is printed for a schedule is the kernel, for all sizes."""
-    wanted = asked.schedules(asked.sizes)
+    wanted = request.schedules(request.sizes)
     found: dict[str, dict[str, Proof]] = {}
     times: dict[str, float] = {}
     for name, each in wanted.items():
@@ -53,9 +53,9 @@ def prove_command(asked: Asked) -> int:
         proofs = [prove(each.tree.kernel, version, each.tree.reassociated) for version in versions]
         found[name] = dict(zip(labels, proofs, strict=True))
         times[name] = (perf_counter() - start) * 1e3
-    if asked.json_file:
-        show.write_json([_report(name, proofs, times[name]) for name, proofs in found.items()], asked.json_file)
-    if asked.json_file != "-":
+    if request.json_file:
+        show.write_json([_report(name, proofs, times[name]) for name, proofs in found.items()], request.json_file)
+    if request.json_file != "-":
         _print(found, times)
     return 0 if all(proof.verdict == "proved" for proofs in found.values() for proof in proofs.values()) else 3
 
@@ -127,13 +127,17 @@ def _report(name: str, proofs: dict[str, Proof], milliseconds: float) -> dict[st
         "verdict": _verdict(proofs),
         "milliseconds": milliseconds,
         "versions": [
-            {"version": label, "verdict": proof.verdict, "obligations": [_plain(o) for o in proof.obligations]}
+            {
+                "version": label,
+                "verdict": proof.verdict,
+                "obligations": [_obligation_json(o) for o in proof.obligations],
+            }
             for label, proof in proofs.items()
         ],
     }
 
 
-def _plain(each: Obligation) -> dict[str, Any]:
+def _obligation_json(each: Obligation) -> dict[str, Any]:
     violation = each.violation
     return {
         "name": each.name,

@@ -81,7 +81,7 @@ class _Lines:
             pause = min(2 * pause, 300.0)
 
 
-def tell(line: str | None) -> None:
+def print_note(line: str | None) -> None:
     """A line on standard error, if there is anything to say."""
     if line:
         print(line, file=sys.stderr, flush=True)
@@ -134,10 +134,10 @@ def write(text: str, path: str | None) -> None:
 
 def write_json(value: object, path: str) -> None:
     """`value` as JSON into a file, or to standard output for "-"."""
-    write(json.dumps(value, indent=2, default=_plain) + "\n", path)
+    write(json.dumps(value, indent=2, default=_json_default) + "\n", path)
 
 
-def _plain(value: Any) -> Any:
+def _json_default(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
@@ -164,7 +164,7 @@ def comparison(out: Console, result: Comparison) -> None:
     if result.rival == "copy":
         out.print("copy: a kernel that reads half of the bytes and writes half of them, 16 at a time")
     if not result.on_gpu:
-        for line in _instead(result.device):
+        for line in _device_notes(result.device):
             out.print(line)
         out.print(f"registers, shared memory and spills are those of the CUDA text, compiled for {result.arch}.")
     for row in result.rows:
@@ -172,7 +172,7 @@ def comparison(out: Console, result: Comparison) -> None:
             out.print(Text(f"\n{row.name}: {row.error}", style="red"), soft_wrap=True)
 
 
-def _instead(device: str) -> Iterator[str]:
+def _device_notes(device: str) -> Iterator[str]:
     """Why a kernel ran on `device` and not on a better one; nothing for a GPU."""
     from tilegen.backends import cuda, opencl
 
@@ -247,5 +247,5 @@ def trials(out: Console, found: Mapping[str, tuple[Trial, ...]], proofs: Mapping
     if found:
         out.print(table)
         out.print(f"right, all {sum(map(len, found.values()))} of them, on {device}")
-    for line in _instead(device):
+    for line in _device_notes(device):
         out.print(line)

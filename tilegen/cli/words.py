@@ -11,8 +11,8 @@ _SEVERAL = ("--size", "--set", "--fix")
 _PAIR = re.compile(r"[A-Za-z_]\w*=.*")
 
 
-def spread(arguments: list[str]) -> list[str]:
-    """`--size M=1 N=2` as `--size M=1 --size N=2`."""
+def repeat_options(arguments: list[str]) -> list[str]:
+    """Arguments as click reads them: `--size M=1 N=2` becomes `--size M=1 --size N=2`."""
     result: list[str] = []
     option = ""
     for word in arguments:
@@ -27,7 +27,7 @@ def spread(arguments: list[str]) -> list[str]:
     return result + ([option] if option and result[-2:-1] != [option] else [])
 
 
-def numbers(pairs: Iterable[str], option: str) -> dict[str, int]:
+def parse_numbers(pairs: Iterable[str], option: str) -> dict[str, int]:
     """`M=4096` and the like by name. Raises UsageError where one is no name with an integer."""
     found: dict[str, int] = {}
     for pair in pairs:
@@ -41,6 +41,6 @@ def numbers(pairs: Iterable[str], option: str) -> dict[str, int]:
     return found
 
 
-def listed(text: str | None) -> list[str]:
+def parse_list(text: str | None) -> list[str]:
     """A list with commas; empty without a text."""
     return [word.strip() for word in text.split(",") if word.strip()] if text else []

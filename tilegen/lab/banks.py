@@ -18,7 +18,7 @@ from math import gcd
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer
 from tilegen.ir.swizzle import Swizzle
 from tilegen.lab.lanes import Pattern, patterns
-from tilegen.lab.sites import Site, widened
+from tilegen.lab.sites import Site, widen
 from tilegen.lowering.program import Launch, bytes_of
 
 BANKS = 32
@@ -93,11 +93,11 @@ def _groups(lanes: tuple[int, ...], width: int, store: bool) -> list[tuple[int, 
     result: list[tuple[int, ...]] = []
     for first, second in zip(groups[::2], groups[1::2], strict=True):
         both = first + second
-        result += [both] if _paired(both, 1) or _paired(both, 2) else [first, second]
+        result += [both] if _are_paired(both, 1) or _are_paired(both, 2) else [first, second]
     return result
 
 
-def _paired(lanes: tuple[int, ...], by: int) -> bool:
+def _are_paired(lanes: tuple[int, ...], by: int) -> bool:
     """True if each lane that is awake wants what the lane `by` beside it wants, if that is awake."""
     return all(a == lanes[n ^ by] or a < 0 or lanes[n ^ by] < 0 for n, a in enumerate(lanes))
 
@@ -154,7 +154,7 @@ class _Trial:
         """(turns, turns without conflicts) of all accesses."""
         needed = least = 0.0
         for site in self.sites:
-            wide = widened(site, memory)
+            wide = widen(site, memory)
             met = conflict(patterns(self.launch, wide, self.sizes, memory), wide.bytes, wide.store)
             needed, least = needed + met.turns, least + met.least
         return needed, least

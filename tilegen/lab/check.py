@@ -62,7 +62,7 @@ def cases(
     return found
 
 
-def cases_of(
+def cases_by_approximation(
     kernel: Kernel, trees: Iterable[Tree], sizes: Sequence[Mapping[str, int]]
 ) -> dict[tuple[str, ...], list[Case]]:
     """The cases for each set of approximations that one of `trees`, all of them of `kernel`, allows itself."""
@@ -77,7 +77,7 @@ def check(program: Program, tried: Sequence[Case], done: Callable[[], None] = la
     """
     trials = []
     for case in tried:
-        trials += [_trial(program, case)]
+        trials += [_run_case(program, case)]
         done()
     return tuple(trials)
 
@@ -98,10 +98,10 @@ def _exact_case(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> Case | N
 def _random_case(kernel: Kernel, sizes: Mapping[str, int], approximate: Collection[str], seed: int) -> Case:
     """Random numbers of the kind of which the kernel makes most numbers: its functions have values there."""
     best, most = None, -1.0
-    for draw in inputs.draws(kernel):
+    for draw in inputs.draw_kinds(kernel):
         arrays = inputs.random(np, kernel, sizes, seed, draw)
         case = Case(sizes, "random", arrays, interpreter.reference(kernel, sizes, arrays, approximate))
-        if (share := _numbers_of(case.expected)) > most:
+        if (share := _finite_share(case.expected)) > most:
             best, most = case, share
         if share > _ENOUGH:
             break
@@ -109,14 +109,14 @@ def _random_case(kernel: Kernel, sizes: Mapping[str, int], approximate: Collecti
     return best
 
 
-def _numbers_of(expected: Mapping[str, interpreter.Reference]) -> float:
+def _finite_share(expected: Mapping[str, interpreter.Reference]) -> float:
     """The share of the elements that the kernel defines that are finite numbers with a bound."""
     known = [np.isfinite(r.value) & (np.isfinite(r.bound) | (r.accepts is not None)) for r in expected.values()]
     known = [k | ~np.asarray(r.written) for k, r in zip(known, expected.values(), strict=True)]
     return sum(float(np.sum(k)) for k in known) / max(1, sum(k.size for k in known))
 
 
-def _trial(program: Program, case: Case) -> Trial:
+def _run_case(program: Program, case: Case) -> Trial:
     """Runs the program on a case with guarded outputs and judges every element."""
     engine = program.engine
     outputs = [t for t in program.kernel.tensors if t.role == "output"]
@@ -134,28 +134,28 @@ def _trial(program: Program, case: Case) -> Trial:
     error = 0.0
     for tensor in outputs:
         if side := zones[tensor.name].touched():
-            raise WrongResult(f"{tensor.name} is written to {side} its memory", notes=(_shown(case),))
-        error = max(error, _judge(tensor, _host(zones[tensor.name].array), case))
-    return Trial(case.sizes, case.data, error, _unbounded([case.expected[t.name] for t in outputs]))
+            raise WrongResult(f"{tensor.name} is written to {side} its memory", notes=(_case_note(case),))
+        error = max(error, _largest_error(tensor, _to_host(zones[tensor.name].array), case))
+    return Trial(case.sizes, case.data, error, _unbounded_share([case.expected[t.name] for t in outputs]))
 
 
-def _unbounded(expected: Sequence[interpreter.Reference]) -> float:
+def _unbounded_share(expected: Sequence[interpreter.Reference]) -> float:
     """The share of the elements that the kernel defines of which nothing can be said."""
     judged = [r for r in expected if r.accepts is None]
     known = sum(int(np.sum(r.written)) for r in judged)
     return sum(int(np.sum(np.isinf(r.bound) & r.written)) for r in judged) / max(1, known)
 
 
-def _host(array: Any) -> np.ndarray[Any, Any]:
+def _to_host(array: Any) -> np.ndarray[Any, Any]:
     result: np.ndarray[Any, Any] = array.get() if hasattr(array, "get") else array
     return result
 
 
-def _judge(tensor: Tensor, got: np.ndarray[Any, Any], case: Case) -> float:
+def _largest_error(tensor: Tensor, got: np.ndarray[Any, Any], case: Case) -> float:
     """The largest error of an output as a share of its bound. Raises WrongResult at a wrong element."""
     expected = case.expected[tensor.name]
     value, written = np.asarray(expected.value), np.asarray(expected.written)
-    numbers = _numbers(tensor, got)
+    numbers = _as_numbers(tensor, got)
     untouched = np.frombuffer(bytes([GUARD_VALUE]) * got.dtype.itemsize, NUMPY_NAME[tensor.dtype])[0]
     with np.errstate(invalid="ignore"):
         off = np.abs(numbers - value)
@@ -169,20 +169,20 @@ def _judge(tensor: Tensor, got: np.ndarray[Any, Any], case: Case) -> float:
     # What the kernel as written leaves alone has to be as it was: the pattern of the fresh array.
     right = np.where(written, right, got == untouched)
     if not right.all():
-        raise _wrong(tensor, numbers, value, allowed, right, case)
-    told = written & (allowed > 0) & np.isfinite(allowed) & (off > 0)
-    shares = np.divide(off, allowed, out=np.zeros(off.shape), where=told)
+        raise _wrong_result(tensor, numbers, value, allowed, right, case)
+    bounded = written & (allowed > 0) & np.isfinite(allowed) & (off > 0)
+    shares = np.divide(off, allowed, out=np.zeros(off.shape), where=bounded)
     return float(shares.max(initial=0.0))
 
 
-def _numbers(tensor: Tensor, got: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _as_numbers(tensor: Tensor, got: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """An output as numbers that differ from the reference's without rounding."""
     if tensor.dtype == "bf16":
         return (got.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return got.astype(np.int64 if got.dtype.kind in "iub" else np.float64)
 
 
-def _wrong(
+def _wrong_result(
     tensor: Tensor,
     got: np.ndarray[Any, Any],
     value: np.ndarray[Any, Any],
@@ -196,8 +196,8 @@ def _wrong(
     place = f"{tensor.name}[{', '.join(map(str, where))}]"
     off = f", off by {abs(got[where] - value[where]):.3g} where {allowed[where]:.3g} is allowed"
     witness = f"{place} is {got[where]:.9g} and has to be {value[where]:.9g}{off if allowed[where] else ''}"
-    return WrongResult(f"{tensor.name} is wrong: {share}", witness=witness, notes=(_shown(case),))
+    return WrongResult(f"{tensor.name} is wrong: {share}", witness=witness, notes=(_case_note(case),))
 
 
-def _shown(case: Case) -> str:
+def _case_note(case: Case) -> str:
     return f"with {', '.join(f'{n} = {v}' for n, v in case.sizes.items())} and {case.data} as inputs"

@@ -13,11 +13,11 @@ from tilegen.backends.program import Program
 from tilegen.backends.text import emit
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Tree
-from tilegen.lab.check import Trial, cases_of, check
-from tilegen.lab.cost import timing_memory, timing_outlook
+from tilegen.lab.check import Trial, cases_by_approximation, check
+from tilegen.lab.cost import require_timing_memory, timing_outlook
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, check_limits, check_sizes, power_sizes
-from tilegen.lab.timing import Progress, Time, time_of, timed
+from tilegen.lab.timing import Progress, Time, summarise, time_programs
 from tilegen.lowering import Launch
 
 
@@ -65,13 +65,13 @@ def compare(
     *,
     unproved: bool = False,
 ) -> Comparison:
-    """Checks and times the trees, all of one kernel, by name: what a `Comparing` comes to. Raises what that raises."""
-    comparing = Comparing(trees, engine, given, progress, unproved=unproved)
-    comparing.run()
-    return comparing.result()
+    """Checks and times the trees, all of one kernel, by name. Raises what `ComparisonRun` raises."""
+    comparison_run = ComparisonRun(trees, engine, given, progress, unproved=unproved)
+    comparison_run.run()
+    return comparison_run.result()
 
 
-class Comparing:
+class ComparisonRun:
     """A comparison under way: `result` gives the rows so far at any time, while `run` fills them.
 
     `outlook` is what to tell someone before it, if it takes long.
@@ -92,7 +92,7 @@ class Comparing:
             trees: all of one kernel, by the names of their schedules, in the order of the rows; for a schedule that
                 cannot be applied the error that says why. One tree at least.
             given: sizes to time at; the others are chosen. The checks are at small sizes of their own.
-            progress: is told what is going on, and how many of how many parts of it are done.
+            progress: gets what is going on, how many parts of it are done, and of how many.
             unproved: True lets run what the proof leaves open.
 
         Raises:
@@ -100,13 +100,13 @@ class Comparing:
         """
         self._engine, self._progress = engine, progress
         self._rows = {
-            name: _failed(Row(name), t) if isinstance(t, TilegenError) else Row(name) for name, t in trees.items()
+            name: _with_error(Row(name), t) if isinstance(t, TilegenError) else Row(name) for name, t in trees.items()
         }
         found = {name: tree for name, tree in trees.items() if not isinstance(tree, TilegenError)}
         self._programs = {name: program(tree, engine, unproved=unproved) for name, tree in found.items()}
         self._kernel = next(iter(found.values())).kernel.written
         self._sizes = power_sizes(self._kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
-        timing_memory(list(found.values()), self._sizes, engine)
+        require_timing_memory(list(found.values()), self._sizes, engine)
         self.outlook = timing_outlook(list(found.values()), self._sizes, engine)
         self._arch = str(getattr(engine, "arch", nvrtc.DEFAULT_ARCH))
         self._samples: dict[str, list[float]] = {}
@@ -128,10 +128,10 @@ class Comparing:
                 launches = self._programs[name].launches_at(self._sizes)
                 self._rows[name] = _with_resources(self._rows[name], launches, compiled[name])
         right = {name: self._programs[name] for name in texts if self._rows[name].error is None}
-        done = timed(right, self._engine, self._sizes, self._progress, self._samples)
+        done = time_programs(right, self._engine, self._sizes, self._progress, self._samples)
         self._rival = done.rival
         for name, error in done.errors.items():
-            self._rows[name] = _failed(self._rows[name], error)
+            self._rows[name] = _with_error(self._rows[name], error)
 
     def result(self) -> Comparison:
         """The rows so far, those that nothing is known of yet among them."""
@@ -140,7 +140,7 @@ class Comparing:
         rows = dict(self._rows)
         for name, samples in list(self._samples.items()):
             if samples:
-                time = time_of(samples)
+                time = summarise(samples)
                 rate_ = rate(kernel, sizes, time.median, shown)
                 rows[name] = replace(rows.get(name, Row(name)), time=time, rate=rate_)
         found = tuple(rows.values())
@@ -151,7 +151,7 @@ class Comparing:
         try:
             return emit(each.launches_at(self._sizes), "cuda")
         except TilegenError as error:
-            self._rows[name] = _failed(self._rows[name], error)
+            self._rows[name] = _with_error(self._rows[name], error)
             return None
 
     def _check(self, programs: Mapping[str, Program]) -> None:
@@ -159,18 +159,18 @@ class Comparing:
             return
         self._progress("reference", 0, 1)
         trees = [each.tree for each in programs.values()]
-        tried = cases_of(self._kernel, trees, check_sizes(trees, {}, check_limits(self._engine)))
+        tried = cases_by_approximation(self._kernel, trees, check_sizes(trees, {}, check_limits(self._engine)))
         for number, (name, each) in enumerate(programs.items()):
             self._progress("check", number, len(programs))
-            row = Row(name, proof=_verdict(each))
+            row = Row(name, proof=_proof_verdict(each))
             try:
                 self._rows[name] = replace(row, trials=check(each, tried[each.tree.approximate]))
             except TilegenError as error:
-                self._rows[name] = _failed(row, error)
+                self._rows[name] = _with_error(row, error)
         self._progress("check", len(programs), len(programs))
 
 
-def _failed(row: Row, error: TilegenError) -> Row:
+def _with_error(row: Row, error: TilegenError) -> Row:
     return replace(row, error=error.render(), exit_code=error.exit_code)
 
 
@@ -181,12 +181,12 @@ def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvr
         found = compiled.result().resources.values()
     except TilegenError as error:
         refused = nvrtc.missing() is None and not row.error
-        return _failed(row, error) if refused else row
+        return _with_error(row, error) if refused else row
     registers = max((r.registers for r in found), default=None)
     return replace(row, registers=registers, spills=max((r.spills for r in found), default=None))
 
 
-def _verdict(each: Program) -> str | None:
+def _proof_verdict(each: Program) -> str | None:
     """What the proof came to, if the program can be lowered at all."""
     try:
         return each.verdict

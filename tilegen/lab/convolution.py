@@ -33,9 +33,9 @@ def as_convolution(kernel: Kernel) -> Convolution | None:
     tensors = [kernel.tensor(name) for name in (equation.target, *(load.buffer for load in loads))]
     if len(loads) != 2 or equation.conditions or len({t.dtype for t in tensors}) != 1:
         return None
-    if tensors[0].dtype not in ("f64", "f32", "f16") or not all(map(_plain, tensors)):
+    if tensors[0].dtype not in ("f64", "f32", "f16") or not all(map(_is_row_major, tensors)):
         return None
-    found = [_convolution(equation, *pair) for pair in (loads, loads[::-1])]
+    found = [_match_convolution(equation, *pair) for pair in (loads, loads[::-1])]
     return next((each for each in found if each), None)
 
 
@@ -47,11 +47,11 @@ def _factors(equation: Equation) -> list[Load]:
             return []
 
 
-def _plain(tensor: Tensor) -> bool:
+def _is_row_major(tensor: Tensor) -> bool:
     return tensor.order == tuple(range(len(tensor.shape)))
 
 
-def _convolution(equation: Equation, image: Load, filters: Load) -> Convolution | None:
+def _match_convolution(equation: Equation, image: Load, filters: Load) -> Convolution | None:
     y, f, x = equation.index, filters.index, image.index
     if not 3 <= len(y) == len(x) <= 5 or len(f) not in (2, len(x)) or filters.fallback:
         return None
@@ -61,7 +61,7 @@ def _convolution(equation: Equation, image: Load, filters: Load) -> Convolution 
         return None
     # Filters of one pixel may do without its dimensions.
     shifts = f[2:] or (const(0),) * len(x[2:])
-    places = [_place(*each) for each in zip(x[2:], y[2:], shifts, strict=True)]
+    places = [_stride_and_dilation(*each) for each in zip(x[2:], y[2:], shifts, strict=True)]
     padding = tuple(-place.const for place in x[2:])
     if not all(places) or min(padding) < 0:
         return None
@@ -72,7 +72,7 @@ def _convolution(equation: Equation, image: Load, filters: Load) -> Convolution 
     return Convolution(image.buffer, filters.buffer, equation.target, stride, padding, dilation)
 
 
-def _place(x: Affine, y: Affine, r: Affine) -> tuple[int, int] | None:
+def _stride_and_dilation(x: Affine, y: Affine, r: Affine) -> tuple[int, int] | None:
     """(stride, dilation) where `x` is y * stride + r * dilation and a constant."""
     stride, dilation = x.coefficient(str(y)), x.coefficient(str(r)) if r.terms else 1
     rest = x - y * stride - r * dilation

@@ -1,4 +1,4 @@
-"""What a check or a timing takes: told before it begins, where the machine has not as much or it will be long."""
+"""What a check or a timing needs: an error before it begins where memory is short, a note where it takes long."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CASES = 2  # of integers, of random numbers
 Sizes = Mapping[str, int]
 
 
-def check_memory(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine) -> None:
+def require_check_memory(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine) -> None:
     """Raises DeviceError where there is too little memory for a check of trees of one kernel at all of `sizes`."""
     kernel = trees[0].kernel.written
     cases = _CASES * len({tree.approximate for tree in trees})
@@ -32,42 +32,42 @@ def check_memory(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine) 
     for each in sizes:
         on_device = 2 * total_bytes(kernel, each) + max(scratch_bytes(tree, each) for tree in trees)
         here = 0 if engine.on_gpu else on_device
-        need(kept + _REFERENCE * _elements(kernel, each) + here, f"the check at {shown(each)}", free_bytes)
+        need(kept + _REFERENCE * _elements(kernel, each) + here, f"the check at {format_sizes(each)}", free_bytes)
         if engine.on_gpu:
-            need(on_device, f"the check at {shown(each)}", engine.free_bytes)
+            need(on_device, f"the check at {format_sizes(each)}", engine.free_bytes)
 
 
-def timing_memory(trees: Iterable[Tree], sizes: Sizes, engine: Engine) -> None:
+def require_timing_memory(trees: Iterable[Tree], sizes: Sizes, engine: Engine) -> None:
     """Raises DeviceError where there is too little memory for runs of the trees at `sizes`."""
     trees = list(trees)
     bytes_ = 2 * total_bytes(trees[0].kernel.written, sizes) + max(scratch_bytes(tree, sizes) for tree in trees)
-    need(bytes_, f"a run at {shown(sizes)}", engine.free_bytes)
+    need(bytes_, f"a run at {format_sizes(sizes)}", engine.free_bytes)
 
 
 def check_outlook(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine) -> str | None:
-    """What to tell of a check at `sizes` that takes long; None of one that is short."""
+    """A note on a check at `sizes` that takes long; None for a short one."""
     kernel = trees[0].kernel.written
     rough = len({tree.approximate for tree in trees})
-    reference = sum(_reference(kernel, each) for each in sizes) * rough
-    seconds = _CASES * (reference + sum(_run(kernel, each, engine) for each in sizes) * len(trees))
-    return _told("the check", max(points(kernel, each) for each in sizes), len(trees), seconds)
+    reference = sum(_reference_seconds(kernel, each) for each in sizes) * rough
+    seconds = _CASES * (reference + sum(_run_seconds(kernel, each, engine) for each in sizes) * len(trees))
+    return _outlook("the check", max(points(kernel, each) for each in sizes), len(trees), seconds)
 
 
 def timing_outlook(trees: Sequence[Tree], sizes: Sizes, engine: Engine) -> str | None:
-    """What to tell of runs at `sizes` that take long; None of short ones."""
+    """A note on runs at `sizes` that take long; None for short ones."""
     kernel = trees[0].kernel.written
-    seconds = 2 * len(trees) * _run(kernel, sizes, engine)
-    return _told("the timing", points(kernel, sizes), len(trees), seconds)
+    seconds = 2 * len(trees) * _run_seconds(kernel, sizes, engine)
+    return _outlook("the timing", points(kernel, sizes), len(trees), seconds)
 
 
-def _told(what: str, most: int, schedules: int, seconds: float) -> str | None:
+def _outlook(what: str, most: int, schedules: int, seconds: float) -> str | None:
     if seconds < _LONG:
         return None
     count = f"each of {schedules} schedules" if schedules > 1 else "the schedule"
-    return f"{what} has {most:,} points for {count} and takes about {_span(seconds)}; --size chooses fewer"
+    return f"{what} has {most:,} points for {count} and takes about {_format_duration(seconds)}; --size chooses fewer"
 
 
-def _run(kernel: Kernel, sizes: Sizes, engine: Engine) -> float:
+def _run_seconds(kernel: Kernel, sizes: Sizes, engine: Engine) -> float:
     """Seconds of one run, not of a good one."""
     rate = _GPU if engine.on_gpu else _INTERPRETER if isinstance(engine, InterpreterEngine) else _CPU
     return points(kernel, sizes) / rate
@@ -80,7 +80,7 @@ def scratch_bytes(tree: Tree, sizes: Sizes) -> int:
     return sum(DTYPE_BYTES[b.dtype] * prod(extent.evaluate(sizes) for extent in b.shape) for b in own)
 
 
-def shown(sizes: Sizes) -> str:
+def format_sizes(sizes: Sizes) -> str:
     """The sizes for a reader."""
     return ", ".join(f"{name} = {value}" for name, value in sizes.items()) or "the kernel's sizes"
 
@@ -89,7 +89,7 @@ def _elements(kernel: Kernel, sizes: Sizes, role: str = "") -> int:
     return sum(prod(e.evaluate(sizes) for e in t.shape) for t in kernel.tensors if role in ("", t.role))
 
 
-def _reference(kernel: Kernel, sizes: Sizes) -> float:
+def _reference_seconds(kernel: Kernel, sizes: Sizes) -> float:
     """Seconds of one case."""
     return sum(
         prod(r.extent.evaluate(sizes) for r in (*e.loops, *e.reduced)) / (_PRODUCTS if _is_product(e) else _OTHERS)
@@ -101,7 +101,7 @@ def _is_product(equation: Equation) -> bool:
     return equation.reduce == "sum" and isinstance(equation.value, Op) and equation.value.name == "*"
 
 
-def _span(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     for unit, length in (("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"

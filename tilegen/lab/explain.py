@@ -122,15 +122,15 @@ def explain(
         last: explains the whole schedule only, not the steps to it.
     """
     notes = (*_notes(compiled), *_uncounted(scheduled.kernel))
-    stages = lines(scheduled.stages)[-1:] if last else lines(scheduled.stages)
+    stages = stages_by_line(scheduled.stages)[-1:] if last else stages_by_line(scheduled.stages)
     versions: list[tuple[_Version, ...] | TilegenError] = []
     for number, stage in enumerate(stages):
         progress("lower", number, len(stages))
         try:
-            versions.append(_version(stage.tree, sizes))
+            versions.append(_lower_at(stage.tree, sizes))
         except TilegenError as error:
             versions.append(error)
-    built = _compiled_all(versions, machine.arch, progress) if compiled and not nvrtc.missing() else {}
+    built = _compile_all(versions, machine.arch, progress) if compiled and not nvrtc.missing() else {}
     known: dict[_Key, LaunchReport] = {}
     reports: list[StepReport] = []
     for number, (stage, version) in enumerate(zip(stages, versions, strict=True)):
@@ -157,7 +157,7 @@ def explain(
     )
 
 
-def lines(stages: Sequence[Stage]) -> list[Stage]:
+def stages_by_line(stages: Sequence[Stage]) -> list[Stage]:
     """One stage for each line of the schedule: a composite step counts once, with the tree after all of it."""
     kept: list[Stage] = []
     for stage in stages:
@@ -174,8 +174,8 @@ def explain_tree(
     """The launches of one tree. Raises LimitError where it cannot be launched."""
     asked = compiled and not nvrtc.missing()
     return tuple(
-        _report(one.launch, sizes, machine, _compiled(one.text, machine.arch) if asked else _Built())
-        for one in _version(tree, sizes)
+        _report(one.launch, sizes, machine, _compile(one.text, machine.arch) if asked else _Built())
+        for one in _lower_at(tree, sizes)
     )
 
 
@@ -196,7 +196,7 @@ def _notes(compiled: bool) -> tuple[str, ...]:
     return ()
 
 
-# The text of a launch without its comments, its grid and its block: what is told of it depends on these.
+# The text of a launch without its comments, its grid and its block: what is known of it depends on these.
 _Key = tuple[str, tuple[Product, ...], tuple[int, ...]]
 
 
@@ -217,7 +217,7 @@ class _Built:
     codes: Mapping[str, sass.Hot] = field(default_factory=dict)
 
 
-def _version(tree: Tree, sizes: Mapping[str, int]) -> tuple[_Version, ...]:
+def _lower_at(tree: Tree, sizes: Mapping[str, int]) -> tuple[_Version, ...]:
     """With vectors where the sizes allow them. Raises LimitError where the tree cannot be launched."""
     launches = lower(tree)
     if loose := unmet(launches, sizes, {}):
@@ -230,7 +230,7 @@ def _version(tree: Tree, sizes: Mapping[str, int]) -> tuple[_Version, ...]:
     return tuple(found)
 
 
-def _compiled_all(
+def _compile_all(
     versions: Sequence[tuple[_Version, ...] | TilegenError], arch: str, progress: Progress
 ) -> dict[_Key, _Built]:
     """The texts compiled, on all cores, each once. One thread alone tells nothing by its registers: it is left out."""
@@ -238,13 +238,13 @@ def _compiled_all(
     texts = {one.key: one.text for one in every if one.launch.threads > 1}
     found: dict[_Key, _Built] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for key, built in zip(texts, pool.map(lambda text: _compiled(text, arch), texts.values()), strict=True):
+        for key, built in zip(texts, pool.map(lambda text: _compile(text, arch), texts.values()), strict=True):
             progress("compile", len(found), len(texts))
             found[key] = built
     return found
 
 
-def _compiled(text: str, arch: str) -> _Built:
+def _compile(text: str, arch: str) -> _Built:
     try:
         built = nvrtc.compile_text(text, arch)
         codes = sass.sass_of(built) if sass.nvdisasm() else {}
@@ -273,8 +273,8 @@ def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _
         moved,
         work,
         inner(program, sizes),
-        _remedies(launch, moved, sizes),
-        predict(machine, shape, moved, work, _touched_bytes(launch, sizes), hot),
+        _conflict_remedies(launch, moved, sizes),
+        predict(machine, shape, moved, work, _tensor_bytes(launch, sizes), hot),
         held,
         elsewhere,
         resources,
@@ -282,13 +282,15 @@ def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _
     )
 
 
-def _touched_bytes(launch: Launch, sizes: Mapping[str, int]) -> int:
+def _tensor_bytes(launch: Launch, sizes: Mapping[str, int]) -> int:
     """Bytes of the tensors of a launch, each counted once."""
     buffers = [launch.buffers[name] for name in launch.tensors]
     return sum(DTYPE_BYTES[b.dtype] * prod(e.evaluate(sizes) for e in b.shape) for b in buffers)
 
 
-def _remedies(launch: Launch, moved: Sequence[Traffic], sizes: Mapping[str, int]) -> dict[str, tuple[Remedy, ...]]:
+def _conflict_remedies(
+    launch: Launch, moved: Sequence[Traffic], sizes: Mapping[str, int]
+) -> dict[str, tuple[Remedy, ...]]:
     found: dict[str, tuple[Remedy, ...]] = {}
     for name in dict.fromkeys(t.site.buffer for t in moved if t.conflict and t.conflict.degree > 1):
         found[name] = tuple(remedies(launch, [t.site for t in moved if t.site.buffer == name], sizes))

@@ -25,7 +25,7 @@ class Formula:
     def __mul__(self, other: Formula) -> Formula:
         return Formula(tuple((a * b, tuple(sorted(p + q))) for a, p in self.terms for b, q in other.terms))
 
-    def scaled(self, factor: Fraction | int) -> Formula:
+    def scale(self, factor: Fraction | int) -> Formula:
         """This, `factor` times."""
         return Formula(tuple((a * factor, p) for a, p in self.terms if factor))
 
@@ -40,7 +40,7 @@ class Formula:
         ordered = sorted(groups.items(), key=lambda item: (-len(item[0]), item[0]))
         text = ""
         for product, factors in ordered:
-            part = _part(factors, product)
+            part = _term_text(factors, product)
             if part:
                 text += (" - " if part[0] == "-" else " + ") + part.lstrip("-") if text else part
         return text or "0"
@@ -66,16 +66,16 @@ def of(extent: Affine) -> Formula:
             case Div(arg, by):
                 # A division that rounds up has by - 1 added to what is divided.
                 whole = arg - (by - 1) if arg.const >= by - 1 else arg
-                part = of(whole).scaled(Fraction(1, by))
+                part = of(whole).scale(Fraction(1, by))
             case Mod():
                 part = Formula()  # nothing is left over
             case _:
                 raise TypeError(atom)
-        result = result + part.scaled(coefficient)
+        result = result + part.scale(coefficient)
     return result
 
 
-def _part(factors: list[Fraction], product: Product) -> str:
+def _term_text(factors: list[Fraction], product: Product) -> str:
     """One product with its factor; an empty text where the factors cancel."""
     same = all(f == factors[0] for f in factors)
     below = factors[0].denominator if same else sum(factors).denominator

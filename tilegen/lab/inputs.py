@@ -61,8 +61,8 @@ def integers(
         shape = shape_of(tensor, sizes)
         values = rng.integers(low, magnitude + 1, shape) * (rng.random(shape) < share)
         if tensor.name in extents:
-            values = rng.integers(low and -1, _end(tensor, extents), shape)
-        arrays[memory_of(tensor.name)] = stored(xp, tensor, _no_divisor_0(kernel, tensor, values))
+            values = rng.integers(low and -1, _index_end(tensor, extents), shape)
+        arrays[memory_of(tensor.name)] = array_of(xp, tensor, _avoid_zero_divisors(kernel, tensor, values))
     draws = np.random.default_rng(seed)
     for scalar in kernel.scalars:
         # Neither is it 1 where that can be helped, which would leave what it multiplies as it was.
@@ -71,7 +71,7 @@ def integers(
     return arrays
 
 
-def draws(kernel: Kernel) -> tuple[str, ...]:
+def draw_kinds(kernel: Kernel) -> tuple[str, ...]:
     """The kinds of floating-point inputs to try a kernel with, the likeliest first: keys of DRAWS."""
     narrow = any(isinstance(n, Op) and n.name in _NARROW for n in walk(kernel.equations))
     return ("narrow", "above 1", "normal", "small") if narrow else ("normal", "small", "narrow", "above 1")
@@ -86,18 +86,20 @@ def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int, draw: s
         draw: another kind of floating-point numbers, a key of DRAWS.
     """
     rng = xp.random.default_rng(seed)
-    drawn = DRAWS[draw or draws(kernel)[0]]
+    drawn = DRAWS[draw or draw_kinds(kernel)[0]]
     arrays, extents = {}, _extents(kernel, sizes)
     for tensor in _inputs(kernel):
         shape = shape_of(tensor, sizes)
         if tensor.dtype not in FLOATS:
             low = 0 if tensor.dtype in ("u8", "bool") else -100
-            values = _no_divisor_0(kernel, tensor, rng.integers(low, 2 if tensor.dtype == "bool" else 101, shape))
+            values = _avoid_zero_divisors(
+                kernel, tensor, rng.integers(low, 2 if tensor.dtype == "bool" else 101, shape)
+            )
             if tensor.name in extents:
-                values = rng.integers(low and -1, _end(tensor, extents), shape)
+                values = rng.integers(low and -1, _index_end(tensor, extents), shape)
         else:
             values = drawn(rng, shape)
-        arrays[memory_of(tensor.name)] = stored(xp, tensor, values)
+        arrays[memory_of(tensor.name)] = array_of(xp, tensor, values)
     host = np.random.default_rng(seed)
     for scalar in kernel.scalars:
         whole = scalar.dtype not in FLOATS
@@ -116,7 +118,7 @@ def _extents(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-def _end(tensor: Tensor, extents: Mapping[str, int]) -> int:
+def _index_end(tensor: Tensor, extents: Mapping[str, int]) -> int:
     """The first number that is no longer drawn for an index: two behind the last element, if the type has it."""
     return min(extents[tensor.name] + 1, 2**7 if tensor.dtype in ("i8", "u8") else 2**31 - 1)
 
@@ -125,14 +127,14 @@ def _sign(scalar: Scalar, rng: np.random.Generator) -> int:
     return 1 if scalar.dtype == "u8" else int(rng.choice([-1, 1]))
 
 
-def _no_divisor_0(kernel: Kernel, tensor: Tensor, values: Any) -> Any:
+def _avoid_zero_divisors(kernel: Kernel, tensor: Tensor, values: Any) -> Any:
     """Integers for `tensor`, 1 in place of 0 where the kernel divides by them: x // 0 is 0, and tries little."""
     quotients = [n for n in walk(kernel.equations) if isinstance(n, Op) and n.name in ("//", "%")]
     divides = any(isinstance(n, Load) and n.buffer == tensor.name for q in quotients for n in walk(q.args[1]))
     return values + (values == 0) if divides else values
 
 
-def stored(xp: Any, tensor: Tensor, values: Any) -> Any:
+def array_of(xp: Any, tensor: Tensor, values: Any) -> Any:
     """`values` in the tensor's dtype and storage order."""
     array = empty(xp, tensor, values.shape)
     if tensor.dtype == "bf16":

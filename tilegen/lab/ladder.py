@@ -10,13 +10,13 @@ from tilegen.backends.engine import Engine
 from tilegen.backends.program import Program
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Kernel, Tree
-from tilegen.lab.check import Case, Trial, cases_of, check
-from tilegen.lab.cost import timing_memory
-from tilegen.lab.explain import LaunchReport, StepReport, explain, lines
+from tilegen.lab.check import Case, Trial, cases_by_approximation, check
+from tilegen.lab.cost import require_timing_memory
+from tilegen.lab.explain import LaunchReport, StepReport, explain, stages_by_line
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.roofline import H200, Machine
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, check_limits, check_sizes, points, power_sizes
-from tilegen.lab.timing import Progress, Time, timed
+from tilegen.lab.timing import Progress, Time, time_programs
 from tilegen.schedule import Scheduled
 
 # A prefix is not timed where one run of it is expected to last longer, in milliseconds.
@@ -103,32 +103,32 @@ def ladder(
     kernel = scheduled.kernel
     limit = limit or (GPU_LIMIT if engine.on_gpu else CPU_LIMIT)
     sizes = power_sizes(kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
-    timing_memory([scheduled.tree], sizes, engine)
-    told = explain(scheduled, sizes, machine=machine, progress=progress)
-    trees = [stage.tree for stage in lines(scheduled.stages)]
-    rungs = _climbable(told.steps)
+    require_timing_memory([scheduled.tree], sizes, engine)
+    explanation = explain(scheduled, sizes, machine=machine, progress=progress)
+    trees = [stage.tree for stage in stages_by_line(scheduled.stages)]
+    rungs = _rungs_of(explanation.steps)
     programs = {
         n: program(trees[n], engine, unproved=unproved)
         for n, rung in enumerate(rungs)
         if rung.launches and not rung.same
     }
-    rungs = _checked(rungs, trees, programs, engine, progress)
-    rungs = [_slow(rung, kernel, engine, sizes, limit) for rung in rungs]
+    rungs = _check_rungs(rungs, trees, programs, engine, progress)
+    rungs = [_skip_if_slow(rung, kernel, engine, sizes, limit) for rung in rungs]
     chosen = {str(n): p for n, p in programs.items() if not rungs[n].error and not rungs[n].untimed}
-    done = timed(chosen, engine, sizes, progress)
+    done = time_programs(chosen, engine, sizes, progress)
     shown = unit(kernel, sizes, engine.on_gpu)
     for n in programs:
         if time := done.times.get(str(n)):
             rungs[n] = replace(rungs[n], time=time, rate=rate(kernel, sizes, time.median, shown))
-        rungs[n] = _failed(rungs[n], done.errors.get(str(n)))
+        rungs[n] = _with_error(rungs[n], done.errors.get(str(n)))
     best = done.times.get(done.rival) if done.rival else None
     best_rate = rate(kernel, sizes, best.median, shown) if best else None
-    found = _gains(rungs)
-    told_by = (engine.name, engine.on_gpu, machine, shown, limit)
-    return Ladder(kernel.name, scheduled.name, sizes, *told_by, found, done.rival, best, best_rate)
+    found = _with_gains(rungs)
+    settings = (engine.name, engine.on_gpu, machine, shown, limit)
+    return Ladder(kernel.name, scheduled.name, sizes, *settings, found, done.rival, best, best_rate)
 
 
-def _climbable(steps: tuple[StepReport, ...]) -> list[Rung]:
+def _rungs_of(steps: tuple[StepReport, ...]) -> list[Rung]:
     """A rung for each step; those with the launches of the step before are marked."""
     rungs: list[Rung] = []
     before: tuple[LaunchReport, ...] = ()
@@ -139,7 +139,7 @@ def _climbable(steps: tuple[StepReport, ...]) -> list[Rung]:
     return rungs
 
 
-def _checked(
+def _check_rungs(
     rungs: list[Rung], trees: list[Tree], programs: Mapping[int, Program], engine: Engine, progress: Progress
 ) -> list[Rung]:
     """The rungs with what their check came to."""
@@ -147,26 +147,26 @@ def _checked(
         return rungs
     progress("reference", 0, 1)
     sizes = check_sizes([trees[n] for n in programs], {}, check_limits(engine))
-    tried = cases_of(trees[0].kernel, (each.tree for each in programs.values()), sizes)
+    tried = cases_by_approximation(trees[0].kernel, (each.tree for each in programs.values()), sizes)
     found = list(rungs)
     for number, (n, each) in enumerate(programs.items()):
         progress("check", number, len(programs))
-        found[n] = _tried(rungs[n], each, tried[each.tree.approximate])
+        found[n] = _check_rung(rungs[n], each, tried[each.tree.approximate])
     return found
 
 
-def _tried(rung: Rung, each: Program, tried: list[Case]) -> Rung:
+def _check_rung(rung: Rung, each: Program, tried: list[Case]) -> Rung:
     try:
         return replace(rung, trials=check(each, tried))
     except TilegenError as error:
-        return _failed(rung, error)
+        return _with_error(rung, error)
 
 
-def _failed(rung: Rung, error: TilegenError | None) -> Rung:
+def _with_error(rung: Rung, error: TilegenError | None) -> Rung:
     return replace(rung, error=error.render(), exit_code=error.exit_code) if error else rung
 
 
-def _slow(rung: Rung, kernel: Kernel, engine: Engine, sizes: Mapping[str, int], limit: float) -> Rung:
+def _skip_if_slow(rung: Rung, kernel: Kernel, engine: Engine, sizes: Mapping[str, int], limit: float) -> Rung:
     """`rung`, with the reason if it is not to be timed."""
     if rung.same or rung.error or rung.predicted is None:
         return rung
@@ -178,7 +178,7 @@ def _slow(rung: Rung, kernel: Kernel, engine: Engine, sizes: Mapping[str, int], 
     return replace(rung, untimed=f"not timed: {expected / 1e3:.3g} s or more")
 
 
-def _gains(rungs: list[Rung]) -> tuple[Rung, ...]:
+def _with_gains(rungs: list[Rung]) -> tuple[Rung, ...]:
     """The rungs with what each brings over the last one that was timed; a difference inside the spread is none."""
     found: list[Rung] = []
     before: Time | None = None

@@ -42,9 +42,9 @@ def patterns(launch: Launch, site: Site, sizes: Mapping[str, int], memory: Buffe
         memory: the buffer with another layout to try, if not that of the launch.
     """
     memory = memory or launch.buffers[site.buffer]
-    names = _names(launch, sizes, site.loops)
-    offset = _offset(site, memory, names, sizes)
-    active = _active(site.tests, names)
+    names = _name_values(launch, sizes, site.loops)
+    offset = _element_offsets(site, memory, names, sizes)
+    active = _active_threads(site.tests, names)
     samples, threads = offset.shape
     if not samples:  # a loop around it has no iterations
         return []
@@ -52,19 +52,19 @@ def patterns(launch: Launch, site: Site, sizes: Mapping[str, int], memory: Buffe
     rows = np.full((samples, warps * WARP), _IDLE, dtype=np.int64)
     rows[:, :threads] = np.where(active, offset * DTYPE_BYTES[memory.dtype], _IDLE)
     weight = prod(loop.extent.evaluate(sizes) for loop in site.loops) / samples
-    return _distinct(rows.reshape(-1, WARP), weight)
+    return _group_patterns(rows.reshape(-1, WARP), weight)
 
 
-def distinct(launch: Launch, site: Site, sizes: Mapping[str, int]) -> float:
-    """Different elements that a block asks for at `site`, as the L2 cache sees it.
+def count_distinct(launch: Launch, site: Site, sizes: Mapping[str, int]) -> float:
+    """How many different elements a block asks for at `site`, as the L2 cache sees it.
 
     What one iteration of the long loops reads is kept for all threads until the next one; all of what the block
     ever reads is kept, if it fits into the L1 cache.
     """
-    names = _names(launch, sizes, site.loops)
+    names = _name_values(launch, sizes, site.loops)
     memory = launch.buffers[site.buffer]
-    offset = _offset(site, memory, names, sizes)
-    once = len(np.unique(offset[_active(site.tests, names)]))
+    offset = _element_offsets(site, memory, names, sizes)
+    once = len(np.unique(offset[_active_threads(site.tests, names)]))
     spoken = {name for index in site.index for name in index.names()}
     looked = {loop.name for loop in site.loops if isinstance(names[loop.name], np.ndarray)}
     long = [loop for loop in site.loops if loop.name not in looked]
@@ -74,13 +74,15 @@ def distinct(launch: Launch, site: Site, sizes: Mapping[str, int]) -> float:
     return float(once * prod(loop.extent.evaluate(sizes) for loop in long))
 
 
-def threads(launch: Launch, loops: tuple[For, ...], tests: tuple[Condition, ...], sizes: Mapping[str, int]) -> float:
-    """Threads of a block that pass the tests, in the mean over the iterations of the loops."""
-    active = _active(tests, _names(launch, sizes, loops))
+def mean_active_threads(
+    launch: Launch, loops: tuple[For, ...], tests: tuple[Condition, ...], sizes: Mapping[str, int]
+) -> float:
+    """How many threads of a block pass the tests, on average over the iterations of the loops."""
+    active = _active_threads(tests, _name_values(launch, sizes, loops))
     return float(active.mean() * launch.threads)
 
 
-def _active(tests: tuple[Condition, ...], names: Mapping[str, Any]) -> Any:
+def _active_threads(tests: tuple[Condition, ...], names: Mapping[str, Any]) -> Any:
     active = np.ones(names[""].shape, dtype=bool)
     for test in tests:
         value = np.broadcast_to(np.asarray(test.value.evaluate(names)), active.shape)
@@ -88,7 +90,7 @@ def _active(tests: tuple[Condition, ...], names: Mapping[str, Any]) -> Any:
     return active
 
 
-def _distinct(rows: Ints, weight: float) -> list[Pattern]:
+def _group_patterns(rows: Ints, weight: float) -> list[Pattern]:
     """The different requests among rows of lanes: what a warp touches, moved to the start of its first line."""
     rows = rows[(rows != _IDLE).any(axis=1)]
     if not len(rows):
@@ -101,7 +103,7 @@ def _distinct(rows: Ints, weight: float) -> list[Pattern]:
     ]
 
 
-def _names(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...]) -> dict[str, Any]:
+def _name_values(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...]) -> dict[str, Any]:
     """A value for every name that an index can speak of: one row for each iteration, a column for each thread."""
     x, y, z = launch.block
     flat = np.arange(x * y * z, dtype=np.int64)
@@ -133,7 +135,7 @@ def _names(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...]) -> 
     return names
 
 
-def _offset(site: Site, memory: Buffer, names: Mapping[str, Any], sizes: Mapping[str, int]) -> Ints:
+def _element_offsets(site: Site, memory: Buffer, names: Mapping[str, Any], sizes: Mapping[str, int]) -> Ints:
     """The element's place in the buffer, a row for each iteration, a column for each thread."""
     rows, pitch, column = names[""], 1, names[""]
     for dim in memory.order[:-1]:

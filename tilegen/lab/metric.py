@@ -17,7 +17,8 @@ def operations(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     """Floating-point operations: each operator and function of an equation counts one for each point of its
     ranges (an fma two), and each step of a reduction one. A matrix product has 2*M*N*K."""
     return sum(
-        _of_a_point(e) * prod(r.extent.evaluate(sizes) for r in (*e.loops, *e.reduced)) for e in kernel.equations
+        _operations_per_point(e) * prod(r.extent.evaluate(sizes) for r in (*e.loops, *e.reduced))
+        for e in kernel.equations
     )
 
 
@@ -27,14 +28,14 @@ def moved_bytes(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     return sum(DTYPE_BYTES[t.dtype] * prod(shape_of(t, sizes)) for t in tensors)
 
 
-def computes(kernel: Kernel, sizes: Mapping[str, int]) -> bool:
-    """True for a kernel whose arithmetic is the limit, False for one that mainly moves data."""
+def is_compute_bound(kernel: Kernel, sizes: Mapping[str, int]) -> bool:
+    """True if arithmetic limits the kernel, False if it mainly moves data."""
     return operations(kernel, sizes) > _INTENSE * moved_bytes(kernel, sizes)
 
 
 def unit(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool = True) -> str:
     """The unit of the kernel's rate: "TFLOP/s" ("GFLOP/s" on a CPU) or "GB/s"."""
-    if not computes(kernel, sizes):
+    if not is_compute_bound(kernel, sizes):
         return "GB/s"
     return "TFLOP/s" if on_gpu else "GFLOP/s"
 
@@ -45,6 +46,6 @@ def rate(kernel: Kernel, sizes: Mapping[str, int], milliseconds: float, shown: s
     return done / milliseconds / (1e9 if shown == "TFLOP/s" else 1e6)
 
 
-def _of_a_point(equation: Equation) -> int:
+def _operations_per_point(equation: Equation) -> int:
     found = [n for n in walk(equation.value) if isinstance(n, Op) and n.dtype in (*FLOATS, "i32", "i64")]
     return sum(2 if op.name == "fma" else 1 for op in found) + (1 if equation.reduce else 0)

@@ -69,15 +69,15 @@ def occupancy(limits: Limits, threads: int, registers: int, shared: int) -> Occu
     warps = -(-threads // WARP)
     room = {"threads": limits.threads // (warps * WARP), "blocks": limits.blocks}
     if registers:
-        of_warp = _up(registers * WARP, limits.register_unit)
+        of_warp = _round_up(registers * WARP, limits.register_unit)
         # Registers are those of four parts of an SM, and a warp lives in one of them.
         room["registers"] = limits.registers // 4 // of_warp * 4 // warps
     if shared:
-        room["shared memory"] = limits.shared // _up(shared + limits.shared_reserved, limits.shared_unit)
+        room["shared memory"] = limits.shared // _round_up(shared + limits.shared_reserved, limits.shared_unit)
     blocks = min(room.values())
     limited = tuple(name for name, count in room.items() if count == blocks)
     return Occupancy(blocks, blocks * warps, blocks * warps / (limits.threads // WARP), limited, room)
 
 
-def _up(value: int, unit: int) -> int:
+def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit

@@ -11,7 +11,7 @@ from tilegen.backends.engine import Engine
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Cast, Equation, Expr, Kernel, Load, Op
 from tilegen.lab.convolution import as_convolution, cudnn, cudnn_difference
-from tilegen.lab.metric import computes, moved_bytes
+from tilegen.lab.metric import is_compute_bound, moved_bytes
 
 _COPY = """\
 extern "C" __global__ void copy(const float4* __restrict__ from, float4* __restrict__ to, long long count)
@@ -42,17 +42,19 @@ def rival(
         return None
     product = as_product(kernel)
     if product is not None:
-        return "cuBLAS", _matmul(engine.xp, product, arrays)
+        return "cuBLAS", _matmul_call(engine.xp, product, arrays)
     convolution = as_convolution(kernel)
     library = cudnn(convolution, arrays) if convolution else None
     if library is not None:
         return "cuDNN", library
-    if not computes(kernel, sizes):
-        return "copy", _copy(engine.xp, moved_bytes(kernel, sizes))
+    if not is_compute_bound(kernel, sizes):
+        return "copy", _copy_call(engine.xp, moved_bytes(kernel, sizes))
     return None
 
 
-def difference(kernel: Kernel, engine: Engine, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> float | None:
+def relative_difference(
+    kernel: Kernel, engine: Engine, sizes: Mapping[str, int], arrays: Mapping[str, Any]
+) -> float | None:
     """How far a product's or a convolution's result is from the library's, as a share of what rounding can explain.
 
     Both are within gamma_K (|A| |B|) of the exact product. None for other kernels, and without a GPU.
@@ -82,7 +84,7 @@ def as_product(kernel: Kernel) -> Product | None:
         return None
     if kernel.tensor(equation.target).dtype not in ("f64", "f32", "f16"):
         return None
-    a, b, c = (_words(index) for index in (names[0].index, names[1].index, equation.index))
+    a, b, c = (_loop_names(index) for index in (names[0].index, names[1].index, equation.index))
     if a is None or b is None or c is None:
         return None
     k = equation.reduced[0].name
@@ -107,28 +109,28 @@ def as_product(kernel: Kernel) -> Product | None:
 
 
 def _factors(equation: Equation) -> tuple[Load, Load] | None:
-    value = _bare(equation.value)
+    value = _without_casts(equation.value)
     if equation.reduce != "sum" or len(equation.reduced) != 1:
         return None
     if not isinstance(value, Op) or value.name != "*":
         return None
-    left, right = (_bare(arg) for arg in value.args)
+    left, right = (_without_casts(arg) for arg in value.args)
     if not isinstance(left, Load) or not isinstance(right, Load) or left.fallback or right.fallback:
         return None
     return left, right
 
 
-def _bare(expr: Expr) -> Expr:
-    return _bare(expr.arg) if isinstance(expr, Cast) else expr
+def _without_casts(expr: Expr) -> Expr:
+    return _without_casts(expr.arg) if isinstance(expr, Cast) else expr
 
 
-def _words(index: tuple[Affine, ...]) -> list[str] | None:
+def _loop_names(index: tuple[Affine, ...]) -> list[str] | None:
     """The loop names of an index that is nothing but different loop names."""
     words = [str(i) for i in index if len(i.terms) == 1 and i.const == 0 and str(i).replace(".", "").isidentifier()]
     return words if len(words) == len(index) == len(set(words)) else None
 
 
-def _matmul(xp: Any, product: Product, arrays: Mapping[str, Any]) -> Callable[[], None]:
+def _matmul_call(xp: Any, product: Product, arrays: Mapping[str, Any]) -> Callable[[], None]:
     a = arrays[product.a].transpose(product.a_axes)
     b = arrays[product.b].transpose(product.b_axes)
     c = arrays[product.c].transpose(product.c_axes)
@@ -139,7 +141,7 @@ def _matmul(xp: Any, product: Product, arrays: Mapping[str, Any]) -> Callable[[]
     return call
 
 
-def _copy(xp: Any, moved: int) -> Callable[[], None]:
+def _copy_call(xp: Any, moved: int) -> Callable[[], None]:
     """Half of the bytes read, half of them written."""
     count = max(1, moved // 2 // 16)
     source, target = xp.zeros(count * 4, dtype="float32"), xp.empty(count * 4, dtype="float32")

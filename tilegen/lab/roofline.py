@@ -78,7 +78,7 @@ def predict(
     warps = ceil(shape.threads / WARP)
     lanes = warps * WARP / shape.threads  # the idle lanes of the last warp take part in everything
     cycle = machine.sms * machine.clock * 1e9
-    busy = _busy(machine, shape)
+    busy = _busy_share(machine, shape)
     computing = (work.fused + work.plain) * lanes * _SLOWER.get(work.dtype, 1.0)
     requests = sum(t.requests for t in moved)
     slots = (work.fused + work.plain + work.special) * lanes / WARP + requests
@@ -102,7 +102,7 @@ def predict(
     return Prediction(bounds.get(limit, 0.0), limit, bounds)
 
 
-def _busy(machine: Machine, shape: Shape) -> float:
+def _busy_share(machine: Machine, shape: Shape) -> float:
     """The share of the machine that works: SMs that wait for the last ones, schedulers without a warp."""
     each = shape.blocks / machine.sms
     spread = each / ceil(each)

@@ -85,24 +85,27 @@ def program_of(launch: Launch) -> Program:
     where neither the index nor the tests speak of it, and nothing in it writes the buffer. Equal loads of
     one list of statements are one load.
     """
-    found = _Found(launch, frozenset(launch.kernel.sizes), _thread_names(launch))
+    found = _Collector(launch, frozenset(launch.kernel.sizes), _thread_names(launch))
     found.list(launch.body, (), ())
     kept: dict[tuple[object, ...], Site] = {}
     for number, site in enumerate(found.sites):
         # Stores are never the same one; loads are, if all about them is.
         key = (number,) if site.store else (site.buffer, site.index, site.width, _ids(site.loops), site.tests)
         kept.setdefault(key, site)
-    return Program(launch, _uncovered(tuple(kept.values())), tuple(found.work), tuple(found.barriers))
+    return Program(launch, _drop_covered_loads(tuple(kept.values())), tuple(found.work), tuple(found.barriers))
 
 
-def _uncovered(sites: tuple[Site, ...]) -> tuple[Site, ...]:
+def _drop_covered_loads(sites: tuple[Site, ...]) -> tuple[Site, ...]:
     """`sites` without the loads in unrolled loops whose every element another load of the same place has."""
     kept = []
     for site in sites:
         rivals = [
             other
             for other in sites
-            if other is not site and not other.store and other.buffer == site.buffer and _place(other) == _place(site)
+            if other is not site
+            and not other.store
+            and other.buffer == site.buffer
+            and _context(other) == _context(site)
         ]
         unrolled = any(loop.kind != "serial" for loop in site.loops)
         if site.store or not unrolled or not rivals or not _elements(site) <= set().union(*map(_elements, rivals)):
@@ -110,7 +113,7 @@ def _uncovered(sites: tuple[Site, ...]) -> tuple[Site, ...]:
     return tuple(kept)
 
 
-def _place(site: Site) -> object:
+def _context(site: Site) -> object:
     return tuple(id(loop) for loop in site.loops if loop.kind == "serial"), site.tests, site.width
 
 
@@ -132,8 +135,8 @@ def _thread_names(launch: Launch) -> frozenset[str]:
     return frozenset({launch.tid} | {name for name, kind, _ in launch.coordinates if kind.startswith("thread")})
 
 
-class _Found:
-    """Walks a body and notes what it meets."""
+class _Collector:
+    """Collects the accesses, statements and barriers of a body, in order."""
 
     def __init__(self, launch: Launch, sizes: frozenset[str], threads: frozenset[str]) -> None:
         self.launch = launch
@@ -215,7 +218,7 @@ class _Found:
         if memory is None or memory.space not in ("global", "shared"):
             return
         spoken = {name for i in index for name in i.names()} | {n for c in tests for n in c.value.names()}
-        kept = loops if store else _changing(loops, frozenset(spoken), buffer)
+        kept = loops if store else _relevant_loops(loops, frozenset(spoken), buffer)
         around = tuple(loop.name for loop in loops)
         self.sites.append(Site(buffer, index, store, width, width * DTYPE_BYTES[dtype], kept, around, tests))
 
@@ -228,22 +231,22 @@ class _Found:
         return frozenset(name for name, kind, _ in self.launch.coordinates if kind.startswith("block"))
 
 
-def _changing(loops: tuple[For, ...], spoken: frozenset[str], buffer: str) -> tuple[For, ...]:
+def _relevant_loops(loops: tuple[For, ...], spoken: frozenset[str], buffer: str) -> tuple[For, ...]:
     """The loops that make a load anew: they are spoken of, write the buffer, or have such a loop inside."""
     kept: list[For] = []
     repeats = False
     for loop in reversed(loops):
-        if repeats or loop.name in spoken or _writes(loop, buffer):
+        if repeats or loop.name in spoken or _writes_to(loop, buffer):
             kept.insert(0, loop)
             repeats = repeats or loop.kind == "serial"
     return tuple(kept)
 
 
-def _writes(loop: For, buffer: str) -> bool:
-    return any(target == buffer for target in _written(loop.body))
+def _writes_to(loop: For, buffer: str) -> bool:
+    return any(target == buffer for target in _written_buffers(loop.body))
 
 
-def _written(body: tuple[Spmd, ...]) -> Iterator[str]:
+def _written_buffers(body: tuple[Spmd, ...]) -> Iterator[str]:
     for node in walk(body):
         match node:
             case Stmt(target=target, best=best):
@@ -256,7 +259,7 @@ def _written(body: tuple[Spmd, ...]) -> Iterator[str]:
                 pass
 
 
-def widened(site: Site, memory: Buffer) -> Site:
+def widen(site: Site, memory: Buffer) -> Site:
     """`site` as a compiler makes it: scalar loads of shared memory that the innermost loop makes of neighbours become
     one load of 8 or 16 bytes, where that is aligned. Others stay what they are."""
     if site.store or site.width > 1 or memory.space != "shared" or not memory.order:

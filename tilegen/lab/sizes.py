@@ -44,22 +44,22 @@ def check_sizes(
     for full in (True, False):
         share = 2.0
         while True:
-            sizes = {n: _tried(tiles.get(n, 1), share, i, full) for i, n in enumerate(kernel.sizes)}
-            sizes = _satisfied(kernel, sizes | dict(given), given)
+            sizes = {n: _trial_size(tiles.get(n, 1), share, i, full) for i, n in enumerate(kernel.sizes)}
+            sizes = _satisfy(kernel, sizes | dict(given), given)
             if share < 0.01 or (points(kernel, sizes) <= limits[0] and total_bytes(kernel, sizes) <= limits[1]):
                 break
             share /= 2
-        found += [_fewer(kernel, sizes, given, limits)]
-    found += [_satisfied(kernel, {n: 1 for n in kernel.sizes} | dict(given), given)]
+        found += [_shrink(kernel, sizes, given, limits)]
+    found += [_satisfy(kernel, {n: 1 for n in kernel.sizes} | dict(given), given)]
     return [_sensible(kernel, sizes) for i, sizes in enumerate(found) if sizes not in found[:i]]
 
 
-def _fewer(kernel: Kernel, sizes: dict[str, int], given: Mapping[str, int], limits: tuple[int, int]) -> dict[str, int]:
+def _shrink(kernel: Kernel, sizes: dict[str, int], given: Mapping[str, int], limits: tuple[int, int]) -> dict[str, int]:
     """`sizes`, the last ones of them 1 where a kernel of many dimensions is beyond the limits even so."""
     for name in reversed(kernel.sizes):
         if points(kernel, sizes) <= limits[0] and total_bytes(kernel, sizes) <= limits[1]:
             break
-        sizes = _satisfied(kernel, sizes | {name: given.get(name, 1)}, given)
+        sizes = _satisfy(kernel, sizes | {name: given.get(name, 1)}, given)
     return sizes
 
 
@@ -72,7 +72,7 @@ def _sensible(kernel: Kernel, sizes: dict[str, int]) -> dict[str, int]:
     return sizes
 
 
-def _tried(tile: int, share: float, position: int, full: bool) -> int:
+def _trial_size(tile: int, share: float, position: int, full: bool) -> int:
     """`share` tiles, or three quarters of that made odd and different by position; at least a few elements."""
     if full:
         return max(4, round(tile * share))
@@ -98,11 +98,11 @@ def power_sizes(kernel: Kernel, given: Mapping[str, int], limits: tuple[int, int
     """
     level = _LARGEST
     while level > 1:
-        sizes = _satisfied(kernel, {n: level for n in kernel.sizes} | dict(given), given)
+        sizes = _satisfy(kernel, {n: level for n in kernel.sizes} | dict(given), given)
         if points(kernel, sizes) <= limits[0] and total_bytes(kernel, sizes) <= limits[1]:
             return sizes
         level //= 2
-    return _sensible(kernel, _satisfied(kernel, {n: 1 for n in kernel.sizes} | dict(given), given))
+    return _sensible(kernel, _satisfy(kernel, {n: 1 for n in kernel.sizes} | dict(given), given))
 
 
 def points(kernel: Kernel, sizes: Mapping[str, int]) -> int:
@@ -117,7 +117,7 @@ def total_bytes(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     return sum(DTYPE_BYTES[t.dtype] * prod(e.evaluate(sizes) for e in t.shape) for t in kernel.tensors)
 
 
-def _satisfied(kernel: Kernel, wanted: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:
+def _satisfy(kernel: Kernel, wanted: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:
     """`wanted`, sizes that are not given raised until every `where` holds and no tensor is empty."""
     sizes = dict(wanted)
     positive = tuple(Condition(extent - 1) for t in kernel.tensors for extent in t.shape)

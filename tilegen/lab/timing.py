@@ -17,7 +17,7 @@ from tilegen.errors import TilegenError, WrongResult
 from tilegen.ir.nodes import Kernel
 from tilegen.lab import inputs
 from tilegen.lab.metric import moved_bytes
-from tilegen.lab.rivals import difference, rival
+from tilegen.lab.rivals import relative_difference, rival
 
 Progress = Callable[[str, int, int], None]
 
@@ -38,7 +38,7 @@ class Time:
 
 
 @dataclass(frozen=True)
-class Timed:
+class Timings:
     """The times by name, the rival's among them; the rival's name; what went wrong with the others."""
 
     times: Mapping[str, Time] = field(default_factory=dict)
@@ -46,13 +46,13 @@ class Timed:
     errors: Mapping[str, TilegenError] = field(default_factory=dict)
 
 
-def timed(
+def time_programs(
     programs: Mapping[str, Program],
     engine: Engine,
     sizes: Mapping[str, int],
     progress: Progress,
     samples: dict[str, list[float]] | None = None,
-) -> Timed:
+) -> Timings:
     """Times the programs, all of one kernel, and the rival that the device has for them.
 
     `samples` gets the milliseconds of each as they come, for someone who cannot wait for the end.
@@ -60,7 +60,7 @@ def timed(
     A program that cannot run at these sizes, or whose result is not the rival's, gets an error, not a time.
     """
     if not programs or isinstance(engine, InterpreterEngine):
-        return Timed()
+        return Timings()
     kernel = next(iter(programs.values())).kernel.written
     # Runs go round over so many sets of arrays that none is still in the cache when its turn comes again.
     needed = 1 + -(-2 * int(getattr(engine, "l2_bytes", 0)) // moved_bytes(kernel, sizes))
@@ -72,7 +72,7 @@ def timed(
         try:
             bound = [program.bind(sizes, arrays) for arrays in sets]
             engine.time(bound[:1])
-            _agree(kernel, engine, sizes, sets[0])
+            _check_agreement(kernel, engine, sizes, sets[0])
             calls[name] = bound
         except TilegenError as error:
             errors[name] = error
@@ -81,8 +81,10 @@ def timed(
     if found:
         calls[found[0][0]] = [call for _, call in found]
     samples = {} if samples is None else samples
-    _rounds(calls, engine, progress, samples)
-    return Timed({name: time_of(values) for name, values in samples.items()}, found[0][0] if found else None, errors)
+    _time_in_rounds(calls, engine, progress, samples)
+    return Timings(
+        {name: summarise(values) for name, values in samples.items()}, found[0][0] if found else None, errors
+    )
 
 
 def _arrays(engine: Engine, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
@@ -93,9 +95,9 @@ def _arrays(engine: Engine, kernel: Kernel, sizes: Mapping[str, int], seed: int)
     return arrays
 
 
-def _agree(kernel: Kernel, engine: Engine, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> None:
+def _check_agreement(kernel: Kernel, engine: Engine, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> None:
     """Raises WrongResult where the device has a second opinion on the outputs, and it is another one."""
-    share = difference(kernel, engine, sizes, arrays)
+    share = relative_difference(kernel, engine, sizes, arrays)
     if share is not None and not share <= 1:
         shown = ", ".join(f"{n} = {v}" for n, v in sizes.items())
         raise WrongResult(
@@ -103,7 +105,7 @@ def _agree(kernel: Kernel, engine: Engine, sizes: Mapping[str, int], arrays: Map
         )
 
 
-def _rounds(
+def _time_in_rounds(
     calls: Mapping[str, Sequence[Callable[[], None]]],
     engine: Engine,
     progress: Progress,
@@ -128,7 +130,7 @@ def _rounds(
     progress("time", rounds, rounds)
 
 
-def time_of(values: Sequence[float]) -> Time:
-    """What samples come to; one of them at least."""
+def summarise(values: Sequence[float]) -> Time:
+    """The median and the spread of samples in milliseconds; at least one sample."""
     p20, median, p80 = (float(v) for v in np.percentile(values, [20, 50, 80]))
     return Time(median, p20, p80, len(values))

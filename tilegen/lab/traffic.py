@@ -11,8 +11,8 @@ from tilegen.ir.nodes import FLOATS, Cast, Const, Expr, Gather, Index, Load, Op,
 from tilegen.lab import formula
 from tilegen.lab.banks import Conflict, conflict
 from tilegen.lab.formula import Formula
-from tilegen.lab.lanes import LINE, Pattern, distinct, patterns, threads
-from tilegen.lab.sites import Program, Site, Work, widened
+from tilegen.lab.lanes import LINE, Pattern, count_distinct, mean_active_threads, patterns
+from tilegen.lab.sites import Program, Site, Work, widen
 from tilegen.lowering.program import For, Launch
 
 SECTOR = 32  # bytes of a transaction with global memory
@@ -97,12 +97,12 @@ class Inner:
 def traffic(program: Program, sizes: Mapping[str, int]) -> list[Traffic]:
     """Every access of the program at the given sizes."""
     blocks = prod(extent.evaluate(sizes) for extent in program.launch.grid)
-    return [_traffic(program.launch, site, sizes, blocks) for site in program.sites]
+    return [_site_traffic(program.launch, site, sizes, blocks) for site in program.sites]
 
 
-def _traffic(launch: Launch, site: Site, sizes: Mapping[str, int], blocks: int) -> Traffic:
+def _site_traffic(launch: Launch, site: Site, sizes: Mapping[str, int], blocks: int) -> Traffic:
     memory = launch.buffers[site.buffer]
-    wide = widened(site, memory)
+    wide = widen(site, memory)
     found = patterns(launch, wide, sizes)
     lanes = sum(p.share * sum(a >= 0 for a in p.lanes) for p in found)
     shared = memory.space == "shared"
@@ -116,8 +116,8 @@ def _traffic(launch: Launch, site: Site, sizes: Mapping[str, int], blocks: int) 
         requests=blocks * sum(p.share for p in found),
         bytes=blocks * lanes * wide.bytes,
         sectors=0.0 if shared else blocks * sum(p.share * len(_pieces(p, site.bytes, SECTOR)) for p in found),
-        least_sectors=0.0 if shared else blocks * sum(p.share * _least(p, site.bytes) for p in found),
-        distinct=0.0 if shared else blocks * distinct(launch, site, sizes) * site.bytes,
+        least_sectors=0.0 if shared else blocks * sum(p.share * _least_sectors(p, site.bytes) for p in found),
+        distinct=0.0 if shared else blocks * count_distinct(launch, site, sizes) * site.bytes,
         lines=0.0 if shared else blocks * sum(p.share * len(_pieces(p, site.bytes, LINE)) for p in found),
         conflict=met,
         turns=blocks * met.turns if met else 0.0,
@@ -134,7 +134,7 @@ def _pieces(pattern: Pattern, width: int, size: int) -> set[int]:
     }
 
 
-def _least(pattern: Pattern, width: int) -> int:
+def _least_sectors(pattern: Pattern, width: int) -> int:
     return -(-len({a for a in pattern.lanes if a >= 0}) * width // SECTOR)
 
 
@@ -155,13 +155,13 @@ def arithmetic(program: Program, sizes: Mapping[str, int]) -> Arithmetic:
     blocks = prod(extent.evaluate(sizes) for extent in program.launch.grid)
     totals = [0.0, 0.0, 0.0]
     for work in program.work:
-        runs = blocks * threads(program.launch, work.loops, work.tests, sizes)
+        runs = blocks * mean_active_threads(program.launch, work.loops, work.tests, sizes)
         runs *= prod(loop.extent.evaluate(sizes) for loop in work.loops)
         totals = [total + runs * count for total, count in zip(totals, instructions(work), strict=True)]
-    return Arithmetic(totals[0], totals[1], totals[2], _dtype(program))
+    return Arithmetic(totals[0], totals[1], totals[2], _main_dtype(program))
 
 
-def _dtype(program: Program) -> str:
+def _main_dtype(program: Program) -> str:
     """The dtype that most is computed in; f32 where nothing is."""
     kinds = [work.value.dtype for work in program.work if work.value.dtype in FLOATS and not work.copies]
     return max(kinds, key=kinds.count) if kinds else "f32"
@@ -175,11 +175,11 @@ def instructions(work: Work) -> tuple[int, int, int]:
     fuses = work.reduce == "sum" and isinstance(value, Op) and value.name == "*" and value.dtype in FLOATS
     if work.reduce:
         counts[0 if fuses else 1] += 1
-    _count(value, counts, fuses, seen)
+    _count_instructions(value, counts, fuses, seen)
     return counts[0], counts[1], counts[2]
 
 
-def _count(expr: Expr, counts: list[int], fused: bool, seen: set[Expr]) -> None:
+def _count_instructions(expr: Expr, counts: list[int], fused: bool, seen: set[Expr]) -> None:
     """Adds the instructions of `expr`; `fused` says that its own product is part of an addition outside."""
     if expr in seen:
         return
@@ -193,9 +193,9 @@ def _count(expr: Expr, counts: list[int], fused: bool, seen: set[Expr]) -> None:
             elif dtype in FLOATS and not fused and name not in ("neg", "select"):
                 counts[0 if joins or name == "fma" else 1] += 1
             for arg in args:
-                _count(arg, counts, joins and arg is product, seen)
+                _count_instructions(arg, counts, joins and arg is product, seen)
         case Cast(arg, _):
-            _count(arg, counts, False, seen)
+            _count_instructions(arg, counts, False, seen)
         case Const() | Index() | Load() | Gather() | Scalar():
             pass
         case _:
@@ -220,17 +220,17 @@ def inner(program: Program, sizes: Mapping[str, int]) -> Inner | None:
     sites = [s for s in program.sites if name in s.around and not s.store]
     works = [w for w in program.work if any(loop is main.loops[place] for loop in w.loops)]
     counts = [instructions(w) for w in works]
-    runs = [_times(w.loops, outside, sizes) for w in works]
+    runs = [_trip_count(w.loops, outside, sizes) for w in works]
     spaces = {s.buffer: program.launch.buffers[s.buffer].space for s in sites}
     return Inner(
         name,
-        sum(_times(s.loops, outside, sizes) for s in sites if spaces[s.buffer] == "shared"),
-        sum(_times(s.loops, outside, sizes) for s in sites if spaces[s.buffer] == "global"),
+        sum(_trip_count(s.loops, outside, sizes) for s in sites if spaces[s.buffer] == "shared"),
+        sum(_trip_count(s.loops, outside, sizes) for s in sites if spaces[s.buffer] == "global"),
         sum(c[0] * r for c, r in zip(counts, runs, strict=True)),
         sum((c[1] + c[2]) * r for c, r in zip(counts, runs, strict=True)),
     )
 
 
-def _times(loops: tuple[For, ...], outside: tuple[For, ...], sizes: Mapping[str, int]) -> float:
+def _trip_count(loops: tuple[For, ...], outside: tuple[For, ...], sizes: Mapping[str, int]) -> float:
     """Executions inside `loops` for each iteration of `outside`."""
     return prod(e.extent.evaluate(sizes) for e in loops) / prod(e.extent.evaluate(sizes) for e in outside)

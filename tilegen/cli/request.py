@@ -13,7 +13,7 @@ from tilegen.ir.steps import Schedule
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What all commands are given.
 
     Attributes:
@@ -58,11 +58,11 @@ class Asked:
         for name, value in self.sizes.items():
             if name not in kernel.sizes:
                 message = f"kernel '{kernel.name}' has no size '{name}'"
-                raise UsageError(message, notes=self._instead_of(name, value, kernel))
+                raise UsageError(message, notes=self._size_notes(name, value, kernel))
             if value < 1:
                 raise UsageError(f"size {name} is {value}, and sizes are at least 1")
 
-    def _instead_of(self, size: str, value: int, kernel: nodes.Kernel) -> tuple[str, ...]:
+    def _size_notes(self, size: str, value: int, kernel: nodes.Kernel) -> tuple[str, ...]:
         """What to write where `size` is none of the kernel's."""
         declared = api.load(self.file).kernels.get(kernel.name)
         if declared and size in declared.attributes:
@@ -106,8 +106,8 @@ def attempts(
             message = f"schedule '{schedule.name}' is for kernel '{schedule.kernel}', not for '{wanted}'"
             raise UsageError(message)
     chosen = found or [s for s in file.schedules if s.kernel == wanted]
-    attributes, parameters = _sorted_settings(file, wanted, settings, {p.name for s in chosen for p in s.parameters})
-    built = file.kernel(wanted, **joined(fixed, attributes))
+    attributes, parameters = _split_settings(file, wanted, settings, {p.name for s in chosen for p in s.parameters})
+    built = file.kernel(wanted, **join(fixed, attributes))
     _remark_on(chosen, parameters)
     if not chosen:
         return {"unscheduled": built.schedule()}
@@ -116,12 +116,12 @@ def attempts(
 
 def _attempt(kernel: api.Kernel, schedule: Schedule, parameters: Mapping[str, int]) -> api.Scheduled | TilegenError:
     try:
-        return kernel.schedule(schedule.name, **_own(parameters, {p.name for p in schedule.parameters}))
+        return kernel.schedule(schedule.name, **_select(parameters, {p.name for p in schedule.parameters}))
     except TilegenError as error:
         return error
 
 
-def joined(sizes: Mapping[str, int], attributes: Mapping[str, int]) -> dict[str, int]:
+def join(sizes: Mapping[str, int], attributes: Mapping[str, int]) -> dict[str, int]:
     """Both. Raises UsageError where they give one name two values."""
     for name, value in attributes.items():
         if sizes.get(name, value) != value:
@@ -146,11 +146,11 @@ def one(found: Mapping[str, api.Scheduled], command: str) -> api.Scheduled:
     return next(iter(found.values()))
 
 
-def _own(parameters: Mapping[str, int], names: set[str]) -> dict[str, int]:
+def _select(parameters: Mapping[str, int], names: set[str]) -> dict[str, int]:
     return {name: value for name, value in parameters.items() if name in names}
 
 
-def _sorted_settings(
+def _split_settings(
     file: api.File, kernel: str | None, settings: Mapping[str, int], parameters: set[str]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """(integer attributes of the kernel, parameters of schedules). Raises UsageError at an unknown name."""
@@ -161,4 +161,4 @@ def _sorted_settings(
             known = sorted(attributes | parameters)
             notes = did_you_mean(name, known) or (f"there are {', '.join(known) or 'none'}",)
             raise UsageError(f"no schedule has a parameter '{name}', and the kernel no attribute", notes=notes)
-    return _own(settings, attributes), _own(settings, parameters)
+    return _select(settings, attributes), _select(settings, parameters)

@@ -1,4 +1,4 @@
-"""Ctrl-C is heard at once, also while a kernel or a compiler runs that knows nothing of it."""
+"""Ctrl-C ends a command at once, even while a kernel or a compiler runs, which do not react to it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from threading import Thread
 INTERRUPTED = 130  # what a command ends with after Ctrl-C
 
 
-def promptly(work: Callable[[], None]) -> None:
-    """Does `work`, in a thread of its own, which is left behind on Ctrl-C. Raises what that raises."""
+def run_interruptibly(work: Callable[[], None]) -> None:
+    """Runs `work` in a thread of its own, which Ctrl-C abandons. Raises what `work` raises."""
     raised: list[BaseException] = []
 
     def body() -> None:
