@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +18,6 @@ from tilegen.primitives._composite import expand, names_in
 from tilegen.primitives._words import step_meant
 
 
-@contextmanager
-def _collecting_later() -> Iterator[None]:
-    """No search for unreachable circles of objects meanwhile: trees make many objects and no circles of them.
-
-    It finds nothing and takes up to an eighth of the time of an emission. Counting references frees objects all
-    along, so no more memory is needed. What was set before is set again: only the one who found the collector on
-    turns it on again, be it the outer one of two calls or one of two threads; the other one goes on with it.
-    """
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
-@_collecting_later()
 def load(path_or_text: str | Path) -> File:
     """The kernels and schedules of a text, a file, or a stock file by its name ("gemm").
 
@@ -148,7 +128,6 @@ class Kernel:
         self.file = file
         self.ir = ir
 
-    @_collecting_later()
     def schedule(self, name: str | None = None, /, **parameters: int) -> Scheduled:
         """The schedule `name` applied to this kernel; without a name, the kernel as written, to add steps to."""
         if name is None:
@@ -200,7 +179,6 @@ class Scheduled:
 
         return method
 
-    @_collecting_later()
     def source(
         self,
         language: str = "cuda",

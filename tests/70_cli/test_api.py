@@ -1,13 +1,12 @@
 """tilegen from Python: load, schedule by name and by method, source, compile, call."""
 
-import gc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tilegen
-from tilegen.errors import ArgumentError, IllegalStep, SourceError, StepError, TilegenError, UsageError
+from tilegen.errors import ArgumentError, IllegalStep, SourceError, StepError, UsageError
 
 TEXT = "kernel twice(A: f32[N]) -> B: f32[N]:\n    B[i] = 2 * A[i]\n"
 
@@ -130,39 +129,6 @@ def test_several_outputs_come_as_a_tuple_and_misaligned_arrays_work() -> None:
     np.testing.assert_array_equal(c, base[1:] - 1)
     add = tilegen.load("vector_add").schedule("vector").compile("cpu")
     np.testing.assert_array_equal(add(base[1:], base[:-1]), base[1:] + base[:-1])
-
-
-@pytest.mark.parametrize("on", [True, False])
-def test_the_collector_is_left_as_it_was(on) -> None:
-    def is_as_it_was() -> bool:
-        return gc.isenabled() is on
-
-    (gc.enable if on else gc.disable)()
-    try:
-        scheduled = tilegen.load("vector_add").schedule("vector")
-        assert is_as_it_was()
-        with pytest.raises(UsageError):
-            scheduled.source("fortran")
-        assert is_as_it_was()
-        with pytest.raises(TilegenError):
-            tilegen.load("kernel\n").schedule("vector")
-        assert is_as_it_was()
-    finally:
-        gc.enable()
-
-
-def test_what_is_left_of_making_a_kernel_is_gone_without_the_collector():
-    def made() -> str:
-        return tilegen.load("gemm").schedule("padded").source("cuda")
-
-    made()  # what is kept from now on, and loaded
-    gc.collect()
-    gc.disable()
-    try:
-        assert made()
-        assert gc.collect() == 0
-    finally:
-        gc.enable()
 
 
 def test_what_is_no_file_of_text_is_told_so(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
@@ -12,7 +11,6 @@ from tilegen.errors import DeviceError, TilegenError
 
 def main() -> None:
     """The command `tilegen`; ends the process with its exit code."""
-    gc.set_threshold(50_000, 20, 20)  # the process is ours: it makes many small values and no circles of them
     code = run(sys.argv[1:])
     if code == INTERRUPTED:
         # What was under way in other threads would be waited for: a compiler takes seconds.
