@@ -14,6 +14,7 @@ results a thread) for a GEMM kernel from its own description to text, on another
 
 from __future__ import annotations
 
+import re
 import sys
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,9 +27,13 @@ TEXT = (Path(__file__).parents[1] / "schedules" / "gemm.tg").read_text(encoding=
 
 
 def text_with(schedule: str) -> str:
-    """The text of the kernel and of one schedule."""
-    heads = ("kernel gemm(", f"schedule {schedule} for")
-    return "\n\n".join(part for part in TEXT.split("\n\n") if any(head in part for head in heads))
+    """The text of the kernel, of one schedule, and of those that it extends."""
+    parts = [next(part for part in TEXT.split("\n\n") if "kernel gemm(" in part)]
+    while schedule:
+        parts.insert(1, next(part for part in TEXT.split("\n\n") if f"schedule {schedule} " in part))
+        base = re.search(rf"schedule {schedule} extends (\w+)", parts[1])
+        schedule = base[1] if base else ""
+    return "\n\n".join(parts)
 
 
 def emit(text: str, schedule: str) -> str:
