@@ -181,14 +181,16 @@ FAULTS = [
     (
         "wrong element copied",
         lambda: with_stmt("B.shared", loaded(lambda k, j: (k, (j // 2) * 2))),
-        "'B.shared.reg' holds another element than the one that is read from it",
-        None,
+        "'B.shared' holds another element than the one that is read from it",
+        "the copy B.shared.reg at bi=0, bj=0, ko=0, ti=0, tj=1, ki=0, wj=0 reads B.shared[0, 1] for B[0, 1], and it "
+        "holds B[0, 0] (M=1, K=1, N=2)",
     ),
     (
         "wrong element read",
         lambda: with_stmt("A.shared.reg", loaded(lambda i, k: (i, (k // 2) * 2))),
-        "'A.shared.reg' holds another element than the one that is read from it",
-        "C(i=0, j=0, k=1) reads A.shared.reg[0] for A[0, 1], and it holds A[0, 0] (M=1, K=2, N=1)",
+        "'A.shared' holds another element than the one that is read from it",
+        "the copy A.shared.reg at bi=0, bj=0, ko=0, ti=0, tj=0, ki=1, wi=0 reads A.shared[0, 0] for A[0, 1], and it "
+        "holds A[0, 0] (M=1, K=2, N=1)",
     ),
     (
         "part not copied",

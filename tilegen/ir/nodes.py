@@ -253,7 +253,8 @@ class Stmt:
     `name` says which statement of the kernel this is: "C" for the equation of C (its update, if it
     reduces), "C.init" for the start of its reduction ("C.best.init" for the companion of an arg
     reduction); `instance` is the point of that statement that runs here, one entry for each of its
-    loops. A copy has `instance` None, and the name of the buffer it fills.
+    loops. A copy has `instance` None and the name of the buffer it fills; which element of a tensor it hands over is
+    plain if it reads or writes the tensor, and stands in `element` if not.
 
     With `reduce`, the target is updated: target = target (reduce) value. For argmax and argmin,
     `best` is the access to the best value and `arg` the index that goes with `value`; a strictly
@@ -271,6 +272,7 @@ class Stmt:
     best: Access | None = None
     arg: Expr | None = None
     atomic: bool = False
+    element: tuple[Affine, ...] | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 
@@ -381,15 +383,8 @@ def _init(kernel: Kernel, equation: Equation) -> tuple[Node, ...]:
         assert equation.first is not None
         starts[0] = (tensors[0], equation.first)
     return tuple(
-        Stmt(
-            f"{tensor.name}.init",
-            Access(tensor.name, equation.index),
-            value,
-            instance=point,
-            guard=guard,
-            span=equation.span,
-        )
-        for tensor, value in starts
+        Stmt(f"{t.name}.init", Access(t.name, equation.index), value, instance=point, guard=guard, span=equation.span)
+        for t, value in starts
     )
 
 

@@ -36,11 +36,13 @@ def _until_covered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names
     asked()
     texts: tuple[str, ...] = (_text(wanted, names),)
     try:
+        if _nothing_left(texts, len(names)):
+            return None
         for piece in pieces:
+            texts += (_text(piece, names),)
             if _nothing_left(texts, len(names)):
                 return None
-            texts += (_text(piece, names),)
-        return None if _nothing_left(texts, len(names)) else texts
+        return texts
     except isl.Error as error:
         raise Undecided(str(error)) from None
 

@@ -229,7 +229,7 @@ class Original:
             order: what else holds of the two, with primes on all names of the other that differ.
         """
         met = shared | alike_in(one, two, common(a, b), shared)
-        names = two.primed(met)
+        names = with_divisions(two.primed(met), b.forms, "'")
         place = same(a.forms, [f.renamed(names) for f in b.forms])
         return self.pair(one, two, met) + (identified(order, {f"{n}'": n for n in met}) + place), names
 
@@ -256,6 +256,16 @@ _domains: dict[object, int] = {}
 _originals: dict[int, tuple[Kernel, Original]] = {}
 _equal: dict[Kernel, Original] = {}
 _MOST_ORIGINALS = 32
+
+
+def with_divisions(names: Mapping[str, str], index: tuple[Form, ...], mark: str) -> Mapping[str, str]:
+    """`names`, and new ones for the divisions in `index` of what gets a new name: they get the mark."""
+    found = dict(names)
+    for place in index:
+        for _, (*divided, (quotient, _)), _ in place.rows:
+            if quotient not in found and any(name in found for name, _ in divided):
+                found[quotient] = f"{quotient}{mark}"
+    return found
 
 
 def common(a: Use, b: Use) -> tuple[Affine, ...]:

@@ -21,7 +21,7 @@ from tilegen.poly.rows import Row as Row
 from tilegen.poly.rows import Rows, Terms, renamed
 
 # isl operations that one question may take: three times what any question of the stock schedules needs.
-BUDGET = 50_000
+BUDGET = 200_000
 # A question with more names than this, and more of them in each row on average, is not asked.
 DENSE_NAMES, DENSE_TERMS = 9, 6
 

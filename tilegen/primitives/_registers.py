@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
+from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import replace, rewrite, substitute
+from tilegen.primitives._elements import element_at
 from tilegen.primitives._region import Point, Region
 
 
 def copies(
-    region: Region, copy: Buffer, place: Point, source: Point, guard: tuple[Condition, ...]
+    tree: Tree, region: Region, copy: Buffer, place: Point, source: Point, guard: tuple[Condition, ...]
 ) -> tuple[Stmt | None, Stmt | None]:
     """The statements that fill the registers and that write them back, each None where not needed."""
     name = region.buffer.name
     load = Load(name, source, copy.dtype, region.fallback)
     back = Load(copy.name, place, copy.dtype)
+    element = element_at(tree, region.buffer, source)
     return (
-        Stmt(copy.name, Access(copy.name, place), load, guard=guard) if region.loads else None,
-        Stmt(copy.name, Access(name, source), back, guard=guard) if region.stores else None,
+        Stmt(copy.name, Access(copy.name, place), load, guard=guard, element=element) if region.loads else None,
+        Stmt(copy.name, Access(name, source), back, guard=guard, element=element) if region.stores else None,
     )
 
 

@@ -12,7 +12,8 @@ from tilegen.ir.walk import loads, replace
 from tilegen.primitives import BufferName, NewName, primitive
 from tilegen.primitives._layout import dimension_words, joined, joined_dims
 from tilegen.primitives._names import name_of_copy
-from tilegen.primitives._region import Point, redirected, reparented
+from tilegen.primitives._redirect import redirected, reparented
+from tilegen.primitives._region import Point
 from tilegen.primitives._tree import need_buffer
 
 
@@ -68,7 +69,7 @@ class CacheGlobal:
         def place(index: Point) -> Point:
             return _place(index, buffer, groups) if copy.joined else index
 
-        body = redirected(tree.body, buffer.name, name, place)
+        body = redirected(tree.body, buffer, name, place)
         nest = _filled(tree, buffer, copy, words) if self.tiles else _nest(buffer, name, words, place)
         return reparented(replace(tree, buffers=(*tree.buffers, copy), body=(nest, *body)), buffer.name, name)
 

@@ -12,7 +12,8 @@ from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._box import box_of, inside
 from tilegen.primitives._layout import dimension_words
 from tilegen.primitives._names import name_of_copy
-from tilegen.primitives._region import Region, new_buffer, region_of, with_copies
+from tilegen.primitives._redirect import with_copies
+from tilegen.primitives._region import Region, new_buffer, region_of
 from tilegen.primitives._registers import copies, nest
 from tilegen.primitives._tree import need_buffer
 
@@ -92,7 +93,7 @@ class CacheRegister:
         copy = new_buffer(tree, region, name, "register", [loop.extent for loop in depends])
         filled = not region.stores and _filled(tree, region.buffer)
         guard = () if filled else _guard(region, {loop.name for loop in depends})
-        load, store = copies(region, copy, place, index, guard)
+        load, store = copies(tree, region, copy, place, index, guard)
         headers = [replace(loop, body=()) for loop in depends]
         nests = [nest(headers, stmt, copy, self.vector) for stmt in (load, store)]
         return with_copies(tree, region, copy, lambda _: place, *nests)
@@ -106,7 +107,7 @@ class CacheRegister:
         place = tuple(var(n) if e > 1 else const(0) for n, e in zip(names, box.extent, strict=True))
         source = tuple(b + p for b, p in zip(box.base, place, strict=True))
         guard = () if region.fallback else inside(region.buffer, source, dict(zip(names, box.extent, strict=True)))
-        load, store = copies(region, copy, place, source, guard)
+        load, store = copies(tree, region, copy, place, source, guard)
         headers = [Loop(n, const(e), (), "unrolled") for n, e in zip(names, box.extent, strict=True) if e > 1]
         nests = [nest(headers, stmt, copy, self.vector) for stmt in (load, store)]
         return with_copies(tree, region, copy, box.inside, *nests)

@@ -8,9 +8,11 @@ from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, 
 from tilegen.ir.walk import loops, replace
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._box import Box, box_of, inside
+from tilegen.primitives._elements import element_at
 from tilegen.primitives._layout import dimension_words, storage_order
 from tilegen.primitives._names import name_of_copy
-from tilegen.primitives._region import Point, Region, new_buffer, region_of, with_copies
+from tilegen.primitives._redirect import with_copies
+from tilegen.primitives._region import Point, Region, new_buffer, region_of
 from tilegen.primitives._tree import need_buffer
 
 
@@ -66,14 +68,11 @@ class CacheShared:
         name = name_of_copy(tree, buffer.name, "shared", self.name)
         copy = new_buffer(tree, region, name, "shared", box.extent)
         copy = replace(copy, order=storage_order(buffer, words, self.layout))
-        around = {loop.name: loop.extent for loop in loops(tree.body)}
-        load = (self._nest(region, box, copy, words, around, fill=True),) if region.loads else ()
-        store = (self._nest(region, box, copy, words, around, fill=False),) if region.stores else ()
+        load = (self._nest(tree, region, box, copy, words, fill=True),) if region.loads else ()
+        store = (self._nest(tree, region, box, copy, words, fill=False),) if region.stores else ()
         return with_copies(tree, region, copy, box.inside, load, store)
 
-    def _nest(
-        self, region: Region, box: Box, copy: Buffer, words: list[str], around: dict[str, Affine], *, fill: bool
-    ) -> Node:
+    def _nest(self, tree: Tree, region: Region, box: Box, copy: Buffer, words: list[str], *, fill: bool) -> Node:
         """The copying loops, in the order in which the elements lie in global memory."""
         place: list[Affine] = [const(0)] * len(words)
         heads: list[tuple[str, int, str]] = []
@@ -94,8 +93,10 @@ class CacheShared:
             place = [p.substitute({name: var(name) * self.vector + var(lane)}) for p in place]
         source = tuple(b + p for b, p in zip(box.base, place, strict=True))
         extents = {name: extent for name, extent, _ in heads}
+        around = {loop.name: loop.extent for loop in loops(tree.body)}
         guard = () if fill and region.fallback else inside(region.buffer, source, extents, around)
-        node: Node = self._stmt(region, copy, tuple(place), source, guard, fill)
+        stmt = self._stmt(region, copy, tuple(place), source, guard, fill)
+        node: Node = replace(stmt, element=element_at(tree, region.buffer, source))
         for name, extent, kind in reversed(heads):
             node = Loop(name, const(extent), (node,), kind)
         return node

@@ -10,6 +10,7 @@ from time import perf_counter
 from tilegen.ir.nodes import Condition, Stmt, Tree
 from tilegen.judge.atomics import check_atomics
 from tilegen.judge.bounds import check_bounds, within
+from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
 from tilegen.judge.order import check_order
 from tilegen.judge.races import check_races, check_structure
@@ -20,7 +21,6 @@ from tilegen.poly.rows import renamed
 from tilegen.poly.system import Undecided, asked, example, negated, rows_of, same, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
 from tilegen.proof.barriers import Made, Slot, Stop, Walls, check_minimal, check_synchronised
-from tilegen.proof.slots import check_values_in_turn
 from tilegen.proof.waits import check_waits
 
 
@@ -99,7 +99,7 @@ def obligations(
         ("bounds", (lambda: check_bounds(program),)),
         ("races", (lambda: _check_apart(program), lambda: check_synchronised(walls))),
         ("barriers", (lambda: check_minimal(walls),)),
-        ("values", (lambda: check_shape(program), lambda: check_values_in_turn(program))),
+        ("values", (lambda: check_shape(program), lambda: check_values(program))),
     )
     if copies:
         checks += (("waits", (lambda: check_waits(program, stops, copies),)),)

@@ -19,7 +19,6 @@ from tilegen.poly.rows import Row, Rows, renamed
 from tilegen.poly.system import example, form, quotients, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Words
 from tilegen.proof.barriers import Made, Slot, Stop
-from tilegen.proof.slots import home_of
 
 
 def check_waits(program: Program, stops: Mapping[Slot, Stop], copies: Sequence[tuple[Stmt, Made]]) -> None:
@@ -162,3 +161,10 @@ def _ended(stop: Stop) -> Made:
     assert stop.wait is not None
     assert stop.made is not None
     return replace(stop.made, groups=stop.made.groups - stop.wait)
+
+
+def home_of(program: Program, name: str) -> str | None:
+    """The innermost loop around all uses of a buffer."""
+    users = [p for p in program.leaves if any(u.buffer == name for u in p.leaf.uses)]
+    depth = min(users[0].shares(p) for p in users)
+    return users[0].leaf.names[depth - 1] if depth else None

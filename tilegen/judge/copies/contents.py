@@ -1,215 +1,327 @@
 """Every value that is read through a copy is the one that the kernel reads.
 
-A copy buffer is right if, during one iteration of the loop it lives in: each place stands for one
-element, whoever uses it; each read finds something written before; and for tensors that the kernel
-writes, the element is used through this buffer alone, fills come first, and what was written is stored
-back. Then the buffer is a transparent stand-in, and the order check has proven the rest. What is asked of
-written tensors alone is in `written`.
+Theorem: for each read of an element `e` at a place `p`, in program order,
+
+- something has written `p` before, while the buffer kept its contents;
+- the last write to `p` before the read was for `e`;
+- since that write no statement has given `e` a new value at another place.
+
+and of an output, each element that gets its value in a copy is written to the tensor's memory after that.
+
+It is enough: a copy reads, too, so by induction over the program each place holds the value that its element had when
+it was written, and that is still the element's value where it is read. That instances run in an order in which this
+value is the kernel's is asked by `order`.
+
+A write that makes the second or the third untrue is a spoiler. Asked is: writes of `e` to `p` before the read cover
+all reads, and no spoiler comes between such a write and the read. Where a pair of accesses can never be at one place
+for two elements, or at two places for one, no order between them matters.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from tilegen.ir.nodes import Buffer
-from tilegen.judge.copies.pairs import distinct, named, pair, point_words
-from tilegen.judge.copies.refilled import latest
-from tilegen.judge.copies.storage import (
-    Element,
-    Storage,
-    Touch,
-    before_in_scope,
-    elements,
-    other_side,
-    scope_of,
-    settled,
-    storages,
-    unwritten,
-    unwritten_since,
-)
-from tilegen.judge.copies.written import check_written
+from tilegen.judge.copies.storage import ByElement, Storage, Touch, renamed_element, storages
+from tilegen.judge.copies.words import element_words, words_at
+from tilegen.poly.covering import covered, uncovered
 from tilegen.poly.equality import differing
-from tilegen.poly.instances import Program
-from tilegen.poly.rows import Rows
-from tilegen.poly.system import Form, Row, form, same
+from tilegen.poly.execution import Way, between, earlier
+from tilegen.poly.instances import Program, alike_in, common, told_apart
+from tilegen.poly.rows import Row, Rows, exchanged, renamed
+from tilegen.poly.system import Form, Point, form, same, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
 def check_values(program: Program) -> None:
-    """Refused where a copy would hand over a wrong, stale or missing value."""
-    for storage in storages(program):
-        for buffer in storage.copies:
-            try:
-                _check_within(storage, buffer)
-            except Refused:
-                # That another copy is read before it is written is the plainer fault.
-                for other in (b for b in storage.copies if b is not buffer):
-                    _check_readers_present(storage, other)
-                raise
+    """Refused where a read finds a wrong, stale or missing value, or an output is not stored."""
+    found = storages(program)
+    for storage in found:
+        for reader in _asked(storage):
+            _check_present(storage, reader)
+    for storage in found:
+        for reader in _asked(storage):
+            _check_last_write(storage, reader)
+        _check_stored(storage)
 
 
-def _check_within(storage: Storage, buffer: Buffer) -> None:
-    """The rules, during iterations of the loop that the buffer lives in, or of one further inside."""
-    refilled = buffer.space == "register" and _steady(storage, buffer)
-    nests = {t.placed.leaf.names for t in storage.of(buffer.name) if t.use.writes}
-    if refilled and len(nests) > 1 and _is_latest(storage, buffer):
-        return
-    refusals: list[Refused] = []
-    for scope in _scopes(storage, buffer):
-        storage.scopes[buffer.name] = scope
-        try:
-            _check_buffer(storage, buffer)
-            return
-        except Refused as refused:
-            refusals += [refused]
-    storage.scopes[buffer.name] = buffer.scope
-    if not refilled or len(nests) > 1 or not _is_latest(storage, buffer):
-        raise refusals[0]
+def _asked(storage: Storage) -> list[Touch]:
+    """The reads that can go wrong: the memory of an input holds it from the beginning."""
+    given = storage.program.kernel.tensor(storage.tensor).role == "input"
+    return [t for t in storage.readers if not (given and t.use.buffer == storage.tensor)]
 
 
-def _steady(storage: Storage, buffer: Buffer) -> bool:
-    """True if nothing writes the tensor from the nest on in which the copy is: an input, or made by then."""
-    if not storage.written:
-        return True
-    made = [t.placed.places[0] for t in storage.of(storage.tensor) if t.use.writes]
-    first = min(t.placed.places[0] for t in storage.of(buffer.name))
-    return bool(made) and all(nest < first for nest in made)
+# -- something has been written
 
 
-def _is_latest(storage: Storage, buffer: Buffer) -> bool:
-    """True if all reads find the element that they want, as a fill has left it."""
-    if not latest(storage, buffer):
-        return False
-    if storage.written:
-        _check_loaded(storage, [t for t in storage.of(buffer.name) if t.use.writes])
-    return True
-
-
-def _check_readers_present(storage: Storage, buffer: Buffer) -> None:
-    touches = storage.of(buffer.name)
-    for reader in distinct(t for t in touches if not t.use.writes):
-        _check_present(storage, reader, [t for t in touches if t.use.writes])
-
-
-def _scopes(storage: Storage, buffer: Buffer) -> list[str | None]:
-    """The loop that the buffer lives in, then those inside it which hold all accesses."""
-    touches = storage.of(buffer.name)
-    names = touches[0].placed.leaf.names
-    depth = min(touches[0].placed.shares(t.placed) for t in touches)
-    home = names.index(buffer.scope) if buffer.scope is not None else -1
-    return [buffer.scope, *names[home + 1 : depth]]
-
-
-def _check_buffer(storage: Storage, buffer: Buffer) -> None:
-    touches = storage.of(buffer.name)
-    writers = [t for t in touches if t.use.writes]
-    for reader in distinct(t for t in touches if not t.use.writes):
-        if reader.use.fallback is not None:
-            raise Refused(f"a read of the copy '{buffer.name}' has a fallback, which belongs to the copying")
-        _check_agreement(storage, reader, writers)
-        _check_present(storage, reader, writers)
-    if not storage.written:
-        return
-    _check_loaded(storage, writers)
-    check_written(storage, buffer, touches)
-
-
-def _check_agreement(storage: Storage, reader: Touch, writers: list[Touch]) -> None:
-    """Whatever stands where `reader` reads is the element that it wants."""
-    buffer = reader.use.buffer
-    for writer in writers:
-        shared = scope_of(storage, buffer, writer.placed, reader.placed)
-        if shared is None or _astray(storage, writer, reader, shared, ()) is None:
-            continue
-        # What is written after the read does no harm, and what is overwritten before it does none.
-        since = settled(storage, reader)
-        if since.gone(writer.placed, reader.placed):
-            continue
-        plainer: Refused | None = None
-        for shared, order in before_in_scope(storage, buffer, writer.placed, reader.placed, since.depth):
-            found = _astray(storage, writer, reader, shared, order)
-            if found is None:
-                continue
-            question, held, wanted = found
-            left = unwritten_since(storage, question, writer, reader, shared)
-            words = point_words(storage, left or question, writer, reader, shared)
-            refused = Refused(
-                f"'{buffer}' holds another element than the one that is read from it",
-                f"{words.instance(reader.placed.leaf, True)} reads {words.element(reader.use, True)} for "
-                f"{named(words, storage.tensor, wanted)}, and it holds "
-                f"{named(words, storage.tensor, held)}{words.sizes}",
-            )
-            if left is not None:
-                raise refused
-            plainer = plainer or refused
-        if plainer is not None:
-            raise plainer
-
-
-def _astray(
-    storage: Storage, writer: Touch, reader: Touch, shared: frozenset[str], order: tuple[Row, ...]
-) -> tuple[Rows, tuple[Form, ...], tuple[Form, ...]] | None:
-    """Where `writer` puts another element than `reader` wants, and the two elements; None if it never does."""
-    rows, names, place = pair(storage, writer, reader, shared)
-    rows += order + same(writer.use.forms, place)
-    for held in elements(storage, writer, "^"):
-        for wanted in elements(storage, reader, "~"):
-            target = wanted.renamed(names)
-            question = _apart(storage, rows + (held.rows + target.rows), held, target)
-            if question is not None:
-                return question, held.index, target.index
-            given, needed = held.fallback, wanted.fallback
-            if given is not None and needed is not None and given != needed:
-                raise Refused(
-                    f"outside '{storage.tensor}', '{reader.use.buffer}' holds {given.value} where the kernel "
-                    f"reads {needed.value}"
-                )
-    return None
-
-
-def _apart(storage: Storage, rows: Rows, held: Element, wanted: Element) -> Rows | None:
-    """A question with an answer: the elements differ. Outside of the tensor one is as good as another."""
-    question = differing(rows, held.index, wanted.index)
-    if question is None or held.fallback is None or wanted.fallback is None:
-        return question
-    shape = [form(extent) for extent in storage.program.kernel.tensor(storage.tensor).shape]
-    for element in (held, wanted):
-        inside = rows
-        for place, extent in zip(element.index, shape, strict=True):
-            inside += place.nonnegative() + extent.minus(place, 1).nonnegative()
-        question = differing(inside, held.index, wanted.index)
-        if question is not None:
-            return question
-    return None
-
-
-def _check_present(storage: Storage, reader: Touch, writers: list[Touch]) -> None:
-    """Something is written before, in the same iteration of the loop that the buffer lives in."""
-    program = storage.program
-    missing = unwritten(storage, reader, writers)
+def _check_present(storage: Storage, reader: Touch) -> None:
+    rows, names = _reads(storage, reader)
+    writes = _earlier_writes(storage, reader, storage.writers(reader.use.buffer))
+    missing = uncovered(rows, (write.rows for write in writes), names)
     if missing is None:
         return
-    leaf = reader.placed.leaf
-    words = Words(program.original, missing)
-    scope = program.buffers[reader.use.buffer].scope
-    within = f" in this iteration of '{scope}'" if scope else ""
+    leaf, buffer = reader.placed.leaf, storage.program.buffers[reader.use.buffer]
+    words = Words(storage.program.original, missing)
+    if buffer.name == storage.tensor and reader.is_copy:
+        raise Refused(
+            f"'{leaf.stmt.target.buffer}' is filled from elements of '{storage.tensor}' that nothing has written",
+            f"{words.instance(leaf)} reads {words.element(reader.use)}{words.sizes}",
+        )
+    within = f" in this iteration of '{buffer.scope}'" if buffer.scope else ""
     raise Refused(
-        f"'{reader.use.buffer}' is read where nothing has been written",
+        f"'{buffer.name}' is read where nothing has been written",
         f"{words.instance(leaf)} reads {words.element(reader.use)}, which nothing has written before"
         f"{within}{words.sizes}",
     )
 
 
-def _check_loaded(storage: Storage, writers: list[Touch]) -> None:
-    """A copy of what the kernel computes copies nothing that has not been computed."""
-    direct = [t for t in storage.of(storage.tensor) if t.use.writes]
-    for fill in writers:
-        if fill.is_copy and other_side(fill).buffer == storage.tensor:
-            read = replace(fill, use=other_side(fill))
-            missing = unwritten(storage, read, direct)
-            if missing is not None:
-                words = Words(storage.program.original, missing)
-                raise Refused(
-                    f"'{fill.use.buffer}' is filled from elements of '{storage.tensor}' that nothing has written",
-                    f"{words.instance(fill.placed.leaf)} reads {words.element(read.use)}{words.sizes}",
-                )
+def _reads(storage: Storage, reader: Touch) -> tuple[Rows, list[str]]:
+    """Where the read is made of an element, not of its fallback, and the names for it."""
+    leaf, program = reader.placed.leaf, storage.program
+    rows = program.original.rows(leaf)
+    if reader.use.fallback is not None:
+        for place, extent in zip(reader.use.forms, program.buffers[reader.use.buffer].shape, strict=True):
+            rows += place.nonnegative() + form(extent).minus(place, 1).nonnegative()
+    return rows, [*program.kernel.sizes, *leaf.names]
+
+
+@dataclass(frozen=True)
+class _Write:
+    """Where a write to the place of a read comes before it, in the same iteration of the loops in `shared`.
+
+    The read's loops keep their names in `rows`, those of the writer are renamed by `names`.
+    """
+
+    writer: Touch
+    shared: frozenset[str]
+    names: Mapping[str, str]
+    rows: Rows
+
+    def of(self, element: tuple[Form, ...]) -> _Write:
+        """Where it is a write for `element`."""
+        mine = renamed_element(self.writer, self.names, "'")
+        return replace(self, rows=self.rows + same(element, mine))
+
+
+def _earlier_writes(storage: Storage, reader: Touch, writers: list[Touch]) -> Iterator[_Write]:
+    """All ways in which one of the writers comes before the read, the nearest ones first."""
+    ways: list[tuple[int, bool, int, Touch, Way]] = []
+    for writer in writers:
+        one, two = writer.placed, reader.placed
+        place = common(writer.use, reader.use)
+        for way in storage.before(reader.use.buffer, one, two):
+            if not told_apart(one.leaf, two.leaf, place, *way):
+                ways.append((-len(way[0]), one.number >= two.number, -one.number, writer, way))
+    for *_, writer, (shared, order) in sorted(ways, key=lambda way: way[:3]):
+        leaves = reader.placed.leaf, writer.placed.leaf
+        rows, names = storage.program.original.meeting(*leaves, reader.use, writer.use, shared, exchanged(order))
+        yield _Write(writer, shared, names, rows)
+
+
+# -- the last write is the right one
+
+
+def _check_last_write(storage: Storage, reader: Touch) -> None:
+    writers = storage.writers(reader.use.buffer)
+    strays = [w for w in writers if _can_stray(storage, w, reader)]
+    outdating = [c for c in storage.changes if _can_outdate(storage, c, reader)]
+    if not strays and not outdating:
+        return
+    rights: list[_Write] = []
+
+    def found() -> Iterator[Rows]:
+        for write in _earlier_writes(storage, reader, writers):
+            rights.append(write.of(reader.element.forms) if write.writer in strays else write)
+            yield rights[-1].rows
+
+    # Only those that are needed to cover the reads are looked at, the nearest ones.
+    rows, names = _reads(storage, reader)
+    if not covered(rows, found(), names):
+        raise _wrong(storage, reader, strays, uncovered(rows, [right.rows for right in rights], names))
+    for right in rights:
+        for stray in strays:
+            _check_stray(storage, reader, right, stray)
+        for change in outdating:
+            _check_outdated(storage, reader, right, change)
+
+
+def _can_stray(storage: Storage, writer: Touch, reader: Touch) -> bool:
+    """True if the two can be at one place for different elements."""
+    shared = storage.life(reader.use.buffer, writer.placed, reader.placed)
+    if shared is None:
+        return False
+    original, leaves = storage.program.original, (reader.placed.leaf, writer.placed.leaf)
+    rows, names = original.meeting(*leaves, reader.use, writer.use, shared)
+    return _differing_elements(storage, rows, reader, writer, renamed_element(writer, names, "'")) is not None
+
+
+def _differing_elements(
+    storage: Storage, rows: Rows, reader: Touch, writer: Touch, held: tuple[Form, ...]
+) -> Rows | None:
+    """A question with an answer: the elements differ. Outside of the tensor one is as good as another."""
+    wanted = reader.element.forms
+    question = differing(rows, wanted, held)
+    needed, given = reader.element.fallback, writer.element.fallback
+    if question is None or needed is None or given is None:
+        return question
+    if needed != given:
+        raise Refused(
+            f"outside '{storage.tensor}', '{reader.use.buffer}' holds {given.value} where the kernel reads "
+            f"{needed.value}"
+        )
+    shape = [form(extent) for extent in storage.program.kernel.tensor(storage.tensor).shape]
+    for element in (held, wanted):
+        inside = rows
+        for place, extent in zip(element, shape, strict=True):
+            inside += place.nonnegative() + extent.minus(place, 1).nonnegative()
+        question = differing(inside, wanted, held)
+        if question is not None:
+            return question
+    return None
+
+
+def _can_outdate(storage: Storage, change: Touch, reader: Touch) -> bool:
+    """True if the two can be at different places for one element."""
+    shared = storage.life(reader.use.buffer, reader.placed, change.placed)
+    if shared is None:
+        return False  # what the read finds has been written after the change, or before all of them
+    original, leaves = storage.program.original, (reader.placed.leaf, change.placed.leaf)
+    rows, names = original.meeting(*leaves, reader.element, change.element, shared)
+    if change.use.buffer != reader.use.buffer:
+        return solvable(rows)
+    return differing(rows, reader.use.forms, tuple(f.renamed(names) for f in change.use.forms)) is not None
+
+
+@dataclass(frozen=True)
+class _Spoiler:
+    """An access that may come behind a right write and before the read; its loops are renamed by `names`."""
+
+    touch: Touch
+    names: Mapping[str, str]
+    element: tuple[Form, ...]
+    place: tuple[Form, ...]
+
+
+def _check_stray(storage: Storage, reader: Touch, right: _Write, stray: Touch) -> None:
+    """Nothing writes the place for another element between the right write and the read."""
+    for rows, spoiler in _between(storage, reader, right, stray, by_element=False):
+        if not solvable(rows):
+            continue  # mostly nothing at all is written there
+        question = _differing_elements(storage, rows, reader, stray, spoiler.element)
+        question = question and _not_repaired(storage, question, reader, right, spoiler)
+        if question is not None:
+            raise _another(storage, question, reader, stray, spoiler.names, spoiler.element)
+
+
+def _check_outdated(storage: Storage, reader: Touch, right: _Write, change: Touch) -> None:
+    """Nothing changes the element at another place between the right write and the read."""
+    for rows, spoiler in _between(storage, reader, right, change, by_element=True):
+        question: Rows | None = rows if solvable(rows) else None
+        if question is not None and change.use.buffer == reader.use.buffer:
+            question = differing(rows, reader.use.forms, spoiler.place)
+        question = question and _not_repaired(storage, question, reader, right, spoiler)
+        if question is None:
+            continue
+        words = words_at(storage, question, reader, change, spoiler.names)
+        raise Refused(
+            f"an element of '{storage.tensor}' is read from '{reader.use.buffer}' after it has changed in "
+            f"'{change.use.buffer}'",
+            f"{words.instance(change.placed.leaf, True)} writes {words.element(change.use, True)}, and "
+            f"{words.instance(reader.placed.leaf)} reads {words.element(reader.use)} for "
+            f"{element_words(words, storage.tensor, reader.element.forms)}{words.sizes}",
+        )
+
+
+def _between(
+    storage: Storage, reader: Touch, right: _Write, touch: Touch, *, by_element: bool
+) -> Iterator[tuple[Rows, _Spoiler]]:
+    """Where the touch has the place of the read, or its element, behind the right write and before the read."""
+    if touch.placed.shares(reader.placed) < len(right.shared):
+        return  # it is not in the iteration that both of them are in
+    uses = [t.element if by_element else t.use for t in (right.writer, touch, reader)]
+    leaf = touch.placed.leaf
+    met = right.shared | alike_in(leaf, reader.placed.leaf, common(uses[1], uses[2]), right.shared)
+    names = {n: f"{n}~" for n in leaf.primed(met)}
+    place = tuple(f.renamed(names) for f in touch.use.forms)
+    spoiler = _Spoiler(touch, names, renamed_element(touch, names, "~"), place)
+
+    def there() -> tuple[Row, ...]:
+        both = (spoiler.element, reader.element.forms) if by_element else (place, reader.use.forms)
+        return renamed(leaf.domain, names) + same(*both)
+
+    one, other, last = (ByElement(t.placed, u) for t, u in zip((right.writer, touch, reader), uses, strict=True))
+    for rows in between((one, right.names), (other, names), (last, {}), right.shared, lambda: right.rows, there):
+        yield rows, spoiler
+
+
+def _not_repaired(storage: Storage, question: Rows, reader: Touch, right: _Write, spoiler: _Spoiler) -> Rows | None:
+    """The question at a point at which nothing writes the place between the spoiler and the read; None if there is
+    none. What is written then may be a spoiler itself, and is looked at as one."""
+    pieces: list[Rows] = []
+    for writer in storage.writers(reader.use.buffer):
+        if writer.placed.shares(reader.placed) < len(right.shared):
+            continue
+        leaf = writer.placed.leaf
+        names = {n: f"{n}*" for n in leaf.primed(right.shared)}
+        there = renamed(leaf.domain, names) + same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
+        after = earlier(spoiler.touch.placed, spoiler.names, writer.placed, names, len(right.shared))
+        ahead = list(earlier(writer.placed, names, reader.placed, {}, len(right.shared)))
+        pieces += [question + there + first + last for first in after for last in ahead]
+    loops = (spoiler.names.get(n, n) for n in spoiler.touch.placed.leaf.names)
+    told = dict.fromkeys((*storage.program.kernel.sizes, *reader.placed.leaf.names, *loops))
+    point = uncovered(question, pieces, list(told))
+    return None if point is None else question + _at(point)
+
+
+def _at(point: Point) -> Rows:
+    return tuple((True, ((name, 1),), -value) for name, value in point.items())
+
+
+def _wrong(storage: Storage, reader: Touch, strays: list[Touch], point: Point | None) -> Refused:
+    """The refusal of a read that finds something at `point`, and nothing of its element."""
+    assert point is not None
+    for write in _earlier_writes(storage, reader, strays):
+        held = renamed_element(write.writer, write.names, "'")
+        question = differing(write.rows + _at(point), reader.element.forms, held)
+        if question is not None:
+            return _another(storage, question, reader, write.writer, write.names, held)
+    return Refused(f"'{reader.use.buffer}' holds another element than the one that is read from it")
+
+
+def _another(
+    storage: Storage, question: Rows, reader: Touch, stray: Touch, names: Mapping[str, str], held: tuple[Form, ...]
+) -> Refused:
+    words = words_at(storage, question, reader, stray, names)
+    return Refused(
+        f"'{reader.use.buffer}' holds another element than the one that is read from it",
+        f"{words.instance(reader.placed.leaf)} reads {words.element(reader.use)} for "
+        f"{element_words(words, storage.tensor, reader.element.forms)}, and it holds "
+        f"{element_words(words, storage.tensor, held)}{words.sizes}",
+    )
+
+
+# -- outputs are stored
+
+
+def _check_stored(storage: Storage) -> None:
+    """Every element of an output that gets its value in a copy is written to the tensor's memory after that."""
+    program, tensor = storage.program, storage.tensor
+    if program.kernel.tensor(tensor).role != "output":
+        return
+    for change in (c for c in storage.changes if c.use.buffer != tensor):
+        leaf = change.placed.leaf
+        pieces = []
+        for store in storage.writers(tensor):
+            for shared, order in storage.before(tensor, change.placed, store.placed):
+                leaves = leaf, store.placed.leaf
+                pieces += [program.original.meeting(*leaves, change.element, store.element, shared, order)[0]]
+        missing = uncovered(program.original.rows(leaf), pieces, [*program.kernel.sizes, *leaf.names])
+        if missing is not None:
+            words = Words(program.original, missing)
+            scope = program.buffers[change.use.buffer].scope
+            raise Refused(
+                f"'{change.use.buffer}' is written and not stored back to '{tensor}'",
+                f"{words.instance(leaf)} writes {words.element(change.use)}, which is lost"
+                + (f" at the end of this iteration of '{scope}'" if scope else "")
+                + words.sizes,
+            )

@@ -1,0 +1,78 @@
+"""Accesses to a buffer sent to a copy of it instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.walk import replace, rewrite_accesses, rewrite_nodes, stmts
+from tilegen.primitives._region import Point, Region, is_meant, uses_in
+from tilegen.primitives._tree import change_loops
+
+
+def redirected(
+    body: tuple[Node, ...],
+    old: Buffer,
+    new: str,
+    index: Callable[[Point], Point],
+    using: frozenset[str] = frozenset(),
+) -> tuple[Node, ...]:
+    """`body` with every access to `old` made to `new` instead, at `index` of its point.
+
+    A copy whose access to the tensor itself goes to a copy now keeps in mind which element it hands over.
+    """
+
+    def send(stmt: Stmt) -> Stmt:
+        met: list[Point] = []
+
+        def change(access: Access | Load) -> Access | Load:
+            if access.buffer != old.name or not is_meant(access.index, using):
+                return access
+            met.append(access.index)
+            if isinstance(access, Load):
+                return replace(access, buffer=new, index=index(access.index), fallback=None)
+            return Access(new, index(access.index))
+
+        sent = rewrite_accesses(stmt, change)
+        return replace(sent, element=met[0]) if met and stmt.is_copy and old.role != "copy" else sent
+
+    return rewrite_nodes(body, lambda node: send(node) if isinstance(node, Stmt) else node)
+
+
+def with_copies(
+    tree: Tree,
+    region: Region,
+    copy: Buffer,
+    index: Callable[[Point], Point],
+    before: tuple[Node, ...],
+    after: tuple[Node, ...],
+) -> Tree:
+    """The tree with the region redirected to `copy`, `before` ahead of its first use, `after` behind its last."""
+    old = region.buffer.name
+
+    def change(loop: Loop) -> Loop:
+        places = [n for n, child in enumerate(loop.body) if uses_in((child,), old, region.using)]
+        if not places:
+            return loop
+        body = redirected(loop.body, region.buffer, copy.name, index, region.using)
+        first, last = places[0], places[-1] + 1
+        return replace(loop, body=(*body[:first], *before, *body[first:last], *after, *body[last:]))
+
+    kept = tuple(b for b in tree.buffers if not (region.moves and b.name == old))
+    return reparented(change_loops(replace(tree, buffers=(*kept, copy)), region.at, change), old, copy.name)
+
+
+def reparented(tree: Tree, old: str, new: str) -> Tree:
+    """The tree where copies of `old` that are filled from `new` now, and from nowhere else, are copies of `new`."""
+    met: dict[str, set[str]] = {}
+    for stmt in stmts(tree.body):
+        if stmt.is_copy and isinstance(stmt.value, Load):
+            met.setdefault(stmt.target.buffer, set()).add(stmt.value.buffer)
+            met.setdefault(stmt.value.buffer, set()).add(stmt.target.buffer)
+
+    def change(buffer: Buffer) -> Buffer:
+        others = met.get(buffer.name, set())
+        moved = buffer.copy_of == old and buffer.name != new and new in others and old not in others
+        return replace(buffer, copy_of=new) if moved else buffer
+
+    return replace(tree, buffers=tuple(change(b) for b in tree.buffers))
