@@ -71,6 +71,19 @@ def test_a_long_check_is_announced():
     assert "the schedule" in timing_outlook(found[:1], {"M": 500, "N": 500, "K": 500}, engine)
 
 
+@pytest.mark.parametrize("command", ["check", "compare", "ladder", "explain"])
+def test_sizes_beyond_all_machines_end_with_the_code_of_memory(command, capsys):
+    arguments = [command, "vector_add", "--schedule", "vector", "--size", f"N={2**60}"]
+    assert run(arguments) == 5
+    assert re.search(rf"N = {2**60} needs .* of memory, and", capsys.readouterr().err)
+
+
+def test_memory_that_is_not_known_is_less_than_can_be_addressed():
+    memory.need(2**47, "this", lambda: None)
+    with pytest.raises(DeviceError, match="this needs 562.9 TB of memory, and so much is not free"):
+        memory.need(2**49, "this", lambda: None)
+
+
 def test_the_command_says_so(capsys):
     assert run(["check", "vector_add", "--size", "N=8589934592", "--device", "interpreter"]) == 5
     assert "note: smaller sizes need less" in capsys.readouterr().err

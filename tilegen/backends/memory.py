@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 # What is smaller is not asked for: a call of a small kernel does not wait for the system's figures.
 _SMALL = 2**28
+_ADDRESSABLE = 2**48
 
 
 def free_bytes() -> int | None:
@@ -39,8 +40,11 @@ def taken(make: Callable[[], T], bytes_: int, what: str, engine: Engine) -> T:
 
 
 def need(bytes_: int, what: str, free: Callable[[], int | None]) -> None:
-    """Raises DeviceError where fewer bytes are `free`."""
-    if bytes_ >= _SMALL and (there := free()) is not None and bytes_ > there:
+    """Raises DeviceError where fewer bytes are `free`, or where no machine has so many, if `free` does not know."""
+    if bytes_ < _SMALL:
+        return
+    there = free()
+    if bytes_ > (_ADDRESSABLE if there is None else there):
         raise too_little(bytes_, what, there)
 
 

@@ -17,12 +17,14 @@ from tilegen.cli.request import Request
 @click.option("--no-compile", is_flag=True, help="Leave the compiler out: fast, but no registers and no spills.")
 def explain_command(request: Request, last: bool, maps: bool, no_compile: bool) -> int:
     """Explain a schedule: traffic, conflicts, occupancy and the roofline, for each step, without a GPU."""
+    from tilegen.lab.cost import require_addressable
     from tilegen.lab.explain import explain
     from tilegen.lab.sizes import GPU_LIMITS, power_sizes
 
     scheduled = request.one("explain", fixed={})
     request.check_sizes(scheduled.kernel)
     counted = power_sizes(scheduled.kernel, request.sizes, GPU_LIMITS)
+    require_addressable(scheduled.kernel, counted)
     with show.progress() as progress:
         result = explain(scheduled.core, counted, compiled=not no_compile, last=last, progress=progress)
     if request.json_file:

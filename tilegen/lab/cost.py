@@ -44,6 +44,11 @@ def require_timing_memory(trees: Iterable[Tree], sizes: Sizes, engine: Engine) -
     need(bytes_, f"a run at {format_sizes(sizes)}", engine.free_bytes)
 
 
+def require_addressable(kernel: Kernel, sizes: Sizes) -> None:
+    """Raises DeviceError where no machine has memory for the tensors of a kernel that is counted and not run."""
+    need(total_bytes(kernel, sizes), f"a run at {format_sizes(sizes)}", lambda: None)
+
+
 def check_outlook(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine) -> str | None:
     """A note on a check at `sizes` that takes long; None for a short one."""
     kernel = trees[0].kernel.written

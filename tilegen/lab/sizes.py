@@ -19,7 +19,6 @@ INTERPRETER_LIMITS = (2**16, 2**20)
 CPU_LIMITS = (2**21, 2**26)
 GPU_LIMITS = (2**36, 2**32)
 _LARGEST = 2**28
-_MOST_BYTES = 2**48  # what can be addressed
 
 
 def check_limits(engine: Engine) -> tuple[int, int]:
@@ -51,7 +50,7 @@ def check_sizes(
             share /= 2
         found += [_shrink(kernel, sizes, given, limits)]
     found += [_satisfy(kernel, {n: 1 for n in kernel.sizes} | dict(given), given)]
-    return [_sensible(kernel, sizes) for i, sizes in enumerate(found) if sizes not in found[:i]]
+    return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
 
 
 def _shrink(kernel: Kernel, sizes: dict[str, int], given: Mapping[str, int], limits: tuple[int, int]) -> dict[str, int]:
@@ -60,15 +59,6 @@ def _shrink(kernel: Kernel, sizes: dict[str, int], given: Mapping[str, int], lim
         if points(kernel, sizes) <= limits[0] and total_bytes(kernel, sizes) <= limits[1]:
             break
         sizes = _satisfy(kernel, sizes | {name: given.get(name, 1)}, given)
-    return sizes
-
-
-def _sensible(kernel: Kernel, sizes: dict[str, int]) -> dict[str, int]:
-    """`sizes`, if a machine could have the tensors. Raises UsageError."""
-    if total_bytes(kernel, sizes) > _MOST_BYTES:
-        shown = ", ".join(f"{name} = {value}" for name, value in sizes.items())
-        notes = ("--size chooses smaller ones",)
-        raise UsageError(f"the tensors have more bytes than any machine at {shown}", notes=notes)
     return sizes
 
 
@@ -102,7 +92,7 @@ def power_sizes(kernel: Kernel, given: Mapping[str, int], limits: tuple[int, int
         if points(kernel, sizes) <= limits[0] and total_bytes(kernel, sizes) <= limits[1]:
             return sizes
         level //= 2
-    return _sensible(kernel, _satisfy(kernel, {n: 1 for n in kernel.sizes} | dict(given), given))
+    return _satisfy(kernel, {n: 1 for n in kernel.sizes} | dict(given), given)
 
 
 def points(kernel: Kernel, sizes: Mapping[str, int]) -> int:
