@@ -8,7 +8,7 @@ from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
 from tilegen.lab.check import cases as trials
 from tilegen.lab.check import check
-from tilegen.lab.sizes import check_sizes
+from tilegen.lab.sizes import sizes_to_check
 from tilegen.lowering import lower
 
 STOCK = pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
@@ -16,7 +16,7 @@ STOCK = pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join,
 
 def check_on(device, name, schedule, sizes=None):
     tree = scheduled(name, schedule).tree
-    tried = check_sizes([tree], {}) if sizes is None else [{s: sizes[s] for s in tree.kernel.sizes}]
+    tried = sizes_to_check([tree], {}) if sizes is None else [{s: sizes[s] for s in tree.kernel.sizes}]
     assert check(program(tree, engine(device)), trials(tree.kernel, tried, tree.approximate))
 
 

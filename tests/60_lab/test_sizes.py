@@ -5,7 +5,7 @@ import pytest
 import tilegen
 from tilegen.errors import UsageError
 from tilegen.ir.nodes import Kernel, Tree
-from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, check_sizes, power_sizes
+from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes, sizes_to_check
 
 
 def kernel(text: str) -> Kernel:
@@ -33,7 +33,7 @@ def tree(text: str, *tiles: tuple[str, int]) -> Tree:
 
 
 def test_checks_have_full_tiles_odd_sizes_and_ones() -> None:
-    full, odd, ones = check_sizes([tree(GEMM, ("i", 128), ("k", 16)), tree(GEMM, ("j", 32))], {})
+    full, odd, ones = sizes_to_check([tree(GEMM, ("i", 128), ("k", 16)), tree(GEMM, ("j", 32))], {})
     assert full == {"M": 256, "K": 32, "N": 64}
     assert 128 < odd["M"] < 256
     assert all(v % 2 for v in odd.values())
@@ -43,21 +43,21 @@ def test_checks_have_full_tiles_odd_sizes_and_ones() -> None:
 
 def test_checks_stay_within_their_limits() -> None:
     tiled = tree(GEMM, ("i", 128), ("j", 128), ("k", 128))
-    for sizes in check_sizes([tiled], {}, (2**16, 2**20)):
+    for sizes in sizes_to_check([tiled], {}, (2**16, 2**20)):
         assert sizes["M"] * sizes["K"] * sizes["N"] <= 2**16
 
 
 def test_a_given_size_stays() -> None:
-    assert all(sizes["K"] == 7 for sizes in check_sizes([tree(GEMM)], {"K": 7}))
+    assert all(sizes["K"] == 7 for sizes in sizes_to_check([tree(GEMM)], {"K": 7}))
 
 
 def test_sizes_meet_the_kernel_s_conditions() -> None:
     text = GEMM.replace("N]:", "N] where K % 8 == 0, M >= N + 3:")
-    for sizes in check_sizes([tree(text)], {}):
+    for sizes in sizes_to_check([tree(text)], {}):
         assert sizes["K"] % 8 == 0
         assert sizes["M"] >= sizes["N"] + 3
 
 
 def test_conditions_that_the_given_sizes_break_are_refused() -> None:
     with pytest.raises(UsageError, match="no sizes were found"):
-        check_sizes([tree(GEMM.replace("N]:", "N] where K % 8 == 0:"))], {"K": 7})
+        sizes_to_check([tree(GEMM.replace("N]:", "N] where K % 8 == 0:"))], {"K": 7})

@@ -172,7 +172,7 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     from tilegen.backends.devices import engine, program
     from tilegen.lab.check import cases_by_approximation, check
     from tilegen.lab.cost import check_outlook, require_check_memory
-    from tilegen.lab.sizes import check_limits, check_sizes
+    from tilegen.lab.sizes import limits_of_check, sizes_to_check
 
     given, attempts = request.sizes, request.attempts(parse_numbers(fix, "--fix"))
     wanted = {name: each for name, each in attempts.items() if not isinstance(each, TilegenError)}
@@ -180,7 +180,7 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     runs_on = engine(device)
     request.check_sizes(first)
     trees = [each.tree for each in wanted.values()]
-    sizes = check_sizes(trees, given, check_limits(runs_on))
+    sizes = sizes_to_check(trees, given, limits_of_check(runs_on))
     require_check_memory(trees, sizes, runs_on)
     show.print_note(check_outlook(trees, sizes, runs_on))
     found, proofs = {}, {}

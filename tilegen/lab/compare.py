@@ -16,7 +16,7 @@ from tilegen.ir.nodes import Tree
 from tilegen.lab.check import Trial, cases_by_approximation, check
 from tilegen.lab.cost import require_timing_memory, timing_outlook
 from tilegen.lab.metric import rate, unit
-from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, check_limits, check_sizes, power_sizes
+from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, power_sizes, sizes_to_check
 from tilegen.lab.timing import Progress, Time, summarise, time_programs
 from tilegen.lowering import Launch
 
@@ -159,7 +159,7 @@ class ComparisonRun:
             return
         self._progress("reference", 0, 1)
         trees = [each.tree for each in programs.values()]
-        tried = cases_by_approximation(self._kernel, trees, check_sizes(trees, {}, check_limits(self._engine)))
+        tried = cases_by_approximation(self._kernel, trees, sizes_to_check(trees, {}, limits_of_check(self._engine)))
         for number, (name, each) in enumerate(programs.items()):
             self._progress("check", number, len(programs))
             row = Row(name, proof=_proof_verdict(each))

@@ -15,7 +15,7 @@ from tilegen.lab.cost import require_timing_memory
 from tilegen.lab.explain import LaunchReport, StepReport, explain, stages_by_line
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.roofline import H200, Machine
-from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, check_limits, check_sizes, points, power_sizes
+from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, points, power_sizes, sizes_to_check
 from tilegen.lab.timing import Progress, Time, time_programs
 from tilegen.schedule import Scheduled
 
@@ -146,7 +146,7 @@ def _check_rungs(
     if not programs:
         return rungs
     progress("reference", 0, 1)
-    sizes = check_sizes([trees[n] for n in programs], {}, check_limits(engine))
+    sizes = sizes_to_check([trees[n] for n in programs], {}, limits_of_check(engine))
     tried = cases_by_approximation(trees[0].kernel, (each.tree for each in programs.values()), sizes)
     found = list(rungs)
     for number, (n, each) in enumerate(programs.items()):

@@ -21,12 +21,12 @@ GPU_LIMITS = (2**36, 2**32)
 _LARGEST = 2**28
 
 
-def check_limits(engine: Engine) -> tuple[int, int]:
+def limits_of_check(engine: Engine) -> tuple[int, int]:
     """What a check may cost on the engine."""
     return INTERPRETER_LIMITS if isinstance(engine, InterpreterEngine) else CHECK_LIMITS
 
 
-def check_sizes(
+def sizes_to_check(
     trees: Iterable[Tree], given: Mapping[str, int], limits: tuple[int, int] = CHECK_LIMITS
 ) -> list[dict[str, int]]:
     """Sets of sizes for a check of trees of one kernel.
