@@ -98,12 +98,13 @@ def test_steps_keep_the_places_of_their_lines():
 
 
 def test_a_stock_schedule_is_extended_with_its_composite_steps():
-    module = parse(Source("mine.tg", "schedule mine for conv2d extends patches(TF=32):\n    pipeline(co, 2)\n"))
+    module = parse(Source("mine.tg", "schedule mine extends conv2d.patches(TF=32):\n    pipeline(co, 2)\n"))
     (mine,) = module.schedules
     stock = parse(Source("conv2d.tg", (data_folder("schedules") / "conv2d.tg").read_text()))
     patches = next(s for s in stock.schedules if s.name == "patches")
     assert [*mine.steps[:-1]] == [*patches.steps[:-1]]
     assert mine.steps[-1].text == "pipeline(co, 2)"
+    assert mine.kernel == "conv2d"
     assert "STAGES" not in [p.name for p in mine.parameters]
     assert {d.word for d in module.defines} == {d.word for d in stock.defines}
 
@@ -112,3 +113,27 @@ def test_chains_are_limited():
     chain = "".join(f"schedule s{n} extends s{n + 1}:\n    pass\n" for n in range(2000))
     with pytest.raises(SourceError, match="more than 100 schedules"):
         extended(chain + "schedule s2000 extends plain:\n    pass\n", "s0")
+
+
+SEVERAL = """
+kernel thrice(A: f32[N]) -> B: f32[N]:
+    B[i] = 3 * A[i]
+
+schedule both for twice, thrice(T=128):
+    tile(i, T) -> b, t
+
+schedule threads extends both:
+    bind(t, thread.x)
+"""
+
+
+def test_a_schedule_for_several_kernels_is_one_for_each():
+    found = [s for s in parse(Source("several.tg", BASE + SEVERAL)).schedules if s.name == "both"]
+    assert [(s.kernel, s.kernels) for s in found] == [("twice", ("twice", "thrice")), ("thrice", ("twice", "thrice"))]
+    assert found[0].steps == found[1].steps
+
+
+def test_an_extension_is_for_the_kernels_of_its_base_unless_it_says_others():
+    module = parse(Source("several.tg", BASE + SEVERAL + "\nschedule one for thrice extends both:\n    pass\n"))
+    assert [s.kernel for s in module.schedules if s.name == "threads"] == ["twice", "thrice"]
+    assert [s.kernel for s in module.schedules if s.name == "one"] == ["thrice"]

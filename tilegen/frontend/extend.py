@@ -22,7 +22,7 @@ from tilegen.ir.steps import Argument, Arithmetic, Call, Items, Parameter, Sched
 
 _LONGEST = 100  # chain of schedules, each of which extends the next
 
-# The schedules of the stock file of a kernel.
+# The schedules of a stock file.
 StockSchedules = Callable[[str], Sequence[Schedule]]
 
 
@@ -97,14 +97,13 @@ def _flat(
 def _stock_base(
     declared: ScheduleDecl, base: Name, by_name: Mapping[str, ScheduleDecl], stock: StockSchedules
 ) -> _Flat:
-    offered = [schedule for kernel in declared.kernels[:1] for schedule in stock(kernel.text)]
-    for schedule in offered:
-        if schedule.name == base.text:
-            return _Flat((), schedule.parameters, schedule.steps)
-    names = [*(n for n in by_name if n != declared.name.text), *(s.name for s in offered)]
-    notes = did_you_mean(base.text, names)
-    if not declared.kernels and not notes:
-        notes = (f"a stock schedule is extended with its kernel: schedule {declared.name.text} for gemm extends ...",)
+    file, _, name = base.text.rpartition(".")
+    offered = [schedule for schedule in stock(file) if schedule.name == name] if file else []
+    if offered:
+        kernels = tuple(Name(kernel, base.span) for kernel in offered[0].kernels)
+        return _Flat(kernels, offered[0].parameters, offered[0].steps)
+    names = [f"{file}.{s.name}" for s in stock(file)] if file else [n for n in by_name if n != declared.name.text]
+    notes = did_you_mean(base.text, names) or ("a stock schedule is extended with its file: extends gemm.across",)
     raise SourceError(f"there is no schedule '{base.text}' to extend", base.span, notes=notes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 from threading import Lock
@@ -91,18 +91,13 @@ _one_at_a_time = Lock()  # the indenter keeps its state in the parser
 def parse(source: Source) -> Module:
     """The kernels, schedules and composite steps of a text. Raises SourceError.
 
-    A schedule that extends one which the text does not have extends that of the stock file of its kernel.
+    A schedule that extends `gemm.across` extends the schedule `across` of the stock file `gemm`.
     """
-    return _parse(source, _stock)
+    return _parse(source, ())
 
 
-def _stock(kernel: str) -> Module | None:
-    """The stock file of a kernel, which extends no other."""
-    file = data_folder("schedules") / f"{kernel}.tg"
-    return _parse(Source(file.name, file.read_text(encoding="utf-8")), lambda _: None) if file.is_file() else None
-
-
-def _parse(source: Source, stock: Callable[[str], Module | None]) -> Module:
+def _parse(source: Source, around: tuple[str, ...]) -> Module:
+    """`parse`; `around` are stock files that wait for this one, because their schedules extend some of it."""
     if source.text.startswith("\ufeff"):
         source = Source(source.name, source.text[1:])
     place = Place(source, checked_text(source))
@@ -114,7 +109,7 @@ def _parse(source: Source, stock: Callable[[str], Module | None]) -> Module:
     except _Misaligned as error:
         raise _misaligned(place, error.token) from None
     _check_depth(place, tree)
-    return _module(place, tree, stock)
+    return _module(place, tree, around)
 
 
 def _misaligned(place: Place, newline: Token) -> SourceError:
@@ -153,7 +148,7 @@ def _height(tree: Branch) -> int:
     return height
 
 
-def _module(place: Place, tree: Branch, stock: Callable[[str], Module | None]) -> Module:
+def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
     functions: dict[str, Function] = {}
     kernels: dict[str, KernelDecl] = {}
     schedules: list[ScheduleDecl] = []
@@ -187,17 +182,27 @@ def _module(place: Place, tree: Branch, stock: Callable[[str], Module | None]) -
                 pass
             case _:
                 raise TypeError(item.data)
-    inherited: dict[str, Define] = {}
+    flat, inherited = _flat(schedules, around)
+    own = {d.word for d in defines}
+    return Module(kernels, flat, (*(d for d in inherited if d.word not in own), *defines), place.source)
 
-    def stock_schedules(kernel: str) -> tuple[Schedule, ...]:
-        module = stock(kernel)
-        inherited.update({define.word: define for define in module.defines} if module else {})
-        return tuple(s for s in module.schedules if s.kernel == kernel) if module else ()
 
-    flat = flat_schedules(schedules, stock_schedules)
-    for define in defines:
-        inherited.pop(define.word, None)
-    return Module(kernels, flat, (*inherited.values(), *defines), place.source)
+def _flat(schedules: list[ScheduleDecl], around: tuple[str, ...]) -> tuple[tuple[Schedule, ...], list[Define]]:
+    """The schedules with all of their steps, and the composite steps of the stock files that they extend."""
+    defines: dict[str, Define] = {}
+
+    def stock(file: str) -> tuple[Schedule, ...]:
+        module = None if file in around else _stock_module(file, (*around, file))
+        defines.update({d.word: d for d in module.defines} if module else {})
+        return module.schedules if module else ()
+
+    return flat_schedules(schedules, stock), list(defines.values())
+
+
+@cache
+def _stock_module(file: str, around: tuple[str, ...]) -> Module | None:
+    path = data_folder("schedules") / f"{file}.tg"
+    return _parse(Source(path.name, path.read_text(encoding="utf-8")), around) if path.is_file() else None
 
 
 def _new(word: Name, known: object, what: str) -> None:

@@ -202,7 +202,7 @@ class ScheduleDecl:
 
     Attributes:
         kernels: none where it is for those of `base`.
-        base: None where all of its steps are written.
+        base: `name`, a schedule of this text, or `file.name`, one of a stock file; None where all steps are written.
     """
 
     name: Name
