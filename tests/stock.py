@@ -15,7 +15,16 @@ def modules():
 
 
 def cases():
-    return [(name, s.name) for name, module in modules().items() for s in module.schedules]
+    """(file, schedule) for each stock schedule; one that is for several kernels is `kernel.schedule` for each."""
+    return [(name, label(s)) for name, module in modules().items() for s in module.schedules]
+
+
+def label(schedule):
+    return schedule.name if len(schedule.kernels) == 1 else f"{schedule.kernel}.{schedule.name}"
+
+
+def find(name, schedule):
+    return next(s for s in modules()[name].schedules if label(s) == schedule)
 
 
 LARGEST_TILE = 5000
@@ -65,6 +74,6 @@ def tile(size, launches):
 @cache
 def scheduled(name, schedule, values=(), parameters=()):
     module = modules()[name]
-    found = next(s for s in module.schedules if s.name == schedule)
+    found = find(name, schedule)
     defines = {d.word: d for m in modules().values() for d in m.defines}
     return apply(build(module.kernels[found.kernel], dict(values)), found, dict(parameters), defines)

@@ -92,23 +92,35 @@ class File:
             raise UsageError(error.message, error.span, witness=error.witness, notes=notes) from None
 
     def schedule(self, name: str, fix: Mapping[str, int] | None = None, /, **parameters: int) -> Scheduled:
-        """The schedule `name` applied to its kernel.
+        """The schedule `name` applied to its kernel; where it is for several, say kernel("..").schedule(name).
 
         Args:
             fix: integer attributes of the kernel, and sizes to fix as constants.
             parameters: values for the schedule's parameters.
 
         Raises:
-            UsageError: no such schedule. SourceError, StepError, IllegalStep: as the steps say.
+            UsageError: no such schedule, or one for several kernels.
+            SourceError, StepError, IllegalStep: as the steps say.
         """
         named = self.find_schedule(name)
         return self.kernel(named.kernel, **(fix or {})).schedule(name, **parameters)
 
-    def find_schedule(self, name: str) -> Schedule:
-        """The schedule `name` as written. Raises UsageError where there is none."""
-        for schedule in self.schedules:
-            if schedule.name == name:
+    def find_schedule(self, name: str, kernel: str | None = None) -> Schedule:
+        """The schedule `name` with its steps, for `kernel` where that is given.
+
+        Raises UsageError where there is none, and where it is for several kernels, none of which is given.
+        """
+        found = [s for s in self.schedules if s.name == name]
+        for schedule in found:
+            if schedule.kernel == kernel or (kernel is None and len(found) == 1):
                 return schedule
+        if found and kernel is not None:
+            kernels = " and ".join(f"'{k}'" for k in found[0].kernels)
+            raise UsageError(f"schedule '{name}' is for kernel {kernels}, not for '{kernel}'")
+        if found:
+            raise UsageError(
+                f"schedule '{name}' is for several kernels: say which", notes=(", ".join(found[0].kernels),)
+            )
         known = [s.name for s in self.schedules]
         notes = did_you_mean(name, known) or (f"its schedules are {', '.join(known) or 'none'}",)
         raise UsageError(f"{self.source.name} has no schedule '{name}'", notes=(*notes, *filter(None, [self.remark])))
@@ -132,9 +144,7 @@ class Kernel:
         """The schedule `name` applied to this kernel; without a name, the kernel as written, to add steps to."""
         if name is None:
             return Scheduled(scheduling.start(self.ir), self.file.defines)
-        schedule = self.file.find_schedule(name)
-        if schedule.kernel != self.ir.name:
-            raise UsageError(f"schedule '{name}' is for kernel '{schedule.kernel}', not for '{self.ir.name}'")
+        schedule = self.file.find_schedule(name, self.ir.name)
         core = scheduling.apply(self.ir, schedule, integers(parameters), self.file.defines)
         return Scheduled(core, self.file.defines)
 

@@ -192,9 +192,10 @@ STRIDE_2 = {"stride": 2, "dilation": 2, "pad": 2}
 
 CASES = [
     Case("examples/gemm", "gemm", MNK, product),
-    Case("examples/gemm_variants", "gemm_tn", MNK, lambda i: {"C": i["A"].T @ i["B"]}),
-    Case("examples/gemm_variants", "gemm_nt", MNK, lambda i: {"C": i["A"] @ i["B"].T}),
-    Case("examples/gemm_variants", "gemm_tt", MNK, lambda i: {"C": i["A"].T @ i["B"].T}),
+    Case("schedules/gemm_transposed", "gemm_nn", MNK, product),
+    Case("schedules/gemm_transposed", "gemm_tn", MNK, lambda i: {"C": i["A"].T @ i["B"]}),
+    Case("schedules/gemm_transposed", "gemm_nt", MNK, lambda i: {"C": i["A"] @ i["B"].T}),
+    Case("schedules/gemm_transposed", "gemm_tt", MNK, lambda i: {"C": i["A"].T @ i["B"].T}),
     Case("examples/gemm_variants", "gemm_col_major", MNK, product),
     Case("examples/gemm_variants", "batched_gemm", sized("L M N K", (3, 7, 5, 9), (1, 1, 1, 1), (5, 1, 3, 2)), product),
     Case("examples/gemm_variants", "matrix_vector", sized("M K", (7, 9), (1, 1), (1, 5), (11, 1)),

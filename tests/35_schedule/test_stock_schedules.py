@@ -4,7 +4,7 @@ from itertools import takewhile
 
 import numpy as np
 import pytest
-from stock import cases, lighter, modules, scheduled
+from stock import cases, find, lighter, scheduled
 
 from tilegen.interpreter import reference, run
 
@@ -38,7 +38,7 @@ def test_final_tree_computes_the_kernel(name, schedule, sizes):
 @pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
 def test_a_schedule_has_at_most_25_lines(name, schedule):
     """What is longer has parts that deserve a name, or that std.tg has one for."""
-    span = next(s.span for s in modules()[name].schedules if s.name == schedule)
+    span = find(name, schedule).span
     lines = span.source.text.splitlines()[span.line - 1 :]
     assert len(list(takewhile(lambda line: line.strip(), lines))) <= 25
 

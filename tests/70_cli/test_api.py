@@ -150,3 +150,22 @@ def test_what_an_equation_leaves_out_stays_as_it_was_and_is_0_in_a_fresh_output(
     given = np.full((3, 3), 7, np.float32)
     program(a, C=given)
     assert given.tolist() == (np.tril(a) + 7 * np.triu(a, 1)).tolist()
+
+
+def test_a_schedule_for_several_kernels_is_applied_to_the_one_that_is_meant():
+    file = tilegen.load("gemm_transposed")
+    assert file.kernel("gemm_nt").schedule("tiled").kernel.name == "gemm_nt"
+    with pytest.raises(UsageError, match="schedule 'tiled' is for several kernels: say which"):
+        file.schedule("tiled")
+
+
+def test_a_schedule_that_extends_a_stock_schedule():
+    text = "schedule mine extends gemm.across(TM=64):\n    pipeline(ko, 3)\n"
+    scheduled = tilegen.load(text).schedule("mine")
+    assert scheduled.kernel.name == "gemm"
+    assert "schedule mine (TM=64, TN=256, TK=8, WI=4, WJ=2, RES=1)" in scheduled.source("cuda")
+
+
+def test_steps_follow_those_of_a_schedule_of_the_text():
+    scheduled = tilegen.load("gemm").schedule("warps").pipeline("ko", 2)
+    assert [stage.step.word for stage in scheduled.stages[-2:]] == ["serpentine", "pipeline"]

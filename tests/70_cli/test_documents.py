@@ -82,7 +82,7 @@ def test_a_text_parses_and_its_kernels_build(block: Block) -> None:
         file.kernel(name)
     if not block.file:  # a file may be shown for its mistake
         for schedule in file.schedules:
-            assert file.schedule(schedule.name).stages
+            assert file.kernel(schedule.kernel).schedule(schedule.name).stages
 
 
 def test_every_block_is_of_a_kind_that_is_checked() -> None:

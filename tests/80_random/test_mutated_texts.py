@@ -133,7 +133,7 @@ def outcome(pick, text) -> str:
     if file.schedules:
         schedule = pick(list(file.schedules))
         try:
-            scheduled = file.schedule(schedule.name)
+            scheduled = file.kernel(schedule.kernel).schedule(schedule.name)
             show(scheduled.tree)
             found = "a schedule"
             if pick([False, False, True]):

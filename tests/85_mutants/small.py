@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stock import modules, scheduled
+from stock import find, modules, scheduled
 
 from tilegen.lowering import lower
 from tilegen.proof import prove
@@ -13,8 +13,6 @@ SMALL = {
 }  # fmt: skip
 # A product in warps: two of them, each with the fewest rows and columns that its lanes have.
 WARPS = {"TM": 16, "TN": 64, "TK": 4, "WI": 1, "WJ": 2, "KP": 8}
-# The same where the number of warps is no parameter.
-FIXED_WARPS = {"TM": 32, "TN": 128, "TK": 4}
 # A patch of a convolution: several filters, rows and columns a thread, four lanes.
 PATCH = {"TF": 8, "TY": 4, "TX": 4, "LANES_F": 2, "LANES_X": 2, "OWN_F": 2, "OWN_Y": 2, "OWN_X": 2, "STORE": 2}
 ROW = {"N": 256, "R": 2}  # two vectors a lane, two warps
@@ -29,8 +27,8 @@ FITTING = {
         "H": 4, "W": 6, "TH": 1, "TW": 2, "COUNT": 4, "WIDTH": 2, "TF": 16, "TP": 32, "TC": 2, "WF": 1, "WP": 1,
     },
     "gemm.registers": {"TM": 32, "TN": 16, "TK": 4, "WM": 4, "WN": 4},
-    "gemm.warps": FIXED_WARPS,
-    "gemm.pipelined": FIXED_WARPS,
+    "gemm.warps": WARPS,
+    "gemm.pipelined": WARPS,
     "gemm.across": WARPS,
     "gemm.transposed": WARPS,
     "gemm.padded": WARPS | {"TN": 32, "WJ": 1},
@@ -39,6 +37,7 @@ FITTING = {
     "gemm_split.split_k": WARPS,
     "gemm_split.split_transposed": WARPS,
     "gemm_split.atomic": WARPS,
+    **{f"gemm_transposed.gemm_{form}.across": WARPS for form in ("nn", "nt", "tn", "tt")},
     "layer_norm.warps": ROW,
     "layer_norm.blocks": LONG_ROW,
     "matching_dot.fused": {"TM": 32, "TN": 64},
@@ -69,7 +68,7 @@ FEW = {
 
 def tiles(name, schedule):
     """The constants of the kernel and the parameters that a stock schedule takes to have small tiles."""
-    stock = next(s for s in modules()[name].schedules if s.name == schedule)
+    stock = find(name, schedule)
     chosen = FITTING.get(f"{name}.{schedule}", SMALL).items()
     parameters = {p.name for p in stock.parameters}
     constants = modules()[name].kernels[stock.kernel].attributes.keys() - parameters

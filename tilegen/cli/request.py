@@ -95,16 +95,12 @@ def attempts(
         settings: schedule parameters and the kernel's integer attributes.
         fixed: sizes to fix as constants.
     """
-    found = [file.find_schedule(name) for name in names]
-    known = sorted({s.kernel for s in file.schedules})
-    wanted = kernel or (found[0].kernel if found else known[0] if len(known) == 1 else None)
+    known = sorted({s.kernel for s in file.schedules if not names or s.name == names[0]})
+    wanted = kernel or (known[0] if len(known) == 1 else None)
     if wanted is None and len(known) > 1:
         message = f"{file.source.name} has schedules for several kernels: say --kernel"
         raise UsageError(message, notes=(", ".join(known),))
-    for schedule in found:
-        if schedule.kernel != wanted:
-            message = f"schedule '{schedule.name}' is for kernel '{schedule.kernel}', not for '{wanted}'"
-            raise UsageError(message)
+    found = [file.find_schedule(name, wanted) for name in names]
     chosen = found or [s for s in file.schedules if s.kernel == wanted]
     attributes, parameters = _split_settings(file, wanted, settings, {p.name for s in chosen for p in s.parameters})
     built = file.kernel(wanted, **join(fixed, attributes))
