@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from operator import attrgetter, index, is_
 from typing import Any, SupportsIndex
@@ -12,7 +12,7 @@ from tilegen.errors import LARGEST, IllegalStep, SourceError, StepError, Tilegen
 from tilegen.ir.nodes import Kernel, Node, Stmt, Tree, tree_of
 from tilegen.ir.steps import Argument, Arithmetic, Call, Define, Dots, Items, Keyword, Number, Schedule, Word
 from tilegen.ir.verify import verify
-from tilegen.ir.walk import leaves, loops, nodes, replace
+from tilegen.ir.walk import leaves, loops, nodes
 from tilegen.judge import judge as judge_tree
 from tilegen.primitives._call import bind
 from tilegen.primitives._composite import expand, names_in

@@ -1,6 +1,7 @@
 """Reads of inputs at indices that depend on data, are clamped or go round: total, so that no data can break them."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from overflow import overflow
 from tilegen.backends.text import emit
 from tilegen.errors import SourceError
 from tilegen.ir.nodes import Gather, tree_of
-from tilegen.ir.walk import replace, rewrite
+from tilegen.ir.walk import rewrite
 from tilegen.judge import judge
 from tilegen.lowering import lower
 

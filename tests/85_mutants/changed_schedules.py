@@ -18,7 +18,7 @@ import signal
 import sys
 import traceback
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,7 +31,6 @@ from stock import cases, scheduled
 
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, TilegenError
-from tilegen.ir.walk import replace
 from tilegen.lowering import lower
 from tilegen.proof import prove
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 
 from tilegen.backends.text_body import Body
@@ -14,7 +15,7 @@ from tilegen.backends.text_names import names_of
 from tilegen.backends.text_wrap import wrapped
 from tilegen.ir.affine import Affine, Div, var
 from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer, Stmt
-from tilegen.ir.walk import replace, writes
+from tilegen.ir.walk import writes
 from tilegen.lowering import GRID_LIMIT, Launch
 from tilegen.lowering.integers import shapes
 from tilegen.lowering.program import Combine, Product, VectorCopy, VectorLoad, VectorStore, shared_layout

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer, vector_word
 from tilegen.backends.text_lanes import combined
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Op, Stmt
-from tilegen.ir.walk import replace
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass, replace
 from functools import cache
 from itertools import chain
 from operator import is_
@@ -49,15 +48,6 @@ _everything = _inside(())
 _around_accesses = _Fields((Access, Load), _SCALAR | {"Affine", "Condition"})
 
 
-# By the identity of a statement, or of what has statements inside: the value, and what is found in it. Steps and passes
-# leave most of a tree as it is, and look through all of it again and again.
-_Found = dict[int, tuple[Any, Any]]
-_walked: _Found = {}
-_accessed: dict[int, tuple[Any, tuple[Any, ...]]] = {}
-_nested: _Found = {}
-_Leaves = tuple[list[tuple[tuple[Loop, ...], Stmt]], list[tuple[int, ...]]]
-_leafy: dict[int, tuple[Node, _Leaves]] = {}
-_MOST_FOUND = 10_000
 _AFFINE = frozenset((Affine,))
 
 
@@ -78,25 +68,17 @@ def _gather(value: Any, found: list[Any]) -> None:
         for item in value:
             _gather(item, found)
         return
-    if known := _walked.get(id(value)):
-        found += known[1]
-        return
     names = _everything[kind]
     if not names:
         found += () if names is None else (value,)
         return
-    own = [value]
+    found.append(value)
     for name in names:
         if held := getattr(value, name):  # neither None nor an empty tuple
             if type(held) is Affine:
-                own.append(held)
+                found.append(held)
             else:
-                _gather(held, own)
-    if kind is Stmt or "body" in names:
-        if len(_walked) > _MOST_FOUND:
-            _walked.clear()
-        _walked[id(value)] = (value, own)
-    found += own
+                _gather(held, found)
 
 
 def rewrite(value: T, change: Callable[[Any], Any], short_of: tuple[type, ...] = ()) -> T:
@@ -219,34 +201,9 @@ def _spliced(old: tuple[Any, ...], new: list[Any]) -> tuple[Any, ...]:
     return tuple(chain.from_iterable(whole))
 
 
-def replace(value: T, /, **new: Any) -> T:
-    """What `dataclasses.replace` makes, in a quarter of the time: rewriting trees is little else."""
-    made: T = _with(value, new)
-    return made
-
-
-class _Plain(dict[type, int]):
-    """Type -> how many fields it has, if it is a dataclass that holds them and does nothing else; else -1."""
-
-    def __missing__(self, kind: type) -> int:
-        plain = kind.__dictoffset__ and not hasattr(kind, "__post_init__") and all(f.init for f in fields(kind))
-        self[kind] = len(fields(kind)) if plain else -1
-        return self[kind]
-
-
-_plain = _Plain()
-
-
 def _with(value: Any, new: dict[str, Any]) -> Any:
-    """`value` with new fields. A dataclass that does nothing but hold its fields is made without asking it."""
-    count = _plain[type(value)]
-    held = value.__dict__ | new if count > 0 else new
-    # There is more in it where something was worked out of the old fields, or what is no field is given.
-    if len(held) != count:
-        return value._replace(**new) if isinstance(value, Condition) else dataclasses.replace(value, **new)
-    made = object.__new__(type(value))
-    object.__setattr__(made, "__dict__", held)
-    return made
+    """`value` with new fields."""
+    return value._replace(**new) if isinstance(value, Condition) else replace(value, **new)
 
 
 def substitute(value: T, values: Mapping[str, Affine]) -> T:
@@ -283,15 +240,7 @@ def _nodes_of(value: Any) -> tuple[Any, ...]:
         return (value,)
     if kind is not Loop:
         return tuple(chain.from_iterable(_nodes_of(getattr(value, name)) for name in _everything[kind] or ()))
-    known = _nested.get(id(value))
-    if known is None:
-        if len(_nested) > _MOST_FOUND:
-            _nested.clear()
-        found = [value]
-        for child in value.body:
-            found += (child,) if type(child) is Stmt else _nodes_of(child)
-        known = _nested[id(value)] = (value, tuple(found))
-    return known[1]
+    return (value, *chain.from_iterable(map(_nodes_of, value.body)))
 
 
 def accesses(value: Any) -> tuple[Any, ...]:
@@ -301,16 +250,8 @@ def accesses(value: Any) -> tuple[Any, ...]:
         return (value,)
     if kind is tuple:
         return tuple(chain.from_iterable(map(accesses, value)))
-    if known := _accessed.get(id(value)):
-        return known[1]
-    if not (names := _around_accesses[kind]):
-        return ()
-    found = tuple(chain.from_iterable([accesses(held) for name in names if (held := getattr(value, name))]))
-    if kind is Stmt or "body" in names:
-        if len(_accessed) > _MOST_FOUND:
-            _accessed.clear()
-        _accessed[id(value)] = (value, found)
-    return found
+    names = _around_accesses[kind] or ()
+    return tuple(chain.from_iterable([accesses(held) for name in names if (held := getattr(value, name))]))
 
 
 def loads(value: Any) -> Iterator[Load]:
@@ -325,34 +266,22 @@ def gathers(value: Any) -> Iterator[Gather]:
 
 def leaves(body: Iterable[Node]) -> Iterator[tuple[tuple[Loop, ...], Stmt]]:
     """(enclosing loops, statement) for every statement, in program order."""
-    return chain.from_iterable(_leaves_of(node)[0] for node in body)
+    return (found for node in body for found, _ in leaves_at(node))
 
 
 def leaves_at(node: Node) -> Iterator[tuple[tuple[tuple[Loop, ...], Stmt], tuple[int, ...]]]:
     """The same for a node, each with its place: the position in each body on the way to it."""
-    return zip(*_leaves_of(node), strict=True)
+    return _leaves_at(node, (), ())
 
 
-def _leaves_of(node: Node) -> _Leaves:
-    known = _leafy.get(id(node))
-    if known is None:
-        if len(_leafy) > _MOST_FOUND:
-            _leafy.clear()
-        known = _leafy[id(node)] = (node, ([], []))
-        _add_leaves(node, (), (), *known[1])
-    return known[1]
-
-
-def _add_leaves(
-    node: Node, path: tuple[Loop, ...], place: tuple[int, ...], found: list[Any], places: list[Any]
-) -> None:
+def _leaves_at(
+    node: Node, path: tuple[Loop, ...], place: tuple[int, ...]
+) -> Iterator[tuple[tuple[tuple[Loop, ...], Stmt], tuple[int, ...]]]:
     if not isinstance(node, Loop):
-        found.append((path, node))
-        places.append(place)
+        yield (path, node), place
         return
-    path = (*path, node)
     for position, child in enumerate(node.body):
-        _add_leaves(child, path, (*place, position), found, places)
+        yield from _leaves_at(child, (*path, node), (*place, position))
 
 
 def loop_names(tree: Tree) -> list[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node, Stmt, Tree
-from tilegen.ir.walk import accesses, gathers, loads, loops, replace, stmts, walk
+from tilegen.ir.walk import accesses, gathers, loads, loops, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, distribute, explicit, singly

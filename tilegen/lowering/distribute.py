@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import guarded, loops, replace, rewrite_indices, rewrite_nodes, stmts
+from tilegen.ir.walk import guarded, loops, rewrite_indices, rewrite_nodes, stmts
 
 T = TypeVar("T")
 

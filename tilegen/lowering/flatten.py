@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
-from tilegen.ir.walk import accesses, leaves, loops, replace, rewrite_accesses, substitute
+from tilegen.ir.walk import accesses, leaves, loops, rewrite_accesses, substitute
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Product, Spmd

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from tilegen.ir.affine import Affine, Atom, const
 from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import replace
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,

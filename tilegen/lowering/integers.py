@@ -7,7 +7,7 @@ Loops, sizes and offsets have 32 bits, or 64 in the wide version. A version is f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from tilegen.errors import LimitError
@@ -27,7 +27,7 @@ from tilegen.ir.nodes import (
     Stmt,
 )
 from tilegen.ir.ranges import follows
-from tilegen.ir.walk import replace, walk
+from tilegen.ir.walk import walk
 from tilegen.lowering.program import (
     Combine,
     Declare,

@@ -6,14 +6,14 @@ for l < 32  thread.x               const float m_lanes = max_of_lanes<32>(part);
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.lanes import combining, copied
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Stmt, Tree
 from tilegen.ir.show import show_condition
-from tilegen.ir.walk import leaves, replace
+from tilegen.ir.walk import leaves
 from tilegen.lowering.program import Combine, For, If, Spmd
 
 Tests = tuple[Condition, ...]
@@ -107,4 +107,4 @@ def _somewhere(condition: Condition, lane: Loop) -> Condition:
             lane.span,
         )
     easiest: Affine = const(lane.extent.const - 1 if value.coefficient(lane.name) > 0 else 0)
-    return replace(condition, value=value.substitute({lane.name: easiest}))
+    return condition._replace(value=value.substitute({lane.name: easiest}))

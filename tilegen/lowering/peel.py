@@ -11,8 +11,10 @@ all of it is right is found out from it as from any other.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.ir.nodes import Condition, Loop, Tree
-from tilegen.ir.walk import guarded, loop_around, loops, replace, rewrite_nodes, substitute
+from tilegen.ir.walk import guarded, loop_around, loops, rewrite_nodes, substitute
 from tilegen.lowering.running import running
 from tilegen.poly import Facts
 

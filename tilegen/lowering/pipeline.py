@@ -25,12 +25,12 @@ What comes between the two nests of an iteration is free: there the threads wait
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Tree
 from tilegen.ir.ranges import bounds, follows
-from tilegen.ir.walk import guarded, loop_around, loops, replace, rewrite_accesses, rewrite_nodes, stmts, substitute
+from tilegen.ir.walk import guarded, loop_around, loops, rewrite_accesses, rewrite_nodes, stmts, substitute
 from tilegen.judge import holds, leading, nest_of, staged
 
 

@@ -8,7 +8,7 @@ and statements whose guards have become tests around them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from operator import is_
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ from tilegen.ir.nodes import (
     Stmt,
     Tree,
 )
-from tilegen.ir.walk import loops, replace, walk
+from tilegen.ir.walk import loops, walk
 from tilegen.lowering.claims import Claim, sentence
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, condition_of
 from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Gather, Load, Op
-from tilegen.ir.walk import loads, replace, rewrite
+from tilegen.ir.walk import loads, rewrite
 from tilegen.lowering.guards import Implied, Tests
 from tilegen.lowering.program import Combine, For, If, Spmd, with_body
 

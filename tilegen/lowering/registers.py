@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from operator import attrgetter
 
 from tilegen.ir.nodes import Buffer, Node, Stmt
-from tilegen.ir.walk import accesses, leaves, replace
+from tilegen.ir.walk import accesses, leaves
 from tilegen.lowering.program import Declare, For, If, Spmd, with_body
 
 _buffer = attrgetter("buffer")

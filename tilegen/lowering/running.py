@@ -10,10 +10,11 @@ Such a guard implies everything. What it says, and what is told from it of other
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loops, replace, rewrite_nodes
+from tilegen.ir.walk import loops, rewrite_nodes
 from tilegen.poly import Facts
 
 

@@ -7,7 +7,7 @@ that is the same for all elements of a thread costs one branch, and stays.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import is_
 
@@ -15,7 +15,7 @@ from tilegen.ir.affine import Affine, var
 from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import accesses, gathers, leaves, replace
+from tilegen.ir.walk import accesses, gathers, leaves
 from tilegen.poly import Facts
 
 

@@ -8,13 +8,13 @@ loose loop makes lane by lane whatever asks for anything.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
-from tilegen.ir.walk import replace, rewrite_accesses, substitute, writes
+from tilegen.ir.walk import rewrite_accesses, substitute, writes
 from tilegen.lowering.guards import Implied, Tests
 from tilegen.lowering.program import For, If, Need, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, with_body
 

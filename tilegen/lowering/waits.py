@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import copysign
 
 from tilegen.ir.affine import Mod, const, var
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Op, Stmt
-from tilegen.ir.walk import loads, replace, rewrite, stmts
+from tilegen.ir.walk import loads, rewrite, stmts
 from tilegen.lowering.conflicts import Path
 from tilegen.lowering.pipeline import Pipe
 from tilegen.lowering.program import Barrier, For, If, Spmd, VectorCopy, nodes, with_body

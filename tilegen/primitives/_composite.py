@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from dataclasses import replace
 from typing import Any
 
 from tilegen.errors import SourceError, Span
 from tilegen.ir.nodes import LOOP_KINDS, Tree
 from tilegen.ir.steps import Argument, Arithmetic, Call, Define, Dots, Items, Number, Word
-from tilegen.ir.walk import loops, replace
+from tilegen.ir.walk import loops
 from tilegen.primitives import registry
 from tilegen.primitives._words import unknown_step
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.derived import ComputedAt
@@ -19,7 +19,7 @@ from tilegen.ir.nodes import (
     Tree,
     nest_of,
 )
-from tilegen.ir.walk import loop_names, replace, rewrite, substitute
+from tilegen.ir.walk import loop_names, rewrite, substitute
 from tilegen.primitives._beyond import padded
 from tilegen.primitives._box import Box, inside
 from tilegen.primitives._names import Names, word_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Loop, Node, Stmt
-from tilegen.ir.walk import replace, stmts
+from tilegen.ir.walk import stmts
 from tilegen.primitives._terms import Terms
 
 

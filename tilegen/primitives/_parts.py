@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.derived import Split
 from tilegen.ir.nodes import Condition, Equation, Kernel, Load, Range, Tensor, Tree
 from tilegen.ir.ranges import bounds
-from tilegen.ir.walk import loop_names, replace, substitute
+from tilegen.ir.walk import loop_names, substitute
 from tilegen.primitives._names import Names, word_of
 from tilegen.primitives._terms import Terms
 

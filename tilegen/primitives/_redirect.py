@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import replace, rewrite_accesses, rewrite_nodes, stmts
+from tilegen.ir.walk import rewrite_accesses, rewrite_nodes, stmts
 from tilegen.primitives._region import Point, Region, is_meant, uses_in
 from tilegen.primitives._tree import change_loops
 

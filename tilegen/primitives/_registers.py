@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import replace, rewrite, substitute
+from tilegen.ir.walk import rewrite, substitute
 from tilegen.primitives._elements import element_at
 from tilegen.primitives._region import Point, Region
 

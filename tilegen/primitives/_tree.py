@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from operator import is_
 
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import Buffer, Condition, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import find_loop, loop_names, replace, rewrite_nodes, stmts
+from tilegen.ir.walk import find_loop, loop_names, rewrite_nodes, stmts
 
 
 def need_loop(tree: Tree, name: str) -> Loop:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Loop, Node, Stmt, Tree
-from tilegen.ir.walk import leaves, loop_names, loops, replace, rewrite, substitute
+from tilegen.ir.walk import leaves, loop_names, loops, rewrite, substitute
 from tilegen.primitives import BufferName, primitive
 from tilegen.primitives._names import Names
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
-from tilegen.ir.walk import replace
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import change_loops, need_constant, need_loop, need_serial
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loads, replace
+from tilegen.ir.walk import loads
 from tilegen.primitives import BufferName, NewName, primitive
 from tilegen.primitives._layout import dimension_words, joined, joined_dims
 from tilegen.primitives._names import name_of_copy

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import THREAD_KINDS, Buffer, Condition, Loop, Tree
-from tilegen.ir.walk import replace, stmts
+from tilegen.ir.walk import stmts
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._box import box_of, inside
 from tilegen.primitives._layout import dimension_words

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loops, replace
+from tilegen.ir.walk import loops
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._box import Box, box_of, inside
 from tilegen.primitives._elements import element_at

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.ranges import rejoined, simplify
-from tilegen.ir.walk import loops, replace, rewrite, rewrite_nodes, substitute
+from tilegen.ir.walk import loops, rewrite, rewrite_nodes, substitute
 from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives._tree import need_constant, need_fresh, need_loop, need_serial, rescoped
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Equation, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import leaves, loads, loops, reads, replace, rewrite, stmts
+from tilegen.ir.walk import leaves, loads, loops, reads, rewrite, stmts
 from tilegen.primitives import BufferName, LoopName, primitive
 from tilegen.primitives._beyond import beyond_of
 from tilegen.primitives._box import box_of

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import Op, Tree
 from tilegen.ir.operations import APPROXIMATIONS
-from tilegen.ir.walk import replace, walk
+from tilegen.ir.walk import walk
 from tilegen.primitives import primitive
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Loop, Node, Tree
-from tilegen.ir.walk import loops, replace, substitute
+from tilegen.ir.walk import loops, substitute
 from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives._tree import need_fresh, need_loop, rescoped
 

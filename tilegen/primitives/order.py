@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError
 from tilegen.ir.nodes import Loop, Node, Stmt, Tree
 from tilegen.ir.steps import Dots
-from tilegen.ir.walk import replace
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import need_loop
 

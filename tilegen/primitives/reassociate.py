@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import Load, Tree
-from tilegen.ir.walk import replace
 from tilegen.primitives import BufferName, primitive
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Loop, Node, Tree
-from tilegen.ir.walk import find_loop, replace, rewrite, stmts, substitute
+from tilegen.ir.walk import find_loop, rewrite, stmts, substitute
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._tree import need_fresh, need_loop, rescoped
 

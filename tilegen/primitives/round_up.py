@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError
 from tilegen.ir.affine import var
 from tilegen.ir.derived import RoundedUp
 from tilegen.ir.nodes import Equation, Loop, Range, Stmt, Tree
 from tilegen.ir.rounded import rounded, with_zeros
-from tilegen.ir.walk import loads, loops, replace, rewrite, stmts
+from tilegen.ir.walk import loads, loops, rewrite, stmts
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import need_loop, need_serial
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Loop, Tree
-from tilegen.ir.walk import replace, rewrite_nodes, substitute
+from tilegen.ir.walk import rewrite_nodes, substitute
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import need_constant, need_loop, need_serial
 

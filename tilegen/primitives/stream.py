@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError
 from tilegen.ir.nodes import Tree
-from tilegen.ir.walk import replace
 from tilegen.primitives import BufferName, primitive
 from tilegen.primitives._tree import need_buffer
 

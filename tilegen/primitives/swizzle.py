@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd
 
 from tilegen.errors import StepError
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Tree
 from tilegen.ir.swizzle import Swizzle as Layout
 from tilegen.ir.swizzle import power_of_two
-from tilegen.ir.walk import replace
 from tilegen.primitives import BufferName, primitive
 from tilegen.primitives._tree import need_buffer
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Condition, Loop, Tree
-from tilegen.ir.walk import replace, substitute
+from tilegen.ir.walk import substitute
 from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives._tree import (
     change_loops,

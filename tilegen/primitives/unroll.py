@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.ir.nodes import Tree
-from tilegen.ir.walk import replace
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import change_loops, need_constant, need_loop, need_serial
 

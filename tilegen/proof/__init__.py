@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.errors import ProofError
 from tilegen.ir.nodes import Condition, Kernel
-from tilegen.ir.walk import replace
 from tilegen.judge import check_derived
 from tilegen.lowering.program import Launch
 from tilegen.poly import Facts

@@ -11,11 +11,11 @@ The tests are back where the kernel has no such instance, or where only these te
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Buffer, Condition, Kernel, Loop, Node, Stmt, tree_of
-from tilegen.ir.walk import accesses, gathers, leaves, loads, reads, replace, rewrite_nodes, substitute, writes
+from tilegen.ir.walk import accesses, gathers, leaves, loads, reads, rewrite_nodes, substitute, writes
 from tilegen.lowering.guards import Implied
 from tilegen.poly import Facts
 

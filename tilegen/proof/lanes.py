@@ -7,12 +7,12 @@ it computes from, holds the same in all of them. What they do is then one thing 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, affine, const, var
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import Condition, Load, Stmt
-from tilegen.ir.walk import loads, replace, substitute, walk
+from tilegen.ir.walk import loads, substitute, walk
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.program import Combine, Declare, For, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
@@ -164,5 +164,5 @@ def joined(stmt: Stmt, combine: Combine, alike: bool, implied: Implied) -> Stmt:
 
 
 def _has_term(tests: Tests, lane: str, number: int, given: Tests, implied: Implied) -> bool:
-    there = [replace(c, value=c.value.substitute({lane: const(number)})) for c in tests]
+    there = [c._replace(value=c.value.substitute({lane: const(number)})) for c in tests]
     return all(implied(c, given) for c in there)

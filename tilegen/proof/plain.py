@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Stmt
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import replace, rewrite_indices, substitute
+from tilegen.ir.walk import rewrite_indices, substitute
 from tilegen.lowering.program import AsyncGroup, Declare, Flag, For, If, Launch, Let, Spmd
 from tilegen.poly import Refused
 

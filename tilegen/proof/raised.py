@@ -15,16 +15,12 @@ one after the other are what the block does. Registers get dimensions over the t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import (
-    leaves,
-    replace,
-    rewrite_accesses,
-)
+from tilegen.ir.walk import leaves, rewrite_accesses
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved

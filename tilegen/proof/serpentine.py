@@ -12,10 +12,12 @@ it writes reads these alone. And loops one after the other that differ by consta
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import Stmt
-from tilegen.ir.walk import loads, replace, substitute
+from tilegen.ir.walk import loads, substitute
 from tilegen.lowering.program import For, Spmd
 from tilegen.poly.same_iteration import determined
 from tilegen.proof.vectors import ASYNCHRONOUS, rolled

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
-from tilegen.ir.walk import accesses, loads, replace, rewrite, rewrite_accesses, substitute, writes
+from tilegen.ir.walk import accesses, loads, rewrite, rewrite_accesses, substitute, writes
 from tilegen.lowering.program import For, If, Launch, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, nodes
 from tilegen.poly import Facts, Refused, Unproved
 

@@ -7,14 +7,14 @@ is so the two are one program; where it is not, both stay, each under its test.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any
 
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.choices import ALWAYS, Cases, both, cases_of
 from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Stmt
-from tilegen.ir.walk import replace, rewrite, walk
+from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes, with_body
