@@ -12,7 +12,7 @@ from tilegen.backends import nvrtc, sass
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError, TilegenError
 from tilegen.ir.nodes import DTYPE_BYTES, Kernel, Tree
-from tilegen.ir.walk import gathers
+from tilegen.ir.walk import gathers, loads
 from tilegen.lab import formula, metric
 from tilegen.lab.banks import Remedy, remedies
 from tilegen.lab.occupancy import SM, Occupancy, limits_of, occupancy
@@ -121,7 +121,7 @@ def explain(
         compiled: False leaves the compiler out: no registers, no spills, and occupancy by threads alone.
         last: explains the whole schedule only, not the steps to it.
     """
-    notes = (*_notes(compiled), *_uncounted(scheduled.kernel))
+    notes = (*_notes(compiled), *_notes_on_gathers(scheduled.kernel))
     stages = stages_by_line(scheduled.stages)[-1:] if last else stages_by_line(scheduled.stages)
     versions: list[tuple[_Version, ...] | TilegenError] = []
     for number, stage in enumerate(stages):
@@ -179,9 +179,10 @@ def explain_tree(
     )
 
 
-def _uncounted(kernel: Kernel) -> tuple[str, ...]:
-    names = dict.fromkeys(gather.buffer for gather in gathers(kernel.equations))
-    return (f"what data decide is not counted: the loads of {', '.join(names)} at computed indices",) if names else ()
+def _notes_on_gathers(kernel: Kernel) -> tuple[str, ...]:
+    read = [gather for gather in gathers(kernel.equations) if any(True for place in gather.index for _ in loads(place))]
+    names = ", ".join(dict.fromkeys(gather.buffer for gather in read))
+    return (f"data decide where {names} is read: counted as if the indices were drawn at random",) if read else ()
 
 
 def _notes(compiled: bool) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Buffer, Condition
+from tilegen.lab.gathers import value_of
 from tilegen.lab.sites import Site
 from tilegen.lowering.program import For, Launch
 
@@ -42,9 +43,9 @@ def patterns(launch: Launch, site: Site, sizes: Mapping[str, int], memory: Buffe
         memory: the buffer with another layout to try, if not that of the launch.
     """
     memory = memory or launch.buffers[site.buffer]
-    names = _name_values(launch, sizes, site.loops)
+    names = _names_at(launch, site, memory, sizes)
     offset = _element_offsets(site, memory, names, sizes)
-    active = _active_threads(site.tests, names)
+    active = _active_threads(site.tests, names) & _inside(site, memory, names, sizes)
     samples, threads = offset.shape
     if not samples:  # a loop around it has no iterations
         return []
@@ -61,11 +62,11 @@ def count_distinct(launch: Launch, site: Site, sizes: Mapping[str, int]) -> floa
     What one iteration of the long loops reads is kept for all threads until the next one; all of what the block
     ever reads is kept, if it fits into the L1 cache.
     """
-    names = _name_values(launch, sizes, site.loops)
     memory = launch.buffers[site.buffer]
+    names = _names_at(launch, site, memory, sizes)
     offset = _element_offsets(site, memory, names, sizes)
-    once = len(np.unique(offset[_active_threads(site.tests, names)]))
-    spoken = {name for index in site.index for name in index.names()}
+    once = len(np.unique(offset[_active_threads(site.tests, names) & _inside(site, memory, names, sizes)]))
+    spoken = site.names()
     looked = {loop.name for loop in site.loops if isinstance(names[loop.name], np.ndarray)}
     long = [loop for loop in site.loops if loop.name not in looked]
     whole = once * prod(loop.extent.evaluate(sizes) for loop in long if loop.name in spoken)
@@ -133,6 +134,23 @@ def _name_values(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...
         number = number // extent
     names[""] = np.zeros((count, x * y * z), dtype=np.int64)
     return names
+
+
+def _names_at(launch: Launch, site: Site, memory: Buffer, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """The names that the index of `site` speaks of, with the values of places that are not affine."""
+    names = _name_values(launch, sizes, site.loops)
+    for dim, name, place in site.computed:
+        names[name] = value_of(place, names, memory.shape[dim].evaluate(sizes), launch)
+    return names
+
+
+def _inside(site: Site, memory: Buffer, names: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
+    """Whether the tested dimensions of a gather are not left."""
+    inside: Any = True
+    for dim in site.tested:
+        place = np.asarray(site.index[dim].evaluate(names))
+        inside = inside & (place >= 0) & (place < memory.shape[dim].evaluate(sizes))
+    return inside
 
 
 def _element_offsets(site: Site, memory: Buffer, names: Mapping[str, Any], sizes: Mapping[str, int]) -> Ints:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Expr, Load, Stmt
-from tilegen.ir.walk import loads, substitute, walk
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Expr, Index, Load, Stmt
+from tilegen.ir.show import show_expr
+from tilegen.ir.walk import gathers, loads, substitute, walk
+from tilegen.lab.gathers import names_in
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -41,6 +43,8 @@ class Site:
         loops: the loops around it, outermost first, those that change what it touches.
         around: the names of all loops around it.
         tests: the conditions around it that tell threads apart, borders left out.
+        computed: (dimension, name, place) where the place of a gather is not affine; the name stands for it in `index`.
+        tested: the dimensions of a gather outside of which nothing is read.
     """
 
     buffer: str
@@ -51,6 +55,13 @@ class Site:
     loops: tuple[For, ...]
     around: tuple[str, ...]
     tests: tuple[Condition, ...]
+    computed: tuple[tuple[int, str, Expr], ...] = ()
+    tested: tuple[int, ...] = ()
+
+    def names(self) -> set[str]:
+        """The loops, threads and sizes that decide which element is touched."""
+        affine = {name for i in self.index for name in i.names()}
+        return affine | {name for _, _, place in self.computed for name in names_in(place)}
 
 
 @dataclass(frozen=True)
@@ -120,6 +131,8 @@ def _context(site: Site) -> object:
 def _elements(site: Site) -> set[tuple[Affine, ...]]:
     """Every index that the unrolled loops of `site` make of its own; too many are left as they are."""
     found = {site.index}
+    if site.computed:
+        return found
     for loop in site.loops:
         if loop.kind != "serial" and loop.extent.is_const and len(found) * loop.extent.const <= _EXPANDED:
             numbers = [{loop.name: const(n)} for n in range(loop.extent.const)]
@@ -166,23 +179,21 @@ class _Collector:
             case Stmt():
                 self.statement(node, loops, tests)
             case VectorLoad(dtype=dtype, width=width, source=source):
-                self.site(source.buffer, source.index, False, width, dtype, loops, tests)
+                self.site(Site(source.buffer, source.index, False, width, 0, (), (), tests), dtype, loops)
             case VectorStore(dtype=dtype, width=width, target=target):
-                self.site(target.buffer, target.index, True, width, dtype, loops, tests)
+                self.site(Site(target.buffer, target.index, True, width, 0, (), (), tests), dtype, loops)
             case VectorCopy(dtype=dtype, width=width, target=target, source=source):
-                self.site(source.buffer, source.index, False, width, dtype, loops, tests)
-                self.site(target.buffer, target.index, True, width, dtype, loops, tests)
+                self.site(Site(source.buffer, source.index, False, width, 0, (), (), tests), dtype, loops)
+                self.site(Site(target.buffer, target.index, True, width, 0, (), (), tests), dtype, loops)
             case Barrier():
                 self.barriers.append(loops)
             case Declare(start=start):
                 if start:
-                    for load in loads(start):
-                        self.access(load, False, loops, tests)
+                    self.reads(start, loops, tests)
                     self.work.append(Work(start, None, frozenset(), isinstance(start, Load), loops, tests))
             case Combine(value=value, reduce=reduce, test=test):
                 telling = tests + tuple(c for c in test if self.tells_threads_apart(c))
-                for load in loads(node):
-                    self.access(load, False, loops, telling)
+                self.reads(node, loops, telling)
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling))
             case Flag() | VectorDeclare() | AsyncGroup() | Let():
                 pass
@@ -190,8 +201,7 @@ class _Collector:
                 raise TypeError(node)
 
     def statement(self, stmt: Stmt, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
-        for load in loads(stmt):
-            self.access(load, False, loops, tests)
+        self.reads(stmt, loops, tests)
         targets = [stmt.target, *([stmt.best] if stmt.best else [])]
         for target in targets:
             if stmt.reduce and not stmt.atomic:  # an update in one access goes to memory once
@@ -200,27 +210,31 @@ class _Collector:
         held = frozenset(name for i in stmt.target.index for name in i.names())
         self.work.append(Work(stmt.value, stmt.reduce, held, stmt.is_copy, loops, tests))
 
+    def reads(self, value: object, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
+        """What is read for a value: loads, and gathers with the loads of their indices."""
+        for load in loads(value):
+            self.access(load, False, loops, tests)
+        for gather in gathers(value):
+            affine = {d: place.index for d, place in enumerate(gather.index) if isinstance(place, Index)}
+            others = [(d, place) for d, place in enumerate(gather.index) if d not in affine]
+            computed = tuple((d, show_expr(place) + "'" * number, place) for number, (d, place) in enumerate(others))
+            index = affine | {d: var(name) for d, name, _ in computed}
+            own = Site(gather.buffer, tuple(index[d] for d in sorted(index)), False, 1, 0, (), (), tests)
+            self.site(replace(own, computed=computed, tested=gather.tested), gather.dtype, loops)
+
     def access(self, access: Load | Access, store: bool, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         dtype = self.launch.buffers[access.buffer].dtype if access.buffer in self.launch.buffers else ""
-        self.site(access.buffer, access.index, store, 1, dtype, loops, tests)
+        self.site(Site(access.buffer, access.index, store, 1, 0, (), (), tests), dtype, loops)
 
-    def site(
-        self,
-        buffer: str,
-        index: tuple[Affine, ...],
-        store: bool,
-        width: int,
-        dtype: str,
-        loops: tuple[For, ...],
-        tests: tuple[Condition, ...],
-    ) -> None:
-        memory = self.launch.buffers.get(buffer)
+    def site(self, site: Site, dtype: str, loops: tuple[For, ...]) -> None:
+        """Notes an access of memory, with the loops that are around it."""
+        memory = self.launch.buffers.get(site.buffer)
         if memory is None or memory.space not in ("global", "shared"):
             return
-        spoken = {name for i in index for name in i.names()} | {n for c in tests for n in c.value.names()}
-        kept = loops if store else _relevant_loops(loops, frozenset(spoken), buffer)
+        spoken = site.names() | {n for c in site.tests for n in c.value.names()}
+        kept = loops if site.store else _relevant_loops(loops, frozenset(spoken), site.buffer)
         around = tuple(loop.name for loop in loops)
-        self.sites.append(Site(buffer, index, store, width, width * DTYPE_BYTES[dtype], kept, around, tests))
+        self.sites.append(replace(site, bytes=site.width * DTYPE_BYTES[dtype], loops=kept, around=around))
 
     def tells_threads_apart(self, condition: Condition) -> bool:
         """True for a test of threads and constant loops alone; one that speaks of sizes is of the border."""
