@@ -9,7 +9,7 @@ from typing import Any
 from tilegen import schedule as scheduling
 from tilegen.errors import Source, SourceError, UsageError, did_you_mean, integers
 from tilegen.frontend import KernelDecl, Module, build, parse
-from tilegen.frontend.stock import read_file, shortened, standard_steps, stock, stock_names, with_stock
+from tilegen.frontend.stock import read_file, shorten, standard_steps, stock, stock_names, with_stock
 from tilegen.ir import nodes
 from tilegen.ir.steps import Define, Schedule
 from tilegen.judge import check_equations, has_sizes
@@ -37,7 +37,7 @@ def load(path_or_text: str | Path) -> File:
     if name in stock_names():
         return File(stock(name))
     notes = did_you_mean(name, list(stock_names())) or (f"the stock files are {', '.join(stock_names())}",)
-    raise UsageError(f"there is no file '{shortened(name)}', and no stock file of that name", notes=notes)
+    raise UsageError(f"there is no file '{shorten(name)}', and no stock file of that name", notes=notes)
 
 
 class File:

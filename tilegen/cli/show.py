@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen.errors import UsageError
-from tilegen.frontend.stock import shortened
+from tilegen.frontend.stock import shorten
 
 if TYPE_CHECKING:
     from tilegen.lab.check import Trial
@@ -106,16 +106,14 @@ def check_writable(path: str | None) -> None:
         if Path(path).is_dir():
             raise UsageError(f"cannot write {path}: it is a directory")
         if not Path(path).parent.is_dir():
-            raise UsageError(
-                f"cannot write {shortened(path)}: there is no directory {shortened(str(Path(path).parent))}"
-            )
+            raise UsageError(f"cannot write {shorten(path)}: there is no directory {shorten(str(Path(path).parent))}")
         there = Path(path).exists()
         if not os.access(path if there else Path(path).parent, os.W_OK):
-            raise UsageError(f"cannot write {shortened(path)}: that is not permitted")
+            raise UsageError(f"cannot write {shorten(path)}: that is not permitted")
     except OSError as error:
-        raise UsageError(f"cannot write {shortened(path)}: {error.strerror}") from None
+        raise UsageError(f"cannot write {shorten(path)}: {error.strerror}") from None
     except ValueError:
-        raise UsageError(f"cannot write {shortened(path)}: no file has such a name") from None
+        raise UsageError(f"cannot write {shorten(path)}: no file has such a name") from None
 
 
 def write(text: str, path: str | None) -> None:
@@ -127,9 +125,9 @@ def write(text: str, path: str | None) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write {shortened(path)}: {error.strerror}") from None
+        raise UsageError(f"cannot write {shorten(path)}: {error.strerror}") from None
     except ValueError:  # a character 0
-        raise UsageError(f"cannot write {shortened(path)}: no file has such a name") from None
+        raise UsageError(f"cannot write {shorten(path)}: no file has such a name") from None
 
 
 def write_json(value: object, path: str) -> None:

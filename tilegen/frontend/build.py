@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from tilegen.errors import SourceError, UsageError, did_you_mean
 from tilegen.frontend import syntax as s
-from tilegen.frontend.first import found_by
+from tilegen.frontend.first import argmax_place_and_start
 from tilegen.frontend.folding import Literal
-from tilegen.frontend.index import affine_of, conditions_of, holds
+from tilegen.frontend.index import affine_of, conditions_of, constant_truth
 from tilegen.frontend.loops import loops_of
 from tilegen.frontend.nested import NestedReduction
-from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, settle
+from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, adapt_to_default
 from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_of
 from tilegen.frontend.words import Declared, Words, check_words, words_of
 from tilegen.ir.affine import Affine, const, var
@@ -40,7 +40,7 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
     index = _constants(decl, values)
     sizes = tuple(n for n in decl.size_names() if n not in values)
     index |= {n: var(n) for n in sizes}
-    declared = _declared(decl, index)
+    declared = _declare_parameters(decl, index)
     scalars = {name: one for name, one in declared.items() if isinstance(one, Scalar)}
     tensors = {name: one for name, one in declared.items() if isinstance(one, Tensor)}
     assumptions = _assumptions(decl, index, declared)
@@ -54,7 +54,7 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
         names = {word: word if used[word] == 1 else f"{target}.{word}" for word in own.all()}
         built = _equation(decl, equation, own, names, index, tensors, scalars, frozenset(done), bool(assumptions))
         if built.best:
-            tensors[built.best] = _companion(tensors[target], built)
+            tensors[built.best] = _tensor_of_best(tensors[target], built)
         equations.append(built)
         done[target] = equation
     for param in (*decl.outputs, *decl.variables):
@@ -98,7 +98,7 @@ def _constants(decl: s.KernelDecl, values: Mapping[str, int]) -> dict[str, Affin
     return attributes | {n: const(values[n]) for n in sizes if n in values}
 
 
-def _declared(decl: s.KernelDecl, index: Mapping[str, Affine]) -> dict[str, Tensor | Scalar]:
+def _declare_parameters(decl: s.KernelDecl, index: Mapping[str, Affine]) -> dict[str, Tensor | Scalar]:
     """The tensors and scalars by name, in order."""
     groups = ((decl.inputs, "input"), (decl.outputs, "output"), (decl.variables, "intermediate"))
     found: dict[str, Tensor | Scalar] = {}
@@ -106,7 +106,7 @@ def _declared(decl: s.KernelDecl, index: Mapping[str, Affine]) -> dict[str, Tens
         for param in params:
             name = param.name.text
             if role == "output" and _is_input(found.get(name)):
-                found = _updated(found, param, index)
+                found = _with_update_in_place(found, param, index)
                 continue
             if name in found:
                 raise SourceError(f"'{name}' is declared twice", param.name.span)
@@ -122,7 +122,7 @@ def _is_input(declared: Tensor | Scalar | None) -> bool:
     return isinstance(declared, Tensor) and declared.role == "input"
 
 
-def _updated(
+def _with_update_in_place(
     found: dict[str, Tensor | Scalar], param: s.Param, index: Mapping[str, Affine]
 ) -> dict[str, Tensor | Scalar]:
     """`found` with the input that is an output, too: as its old values, and as what it is from its equation on."""
@@ -206,7 +206,7 @@ def _assumptions(decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Decla
     found: list[Condition] = []
     for fact in decl.assumptions:
         for condition in conditions_of(fact, index, tensors):
-            truth = holds(condition)
+            truth = constant_truth(condition)
             if truth is False:
                 raise SourceError("this fact does not hold for the values given", fact.span)
             if truth is None:
@@ -257,15 +257,15 @@ def _equation(
     inputs = {t.name for t in tensors.values() if t.role == "input"}
     extents = {r.name: r.extent for r in (*loops.left, *loops.reduced)}
     scope = Scope(tensors, scalars, index, decl.functions, readable | inputs, target.name, extents, decl.size_names())
-    reduce, body = _split(equation.value)
+    reduce, body = _split_reduction(equation.value)
     value = value_of(scope, body)
     best = arg = first = None
     if reduce in ("argmax", "argmin"):
         best = f"{target.name}.best"
         _check_arg(equation, words, target, value)
         places = tuple(loops.values[word] for word in words.reduced)
-        arg, first = found_by(loops, places, target.dtype, equation.value.span)
-    typed = adapt(value, target.dtype) if best is None else settle(value)
+        arg, first = argmax_place_and_start(loops, places, target.dtype, equation.value.span)
+    typed = adapt(value, target.dtype) if best is None else adapt_to_default(value)
     if best is None:
         _check_type(equation, typed.dtype, target)
     if reduce is not None:
@@ -297,7 +297,7 @@ def _check_not_reduced(value: Expr, target: Tensor) -> None:
             )  # fmt: skip
 
 
-def _split(value: s.Syntax) -> tuple[str | None, s.Syntax]:
+def _split_reduction(value: s.Syntax) -> tuple[str | None, s.Syntax]:
     """The reduction at the top of a right side, if there is one, and what it reduces."""
     if not isinstance(value, s.Reduction):
         return None, value
@@ -333,7 +333,7 @@ def _check_type(equation: s.Assign, dtype: str, target: Tensor) -> None:
     raise SourceError(f"{what} is {dtype}, and '{target.name}' is {target.dtype}", equation.span, notes=(note,))
 
 
-def _companion(target: Tensor, equation: Equation) -> Tensor:
+def _tensor_of_best(target: Tensor, equation: Equation) -> Tensor:
     """The tensor that holds the best value found by an argmax or argmin."""
     assert equation.best
     return Tensor(equation.best, equation.value.dtype, target.shape, "intermediate", target.order, span=target.span)

@@ -38,7 +38,7 @@ def schedule(place: Place, tree: Branch) -> ScheduleDecl:
         seen.add(parameter.name)
     return ScheduleDecl(
         named := name(place, word),
-        tuple(name(place, kernel) for kernel in _listed(kernels)),
+        tuple(name(place, kernel) for kernel in _items_of(kernels)),
         name(place, base) if extends else None,
         parameters,
         tuple(_change(place, line, str(word)) for line in branches(body)),
@@ -51,16 +51,16 @@ def _change(place: Place, tree: Branch, schedule: str) -> Change:
         case "step":
             return Change(None, None, (_call(place, tree, schedule),))
         case "without":
-            return Change("without", _inherited(place, branch(tree.children[1])), ())
+            return Change("without", _inherited_call(place, branch(tree.children[1])), ())
         case "inserted":
             inherited, *steps = branches(tree.children)
             where = "instead of" if tree.children[0] == "instead" else str(tree.children[0])
-            return Change(where, _inherited(place, inherited), tuple(_call(place, s, schedule) for s in steps))
+            return Change(where, _inherited_call(place, inherited), tuple(_call(place, s, schedule) for s in steps))
         case _:
             raise TypeError(tree.data)
 
 
-def _inherited(place: Place, tree: Branch) -> Call:
+def _inherited_call(place: Place, tree: Branch) -> Call:
     word, _, given, _ = tree.children
     return Call(str(word), *_arguments(place, given), text=place.written(tree), span=place.of(tree))
 
@@ -72,20 +72,20 @@ def define(place: Place, tree: Branch) -> Define:
     steps = tuple(_call(place, s) for s in branches(body))
     span = place.of(token(word))
     made = {r.text for step in steps for r in step.results} | set(names)
-    for result in _listed(results):
+    for result in _items_of(results):
         if str(result) not in made:
             raise SourceError(f"no step of '{word}' makes the result '{result}'", place.of(result))
     return Define(str(word), names, new, steps, place.doc_above(span), span)
 
 
-def _listed(node: Branch | Token | None) -> list[Branch | Token]:
+def _items_of(node: Branch | Token | None) -> list[Branch | Token]:
     """What stands between the commas of a list."""
     return branch(node).children[::2] if node is not None else []
 
 
 def _names(place: Place, node: Branch | Token | None) -> tuple[str, ...]:
     found: list[str] = []
-    for word in _listed(node):
+    for word in _items_of(node):
         if str(word) in found:
             raise SourceError(f"the name '{word}' is given twice", place.of(word))
         found.append(str(word))
@@ -116,7 +116,7 @@ def _integer(place: Place, tree: Branch) -> int:
 
 def _call(place: Place, tree: Branch, schedule: str = "") -> Call:
     word, _, given, _, _, results = tree.children
-    new = tuple(Word(str(r), place.of(r)) for r in _listed(results))
+    new = tuple(Word(str(r), place.of(r)) for r in _items_of(results))
     _names(place, results)
     arguments, keywords = _arguments(place, given)
     return Call(str(word), arguments, keywords, new, place.written(tree), place.of(tree), schedule)
@@ -125,7 +125,7 @@ def _call(place: Place, tree: Branch, schedule: str = "") -> Call:
 def _arguments(place: Place, given: Branch | Token | None) -> tuple[tuple[Argument, ...], tuple[Keyword, ...]]:
     arguments: list[Argument] = []
     keywords: list[Keyword] = []
-    for item in _listed(given):
+    for item in _items_of(given):
         if isinstance(item, Tree) and rule(item) == "keyword":
             _add_keyword(place, item, keywords)
         elif keywords:
@@ -148,7 +148,7 @@ def _add_keyword(place: Place, tree: Branch, keywords: list[Keyword]) -> None:
 def _argument(place: Place, node: Branch | Token) -> Argument:
     span = place.of(node)
     if isinstance(node, Token):
-        return _one(node, span)
+        return _single_argument(node, span)
     parts = node.children
     match rule(node):
         case "negative":
@@ -157,7 +157,7 @@ def _argument(place: Place, node: Branch | Token) -> Argument:
         case "arithmetic":
             return _arithmetic(place, node)
         case "list":
-            return Items(tuple(_argument(place, item) for item in _listed(parts[1])), span)
+            return Items(tuple(_argument(place, item) for item in _items_of(parts[1])), span)
         case "bracketed":
             return _argument(place, parts[1])
         case "keyword":
@@ -166,7 +166,7 @@ def _argument(place: Place, node: Branch | Token) -> Argument:
             raise TypeError(node.data)
 
 
-def _one(word: Token, span: Span) -> Argument:
+def _single_argument(word: Token, span: Span) -> Argument:
     match word.type:
         case "WORD":
             return Word(str(word), span)

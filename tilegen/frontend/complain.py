@@ -48,7 +48,7 @@ def _at_token(place: Place, found: Token, accepted: set[str]) -> SourceError:
         return SourceError(
             "'else' is missing here", _end_of(place, found), notes=("a choice is 'a if condition else b'",)
         )
-    expected = _expected(accepted)
+    expected = _expectation(accepted)
     if found.type in ("_NL", "$END", "_DEDENT") or found.line is None:
         return SourceError(f"{expected} is missing here", _end_of(place, found), notes=_way_out(place, found, accepted))
     if found.type == "_INDENT":
@@ -59,7 +59,7 @@ def _at_token(place: Place, found: Token, accepted: set[str]) -> SourceError:
     )
 
 
-def _expected(accepted: set[str]) -> str:
+def _expectation(accepted: set[str]) -> str:
     """`a, b or c`: at most four things, an expression and an operator counting as one each."""
     left = set(accepted)
     named: list[str] = []

@@ -87,9 +87,9 @@ def _flat(
         raise SourceError(f"'{name}' extends itself", base.span, notes=(chain,))
     elif base.text in by_name:
         inherited = _flat(by_name[base.text], by_name, known, stock, (*around, name))
-        found = _extended(declared, base, inherited)
+        found = _extend(declared, base, inherited)
     else:
-        found = _extended(declared, base, _stock_base(declared, base, by_name, stock))
+        found = _extend(declared, base, _stock_base(declared, base, by_name, stock))
     known[name] = found
     return found
 
@@ -107,8 +107,8 @@ def _stock_base(
     raise SourceError(f"there is no schedule '{base.text}' to extend", base.span, notes=notes)
 
 
-def _extended(declared: ScheduleDecl, base: Name, inherited: _Flat) -> _Flat:
-    steps = _changed(declared, base.text, inherited.steps)
+def _extend(declared: ScheduleDecl, base: Name, inherited: _Flat) -> _Flat:
+    steps = _change_steps(declared, base.text, inherited.steps)
     used = {word for call in steps for word in _words((*call.arguments, *(k.value for k in call.keywords)))}
     given = {p.name: p for p in declared.parameters}
     kept = [p for p in inherited.parameters if p.name in given or p.name in used]
@@ -141,7 +141,7 @@ def _words(arguments: Sequence[Argument]) -> Iterator[str]:
 # -- the steps
 
 
-def _changed(declared: ScheduleDecl, base: str, inherited: Sequence[Call]) -> tuple[Call, ...]:
+def _change_steps(declared: ScheduleDecl, base: str, inherited: Sequence[Call]) -> tuple[Call, ...]:
     steps = [_Step(call, _From.BASE) for call in inherited]
     for change in declared.changes:
         if change.inherited is None:
@@ -157,7 +157,7 @@ def _changed(declared: ScheduleDecl, base: str, inherited: Sequence[Call]) -> tu
 
 def _put(steps: list[_Step], call: Call, base: str) -> None:
     """Put a step that stands alone in the place of the inherited one of its word and first argument, or at the end."""
-    alike = [n for n, step in enumerate(steps) if _is_named(step.call, _shortest(call))]
+    alike = [n for n, step in enumerate(steps) if _is_named(step.call, _word_and_first(call))]
     inherited = [n for n in alike if steps[n].origin is _From.BASE]
     if len(inherited) == 1:
         steps[inherited[0]] = _Step(call, _From.REPLACING)
@@ -165,7 +165,7 @@ def _put(steps: list[_Step], call: Call, base: str) -> None:
     way = f"say what it replaces, instead of {call.word}(...):, or behind what it stands, after {call.word}(...):"
     if inherited:
         text = f"'{base}' has {len(inherited)} steps that this one could replace"
-        raise SourceError(text, call.span, notes=(_listed(steps[n].call for n in inherited), way))
+        raise SourceError(text, call.span, notes=(_texts_of(steps[n].call for n in inherited), way))
     if any(steps[n].origin is _From.REPLACING for n in alike):
         text = f"the step of '{base}' that this one could replace is replaced above"
         raise SourceError(text, call.span, notes=(f"a second step stands in a block: after {call.word}(...):",))
@@ -179,22 +179,22 @@ def _position(steps: Sequence[_Step], wanted: Call, base: str, inherited: Sequen
         return found[0]
     if found:
         way = "give as many arguments as tell the one that is meant from the others"
-        notes = (_listed(steps[n].call for n in found), way)
+        notes = (_texts_of(steps[n].call for n in found), way)
         raise SourceError(f"there are {len(found)} steps {wanted.text}", wanted.span, notes=notes)
     if any(_is_named(call, wanted) for call in inherited):
         way = "say all that is to stand there in one block: instead of ...:"
         raise SourceError(f"the step {wanted.text} of '{base}' is dropped or replaced above", wanted.span, notes=(way,))
     calls = [step.call for step in steps]
     of_word = [call for call in calls if call.word == wanted.word]
-    known = f"its steps are {_listed(of_word or calls)}"
+    known = f"its steps are {_texts_of(of_word or calls)}"
     raise SourceError(f"'{base}' has no step {wanted.text}", wanted.span, notes=(known,))
 
 
-def _listed(calls: Iterable[Call]) -> str:
+def _texts_of(calls: Iterable[Call]) -> str:
     return "; ".join(call.text for call in calls)
 
 
-def _shortest(call: Call) -> Call:
+def _word_and_first(call: Call) -> Call:
     return Call(call.word, call.arguments[:1])
 
 

@@ -11,14 +11,14 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Condition, Const, Expr, Index, Op, Range
 
 
-def found_by(loops: Loops, places: tuple[Affine, ...], dtype: str, span: Span) -> tuple[Expr, Expr]:
+def argmax_place_and_start(loops: Loops, places: tuple[Affine, ...], dtype: str, span: Span) -> tuple[Expr, Expr]:
     """What an arg reduction finds at a point, and what it starts from; `places` are the values of its indices.
 
     Of one index, this is its value; of several, the place in the box of their ranges, the last one fastest.
     """
     if len(places) > 1:
         _check_first_position(loops.reduced, loops.conditions, loops.left, span)
-        return _position(loops.reduced, _width_of(dtype)), Const(0, dtype)
+        return _place_in_box(loops.reduced, _width_of(dtype)), Const(0, dtype)
     first = first_index(loops.reduced[0], places[0], loops.conditions, loops.left, dtype, span)
     return Index(places[0], _width_of(dtype)), first
 
@@ -49,17 +49,17 @@ def _width_of(dtype: str) -> str:
     return "i64" if dtype == "i64" else "i32"
 
 
-def _position(reduced: Iterable[Range], dtype: str) -> Expr:
+def _place_in_box(reduced: Iterable[Range], dtype: str) -> Expr:
     place: Expr = Index(const(0))
     for r in reduced:
         place = _sum(_product(place, Index(r.extent), dtype), Index(var(r.name)), dtype)
-    return _of(place, dtype)
+    return _with_type(place, dtype)
 
 
 def _product(one: Expr, two: Index, dtype: str) -> Expr:
     if isinstance(one, Index) and (one.index.is_const or two.index.is_const):
         return Index(two.index * one.index.const if one.index.is_const else one.index * two.index.const)
-    return Op("*", (_of(one, dtype), Index(two.index, dtype)), dtype)
+    return Op("*", (_with_type(one, dtype), Index(two.index, dtype)), dtype)
 
 
 def _sum(one: Expr, two: Index, dtype: str) -> Expr:
@@ -68,7 +68,7 @@ def _sum(one: Expr, two: Index, dtype: str) -> Expr:
     return Op("+", (one, Index(two.index, dtype)), dtype)
 
 
-def _of(value: Expr, dtype: str) -> Expr:
+def _with_type(value: Expr, dtype: str) -> Expr:
     return Index(value.index, dtype) if isinstance(value, Index) else value
 
 

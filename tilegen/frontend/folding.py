@@ -40,7 +40,7 @@ def limits(dtype: str) -> tuple[int, int]:
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def wrapped(number: int, dtype: str) -> int:
+def wrap(number: int, dtype: str) -> int:
     """The integer of `dtype` that has the last bits of `number`."""
     low, high = limits(dtype)
     return (number - low) % (high - low + 1) + low
@@ -48,7 +48,7 @@ def wrapped(number: int, dtype: str) -> int:
 
 def index_arithmetic(name: str, args: tuple[object, ...]) -> Index | None:
     """Sums, multiples, floors and remainders of indices stay index expressions."""
-    parts = [a.index if isinstance(a, Index) else _whole(a) for a in args]
+    parts = [a.index if isinstance(a, Index) else _integer_constant(a) for a in args]
     match name, parts:
         case "neg", [Affine() as only]:
             return Index(-only)
@@ -66,7 +66,7 @@ def index_arithmetic(name: str, args: tuple[object, ...]) -> Index | None:
             return None
 
 
-def _whole(value: object) -> Affine | None:
+def _integer_constant(value: object) -> Affine | None:
     return const(value.value) if isinstance(value, Literal) and isinstance(value.value, int) else None
 
 
@@ -77,7 +77,7 @@ def fold(name: str, args: tuple[object, ...], span: Span) -> Literal | None:
         raise SourceError("division by zero", span)
     if name in ("<<", ">>") and not 0 <= values[1] < _MOST_BITS:
         raise SourceError(f"{values[0]} is shifted by {values[1]}; the least is 0, and {_MOST_BITS - 1} the most", span)
-    result = _computed(name, values)
+    result = _evaluate(name, values)
     if result is None:
         return None
     if result != result or isinstance(result, int) and abs(result) >= 2**64:
@@ -85,7 +85,7 @@ def fold(name: str, args: tuple[object, ...], span: Span) -> Literal | None:
     return Literal(result, span)
 
 
-def _computed(name: str, values: list[int | float]) -> int | float | None:
+def _evaluate(name: str, values: list[int | float]) -> int | float | None:
     match name, values:
         case "neg", [x]:
             return -x

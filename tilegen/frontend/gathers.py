@@ -12,7 +12,7 @@ from tilegen.ir.nodes import INTEGERS, Cast, Const, Expr, Index, Op, Tensor
 _EXACT = ("+", "-", "*", "min", "max", "//", "%", "neg", "abs", "select")
 
 
-def place_of(typed: Expr, item: s.Syntax) -> Expr:
+def gather_index(typed: Expr, item: s.Syntax) -> Expr:
     """The value of an index as one in 64 bits. Raises SourceError where it is no integer."""
     if typed.dtype not in INTEGERS:
         notes = (f"cast it: i32({item.span.text})",) if typed.dtype != "bool" else ()
@@ -53,6 +53,6 @@ def check_ends(place: Expr, refusal: SourceError, node: s.Subscript) -> None:
     raise refusal
 
 
-def calls(item: s.Syntax) -> bool:
+def has_call(item: s.Syntax) -> bool:
     """True for an index with a call of a function in it."""
     return any(isinstance(part, s.Apply) for part in subexpressions(item))

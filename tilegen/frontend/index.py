@@ -44,7 +44,7 @@ def affine_of(
         case s.Name(text):
             if text in names:
                 return names[text]
-            raise _unknown(value, names, tensors, what)
+            raise _unknown_name(value, names, tensors, what)
         case s.Unary("-" | "+" as sign, arg):
             return -inner(arg) if sign == "-" else inner(arg)
         case s.Binary("+", left, right):
@@ -94,12 +94,12 @@ def conditions_of(
             )
         case s.Binary(operator, left, right) if operator in COMPARISONS:
             sides = (affine_of(side, names, tensors, what) for side in (left, right))
-            return [compared(operator, *sides)]
+            return [comparison(operator, *sides)]
         case _:
             raise SourceError("a comparison is expected here, such as j <= i", value.span)
 
 
-def compared(operator: str, left: Affine, right: Affine) -> Condition:
+def comparison(operator: str, left: Affine, right: Affine) -> Condition:
     """`left operator right` over the integers."""
     match operator:
         case "<":
@@ -116,7 +116,7 @@ def compared(operator: str, left: Affine, right: Affine) -> Condition:
             raise TypeError(operator)
 
 
-def holds(condition: Condition) -> bool | None:
+def constant_truth(condition: Condition) -> bool | None:
     """Whether a condition without names is true; None if it has names."""
     if not condition.value.is_const:
         return None
@@ -166,7 +166,7 @@ def _quotient(value: s.Syntax, operator: str, left: Affine, by: Affine) -> Affin
     return left % by.const if operator == "%" else left // by.const
 
 
-def _unknown(name: s.Name, names: Mapping[str, Affine], tensors: Mapping[str, object], what: str) -> SourceError:
+def _unknown_name(name: s.Name, names: Mapping[str, Affine], tensors: Mapping[str, object], what: str) -> SourceError:
     if name.text in tensors:
         scalar = isinstance(tensors[name.text], Scalar)
         kind = "a scalar" if scalar else "a tensor"

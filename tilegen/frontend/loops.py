@@ -44,7 +44,7 @@ class _Ends:
 
 
 @dataclass(frozen=True)
-class _Lone:
+class _LonePlace:
     """A place where an index stands alone, and the extent of the dimension there."""
 
     extent: Affine
@@ -70,19 +70,19 @@ def loops_of(
     """
     index = {**known, **{word: var(loop) for word, loop in names.items()}}
     loops = {names[word]: word for word in words.all()}
-    said = _Said(equation, index, tensors, set(loops))
+    said = _RangeFacts(equation, index, tensors, set(loops))
     sure, unsure = _lone_places(equation, words, tensors)
     ends: dict[str, _Ends] = {}
     for loop, word in loops.items():
         lenient = assumed or loop in said.mentioned
-        dimension = _agreed(word, sure[word], lenient) if sure[word] else None
-        possible = _agreed(word, unsure[word], lenient) if unsure[word] else None
+        dimension = _common_extent(word, sure[word], lenient) if sure[word] else None
+        possible = _common_extent(word, unsure[word], lenient) if unsure[word] else None
         ends[loop] = said.ends(loop, dimension, possible) or _Ends(const(0), ())
     shifts = _shifts(ends, set(loops))
     values = _values(shifts, loops, words)
     extents = _extents(ends, shifts, values, loops, words)
     conditions = (Condition(c.value.substitute(values), c.equal) for c in said.conditions)
-    kept = tuple(dict.fromkeys(c for c in conditions if not _said_by_extents(c, extents)))
+    kept = tuple(dict.fromkeys(c for c in conditions if not _follows_from_extents(c, extents)))
 
     def made(group: Iterable[str]) -> tuple[Range, ...]:
         return tuple(Range(n, extents[n], w, values[n] - var(n)) for n, w in loops.items() if w in group)
@@ -90,7 +90,7 @@ def loops_of(
     return Loops(made(words.left), made(words.reduced), kept, {w: values[n] for n, w in loops.items()})
 
 
-class _Said:
+class _RangeFacts:
     """What an equation says about its ranges: ranges given outright, and conditions, all in the words' values."""
 
     def __init__(self, equation: s.Assign, index: Mapping[str, Affine], tensors: Declared, loops: set[str]) -> None:
@@ -158,10 +158,10 @@ def _lower(loop: str, conditions: Iterable[Condition]) -> Iterator[Affine]:
 
 def _lone_places(
     equation: s.Assign, words: Words, tensors: Declared
-) -> tuple[dict[str, list[_Lone]], dict[str, list[_Lone]]]:
+) -> tuple[dict[str, list[_LonePlace]], dict[str, list[_LonePlace]]]:
     """Where each index word stands alone, and may not go outside; and where it may, in reads with a fallback."""
-    sure: dict[str, list[_Lone]] = {w: [] for w in words.all()}
-    unsure: dict[str, list[_Lone]] = {w: [] for w in words.all()}
+    sure: dict[str, list[_LonePlace]] = {w: [] for w in words.all()}
+    unsure: dict[str, list[_LonePlace]] = {w: [] for w in words.all()}
     _collect(equation.target, tensors, sure)
     parts = list(subexpressions(equation.value))
     total = {id(p.read) for p in parts if isinstance(p, s.Fallback)}
@@ -171,16 +171,16 @@ def _lone_places(
     return sure, unsure
 
 
-def _collect(node: s.Subscript, tensors: Declared, found: dict[str, list[_Lone]]) -> None:
+def _collect(node: s.Subscript, tensors: Declared, found: dict[str, list[_LonePlace]]) -> None:
     tensor = tensors.get(node.base.text)
     if not isinstance(tensor, Tensor) or len(tensor.shape) != len(node.items):
         return
     for item, extent in zip(node.items, tensor.shape, strict=True):
         if isinstance(item, s.Name) and item.text in found:
-            found[item.text].append(_Lone(extent, item.span, node.span.text))
+            found[item.text].append(_LonePlace(extent, item.span, node.span.text))
 
 
-def _agreed(word: str, places: list[_Lone], lenient: bool) -> Affine:
+def _common_extent(word: str, places: list[_LonePlace], lenient: bool) -> Affine:
     """The extent that all places allow. Raises SourceError naming two that contradict each other.
 
     On the left side the target's extent counts; a read may have more elements than that.
@@ -250,11 +250,11 @@ def _extents(
                 found[name] = largest if largest.terms else const(max(0, largest.const))
                 del pending[name]
         if len(found) == before:
-            raise _unlimited(loops[next(iter(pending))], words)
+            raise _no_range_error(loops[next(iter(pending))], words)
     return found
 
 
-def _unlimited(word: str, words: Words) -> SourceError:
+def _no_range_error(word: str, words: Words) -> SourceError:
     example = f"{word} < ..." if word in words.reduced else f"for {word} < ..."
     return SourceError(
         f"nothing says how far the index '{word}' runs",
@@ -285,7 +285,7 @@ def _largest(value: Affine, loops: set[str], found: Mapping[str, Affine]) -> Aff
     return total
 
 
-def _said_by_extents(condition: Condition, extents: Mapping[str, Affine]) -> bool:
+def _follows_from_extents(condition: Condition, extents: Mapping[str, Affine]) -> bool:
     """True for `i >= 0` and for `i < extent of i`, which the loops say already."""
     value = condition.value
     for loop, extent in extents.items():

@@ -72,7 +72,7 @@ class _Attempt:
         span, name, alone = reduction.span, self._fresh("t", "u", "part", "inner"), self._fresh("z", "o")
         index = tuple(s.Name(word, span) for word in kept or [alone])
         place = s.Subscript(s.Name(name, span), tuple(index if kept else [s.Num(0, span)]), span)
-        changed = replace(self.equation, value=_replaced(self.equation.value, reduction, place))
+        changed = replace(self.equation, value=_replace_node(self.equation.value, reduction, place))
         own = s.Assign(s.Subscript(place.base, index, span), reduction, self._condition(set(kept)), span)
         types = dict.fromkeys((self._type_of_target(), *DTYPES))
         for shape, dtype in product(product(*extents) if kept else [(s.Num(1, span),)], types):
@@ -171,12 +171,12 @@ def _extents(decl: s.KernelDecl, equation: s.Assign, word: str) -> list[s.Syntax
     return list({text_of(extent): extent for extent in found}.values())
 
 
-def _replaced(node: Any, old: s.Syntax, new: s.Syntax) -> Any:
+def _replace_node(node: Any, old: s.Syntax, new: s.Syntax) -> Any:
     if node is old:
         return new
     if isinstance(node, tuple):
-        return tuple(_replaced(part, old, new) for part in node)
+        return tuple(_replace_node(part, old, new) for part in node)
     if not isinstance(node, s.Syntax):
         return node
-    changes = {f.name: _replaced(getattr(node, f.name), old, new) for f in fields(node) if f.name != "span"}
+    changes = {f.name: _replace_node(getattr(node, f.name), old, new) for f in fields(node) if f.name != "span"}
     return replace(node, **changes)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tilegen.errors import SourceError, Span
-from tilegen.frontend.folding import Literal, constant, fold, index_arithmetic, limits, wrapped
+from tilegen.frontend.folding import Literal, constant, fold, index_arithmetic, limits, wrap
 from tilegen.frontend.index import COMPARISONS
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, INTEGERS, Const, Expr, Index, Op
 
@@ -93,17 +93,17 @@ def adapt(value: Typed, dtype: str) -> Expr:
         case Index(index):
             return Index(index, dtype) if dtype in _OF_INDICES else value
         case Open():
-            return _closed(value, "i32" if value.indexed and dtype not in _OF_INDICES else dtype)
+            return _close_operation(value, "i32" if value.indexed and dtype not in _OF_INDICES else dtype)
         case _:
             return value
 
 
-def settle(value: Typed) -> Expr:
+def adapt_to_default(value: Typed) -> Expr:
     """What is open in the type that it has where no place gives it one; anything else as it is."""
     return adapt(value, default_type((value,)))
 
 
-def _opened(budget: Budget, name: str, args: tuple[Typed, ...], span: Span, places: tuple[Span, ...]) -> Open:
+def _open_operation(budget: Budget, name: str, args: tuple[Typed, ...], span: Span, places: tuple[Span, ...]) -> Open:
     operands = args[1:] if name == "select" else args
     inner = [a for a in operands if isinstance(a, Open)]
     numbers = [a.value for a in operands if isinstance(a, Literal)]
@@ -117,7 +117,7 @@ def _opened(budget: Budget, name: str, args: tuple[Typed, ...], span: Span, plac
     )  # fmt: skip
 
 
-def _closed(value: Open, dtype: str) -> Expr:
+def _close_operation(value: Open, dtype: str) -> Expr:
     try:
         if value.indexed and value.fraction:
             text = "an index is an integer, and this makes a fraction of it"
@@ -162,7 +162,7 @@ def operate(budget: Budget, name: str, args: tuple[Typed, ...], span: Span, plac
         dtype = next(a.dtype for a in operands if not isinstance(a, Literal | Index | Open))
         return _operation(budget, name, args, dtype, span, places)
     if name not in COMPARISONS:
-        return budget.charge(_opened(budget, name, args, span, places), args, span)
+        return budget.charge(_open_operation(budget, name, args, span, places), args, span)
     # Indices are compared as they are; what is computed with them is not to leave its type.
     plain = [a for a in operands if not isinstance(a, Index)]
     return _operation(budget, name, args, default_type(tuple(plain)), span, places)
@@ -177,14 +177,14 @@ def _operation(
     dtype = operands[0].dtype
     _check_operand(name, dtype, span)
     if name in ("<<", ">>"):
-        operands = (operands[0], _amount(budget, operands[1], dtype, places[-1] if places else span))
+        operands = (operands[0], _shift_amount(budget, operands[1], dtype, places[-1] if places else span))
     if name == "~" and isinstance(operands[0], Const):
-        return Const(wrapped(~int(operands[0].value), dtype), dtype)
+        return Const(wrap(~int(operands[0].value), dtype), dtype)
     parts = (*condition, *operands)
     return budget.charge(Op(name, parts, "bool" if name in COMPARISONS else dtype), parts, span)
 
 
-def _amount(budget: Budget, amount: Expr, dtype: str, span: Span) -> Expr:
+def _shift_amount(budget: Budget, amount: Expr, dtype: str, span: Span) -> Expr:
     """What is shifted by: a number that is less than the type's bits, else what it leaves when divided by them."""
     bits = 8 * DTYPE_BYTES[dtype]
     if not isinstance(amount, Const):
@@ -245,25 +245,25 @@ def _of_one_type(
         if other.dtype != adapted[first].dtype:
             one, two = sorted((first, n))
             texts = (places[one].text, places[two].text) if places else ("...", "...")
-            raise _mixed(name, (adapted[one].dtype, adapted[two].dtype), texts, span)
+            raise _mixed_types_error(name, (adapted[one].dtype, adapted[two].dtype), texts, span)
     return adapted
 
 
-def _mixed(name: str, dtypes: tuple[str, str], texts: tuple[str, str], span: Span) -> SourceError:
+def _mixed_types_error(name: str, dtypes: tuple[str, str], texts: tuple[str, str], span: Span) -> SourceError:
     word = "if" if name == "select" else name
     (wide, _), (narrow, text) = sorted(zip(dtypes, texts, strict=True), key=lambda p: _rank(p[0]), reverse=True)
     if "bool" in dtypes:
         other, text = (wide, text) if narrow == "bool" else (narrow, texts[dtypes.index("bool")])
-        note = f"make the condition a number: {other}({_bare(text)})"
+        note = f"make the condition a number: {other}({_without_brackets(text)})"
         return SourceError(f"'{word}' of a condition and a number", span, notes=(note,))
     return SourceError(
         f"'{word}' of {dtypes[0]} and {dtypes[1]}; types are never mixed without a cast",
         span,
-        notes=(f"cast the {narrow} operand: {wide}({_bare(text)})",),
+        notes=(f"cast the {narrow} operand: {wide}({_without_brackets(text)})",),
     )
 
 
-def _bare(text: str) -> str:
+def _without_brackets(text: str) -> str:
     """`text` without the brackets around all of it."""
     return text[1:-1] if text.startswith("(") and text.endswith(")") and "(" not in text[1:] else text
 

@@ -18,7 +18,7 @@ from tilegen.frontend.data import data_folder
 from tilegen.frontend.expressions import convert, convert_all, name
 from tilegen.frontend.extend import flat_schedules
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
-from tilegen.frontend.scan import checked_text
+from tilegen.frontend.scan import check_text
 from tilegen.frontend.syntax import (
     Assign,
     Function,
@@ -100,19 +100,19 @@ def _parse(source: Source, around: tuple[str, ...]) -> Module:
     """`parse`; `around` are stock files that wait for this one, because their schedules extend some of it."""
     if source.text.startswith("\ufeff"):
         source = Source(source.name, source.text[1:])
-    place = Place(source, checked_text(source))
+    place = Place(source, check_text(source))
     try:
         with _one_at_a_time:
             tree = _parser().parse(place.text)
     except UnexpectedInput as error:
         raise complain(place, error) from None
     except _Misaligned as error:
-        raise _misaligned(place, error.token) from None
+        raise _misaligned_error(place, error.token) from None
     _check_depth(place, tree)
     return _module(place, tree, around)
 
 
-def _misaligned(place: Place, newline: Token) -> SourceError:
+def _misaligned_error(place: Place, newline: Token) -> SourceError:
     last = Token("_NL", "x", end_line=newline.end_line, end_column=newline.end_column)
     last.line, last.column = newline.end_line, newline.end_column
     last.end_column = (newline.end_column or 1) + 1
@@ -158,7 +158,7 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
         if rule(item) != "function":
             continue
         function = _function(place, item)
-        _new(function.name, functions, "function")
+        _check_new(function.name, functions, "function")
         if function.name.text in (*OPERATIONS, *REDUCTIONS, *DTYPE_BYTES):
             text = f"'{function.name.text}' has a meaning already; take another name"
             raise SourceError(text, function.name.span)
@@ -167,27 +167,27 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
         match rule(item):
             case "kernel":
                 kernel = _kernel(place, item, functions)
-                _new(Name(kernel.name, kernel.span), kernels, "kernel")
+                _check_new(Name(kernel.name, kernel.span), kernels, "kernel")
                 kernels[kernel.name] = kernel
             case "schedule" | "extension":
                 schedule = calls.schedule(place, item)
-                _new(schedule.name, {s.name.text for s in schedules}, "schedule")
+                _check_new(schedule.name, {s.name.text for s in schedules}, "schedule")
                 schedules.append(schedule)
             case "define":
                 define = calls.define(place, item)
                 assert define.span
-                _new(Name(define.word, define.span), {d.word for d in defines}, "step")
+                _check_new(Name(define.word, define.span), {d.word for d in defines}, "step")
                 defines.append(define)
             case "function":
                 pass
             case _:
                 raise TypeError(item.data)
-    flat, inherited = _flat(schedules, around)
+    flat, inherited = _flatten(schedules, around)
     own = {d.word for d in defines}
     return Module(kernels, flat, (*(d for d in inherited if d.word not in own), *defines), place.source)
 
 
-def _flat(schedules: list[ScheduleDecl], around: tuple[str, ...]) -> tuple[tuple[Schedule, ...], list[Define]]:
+def _flatten(schedules: list[ScheduleDecl], around: tuple[str, ...]) -> tuple[tuple[Schedule, ...], list[Define]]:
     """The schedules with all of their steps, and the composite steps of the stock files that they extend."""
     defines: dict[str, Define] = {}
 
@@ -205,7 +205,7 @@ def _stock_module(file: str, around: tuple[str, ...]) -> Module | None:
     return _parse(Source(path.name, path.read_text(encoding="utf-8")), around) if path.is_file() else None
 
 
-def _new(word: Name, known: object, what: str) -> None:
+def _check_new(word: Name, known: object, what: str) -> None:
     assert isinstance(known, (dict, set))
     if word.text in known:
         raise SourceError(f"the {what} '{word.text}' is defined twice", word.span)
@@ -216,7 +216,7 @@ def _function(place: Place, tree: Branch) -> Function:
     names = tuple(name(place, p) for p in branch(parameters).children[::2])
     seen: set[str] = set()
     for parameter in names:
-        _new(parameter, seen, "parameter")
+        _check_new(parameter, seen, "parameter")
         seen.add(parameter.text)
     return Function(name(place, word), names, convert(place, branch(body)), place.of(tree))
 

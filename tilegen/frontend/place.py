@@ -56,18 +56,18 @@ def _first(node: Branch | Token) -> Token:
     """The first token of a branch; what is left out of it is None there."""
     while not isinstance(node, Token):
         children = node.children
-        node = children[0] if children[0] is not None else _some(children)
+        node = children[0] if children[0] is not None else _first_present(children)
     return node
 
 
 def _last(node: Branch | Token) -> Token:
     while not isinstance(node, Token):
         children = node.children
-        node = children[-1] if children[-1] is not None else _some(children[::-1])
+        node = children[-1] if children[-1] is not None else _first_present(children[::-1])
     return node
 
 
-def _some(children: list[Branch | Token]) -> Branch | Token:
+def _first_present(children: list[Branch | Token]) -> Branch | Token:
     """The first of the children that is there."""
     return next(child for child in children if child is not None)
 

@@ -15,7 +15,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _INTERESTING = re.compile(r"#[^\n]*|[()\[\]{}]|\d{41,}|[A-Za-z_]\w{64,}|[^\x20-\x7e\n\t\r]|\r(?!\n)")
 
 
-def checked_text(source: Source) -> str:
+def check_text(source: Source) -> str:
     """The text with line ends as `\\n` and one line end at the end. Raises SourceError."""
     text = source.text
     if len(text) > MOST_CHARACTERS:
@@ -28,45 +28,45 @@ def checked_text(source: Source) -> str:
         if found in _CLOSING:
             open_brackets.append(match)
             if len(open_brackets) > DEEPEST:
-                raise SourceError(f"brackets are nested more than {DEEPEST} deep", _at(source, text, match))
+                raise SourceError(f"brackets are nested more than {DEEPEST} deep", _span_of(source, text, match))
         elif found in _CLOSING.values():
-            _close(source, text, match, open_brackets)
+            _close_bracket(source, text, match, open_brackets)
         elif found[0].isascii() and found[0].isdigit():
-            raise SourceError(f"a number of {len(found)} digits", _at(source, text, match))
+            raise SourceError(f"a number of {len(found)} digits", _span_of(source, text, match))
         elif found.isascii() and found.isidentifier():
             message = f"a name of {len(found)} letters; {LONGEST_NAME} is the limit"
-            raise SourceError(message, _at(source, text, match))
+            raise SourceError(message, _span_of(source, text, match))
         else:
-            raise _stray(source, text, match)
+            raise _stray_character_error(source, text, match)
     if open_brackets:
         first = open_brackets[-1]
-        raise SourceError(f"this '{first.group()}' is never closed", _at(source, text, first))
+        raise SourceError(f"this '{first.group()}' is never closed", _span_of(source, text, first))
     return text.replace("\r\n", "\n") + "\n"
 
 
-def _close(source: Source, text: str, match: re.Match[str], open_brackets: list[re.Match[str]]) -> None:
+def _close_bracket(source: Source, text: str, match: re.Match[str], open_brackets: list[re.Match[str]]) -> None:
     found = match.group()
     if not open_brackets:
-        raise SourceError(f"this '{found}' closes nothing", _at(source, text, match))
+        raise SourceError(f"this '{found}' closes nothing", _span_of(source, text, match))
     opened = open_brackets.pop()
     if _CLOSING[opened.group()] != found:
-        place = _at(source, text, opened)
+        place = _span_of(source, text, opened)
         raise SourceError(
             f"this '{found}' does not close the '{opened.group()}' at {place.line}:{place.column}",
-            _at(source, text, match),
+            _span_of(source, text, match),
         )
 
 
-def _stray(source: Source, text: str, match: re.Match[str]) -> SourceError:
+def _stray_character_error(source: Source, text: str, match: re.Match[str]) -> SourceError:
     found = match.group()
     shown = f"'{found}'" if found.isprintable() else f"U+{ord(found):04X}"
     notes: tuple[str, ...] = ()
     if found in "\u201c\u201d\u2018\u2019\u2212\u2013\u00d7\u00a0":
         notes = ("it looks like an ordinary character but is not; type it again",)
-    return SourceError(f"the character {shown} cannot stand here", _at(source, text, match), notes=notes)
+    return SourceError(f"the character {shown} cannot stand here", _span_of(source, text, match), notes=notes)
 
 
-def _at(source: Source, text: str, match: re.Match[str]) -> Span:
+def _span_of(source: Source, text: str, match: re.Match[str]) -> Span:
     start = match.start()
     column = start - (text.rfind("\n", 0, start) + 1) + 1
     return Span(source, text.count("\n", 0, start) + 1, column, min(len(match.group()), 80))

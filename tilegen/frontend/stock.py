@@ -31,7 +31,7 @@ def read_file(name: str) -> str | None:
         with path.open("rb") as file:
             data = file.read(MOST_CHARACTERS * 4 + 1)
     except OSError as error:
-        raise UsageError(f"cannot read {shortened(name)}: {error.strerror}") from None
+        raise UsageError(f"cannot read {shorten(name)}: {error.strerror}") from None
     except ValueError:  # a name that no system takes, with a character 0 in it
         return None
     try:
@@ -42,7 +42,7 @@ def read_file(name: str) -> str | None:
         raise UsageError(f"{name} is no text in UTF-8: line {line} has the byte {byte:#04x}") from None
 
 
-def shortened(name: str) -> str:
+def shorten(name: str) -> str:
     """A name as a message shows it: the beginning of a very long one."""
     return name if len(name) <= 100 else f"{name[:60]}... ({len(name)} characters)"
 
@@ -69,7 +69,7 @@ def stock(name: str) -> Module:
         file = data_folder(folder) / f"{name}.tg"
         if file.is_file():
             modules += [parse(Source(f"{name}.tg", file.read_text(encoding="utf-8")))]
-    return modules[0] if modules[0].schedules or len(modules) == 1 else _merged(modules[0], modules[1])
+    return modules[0] if modules[0].schedules or len(modules) == 1 else _merge(modules[0], modules[1])
 
 
 def with_stock(module: Module) -> tuple[Module, str]:
@@ -83,7 +83,7 @@ def with_stock(module: Module) -> tuple[Module, str]:
     """
     for name in sorted({s.kernel for s in module.schedules if s.kernel not in module.kernels}):
         if name in stock_names():
-            module = _merged(module, stock(name))
+            module = _merge(module, stock(name))
     for schedule in module.schedules:
         if schedule.kernel not in module.kernels:
             known = [*module.kernels, *stock_names()]
@@ -98,20 +98,20 @@ def with_stock(module: Module) -> tuple[Module, str]:
     other = stock(name)
     if name not in other.kernels:
         return module, ""
-    if not _alike(module.kernels[name], other.kernels[name]):
+    if not _have_one_form(module.kernels[name], other.kernels[name]):
         remark = f"the stock schedules of {name} are for a kernel with other loops or tensors, so it does not get them"
         return module, remark
-    return _merged(module, other), ""
+    return _merge(module, other), ""
 
 
-def _merged(module: Module, other: Module) -> Module:
+def _merge(module: Module, other: Module) -> Module:
     """`module` with the kernels, schedules and steps of `other` that it does not have itself."""
     schedules = module.schedules or tuple(s for s in other.schedules if s.kernel in module.kernels)
     kernels = {n: k for n, k in other.kernels.items() if n in {s.kernel for s in schedules}}
     return Module(kernels | dict(module.kernels), schedules, (*other.defines, *module.defines), module.source)
 
 
-def _alike(mine: KernelDecl, other: KernelDecl) -> bool:
+def _have_one_form(mine: KernelDecl, other: KernelDecl) -> bool:
     """True if the kernels have the same loops and tensors: what a schedule says of one can be said of the other."""
     try:
         kernels = [

@@ -11,7 +11,7 @@ _LEVELS = {"or": _OR, "and": _AND, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PR
 
 def text_of(node: s.Syntax, level: int = _ARGUMENT) -> str:
     """`node` as text, in parentheses where the precedence around it, `level`, is higher than its own."""
-    text, own = _written(node)
+    text, own = _text_and_level(node)
     return f"({text})" if own < level else text
 
 
@@ -20,7 +20,7 @@ def text_of_equation(equation: s.Assign) -> str:
     return f"{text_of(equation.target)} = {text_of(equation.value)}{restricted}"
 
 
-def _written(node: s.Syntax) -> tuple[str, int]:
+def _text_and_level(node: s.Syntax) -> tuple[str, int]:
     """The text, and its precedence."""
     match node:
         case s.Num(value):
@@ -28,11 +28,11 @@ def _written(node: s.Syntax) -> tuple[str, int]:
         case s.Name(text):
             return text, _ATOM
         case s.Subscript(base, items):
-            return f"{base.text}[{_listed(items)}]", _ATOM
+            return f"{base.text}[{_comma_separated(items)}]", _ATOM
         case s.Apply(function, args):
-            return f"{function.text}({_listed(args)})", _ATOM
+            return f"{function.text}({_comma_separated(args)})", _ATOM
         case s.Reduction(word, items, body):
-            return f"{word.text}[{_listed(items)}]({text_of(body)})", _ATOM
+            return f"{word.text}[{_comma_separated(items)}]({text_of(body)})", _ATOM
         case s.Within(name, low, high):
             return f"{name.text} in {text_of(low, _CHOICE)}..{text_of(high, _CHOICE)}", _ARGUMENT
         case s.Fallback(read, value):
@@ -53,5 +53,5 @@ def _written(node: s.Syntax) -> tuple[str, int]:
             raise TypeError(node)
 
 
-def _listed(items: tuple[s.Syntax, ...]) -> str:
+def _comma_separated(items: tuple[s.Syntax, ...]) -> str:
     return ", ".join(map(text_of, items))

@@ -9,9 +9,9 @@ from math import pi
 from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.folding import Literal
-from tilegen.frontend.gathers import calls, check_ends, check_gather, place_of
+from tilegen.frontend.gathers import check_ends, check_gather, gather_index, has_call
 from tilegen.frontend.index import affine_of
-from tilegen.frontend.operators import DTYPES, Budget, Open, Typed, adapt, check_bool, may_be, operate, settle
+from tilegen.frontend.operators import DTYPES, Budget, Open, Typed, adapt, adapt_to_default, check_bool, may_be, operate
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import condition_of
 from tilegen.ir.memory import memory_of, old_of
@@ -160,8 +160,8 @@ def _place(scope: Scope, item: s.Syntax, node: s.Subscript, total: bool) -> Expr
     try:
         value = adapt(value_of(scope, item), "i64")
     except SourceError as error:
-        raise (error if total or calls(item) else refusal) from None
-    place = place_of(value, item)
+        raise (error if total or has_call(item) else refusal) from None
+    place = gather_index(value, item)
     if not total:
         check_ends(place, refusal, node)
     return place
@@ -259,7 +259,7 @@ def _inline(scope: Scope, function: s.Function, args: tuple[Typed, ...], node: s
 def _cast(scope: Scope, dtype: str, args: tuple[Typed, ...], node: s.Apply) -> Expr:
     if len(args) != 1:
         raise SourceError(f"the cast '{dtype}' takes 1 argument, not {len(args)}", node.span)
-    arg = adapt(args[0], dtype) if may_be(args[0], dtype) else settle(args[0])
+    arg = adapt(args[0], dtype) if may_be(args[0], dtype) else adapt_to_default(args[0])
     if isinstance(arg, Const) and arg.dtype == dtype or arg.dtype == dtype and not isinstance(arg, Index):
         return arg
     return scope.budget.charge(Cast(arg, dtype), (arg,), node.span)
