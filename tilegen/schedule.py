@@ -70,7 +70,7 @@ def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Ma
         tuple(Keyword(name, _argument(value)) for name, value in keywords.items()),
         tuple(Word(r) for r in results),
     )
-    return replace(call, text=_text(call))
+    return replace(call, text=_text_of_call(call))
 
 
 def start(kernel: Kernel) -> Scheduled:
@@ -122,7 +122,7 @@ def _origin(call: Call, schedule: Schedule) -> tuple[str, ...]:
 
 def _as_written(kernel: Kernel) -> Stage:
     try:
-        return Stage(None, _walkable(tree_of(kernel), when=""))
+        return Stage(None, _check_size(tree_of(kernel), when=""))
     except StepError as error:
         raise SourceError(error.message, kernel.span) from None
 
@@ -143,14 +143,14 @@ def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[St
         before = stages[-1].tree
         try:
             step = bind(call)
-            after = verify(_marked(_walkable(step.apply(before)), before, call))
+            after = verify(_mark_tree(_check_size(step.apply(before)), before, call))
         except TilegenError as error:
             raise error.at(call.span) from None
         stages += (judge_stage(Stage(call, after)),)
     return stages
 
 
-def _walkable(tree: Tree, when: str = " after this step") -> Tree:
+def _check_size(tree: Tree, when: str = " after this step") -> Tree:
     """`tree`, if its loops are no deeper and no longer than all that works on trees can take. Raises StepError."""
     for path, _ in leaves(tree.body):
         if len(path) > DEEPEST:
@@ -160,33 +160,33 @@ def _walkable(tree: Tree, when: str = " after this step") -> Tree:
     return tree
 
 
-def _marked(after: Tree, before: Tree, call: Call) -> Tree:
+def _mark_tree(after: Tree, before: Tree, call: Call) -> Tree:
     """`after` with the step's text on every loop and statement that it made or bound, and on buffers."""
     old, found = {b.name for b in before.buffers}, [*loops(before.body)]
-    was = dict(zip(map(_named, found), map(_manner, found), strict=True))
+    was = dict(zip(map(_name_of, found), map(_way_of_running, found), strict=True))
     kept = set(map(id, nodes(before.body)))
     buffers = tuple(b if b.name in old else replace(b, step=call.text, span=call.span) for b in after.buffers)
-    return replace(after, buffers=buffers, body=_mark(after.body, call, was, kept))
+    return replace(after, buffers=buffers, body=_mark_nodes(after.body, call, was, kept))
 
 
-def _mark(body: tuple[Node, ...], call: Call, was: Mapping[str, object], kept: set[int]) -> tuple[Node, ...]:
+def _mark_nodes(body: tuple[Node, ...], call: Call, was: Mapping[str, object], kept: set[int]) -> tuple[Node, ...]:
     """`body` with the step's text where it is due; `kept` are nodes of the tree before, `was` how its loops ran."""
-    return tuple([node if id(node) in kept else _marked_node(node, call, was, kept) for node in body])
+    return tuple([node if id(node) in kept else _mark_node(node, call, was, kept) for node in body])
 
 
-def _marked_node(node: Node, call: Call, was: Mapping[str, object], kept: set[int]) -> Node:
+def _mark_node(node: Node, call: Call, was: Mapping[str, object], kept: set[int]) -> Node:
     if isinstance(node, Stmt):
         return replace(node, step=call.text, span=call.span) if node.is_copy and not node.step else node
-    body = _mark(node.body, call, was, kept)
+    body = _mark_nodes(node.body, call, was, kept)
     new: dict[str, Any] = {} if all(map(is_, body, node.body)) else {"body": body}
-    if was.get(node.name) != _manner(node):
+    if was.get(node.name) != _way_of_running(node):
         known = node.step.split("; ") if node.name in was and node.step else []
         new |= {"step": "; ".join(dict.fromkeys([*known, call.text])), "span": call.span or node.span}
     return replace(node, **new) if new else node
 
 
 # How a loop runs, which a step can change.
-_manner, _named = attrgetter("kind", "stages", "across", "peeled"), attrgetter("name")
+_way_of_running, _name_of = attrgetter("kind", "stages", "across", "peeled"), attrgetter("name")
 
 
 # -- parameters
@@ -220,23 +220,24 @@ def _argument(value: object) -> Argument:
             raise StepError(f"{value!r} is no argument of a step: names, numbers, lists and ... are")
 
 
-def _text(call: Call) -> str:
-    parts = [_shown(a) for a in call.arguments] + [f"{k.name}={_shown(k.value)}" for k in call.keywords]
+def _text_of_call(call: Call) -> str:
+    parts = [_text_of_argument(a) for a in call.arguments]
+    parts += [f"{k.name}={_text_of_argument(k.value)}" for k in call.keywords]
     behind = f" -> {', '.join(r.text for r in call.results)}" if call.results else ""
     return f"{call.word}({', '.join(parts)}){behind}"
 
 
-def _shown(argument: Argument) -> str:
+def _text_of_argument(argument: Argument) -> str:
     match argument:
         case Word(text):
             return text
         case Number(value):
             return str(value)
         case Items(items):
-            return f"[{', '.join(_shown(i) for i in items)}]"
+            return f"[{', '.join(_text_of_argument(i) for i in items)}]"
         case Dots():
             return "..."
         case Arithmetic(operator, left, right):
-            return f"{_shown(left)} {operator} {_shown(right)}"
+            return f"{_text_of_argument(left)} {operator} {_text_of_argument(right)}"
         case _:
             raise TypeError(argument)

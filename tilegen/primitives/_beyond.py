@@ -1,4 +1,4 @@
-"""What is computed where reads are outside of an intermediate tensor: the constant behind their 'else'."""
+"""Values of an intermediate tensor outside of its bounds: the constant behind the 'else' of its reads."""
 
 from __future__ import annotations
 
@@ -21,8 +21,13 @@ def beyond_of(tensor: str, readers: Iterable[Stmt]) -> Const | None:
     return given[0] if given else None
 
 
-def padded(old: Equation, value: Expr, loops: frozenset[str], within: tuple[Condition, ...], beyond: Const) -> Expr:
-    """The value where its point is `within` the tensor, and `beyond` elsewhere: a sum of no terms has to be that."""
+def select_within(
+    old: Equation, value: Expr, loops: frozenset[str], within: tuple[Condition, ...], beyond: Const
+) -> Expr:
+    """`value` where its point is `within` the tensor, and `beyond` elsewhere.
+
+    Elsewhere each term of a reduction is a neutral one. StepError where a reduction of such gives another value.
+    """
     if old.conditions:
         raise StepError(
             f"'{old.target}' is read outside of its bounds, and its equation leaves out elements inside of them",

@@ -19,7 +19,8 @@ class Box:
     base: Point
     extent: tuple[int, ...]
 
-    def inside(self, index: Point) -> Point:
+    def relative(self, index: Point) -> Point:
+        """The place of the point `index` in the box."""
         return tuple(i - b for i, b in zip(index, self.base, strict=True))
 
 
@@ -87,7 +88,7 @@ def _names(atom: Atom) -> frozenset[str]:
     return Affine(((atom, 1),)).names()
 
 
-def inside(
+def bounds_conditions(
     buffer: Buffer, index: Point, extents: Mapping[str, int], around: Mapping[str, Affine] | None = None
 ) -> tuple[Condition, ...]:
     """The conditions that `index` lies in `buffer`, without those that `extents` of loops make plain.
@@ -99,13 +100,13 @@ def inside(
         if place.const < 0 or any(coefficient < 0 for _, coefficient in place.terms):
             conditions += [Condition(place)]
         room = extent - 1 - place
-        ends = bounds(_least(room, around or {}), extents)
+        ends = bounds(_least_room(room, around or {}), extents)
         if ends is None or ends[0] < 0:
             conditions += [Condition(room)]
     return tuple(conditions)
 
 
-def _least(room: Affine, around: Mapping[str, Affine]) -> Affine:
+def _least_room(room: Affine, around: Mapping[str, Affine]) -> Affine:
     """`room` in the last iteration of the loops that take from it."""
     names = [name for name in room.names() & around.keys() if room.linear_in(name) and room.coefficient(name) < 0]
     last = {name: around[name] - 1 for name in names}

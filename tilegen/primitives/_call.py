@@ -17,7 +17,7 @@ def signature(word: str) -> str:
     inside, behind = _fields(cls)
     text = ", ".join(f.name if f.default is MISSING else f"{f.name}={_default(f)}" for f in inside)
     arrow = f" -> {', '.join(f.name for f in behind)}" if behind else ""
-    return f"{word}({text}){f' [{arrow[1:]}]' if _least(behind) < len(behind) else arrow}"
+    return f"{word}({text}){f' [{arrow[1:]}]' if _count_required(behind) < len(behind) else arrow}"
 
 
 def _default(f: Field[Any]) -> str:
@@ -33,26 +33,26 @@ def bind(call: Call) -> Primitive:
         raise unknown_step(call, registry())
     cls = registry()[call.word]
     inside, behind = _fields(cls)
-    given = _given(call, inside)
+    given = _arguments_by_field(call, inside)
     for f in inside:
         if f.name not in given and f.default is MISSING:
-            raise SourceError(f"{call.word} needs '{f.name}'", call.span, notes=_way(call))
-    if not _least(behind) <= len(call.results) <= len(behind):
-        least = "at most " if _least(behind) < len(behind) else ""
+            raise SourceError(f"{call.word} needs '{f.name}'", call.span, notes=_usage(call))
+    if not _count_required(behind) <= len(call.results) <= len(behind):
+        least = "at most " if _count_required(behind) < len(behind) else ""
         count = f"{least}{len(behind)} name{'s' * (len(behind) != 1)} behind '->'"
-        raise SourceError(f"{call.word} gives {count}, not {len(call.results)}", call.span, notes=_way(call))
+        raise SourceError(f"{call.word} gives {count}, not {len(call.results)}", call.span, notes=_usage(call))
     kinds = {f.name: str(f.type) for f in inside}
-    arguments = {name: _converted(value, kinds[name], name, call) for name, value in given.items()}
+    arguments = {name: _convert(value, kinds[name], name, call) for name, value in given.items()}
     arguments |= {f.name: r.text for f, r in zip(behind, call.results, strict=False)}
     step: Primitive = cls(**arguments)
     return step
 
 
-def _way(call: Call) -> tuple[str, ...]:
+def _usage(call: Call) -> tuple[str, ...]:
     return (f"it is written {signature(call.word)}",)
 
 
-def _given(call: Call, inside: list[Field[Any]]) -> dict[str, Argument]:
+def _arguments_by_field(call: Call, inside: list[Field[Any]]) -> dict[str, Argument]:
     """The arguments by the name of their field."""
     names = [f.name for f in inside]
     given: dict[str, Argument] = {}
@@ -60,16 +60,16 @@ def _given(call: Call, inside: list[Field[Any]]) -> dict[str, Argument]:
     if inside and str(inside[0].type).startswith("tuple") and all(f.default is not MISSING for f in rest):
         given[names[0]] = Items(call.arguments, call.span)
     elif len(call.arguments) > len(inside):
-        raise SourceError(f"{call.word} takes {len(inside)} arguments at most", call.span, notes=_way(call))
+        raise SourceError(f"{call.word} takes {len(inside)} arguments at most", call.span, notes=_usage(call))
     else:
         given |= dict(zip(names, call.arguments, strict=False))
     for keyword in call.keywords:
         span = keyword.span or call.span
         if keyword.name not in names:
-            notes = (*did_you_mean(keyword.name, names), *_way(call))
+            notes = (*did_you_mean(keyword.name, names), *_usage(call))
             raise SourceError(f"{call.word} has no argument '{keyword.name}'", span, notes=notes)
         if keyword.name in given:
-            raise SourceError(f"'{keyword.name}' is given twice", span, notes=_way(call))
+            raise SourceError(f"'{keyword.name}' is given twice", span, notes=_usage(call))
         given[keyword.name] = keyword.value
     return given
 
@@ -81,12 +81,12 @@ def _fields(cls: type[Any]) -> tuple[list[Field[Any]], list[Field[Any]]]:
     return [f for f in everything if f not in behind], behind
 
 
-def _least(behind: list[Field[Any]]) -> int:
+def _count_required(behind: list[Field[Any]]) -> int:
     """How many names behind the arrow are needed."""
     return sum(f.default is MISSING for f in behind)
 
 
-def _converted(value: Argument, kind: str, name: str, call: Call) -> Any:
+def _convert(value: Argument, kind: str, name: str, call: Call) -> Any:
     """`value` as the Python value that a field of type `kind` (its annotation's text) holds."""
     if kind.startswith("tuple") or ("tuple" in kind and isinstance(value, Items)):
         if not isinstance(value, Items):

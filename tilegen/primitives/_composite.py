@@ -38,10 +38,10 @@ def expand(
     Raises:
         SourceError: no such step, arguments that do not fit, or a definition that leads back to itself.
     """
-    return tuple(_expanded(_evaluated(call, values), defines, set(taken), ()))
+    return tuple(_expand(_evaluate(call, values), defines, set(taken), ()))
 
 
-def _expanded(call: Call, defines: Mapping[str, Define], taken: set[str], around: tuple[str, ...]) -> list[Call]:
+def _expand(call: Call, defines: Mapping[str, Define], taken: set[str], around: tuple[str, ...]) -> list[Call]:
     define = defines.get(call.word)
     if define is None and call.word not in registry():
         raise unknown_step(call, (*registry(), *defines))
@@ -51,17 +51,17 @@ def _expanded(call: Call, defines: Mapping[str, Define], taken: set[str], around
         raise SourceError(f"'{call.word}' is defined by itself", call.span)
     values = _bindings(define, call)
     made = dict.fromkeys(result.text for step in define.steps for result in step.results)
-    values |= {name: Word(_fresh(name, taken)) for name in made if name not in values}
+    values |= {name: Word(_fresh_name(name, taken)) for name in made if name not in values}
     done: list[Call] = []
     for step in define.steps:
-        done += _expanded(_evaluated(step, values), defines, taken, (*around, call.word))
+        done += _expand(_evaluate(step, values), defines, taken, (*around, call.word))
         if len(done) > MOST_STEPS:
             raise SourceError(f"'{call.word}' stands for more than {MOST_STEPS} steps", call.span)
     # A message about an inner step points at the line that the user wrote.
     return [replace(step, span=call.span, text=call.text) for step in done]
 
 
-def _fresh(name: str, taken: set[str]) -> str:
+def _fresh_name(name: str, taken: set[str]) -> str:
     found, number = name, 2
     while found in taken:
         found, number = f"{name}_{number}", number + 1
@@ -81,7 +81,7 @@ def _bindings(define: Define, call: Call) -> dict[str, Any]:
     return given | dict(zip(define.results, call.results, strict=True))
 
 
-def _evaluated(call: Call, values: Mapping[str, Any]) -> Call:
+def _evaluate(call: Call, values: Mapping[str, Any]) -> Call:
     return replace(
         call,
         arguments=tuple(_value(a, values) for a in call.arguments),
@@ -101,7 +101,7 @@ def _value(argument: Argument, values: Mapping[str, Any]) -> Argument:
             bound = values.get(text)
             if isinstance(bound, int):
                 return Number(bound, span)
-            return _part_of(argument, values) if bound is None else _placed(bound, span)
+            return _part_of(argument, values) if bound is None else _with_span(bound, span)
         case Items(items, span):
             return Items(tuple(_value(i, values) for i in items), span)
         case Arithmetic(operator, left, right, span):
@@ -121,7 +121,7 @@ def _part_of(word: Word, values: Mapping[str, Any]) -> Word:
     return replace(word, text=f"{bound.text}.{rest}")
 
 
-def _placed(bound: Argument, span: Span | None) -> Argument:
+def _with_span(bound: Argument, span: Span | None) -> Argument:
     return replace(bound, span=bound.span or span)
 
 

@@ -20,8 +20,8 @@ from tilegen.ir.nodes import (
     nest_of,
 )
 from tilegen.ir.walk import loop_names, rewrite, substitute
-from tilegen.primitives._beyond import padded
-from tilegen.primitives._box import Box, inside
+from tilegen.primitives._beyond import select_within
+from tilegen.primitives._box import Box, bounds_conditions
 from tilegen.primitives._names import Names, word_of
 from tilegen.primitives._region import Point
 
@@ -63,7 +63,7 @@ class Computed:
         return body
 
 
-def computed(tree: Tree, old: Equation, scope: tuple[Loop, ...], box: Box, beyond: Const | None) -> Computed:
+def compute_in_box(tree: Tree, old: Equation, scope: tuple[Loop, ...], box: Box, beyond: Const | None) -> Computed:
     """The equation `old` computed in each iteration of the loops `scope` of the tree, for the box alone.
 
     What of the box is outside of the tensor is `beyond`, or not computed at all.
@@ -81,14 +81,14 @@ def computed(tree: Tree, old: Equation, scope: tuple[Loop, ...], box: Box, beyon
     whole = {r.name: r.extent for r in old.loops}
     room = Buffer(old.target, "", tuple(whole[n] for n in dims), "global", ())
     alone = {r.name: const(0) for r in loops if r.extent == const(1)}
-    found = inside(room, tuple(place[n].substitute(alone) for n in dims), extents)
+    found = bounds_conditions(room, tuple(place[n].substitute(alone) for n in dims), extents)
     plain = {Condition(r.extent - 1 - var(r.name)) for r in across}
     within = tuple(c for c in found if c not in plain)
     conditions, value = substitute(old.conditions, values), substitute(old.value, values)
     if beyond is None:
         conditions += within
     elif within:
-        value = padded(old, value, frozenset(r.name for r in (*across, *loops)), within, beyond)
+        value = select_within(old, value, frozenset(r.name for r in (*across, *loops)), within, beyond)
     new = replace(
         old,
         index=(*(var(r.name) for r in across), *(inner[n] for n in dims)),
@@ -100,7 +100,7 @@ def computed(tree: Tree, old: Equation, scope: tuple[Loop, ...], box: Box, beyon
     return Computed(old, new, tuple(place[r.name] for r in old.loops), scope, box.base)
 
 
-def derived(kernel: Kernel, made: Computed, readers: dict[str, dict[str, Affine]]) -> Kernel:
+def with_computed_equation(kernel: Kernel, made: Computed, readers: dict[str, dict[str, Affine]]) -> Kernel:
     """The kernel with the equation computed at loops; `readers` say in which iteration each of them reads it."""
     name, count = made.old.target, len(made.scope)
 

@@ -25,8 +25,8 @@ def element_at(tree: Tree, copy: Buffer, place: Point, passed: tuple[str, ...] =
     if copy.role != "copy" or copy.name in passed:
         return None
     for path, stmt in leaves(tree.body):
-        for index, source, origin in _written(tree, copy.name, stmt):
-            function = _function(copy, index, origin, path)
+        for index, source, origin in _contents_written(tree, copy.name, stmt):
+            function = _element_of_place(copy, index, origin, path)
             if function is None:
                 continue
             found = tuple(
@@ -37,10 +37,10 @@ def element_at(tree: Tree, copy: Buffer, place: Point, passed: tuple[str, ...] =
                 return found
             if (element := element_at(tree, source, found, (*passed, copy.name))) is not None:
                 return element
-    return _separated(tree, copy, place)
+    return _split_joined(tree, copy, place)
 
 
-def _written(tree: Tree, copy: str, stmt: Stmt) -> Iterator[tuple[Point, Buffer | None, Point]]:
+def _contents_written(tree: Tree, copy: str, stmt: Stmt) -> Iterator[tuple[Point, Buffer | None, Point]]:
     """(place, what it is filled from or None, the place there or the element) of each write of `stmt` to the copy."""
     if stmt.is_copy:
         if stmt.target.buffer == copy and isinstance(stmt.value, Load):
@@ -56,7 +56,7 @@ def _written(tree: Tree, copy: str, stmt: Stmt) -> Iterator[tuple[Point, Buffer 
             yield access.index, None, tuple(i.substitute(values) for i in equation.index)
 
 
-def _function(
+def _element_of_place(
     copy: Buffer, place: Point, element: Point, path: tuple[Loop, ...]
 ) -> list[tuple[tuple[int, ...], Affine]] | None:
     """For each dimension of the element, the factors with which the dimensions of `place` add up to it, and the rest.
@@ -95,7 +95,7 @@ def _factors(places: Point, wanted: Affine, inner: frozenset[str]) -> tuple[int,
     return tuple(f // times for f in taken)
 
 
-def _separated(tree: Tree, copy: Buffer, place: Point) -> Point | None:
+def _split_joined(tree: Tree, copy: Buffer, place: Point) -> Point | None:
     """The element at a place of a copy whose dimensions join those of its tensor."""
     if not copy.joined or copy.copy_of is None:
         return None

@@ -8,7 +8,7 @@ from tilegen.ir.nodes import Loop, Range, Stmt
 from tilegen.ir.ranges import bounds
 
 
-def iteration(
+def iteration_of(
     stmt: Stmt, ranges: tuple[Range, ...], path: tuple[Loop, ...], scope: tuple[Loop, ...]
 ) -> dict[str, Affine]:
     """The iteration of each loop of `scope` in which `stmt` runs an instance, in the loops of its equation.

@@ -46,7 +46,9 @@ def storage_order(buffer: Buffer, words: list[str], layout: tuple[str, ...] | No
     return tuple(dims)
 
 
-def joined_dims(buffer: Buffer, words: list[str], layout: tuple[str | tuple[str, ...], ...]) -> list[tuple[int, ...]]:
+def group_dimensions(
+    buffer: Buffer, words: list[str], layout: tuple[str | tuple[str, ...], ...]
+) -> list[tuple[int, ...]]:
     """The dimensions of `buffer` in groups, as `layout` joins them: [[c, r, s], f]."""
     groups = [(part,) if isinstance(part, str) else part for part in layout]
     order = storage_order(buffer, words, tuple(word for group in groups for word in group))
@@ -64,7 +66,7 @@ def joined_dims(buffer: Buffer, words: list[str], layout: tuple[str | tuple[str,
     return found
 
 
-def joined(values: tuple[Affine, ...], shape: tuple[Affine, ...]) -> Affine:
+def join_index(values: tuple[Affine, ...], shape: tuple[Affine, ...]) -> Affine:
     """Where the point `values` is in one dimension that is made of several, of the extents `shape`."""
     place = values[0]
     for value, extent in zip(values[1:], shape[1:], strict=True):

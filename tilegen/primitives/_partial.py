@@ -31,28 +31,30 @@ class Partial:
             out, start = list(start), ()
         for node in body:
             if {s.name for s in stmts((node,))} <= self._starts:
-                start, missing = (*start, self._renamed(node)), self._across
+                start, missing = (*start, self._part_node(node)), self._across
             elif isinstance(node, Loop) and node.name in missing:
                 out.append(replace(node, body=self.nodes(node.body, start, missing - {node.name})))
                 start, missing = (), frozenset()
             else:
-                out += self._looped(start, missing)
-                out.append(replace(node, body=self.nodes(node.body)) if isinstance(node, Loop) else self._renamed(node))
+                out += self._in_missing_loops(start, missing)
+                out.append(
+                    replace(node, body=self.nodes(node.body)) if isinstance(node, Loop) else self._part_node(node)
+                )
                 start, missing = (), frozenset()
-        return (*out, *self._looped(start, missing))
+        return (*out, *self._in_missing_loops(start, missing))
 
-    def _looped(self, start: tuple[Node, ...], missing: frozenset[str]) -> Iterable[Node]:
+    def _in_missing_loops(self, start: tuple[Node, ...], missing: frozenset[str]) -> Iterable[Node]:
         for loop in reversed(self.terms.across):
             if start and loop.name in missing:
                 start = (replace(loop, body=start),)
         return start
 
-    def _renamed(self, node: Node) -> Node:
+    def _part_node(self, node: Node) -> Node:
         if isinstance(node, Loop):
-            return replace(node, body=tuple(self._renamed(inner) for inner in node.body))
-        return self._part(node) if node.name in (self._old, *self._starts) else node
+            return replace(node, body=tuple(self._part_node(inner) for inner in node.body))
+        return self._part_stmt(node) if node.name in (self._old, *self._starts) else node
 
-    def _part(self, stmt: Stmt) -> Stmt:
+    def _part_stmt(self, stmt: Stmt) -> Stmt:
         """The statement for one part."""
         terms, instance = self.terms, stmt.instance
         assert instance is not None

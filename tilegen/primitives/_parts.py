@@ -13,7 +13,7 @@ from tilegen.primitives._names import Names, word_of
 from tilegen.primitives._terms import Terms
 
 
-def in_parts(tree: Tree, terms: Terms, name: str, order: tuple[int, ...]) -> Kernel:
+def split_reduction(tree: Tree, terms: Terms, name: str, order: tuple[int, ...]) -> Kernel:
     """The kernel with the reduction in parts: an equation for the tensor `name`, and one that combines it.
 
     The loops of the first are called after `name`; those of the second are those of the nest to come.
@@ -39,7 +39,7 @@ def in_parts(tree: Tree, terms: Terms, name: str, order: tuple[int, ...]) -> Ker
         arg=substitute(whole.arg, values),
         first=substitute(whole.first, values),
     )
-    total = _combining(tree, whole, part)
+    total = _combining_equation(tree, whole, part)
     equations: tuple[Equation, ...] = ()
     for equation in kernel.equations:
         equations += (part, total) if equation is whole else (equation,)
@@ -53,7 +53,7 @@ def in_parts(tree: Tree, terms: Terms, name: str, order: tuple[int, ...]) -> Ker
     return replace(kernel, tensors=tensors, equations=equations, origin=kernel, derived=split)
 
 
-def _combining(tree: Tree, whole: Equation, part: Equation) -> Equation:
+def _combining_equation(tree: Tree, whole: Equation, part: Equation) -> Equation:
     """The equation that reduces the parts."""
     kernel = tree.kernel
     free = Names({*loop_names(tree), *kernel.sizes, *(t.name for t in kernel.tensors)}, whole.target)
@@ -84,12 +84,12 @@ def _conditions(terms: Terms, here: dict[str, Affine], values: dict[str, Affine]
     for place, r in zip(terms.reduced, whole.reduced, strict=True):
         for room in (place, r.extent - 1 - place):
             ends = bounds(room, extents)
-            if (ends is None or ends[0] < 0) and not _counts(place, room, terms):
+            if (ends is None or ends[0] < 0) and not _holds_by_loops(place, room, terms):
                 found.append(Condition(room.substitute(here)))
     return tuple(dict.fromkeys(found))
 
 
-def _counts(place: Affine, room: Affine, terms: Terms) -> bool:
+def _holds_by_loops(place: Affine, room: Affine, terms: Terms) -> bool:
     """True where the loops say it: a sum of loops is not negative, and a loop of the whole range is in it."""
     loops = {loop.name: loop.extent for loop in (*terms.across, *terms.rest)}
     if room == place:

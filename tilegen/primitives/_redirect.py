@@ -11,7 +11,7 @@ from tilegen.primitives._region import Point, Region, is_meant, uses_in
 from tilegen.primitives._tree import change_loops
 
 
-def redirected(
+def redirect(
     body: tuple[Node, ...],
     old: Buffer,
     new: str,
@@ -55,15 +55,15 @@ def with_copies(
         places = [n for n, child in enumerate(loop.body) if uses_in((child,), old, region.using)]
         if not places:
             return loop
-        body = redirected(loop.body, region.buffer, copy.name, index, region.using)
+        body = redirect(loop.body, region.buffer, copy.name, index, region.using)
         first, last = places[0], places[-1] + 1
         return replace(loop, body=(*body[:first], *before, *body[first:last], *after, *body[last:]))
 
     kept = tuple(b for b in tree.buffers if not (region.moves and b.name == old))
-    return reparented(change_loops(replace(tree, buffers=(*kept, copy)), region.at, change), old, copy.name)
+    return reparent(change_loops(replace(tree, buffers=(*kept, copy)), region.at, change), old, copy.name)
 
 
-def reparented(tree: Tree, old: str, new: str) -> Tree:
+def reparent(tree: Tree, old: str, new: str) -> Tree:
     """The tree where copies of `old` that are filled from `new` now, and from nowhere else, are copies of `new`."""
     met: dict[str, set[str]] = {}
     for stmt in stmts(tree.body):

@@ -13,7 +13,7 @@ from tilegen.primitives._elements import element_at
 from tilegen.primitives._region import Point, Region
 
 
-def copies(
+def load_and_store(
     tree: Tree, region: Region, copy: Buffer, place: Point, source: Point, guard: tuple[Condition, ...]
 ) -> tuple[Stmt | None, Stmt | None]:
     """The statements that fill the registers and that write them back, each None where not needed."""
@@ -27,7 +27,7 @@ def copies(
     )
 
 
-def nest(headers: list[Loop], stmt: Stmt | None, copy: Buffer, vector: int) -> tuple[Node, ...]:
+def copy_nest(headers: list[Loop], stmt: Stmt | None, copy: Buffer, vector: int) -> tuple[Node, ...]:
     """The copying loops around `stmt`, the innermost cut into vectors; nothing where there is no statement."""
     if stmt is None:
         return ()

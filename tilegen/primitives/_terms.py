@@ -31,7 +31,7 @@ def terms_of(tree: Tree, equation: Equation, across: tuple[Loop, ...]) -> Terms:
     """How the tree runs over the terms of `equation`. StepError where `across` do not divide them in parts."""
     target, names = equation.target, [loop.name for loop in across]
     found = [(path, stmt) for path, stmt in leaves(tree.body) if stmt.name == target and not stmt.is_copy]
-    copied = next((k for k in (target, equation.best) if k and not _reduced_in(found, k)), None)
+    copied = next((k for k in (target, equation.best) if k and not _is_reduced_in(found, k)), None)
     if copied is not None:
         notes = (f"put rfactor before the step that caches '{copied}'",)
         raise StepError(f"'{copied}' is reduced in a copy, and rfactor divides the reduction itself", notes=notes)
@@ -58,6 +58,6 @@ def terms_of(tree: Tree, equation: Equation, across: tuple[Loop, ...]) -> Terms:
     return Terms(equation, across, rest, left, reduced, tails, guard)
 
 
-def _reduced_in(found: list[tuple[tuple[Loop, ...], Stmt]], buffer: str) -> bool:
+def _is_reduced_in(found: list[tuple[tuple[Loop, ...], Stmt]], buffer: str) -> bool:
     """True if the one reduction found updates `buffer` itself."""
     return len(found) == 1 and buffer in {name for name, _ in writes(found[0][1])}

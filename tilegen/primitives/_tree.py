@@ -16,7 +16,7 @@ def need_loop(tree: Tree, name: str) -> Loop:
     loop = find_loop(tree, name)
     if loop is None:
         known = loop_names(tree)
-        made = _made_of(tree, name)
+        made = _loops_of_index(tree, name)
         if made:
             raise StepError(f"there is no loop '{name}' any more", notes=(f"it runs as {', '.join(made)} now",))
         notes = did_you_mean(name, known) or (f"the loops are {', '.join(known)}",)
@@ -24,7 +24,7 @@ def need_loop(tree: Tree, name: str) -> Loop:
     return loop
 
 
-def _made_of(tree: Tree, name: str) -> list[str]:
+def _loops_of_index(tree: Tree, name: str) -> list[str]:
     """The loops that an index of the kernel has been cut into, or fused into; none where there is no such index."""
     for equation in tree.kernel.equations:
         for stmt in stmts(tree.body):
@@ -76,7 +76,7 @@ def need_fresh(tree: Tree, names: Iterable[str], gone: Iterable[str] = ()) -> No
             raise StepError(f"'{name}' is a scalar", notes=("choose another name",))
 
 
-def guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
+def add_guard(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
     """`body` with `condition` added to the guard of every statement, unless it is there already."""
 
     def add(value: object) -> object:
@@ -87,7 +87,7 @@ def guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
     return rewrite_nodes(body, add)
 
 
-def rescoped(tree: Tree, old: Iterable[str], new: str) -> Tree:
+def rescope(tree: Tree, old: Iterable[str], new: str) -> Tree:
     """The tree with every buffer that lives in one of the loops `old` living in `new`."""
     gone = set(old)
     return replace(tree, buffers=tuple(replace(b, scope=new) if b.scope in gone else b for b in tree.buffers))
@@ -95,13 +95,13 @@ def rescoped(tree: Tree, old: Iterable[str], new: str) -> Tree:
 
 def change_loops(tree: Tree, name: str, change: Callable[[Loop], Loop]) -> Tree:
     """`change` applied to every loop called `name`; none of them is inside another."""
-    return replace(tree, body=tuple(_changed(node, name, change) for node in tree.body))
+    return replace(tree, body=tuple(_change_node(node, name, change) for node in tree.body))
 
 
-def _changed(node: Node, name: str, change: Callable[[Loop], Loop]) -> Node:
+def _change_node(node: Node, name: str, change: Callable[[Loop], Loop]) -> Node:
     if isinstance(node, Stmt):
         return node
     if node.name == name:
         return change(node)
-    body = tuple([_changed(child, name, change) for child in node.body])
+    body = tuple([_change_node(child, name, change) for child in node.body])
     return node if all(map(is_, body, node.body)) else replace(node, body=body)

@@ -53,8 +53,8 @@ class Atomic:
         names = Names(set(loop_names(tree)), f"{self.reduction}.init")
         body: tuple[Node, ...] = ()
         for launch in tree.body:
-            start, rest = self._parted(launch)
-            body += (_renamed(start, names), rest) if start and rest else (launch,)
+            start, rest = self._split_launch(launch)
+            body += (_rename_loops(start, names), rest) if start and rest else (launch,)
 
         def mark(value: object) -> object:
             if not isinstance(value, Stmt) or value.name != self.reduction:
@@ -63,27 +63,27 @@ class Atomic:
 
         return replace(tree, body=rewrite(body, mark))
 
-    def _parted(self, launch: Node) -> tuple[Node | None, Node | None]:
+    def _split_launch(self, launch: Node) -> tuple[Node | None, Node | None]:
         """What of a launch starts the result, and what does not; None for nothing."""
         starts = (f"{self.reduction}.init", f"{self.reduction}.best.init")
-        found = (_kept((launch,), starts, True), _kept((launch,), starts, False))
+        found = (_select((launch,), starts, True), _select((launch,), starts, False))
         first, rest = (body[0] if body else None for body in found)
         return first, rest
 
 
-def _kept(body: tuple[Node, ...], names: tuple[str, ...], mine: bool) -> tuple[Node, ...]:
+def _select(body: tuple[Node, ...], names: tuple[str, ...], mine: bool) -> tuple[Node, ...]:
     """The statements of these names, or the others, with the loops around them."""
     out: tuple[Node, ...] = ()
     for node in body:
         if isinstance(node, Loop):
-            inner = _kept(node.body, names, mine)
+            inner = _select(node.body, names, mine)
             out += (replace(node, body=inner),) if inner else ()
         elif (node.name in names) == mine:
             out += (node,)
     return out
 
 
-def _renamed(launch: Node, names: Names) -> Node:
+def _rename_loops(launch: Node, names: Names) -> Node:
     """The launch with names of its own for its loops."""
     new = {name: names.of(name) for name in dict.fromkeys(loop.name for loop in loops((launch,)))}
 

@@ -11,9 +11,9 @@ from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loads
 from tilegen.primitives import BufferName, NewName, primitive
-from tilegen.primitives._layout import dimension_words, joined, joined_dims
+from tilegen.primitives._layout import dimension_words, group_dimensions, join_index
 from tilegen.primitives._names import name_of_copy
-from tilegen.primitives._redirect import redirected, reparented
+from tilegen.primitives._redirect import redirect, reparent
 from tilegen.primitives._region import Point
 from tilegen.primitives._tree import need_buffer
 
@@ -58,10 +58,10 @@ class CacheGlobal:
             raise StepError(f"'{buffer.name}' is no input, and cache_global copies inputs")
         name = name_of_copy(tree, buffer.name, "global", self.name)
         words = dimension_words(tree, buffer)
-        groups = joined_dims(buffer, words, self.layout)
+        groups = group_dimensions(buffer, words, self.layout)
         copy = _copy(buffer, name, groups)
         if self.tiles:
-            copy = replace(copy, shape=self._whole(copy))
+            copy = replace(copy, shape=self._shape_in_tiles(copy))
         made = [b.name for b in tree.buffers if b.copy_of == buffer.name]
         if copy.joined and made:
             way = f"put cache_global before the step that made '{made[0]}'"
@@ -70,11 +70,11 @@ class CacheGlobal:
         def place(index: Point) -> Point:
             return _place(index, buffer, groups) if copy.joined else index
 
-        body = redirected(tree.body, buffer, name, place)
-        nest = _filled(tree, buffer, copy, words) if self.tiles else _nest(buffer, name, words, place)
-        return reparented(replace(tree, buffers=(*tree.buffers, copy), body=(nest, *body)), buffer.name, name)
+        body = redirect(tree.body, buffer, name, place)
+        nest = _fill_tiles(tree, buffer, copy, words) if self.tiles else _nest(buffer, name, words, place)
+        return reparent(replace(tree, buffers=(*tree.buffers, copy), body=(nest, *body)), buffer.name, name)
 
-    def _whole(self, copy: Buffer) -> tuple[Affine, ...]:
+    def _shape_in_tiles(self, copy: Buffer) -> tuple[Affine, ...]:
         """The extents of the copy, rounded up to whole tiles."""
         if copy.joined:
             raise StepError("tiles are for dimensions of their own, and the layout joins some")
@@ -98,10 +98,10 @@ def _copy(buffer: Buffer, name: str, groups: list[tuple[int, ...]]) -> Buffer:
 
 def _place(index: Point, buffer: Buffer, groups: list[tuple[int, ...]]) -> Point:
     """The point `index` of the buffer in dimensions that are joined."""
-    return tuple(joined(tuple(index[d] for d in g), tuple(buffer.shape[d] for d in g)) for g in groups)
+    return tuple(join_index(tuple(index[d] for d in g), tuple(buffer.shape[d] for d in g)) for g in groups)
 
 
-def _filled(tree: Tree, buffer: Buffer, copy: Buffer, words: list[str]) -> Node:
+def _fill_tiles(tree: Tree, buffer: Buffer, copy: Buffer, words: list[str]) -> Node:
     """The loops that fill a copy of whole tiles: beyond the tensor with what reads there give, or zeros."""
     others = (load.fallback for load in loads(tree.body) if load.buffer == buffer.name and load.fallback)
     beyond = next(others, Const(0, buffer.dtype))

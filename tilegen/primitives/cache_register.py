@@ -10,12 +10,12 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import THREAD_KINDS, Buffer, Condition, Loop, Tree
 from tilegen.ir.walk import stmts
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
-from tilegen.primitives._box import box_of, inside
+from tilegen.primitives._box import bounds_conditions, box_of
 from tilegen.primitives._layout import dimension_words
 from tilegen.primitives._names import name_of_copy
 from tilegen.primitives._redirect import with_copies
 from tilegen.primitives._region import Region, new_buffer, region_of
-from tilegen.primitives._registers import copies, nest
+from tilegen.primitives._registers import copy_nest, load_and_store
 from tilegen.primitives._tree import need_buffer
 
 
@@ -92,11 +92,11 @@ class CacheRegister:
         place = tuple(var(loop.name) for loop in depends)
         name = name_of_copy(tree, region.buffer.name, "reg", self.name)
         copy = new_buffer(tree, region, name, "register", [loop.extent for loop in depends])
-        filled = not region.stores and _filled(tree, region.buffer)
+        filled = not region.stores and _is_filled_everywhere(tree, region.buffer)
         guard = () if filled else _guard(region, {loop.name for loop in depends})
-        load, store = copies(tree, region, copy, place, index, guard)
+        load, store = load_and_store(tree, region, copy, place, index, guard)
         headers = [replace(loop, body=()) for loop in depends]
-        nests = [nest(headers, stmt, copy, self.vector) for stmt in (load, store)]
+        nests = [copy_nest(headers, stmt, copy, self.vector) for stmt in (load, store)]
         return with_copies(tree, region, copy, lambda _: place, *nests)
 
     def _by_box(self, tree: Tree, region: Region) -> Tree:
@@ -107,11 +107,12 @@ class CacheRegister:
         names = [f"{copy.name}.{word}" for word in dimension_words(tree, region.buffer)]
         place = tuple(var(n) if e > 1 else const(0) for n, e in zip(names, box.extent, strict=True))
         source = tuple(b + p for b, p in zip(box.base, place, strict=True))
-        guard = () if region.fallback else inside(region.buffer, source, dict(zip(names, box.extent, strict=True)))
-        load, store = copies(tree, region, copy, place, source, guard)
+        extents = dict(zip(names, box.extent, strict=True))
+        guard = () if region.fallback else bounds_conditions(region.buffer, source, extents)
+        load, store = load_and_store(tree, region, copy, place, source, guard)
         headers = [Loop(n, const(e), (), "unrolled") for n, e in zip(names, box.extent, strict=True) if e > 1]
-        nests = [nest(headers, stmt, copy, self.vector) for stmt in (load, store)]
-        return with_copies(tree, region, copy, box.inside, *nests)
+        nests = [copy_nest(headers, stmt, copy, self.vector) for stmt in (load, store)]
+        return with_copies(tree, region, copy, box.relative, *nests)
 
 
 def _overlaps(region: Region) -> bool:
@@ -125,7 +126,7 @@ def _overlaps(region: Region) -> bool:
     return prod(box_of(region).extent) < prod(loop.extent.const for loop in loops)
 
 
-def _filled(tree: Tree, buffer: Buffer) -> bool:
+def _is_filled_everywhere(tree: Tree, buffer: Buffer) -> bool:
     """True of shared memory that is filled without a test: there is something everywhere in it."""
     fills = [s for s in stmts(tree.body) if s.target.buffer == buffer.name]
     return buffer.space == "shared" and all(s.is_copy and not s.guard for s in fills)

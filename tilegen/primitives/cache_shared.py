@@ -9,7 +9,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
-from tilegen.primitives._box import Box, box_of, inside
+from tilegen.primitives._box import Box, bounds_conditions, box_of
 from tilegen.primitives._elements import element_at
 from tilegen.primitives._layout import dimension_words, storage_order
 from tilegen.primitives._names import name_of_copy
@@ -72,7 +72,7 @@ class CacheShared:
         copy = replace(copy, order=storage_order(buffer, words, self.layout))
         load = (self._nest(tree, region, box, copy, words, fill=True),) if region.loads else ()
         store = (self._nest(tree, region, box, copy, words, fill=False),) if region.stores else ()
-        return with_copies(tree, region, copy, box.inside, load, store)
+        return with_copies(tree, region, copy, box.relative, load, store)
 
     def _nest(self, tree: Tree, region: Region, box: Box, copy: Buffer, words: list[str], *, fill: bool) -> Node:
         """The copying loops, in the order in which the elements lie in global memory."""
@@ -96,7 +96,7 @@ class CacheShared:
         source = tuple(b + p for b, p in zip(box.base, place, strict=True))
         extents = {name: extent for name, extent, _ in heads}
         around = {loop.name: loop.extent for loop in loops(tree.body)}
-        guard = () if fill and region.fallback else inside(region.buffer, source, extents, around)
+        guard = () if fill and region.fallback else bounds_conditions(region.buffer, source, extents, around)
         stmt = self._stmt(region, copy, tuple(place), source, guard, fill)
         node: Node = replace(stmt, element=element_at(tree, region.buffer, source))
         for name, extent, kind in reversed(heads):

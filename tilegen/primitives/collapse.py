@@ -10,7 +10,7 @@ from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.ranges import rejoined, simplify
 from tilegen.ir.walk import loops, rewrite, rewrite_nodes, substitute
 from tilegen.primitives import LoopName, NewName, primitive
-from tilegen.primitives._tree import need_constant, need_fresh, need_loop, need_serial, rescoped
+from tilegen.primitives._tree import need_constant, need_fresh, need_loop, need_serial, rescope
 
 
 @primitive("loops")
@@ -59,18 +59,18 @@ class Collapse:
                 return value
             if len(value.body) != 1 or not isinstance(value.body[0], Loop) or value.body[0].name != self.inner:
                 raise StepError(f"'{self.inner}' is not alone inside '{self.outer}'", notes=(self._way(),))
-            body = rewrite(substitute(value.body[0].body, place), _whole)
+            body = rewrite(substitute(value.body[0].body, place), _rejoin)
             return replace(value, name=self.name, extent=outer.extent * low, body=body, kind="serial")
 
         merged = replace(tree, body=rewrite_nodes(tree.body, merge))
         names = [loop.name for loop in loops(tree.body)]
         if names.count(self.inner) != names.count(self.outer):
             raise StepError(f"'{self.inner}' is not inside '{self.outer}' everywhere", notes=(self._way(),))
-        return rescoped(merged, (self.outer, self.inner), self.name)
+        return rescope(merged, (self.outer, self.inner), self.name)
 
     def _way(self) -> str:
         return f"order(..., {self.outer}, {self.inner}) nests them, innermost"
 
 
-def _whole(value: object) -> object:
+def _rejoin(value: object) -> object:
     return rejoined(value) if isinstance(value, Affine) else value

@@ -11,8 +11,8 @@ from tilegen.ir.walk import leaves, loads, loops, reads, rewrite, stmts
 from tilegen.primitives import BufferName, LoopName, primitive
 from tilegen.primitives._beyond import beyond_of
 from tilegen.primitives._box import box_of
-from tilegen.primitives._computed import Computed, computed, derived
-from tilegen.primitives._iteration import iteration
+from tilegen.primitives._computed import Computed, compute_in_box, with_computed_equation
+from tilegen.primitives._iteration import iteration_of
 from tilegen.primitives._region import region_of
 from tilegen.primitives._tree import need_buffer, need_loop
 
@@ -56,23 +56,23 @@ class ComputeAt:
     def apply(self, tree: Tree) -> Tree:
         old = self._equation(tree)
         need_loop(tree, self.at)
-        bare = self._without(tree)
+        bare = self._remove_nest(tree)
         readers = self._readers(bare)
         scope = self._scope(readers[0][0])
         box = box_of(region_of(bare, bare.buffer(self.tensor), self.at))
-        made = computed(bare, old, scope, box, beyond_of(self.tensor, (stmt for _, stmt in readers)))
+        made = compute_in_box(bare, old, scope, box, beyond_of(self.tensor, (stmt for _, stmt in readers)))
         equations = {e.target: e for e in tree.kernel.equations}
         said: dict[str, dict[str, Affine]] = {}
         for path, stmt in readers:
             equation = equations[stmt.name]
-            found = iteration(stmt, (*equation.loops, *equation.reduced), path, scope)
+            found = iteration_of(stmt, (*equation.loops, *equation.reduced), path, scope)
             assert said.setdefault(stmt.name, found) == found, f"{stmt.name} runs in different places of {self.at}"
-        kernel = derived(tree.kernel, made, said)
+        kernel = with_computed_equation(tree.kernel, made, said)
         tensor = kernel.tensor(self.tensor)
         buffers = tuple(
             replace(b, shape=tensor.shape, order=tensor.order) if b.name == self.tensor else b for b in bare.buffers
         )
-        return replace(bare, kernel=kernel, buffers=buffers, body=self._entered(bare, made, made.nest(kernel)))
+        return replace(bare, kernel=kernel, buffers=buffers, body=self._insert_nest(bare, made, made.nest(kernel)))
 
     def _equation(self, tree: Tree) -> Equation:
         buffer = need_buffer(tree, self.tensor)
@@ -92,7 +92,7 @@ class ComputeAt:
             raise StepError(f"the left side of '{buffer.name}' has an index that is no plain loop")
         return found
 
-    def _without(self, tree: Tree) -> Tree:
+    def _remove_nest(self, tree: Tree) -> Tree:
         """The tree without the nest that makes the tensor."""
         own = (self.tensor, f"{self.tensor}.init")
         for stmt in stmts(tree.body):
@@ -127,7 +127,7 @@ class ComputeAt:
     def _uses(self, node: Node) -> bool:
         return any(load.buffer == self.tensor for load in loads(node))
 
-    def _entered(self, tree: Tree, made: Computed, nest: tuple[Node, ...]) -> tuple[Node, ...]:
+    def _insert_nest(self, tree: Tree, made: Computed, nest: tuple[Node, ...]) -> tuple[Node, ...]:
         """The tree's body with `nest` ahead of what reads the tensor in `at`, which reads what it makes."""
         values = {loop.name: var(loop.name) for loop in made.scope}
 

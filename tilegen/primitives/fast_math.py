@@ -39,17 +39,17 @@ class FastMath:
 
     def apply(self, tree: Tree) -> Tree:
         if not self.functions:
-            raise StepError("fast_math takes the functions that may be approximated", notes=(_known(),))
+            raise StepError("fast_math takes the functions that may be approximated", notes=(_known_words(),))
         for word in self.functions:
             if word not in APPROXIMATIONS:
-                notes = (*did_you_mean(word, list(APPROXIMATIONS)), _known())
+                notes = (*did_you_mean(word, list(APPROXIMATIONS)), _known_words())
                 raise StepError(f"there is no approximation of '{word}' with a known error", notes=notes)
             _need_use(tree, word)
         chosen = {APPROXIMATIONS[word] for word in self.functions}
         return replace(tree, approximate=tuple(sorted({*tree.approximate, *chosen})))
 
 
-def _known() -> str:
+def _known_words() -> str:
     return f"the functions with one are {', '.join(APPROXIMATIONS)}"
 
 

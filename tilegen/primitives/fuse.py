@@ -9,7 +9,7 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import Loop, Node, Tree
 from tilegen.ir.walk import loops, substitute
 from tilegen.primitives import LoopName, NewName, primitive
-from tilegen.primitives._tree import need_fresh, need_loop, rescoped
+from tilegen.primitives._tree import need_fresh, need_loop, rescope
 
 
 @primitive("loops")
@@ -45,17 +45,17 @@ class Fuse:
         found = [need_loop(tree, name) for name in self.loops]
         need_fresh(tree, (self.name,), gone=self.loops)
         for loop in found[1:]:
-            self._same(found[0], loop)
+            self._check_alike(found[0], loop)
         for name in self.loops:
             if sum(loop.name == name for loop in loops(tree.body)) > 1:
                 raise StepError(f"loop '{name}' is in several nests", notes=("fuse before order distributes it",))
-        fused = self._in_list(tree.body) or self._deeper(tree.body)
+        fused = self._fuse_in(tree.body) or self._fuse_below(tree.body)
         if fused is None:
             names = ", ".join(self.loops)
             raise StepError(f"{names} do not follow one another, in this order, in one body")
-        return rescoped(replace(tree, body=fused), self.loops, self.name)
+        return rescope(replace(tree, body=fused), self.loops, self.name)
 
-    def _same(self, first: Loop, other: Loop) -> None:
+    def _check_alike(self, first: Loop, other: Loop) -> None:
         if first.extent != other.extent:
             raise StepError(
                 f"'{first.name}' has {first.extent} iterations and '{other.name}' has {other.extent}",
@@ -64,7 +64,7 @@ class Fuse:
         if first.kind != other.kind:
             raise StepError(f"'{first.name}' is {first.kind} and '{other.name}' is {other.kind}")
 
-    def _in_list(self, body: tuple[Node, ...]) -> tuple[Node, ...] | None:
+    def _fuse_in(self, body: tuple[Node, ...]) -> tuple[Node, ...] | None:
         """`body` with the loops in it fused at the place of the last one, or None if it does not hold them."""
         members = [node for node in body if isinstance(node, Loop) and node.name in self.loops]
         if tuple(loop.name for loop in members) != self.loops:
@@ -76,11 +76,11 @@ class Fuse:
         kept = [fused if node is members[-1] else node for node in body if node not in members[:-1]]
         return tuple(kept)
 
-    def _deeper(self, body: tuple[Node, ...]) -> tuple[Node, ...] | None:
+    def _fuse_below(self, body: tuple[Node, ...]) -> tuple[Node, ...] | None:
         for place, node in enumerate(body):
             if not isinstance(node, Loop):
                 continue
-            inner = self._in_list(node.body) or self._deeper(node.body)
+            inner = self._fuse_in(node.body) or self._fuse_below(node.body)
             if inner is not None:
                 return (*body[:place], replace(node, body=inner), *body[place + 1 :])
         return None

@@ -9,7 +9,7 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import Loop, Node, Tree
 from tilegen.ir.walk import find_loop, rewrite, stmts, substitute
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
-from tilegen.primitives._tree import need_fresh, need_loop, rescoped
+from tilegen.primitives._tree import need_fresh, need_loop, rescope
 
 
 @primitive("loops")
@@ -54,24 +54,24 @@ class Rename:
             raise StepError("rename takes at least one loop")
         need_fresh(tree, (self.name,), gone=() if self.of else self.loops)
         for loop in found[1:]:
-            self._same(found[0], loop)
+            self._check_alike(found[0], loop)
         for node in tree.body:
-            self._apart(node, ())
+            self._check_not_nested(node, ())
 
         def change(value: object) -> object:
-            if not isinstance(value, Loop) or value.name not in self.loops or not self._wanted(value):
+            if not isinstance(value, Loop) or value.name not in self.loops or not self._is_meant(value):
                 return value
             return replace(value, name=self.name, body=substitute(value.body, {value.name: var(self.name)}))
 
         new = replace(tree, body=rewrite(tree.body, change))
         if self.of and new == tree:
             raise StepError(f"no loop {' or '.join(self.loops)} has nothing but '{self.of}' in it")
-        return rescoped(new, [name for name in self.loops if find_loop(new, name) is None], self.name)
+        return rescope(new, [name for name in self.loops if find_loop(new, name) is None], self.name)
 
-    def _wanted(self, loop: Loop) -> bool:
+    def _is_meant(self, loop: Loop) -> bool:
         return self.of is None or all(stmt.name == self.of for stmt in stmts(loop))
 
-    def _same(self, first: Loop, other: Loop) -> None:
+    def _check_alike(self, first: Loop, other: Loop) -> None:
         if first.extent != other.extent:
             raise StepError(
                 f"'{first.name}' has {first.extent} iterations and '{other.name}' has {other.extent}",
@@ -80,7 +80,7 @@ class Rename:
         if (first.kind, first.stages) != (other.kind, other.stages):
             raise StepError(f"'{first.name}' is {first.kind} and '{other.name}' is {other.kind}")
 
-    def _apart(self, node: Node, around: tuple[str, ...]) -> None:
+    def _check_not_nested(self, node: Node, around: tuple[str, ...]) -> None:
         if not isinstance(node, Loop):
             return
         if node.name in self.loops:
@@ -90,4 +90,4 @@ class Rename:
                 )
             around = (node.name,)
         for child in node.body:
-            self._apart(child, around)
+            self._check_not_nested(child, around)

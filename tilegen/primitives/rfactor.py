@@ -10,7 +10,7 @@ from tilegen.ir.walk import loads, stmts
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._layout import storage_order
 from tilegen.primitives._partial import Partial
-from tilegen.primitives._parts import in_parts
+from tilegen.primitives._parts import split_reduction
 from tilegen.primitives._terms import terms_of
 from tilegen.primitives._tree import need_fresh, need_loop
 
@@ -60,13 +60,13 @@ class Rfactor:
         across = tuple(need_loop(tree, name) for name in names)
         need_fresh(tree, (self.name,))
         terms = terms_of(tree, equation, across)
-        kernel = in_parts(tree, terms, self.name, self._order(tree, equation, across))
+        kernel = split_reduction(tree, terms, self.name, self._order(tree, equation, across))
         total = next(e for e in kernel.equations if e.target == self.reduction)
         body: tuple[Node, ...] = ()
         for node in tree.body:
             body += Partial(terms, self.name).nodes((node,))
             if any(s.name == self.reduction for s in stmts((node,))):
-                self._alone(node)
+                self._check_alone(node)
                 body += (nest_of(kernel, total),)
         new = kernel.tensors[len(tree.kernel.tensors) :]
         buffers = tuple(Buffer(t.name, t.dtype, t.shape, "global", t.order, t.role, span=t.span) for t in new)
@@ -82,7 +82,7 @@ class Rfactor:
             raise StepError(f"'{self.reduction}' is no reduction", notes=notes)
         return known[self.reduction]
 
-    def _alone(self, launch: Node) -> None:
+    def _check_alone(self, launch: Node) -> None:
         """StepError where the launch uses what can only be complete behind it."""
         for stmt in stmts((launch,)):
             if stmt.name.removesuffix(".init") in (self.reduction, f"{self.reduction}.best"):

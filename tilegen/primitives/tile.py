@@ -10,13 +10,13 @@ from tilegen.ir.nodes import Condition, Loop, Tree
 from tilegen.ir.walk import substitute
 from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives._tree import (
+    add_guard,
     change_loops,
-    guarded,
     need_constant,
     need_fresh,
     need_loop,
     need_serial,
-    rescoped,
+    rescope,
 )
 
 
@@ -58,11 +58,11 @@ class Tile:
         def cut(old: Loop) -> Loop:
             body = substitute(old.body, {old.name: index})
             if not whole:
-                body = guarded(body, Condition(old.extent - 1 - index))
+                body = add_guard(body, Condition(old.extent - 1 - index))
             inner = Loop(self.inner, const(size), body)
             return replace(old, name=self.outer, extent=_count(old.extent, size), body=(inner,), kind="serial")
 
-        return rescoped(change_loops(tree, self.loop, cut), (self.loop,), self.inner)
+        return rescope(change_loops(tree, self.loop, cut), (self.loop,), self.inner)
 
     def _size(self, loop: Loop) -> int:
         if (self.size is None) == (self.parts is None):
