@@ -6,7 +6,7 @@ Theorem: for each read of an element `e` at a place `p`, in program order,
 - the last write to `p` before the read was for `e`;
 - since that write no statement has given `e` a new value at another place.
 
-and of an output, each element that gets its value in a copy is written to the tensor's memory after that.
+and each element of a tensor in memory that gets its value in a copy is written to that memory afterwards.
 
 It is enough: a copy reads, too, so by induction over the program each place holds the value that its element had when
 it was written, and that is still the element's value where it is read. That instances run in an order in which this
@@ -34,7 +34,7 @@ from tilegen.poly.verdict import Refused, Words
 
 
 def check_values(program: Program) -> None:
-    """Refused where a read finds a wrong, stale or missing value, or an output is not stored."""
+    """Refused where a read finds a wrong, stale or missing value, or a value is not stored."""
     found = storages(program)
     for storage in found:
         for reader in _asked(storage):
@@ -300,13 +300,13 @@ def _another(
     )
 
 
-# -- outputs are stored
+# -- what has memory is stored there
 
 
 def _check_stored(storage: Storage) -> None:
-    """Every element of an output that gets its value in a copy is written to the tensor's memory after that."""
+    """Every element that gets its value in a copy is written to the tensor's memory, if it has any, after that."""
     program, tensor = storage.program, storage.tensor
-    if program.kernel.tensor(tensor).role != "output":
+    if tensor not in program.buffers and program.kernel.tensor(tensor).role != "output":
         return
     for change in (c for c in storage.changes if c.use.buffer != tensor):
         leaf = change.placed.leaf
