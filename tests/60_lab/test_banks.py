@@ -6,8 +6,8 @@ import pytest
 from stock import scheduled
 
 from tilegen.ir.swizzle import Swizzle
+from tilegen.lab.addresses import patterns
 from tilegen.lab.banks import Remedy, conflict, lane_map, remedies, turns
-from tilegen.lab.lanes import patterns
 from tilegen.lab.sites import program_of, widen
 from tilegen.lowering import lower
 from tilegen.primitives import registry

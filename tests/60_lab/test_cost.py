@@ -10,7 +10,7 @@ import pytest
 from tilegen import load
 from tilegen.backends import memory
 from tilegen.backends.devices import InterpreterEngine, program
-from tilegen.cli import run, show
+from tilegen.cli import printing, run
 from tilegen.errors import DeviceError
 from tilegen.lab.cost import check_outlook, require_check_memory, require_timing_memory, scratch_bytes, timing_outlook
 
@@ -107,7 +107,7 @@ def test_a_call_that_does_not_fit(monkeypatch):
 
 
 def test_a_line_now_and_then(capsys):
-    with show._Lines(pause=0.02) as lines:
+    with printing._Lines(pause=0.02) as lines:
         lines("reference", 0, 1)
         sleep(0.3)
         lines("naive", 1, 3)

@@ -26,8 +26,8 @@ def run(arguments: list[str]) -> int:
     import click
 
     from tilegen.cli import asm, explain, help, ladder, prove  # noqa: F401  (they add their commands)
+    from tilegen.cli.arguments import repeat_options
     from tilegen.cli.commands import tilegen
-    from tilegen.cli.words import repeat_options
 
     try:
         code = tilegen.main(repeat_options(arguments), prog_name="tilegen", standalone_mode=False)

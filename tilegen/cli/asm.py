@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from tilegen.cli import show
+from tilegen.cli import printing
 from tilegen.cli.commands import shared_arguments, tilegen
 from tilegen.cli.request import Request
 
@@ -35,9 +35,9 @@ def asm_command(request: Request, language: str, arch: str, whole: bool) -> int:
     listings = sass.ptx(text, arch) if language == "ptx" else sass.sass(text, arch)
     found = [(listing, sass.hot(listing)) for listing in listings.values()]
     if request.json_file:
-        show.write_json([_to_json(listing, hot, arch) for listing, hot in found], request.json_file)
+        printing.write_json([_to_json(listing, hot, arch) for listing, hot in found], request.json_file)
     if request.json_file != "-":
-        out = show.console()
+        out = printing.console()
         for listing, hot in found:
             _show(out, listing, hot, arch, whole)
     return 0
@@ -93,7 +93,7 @@ def _show(out: Console, listing: Listing, hot: Hot, arch: str, whole: bool) -> N
 
 
 def _share_in_lowest_terms(hot: Hot) -> str:
-    """The useful share in small numbers, control left out: 8 of 17."""
+    """The share of instructions that compute, without jumps, as a reduced fraction: 8 of 17."""
     from fractions import Fraction
 
     share = Fraction(hot.useful, max(1, hot.count - hot.mix.get("control", 0)))

@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from tilegen import __version__, api
-from tilegen.cli import show
+from tilegen.cli import printing
+from tilegen.cli.arguments import parse_list, parse_numbers
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.request import Request, join
-from tilegen.cli.words import parse_list, parse_numbers
 from tilegen.errors import LimitError, ProofError, TilegenError, WrongResult
 from tilegen.ir.show import show as show_tree
 from tilegen.lowering import Launch, lower
@@ -51,8 +51,8 @@ def shared_arguments(command: Command) -> Command:
     ) -> int:
         given, values = parse_numbers(sizes, "--size"), parse_numbers(settings, "--set")
         for path in (json_file, own.get("output")):
-            show.check_writable(path)
-        file = show.read_input() if file == "-" else file
+            printing.check_writable(path)
+        file = printing.read_input() if file == "-" else file
         try:
             return command(Request(file, kernel, parse_list(schedule), values, given, json_file), **own)
         except BrokenPipeError:
@@ -87,9 +87,9 @@ def show_command(request: Request, steps: bool) -> int:
     else:
         wanted = request.schedules(request.sizes)
     if request.json_file:
-        show.write_json([_stages(name, each) for name, each in wanted.items()], request.json_file)
+        printing.write_json([_stages(name, each) for name, each in wanted.items()], request.json_file)
         return 0
-    out = show.console()
+    out = printing.console()
     for name, each in wanted.items():
         if len(wanted) > 1:
             out.print(f"schedule {name}", style="bold")
@@ -109,7 +109,7 @@ def _print_steps(out: Any, scheduled: api.Scheduled) -> None:
         else:
             place = f"  {stage.step.span.source.name}:{stage.step.span.line}" if stage.step.span else ""
             out.print(f"{stage.step.text}{place}", style="bold cyan", markup=False, soft_wrap=True)
-            for line in show.difference(before, after):
+            for line in printing.difference(before, after):
                 out.print(line, soft_wrap=True)
             out.print()
         before = after
@@ -139,9 +139,9 @@ def emit_command(
     if request.json_file:
         named = {"kernel": scheduled.kernel.name, "schedule": scheduled.core.name, "target": target}
         launches = [_launch(launch) for launch in lower(scheduled.tree, vector=not scalar, whole=whole, wide=bits)]
-        show.write_json({**named, "launches": launches, "source": text}, request.json_file)
+        printing.write_json({**named, "launches": launches, "source": text}, request.json_file)
     if output or not request.json_file:
-        show.write(text, output)
+        printing.write(text, output)
     return 0
 
 
@@ -182,10 +182,10 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     trees = [each.tree for each in wanted.values()]
     sizes = sizes_to_check(trees, given, limits_of_check(runs_on))
     require_check_memory(trees, sizes, runs_on)
-    show.print_note(check_outlook(trees, sizes, runs_on))
+    printing.print_note(check_outlook(trees, sizes, runs_on))
     found, proofs = {}, {}
     wrong = [(name, each) for name, each in attempts.items() if isinstance(each, TilegenError)]
-    with show.progress() as progress:
+    with printing.progress() as progress:
         progress("reference", 0, 1)
         tried = cases_by_approximation(first, trees, sizes)
         for number, (name, each) in enumerate(wanted.items()):
@@ -199,9 +199,11 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     if request.json_file:
         errors = {name: reason.render() for name, reason in wrong}
         trials = {name: [asdict(t) for t in passed] for name, passed in found.items()}
-        show.write_json({"device": runs_on.name, "proofs": proofs, "right": trials, "wrong": errors}, request.json_file)
+        printing.write_json(
+            {"device": runs_on.name, "proofs": proofs, "right": trials, "wrong": errors}, request.json_file
+        )
     else:
-        show.trials(show.console(), found, proofs, runs_on.name)
+        printing.trials(printing.console(), found, proofs, runs_on.name)
     for name, reason in wrong:
         print(f"{name}: {reason.render()}", file=sys.stderr)
     return max((reason.exit_code for _, reason in wrong), default=0)
@@ -223,9 +225,9 @@ def compare_command(request: Request, fix: tuple[str, ...], device: str, unprove
     trees = {name: each if isinstance(each, TilegenError) else each.tree for name, each in wanted.items()}
     request.check_sizes(next(tree.kernel for tree in trees.values() if not isinstance(tree, TilegenError)))
     stopped = False
-    with show.progress() as progress:
+    with printing.progress() as progress:
         comparison_run = ComparisonRun(trees, engine(device), given, progress, unproved=unproved)
-        show.print_note(comparison_run.outlook)
+        printing.print_note(comparison_run.outlook)
         try:
             run_interruptibly(comparison_run.run)
         except KeyboardInterrupt:
@@ -233,9 +235,9 @@ def compare_command(request: Request, fix: tuple[str, ...], device: str, unprove
     result = comparison_run.result()
     result = replace(result, sizes={**fixed, **result.sizes})
     if request.json_file:
-        show.write_json(asdict(result), request.json_file)
+        printing.write_json(asdict(result), request.json_file)
     if request.json_file != "-":
-        show.comparison(show.console(), result)
+        printing.comparison(printing.console(), result)
     if stopped:
         print("interrupted: these are the rows so far", file=sys.stderr)
         return INTERRUPTED

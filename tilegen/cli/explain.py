@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tilegen.cli import explain_show, show
+from tilegen.cli import explain_printing, printing
 from tilegen.cli.commands import shared_arguments, tilegen
 from tilegen.cli.request import Request
 
@@ -25,10 +25,10 @@ def explain_command(request: Request, last: bool, maps: bool, no_compile: bool) 
     request.check_sizes(scheduled.kernel)
     counted = power_sizes(scheduled.kernel, request.sizes, GPU_LIMITS)
     require_addressable(scheduled.kernel, counted)
-    with show.progress() as progress:
+    with printing.progress() as progress:
         result = explain(scheduled.core, counted, compiled=not no_compile, last=last, progress=progress)
     if request.json_file:
-        show.write_json(explain_show.to_json(result), request.json_file)
+        printing.write_json(explain_printing.to_json(result), request.json_file)
     if request.json_file != "-":
-        explain_show.explanation(show.console(), result, maps)
+        explain_printing.explanation(printing.console(), result, maps)
     return 0

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tilegen.cli import explain_show, show
+from tilegen.cli import explain_printing, printing
 from tilegen.cli.commands import DEVICE, UNPROVED, shared_arguments, tilegen
 from tilegen.cli.request import Request
 
@@ -31,14 +31,14 @@ def ladder_command(request: Request, limit: float | None, device: str, unproved:
 
     scheduled = request.one("ladder", fixed={})
     request.check_sizes(scheduled.kernel)
-    with show.progress() as progress:
+    with printing.progress() as progress:
         result = ladder(
             scheduled.core, engine(device), request.sizes, limit=limit, progress=progress, unproved=unproved
         )
     if request.json_file:
-        show.write_json(explain_show.to_json(result), request.json_file)
+        printing.write_json(explain_printing.to_json(result), request.json_file)
     if request.json_file != "-":
-        _show(show.console(), result)
+        _show(printing.console(), result)
     return max((rung.exit_code for rung in result.rungs), default=0)
 
 
@@ -82,7 +82,7 @@ def _cells(rung: Rung) -> list[Text]:
         return [Text(name), *[Text("")] * 8, Text("the same program")]
     if rung.error and not rung.exit_code:
         return [Text(name), *[Text("")] * 8, Text(f"cannot be launched: {rung.error}", style="yellow")]
-    verdict = Text(show.FAILURES.get(rung.exit_code, "failed"), style="red") if rung.error else Text("ok", "green")
+    verdict = Text(printing.FAILURES.get(rung.exit_code, "failed"), style="red") if rung.error else Text("ok", "green")
     shape = ", ".join(f"{launch.blocks} x {launch.threads}" for launch in rung.launches)
     registers = [launch.resources.registers for launch in rung.launches if launch.resources]
     cells = [shape, str(max(registers)) if registers else "", f"{rung.predicted or 0:.3g}"]

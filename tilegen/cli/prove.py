@@ -1,4 +1,4 @@
-"""The command prove: what was asked of a lowered kernel, how many cases it had, and how long that took."""
+"""The command prove: the obligations of a lowered kernel, with their cases, times and verdicts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from tilegen.cli import show
+from tilegen.cli import printing
 from tilegen.cli.commands import shared_arguments, tilegen
 from tilegen.cli.request import Request
 from tilegen.lowering import Launch, lower
@@ -54,14 +54,14 @@ def prove_command(request: Request) -> int:
         found[name] = dict(zip(labels, proofs, strict=True))
         times[name] = (perf_counter() - start) * 1e3
     if request.json_file:
-        show.write_json([_report(name, proofs, times[name]) for name, proofs in found.items()], request.json_file)
+        printing.write_json([_report(name, proofs, times[name]) for name, proofs in found.items()], request.json_file)
     if request.json_file != "-":
         _print(found, times)
     return 0 if all(proof.verdict == "proved" for proofs in found.values() for proof in proofs.values()) else 3
 
 
 def _label(version: tuple[Launch, ...], count: int) -> str:
-    """What tells the versions of a program apart."""
+    """The name of one of `count` versions of a program."""
     if count == 1:
         return ""
     needs = [launch.name for launch in version if launch.requires or launch.alignment]
@@ -69,7 +69,7 @@ def _label(version: tuple[Launch, ...], count: int) -> str:
 
 
 def _print(found: dict[str, dict[str, Proof]], times: dict[str, float]) -> None:
-    out = show.console()
+    out = printing.console()
     if len(found) > 1:
         out.print(_overview(found, times))
     for name, proofs in found.items():

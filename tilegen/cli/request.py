@@ -1,4 +1,4 @@
-"""From the words of a command to the kernels and schedules that they mean."""
+"""The kernels and schedules that the arguments of a command select."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilegen.ir.steps import Schedule
 
 @dataclass(frozen=True)
 class Request:
-    """What all commands are given.
+    """The arguments that all commands share.
 
     Attributes:
         schedule: names; none for all of the kernel's.
@@ -31,7 +31,7 @@ class Request:
     json_file: str | None
 
     def load(self) -> api.File:
-        """What FILE holds. What it does not get of the stock file of its name is remarked on standard error."""
+        """The file. A note on standard error says which stock schedules of its name it does not get."""
         file = api.load(self.file)
         if file.remark:
             print(f"note: {file.remark}", file=sys.stderr)
@@ -63,7 +63,7 @@ class Request:
                 raise UsageError(f"size {name} is {value}, and sizes are at least 1")
 
     def _size_notes(self, size: str, value: int, kernel: nodes.Kernel) -> tuple[str, ...]:
-        """What to write where `size` is none of the kernel's."""
+        """Notes for a name that is no size of the kernel: what may be meant."""
         declared = api.load(self.file).kernels.get(kernel.name)
         if declared and size in declared.attributes:
             return (f"it is a constant of the kernel: --set {size}={value} changes it",)
@@ -118,7 +118,7 @@ def _attempt(kernel: api.Kernel, schedule: Schedule, parameters: Mapping[str, in
 
 
 def join(sizes: Mapping[str, int], attributes: Mapping[str, int]) -> dict[str, int]:
-    """Both. Raises UsageError where they give one name two values."""
+    """The two mappings as one. Raises UsageError where they give one name two values."""
     for name, value in attributes.items():
         if sizes.get(name, value) != value:
             raise UsageError(f"{name} is to be {sizes[name]} and {value}")
@@ -126,7 +126,7 @@ def join(sizes: Mapping[str, int], attributes: Mapping[str, int]) -> dict[str, i
 
 
 def _remark_on(chosen: Sequence[Schedule], parameters: Mapping[str, int]) -> None:
-    """Says on standard error which values are none that their schedules list; they are taken all the same."""
+    """Prints a note for each value that is not among the candidates of its parameter; it is used all the same."""
     for parameter in {p.name: p for s in chosen for p in s.parameters}.values():
         value = parameters.get(parameter.name, parameter.default)
         if parameter.candidates and value not in parameter.candidates:

@@ -1,1 +1,1 @@
-"""Trying kernels out: right or wrong, and how fast."""
+"""Experiments with kernels: check, compare, ladder, explain."""

@@ -1,4 +1,4 @@
-"""Shared memory: which lanes of a warp meet in a bank, and the least change of the layout that parts them.
+"""Bank conflicts of shared memory, and the smallest pad or swizzle that removes them.
 
 Shared memory has 32 banks of 4 bytes. A group of lanes is served in as many turns as the busiest bank has
 different words to give. The group is a warp for 4 bytes a lane, half a warp for 8 and a quarter for 16. Two
@@ -17,7 +17,7 @@ from math import gcd
 
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer
 from tilegen.ir.swizzle import Swizzle
-from tilegen.lab.lanes import Pattern, patterns
+from tilegen.lab.addresses import Pattern, patterns
 from tilegen.lab.sites import Site, widen
 from tilegen.lowering.program import Launch, bytes_of
 
@@ -28,8 +28,8 @@ POWERS = tuple(2**n for n in range(8))
 
 
 @dataclass(frozen=True)
-class Conflict:
-    """How a shared access fares.
+class BankConflict:
+    """The bank conflicts of one access of shared memory.
 
     Attributes:
         turns: of all requests of a block, in which shared memory is busy with them.
@@ -51,7 +51,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Remedy:
-    """A layout of a buffer with fewer turns: `step` makes it, `instead` of a layout that it has, if not "".
+    """A layout of a buffer with fewer conflicts: the `step` that makes it, `instead` of its pad or swizzle, if any.
 
     `degree` is what is left of all accesses of the buffer, `bytes` what the layout takes more.
     """
@@ -85,7 +85,7 @@ def _turns(lanes: tuple[int, ...], width: int, store: bool) -> tuple[int, int]:
 
 
 def _groups(lanes: tuple[int, ...], width: int, store: bool) -> list[tuple[int, ...]]:
-    """The lanes that are served together."""
+    """The groups of lanes that are served together."""
     size = len(lanes) * WORD // max(width, WORD)
     groups = [lanes[start : start + size] for start in range(0, len(lanes), size)]
     if len(groups) == 1 or store:
@@ -98,17 +98,17 @@ def _groups(lanes: tuple[int, ...], width: int, store: bool) -> list[tuple[int, 
 
 
 def _are_paired(lanes: tuple[int, ...], by: int) -> bool:
-    """True if each lane that is awake wants what the lane `by` beside it wants, if that is awake."""
+    """True if each active lane has the address of lane ^ `by`, where that is active."""
     return all(a == lanes[n ^ by] or a < 0 or lanes[n ^ by] < 0 for n, a in enumerate(lanes))
 
 
-def conflict(found: Sequence[Pattern], width: int, store: bool = False) -> Conflict:
+def conflict(found: Sequence[Pattern], width: int, store: bool = False) -> BankConflict:
     """The conflicts of all requests of one access of `width` bytes a lane."""
     measured = [(*turns(p.lanes, width, store), p) for p in found]
     if not measured:
-        return Conflict(0.0, 0.0, 1.0, ())
+        return BankConflict(0.0, 0.0, 1.0, ())
     needed, least, worst = max(measured, key=lambda m: m[0] / m[1])
-    return Conflict(
+    return BankConflict(
         sum(t * p.share for t, _, p in measured),
         sum(t * p.share for _, t, p in measured),
         needed / least,
@@ -134,7 +134,7 @@ def remedies(launch: Launch, sites: Sequence[Site], sizes: Mapping[str, int]) ->
     Nothing where no change helps. A pad keeps every vector access aligned; a swizzle moves whole vectors.
     """
     memory = launch.buffers[sites[0].buffer]
-    trial = _Trial(launch, sites, sizes)
+    trial = _LayoutTrial(launch, sites, sizes)
     now = trial.cost(memory)
     if now[0] <= now[1] or len(memory.order) < 2:
         return []
@@ -143,8 +143,8 @@ def remedies(launch: Launch, sites: Sequence[Site], sizes: Mapping[str, int]) ->
 
 
 @dataclass(frozen=True)
-class _Trial:
-    """The accesses of a buffer, to be tried with one layout after the other."""
+class _LayoutTrial:
+    """The accesses of a buffer, which are counted with one layout after the other."""
 
     launch: Launch
     sites: Sequence[Site]
@@ -165,7 +165,7 @@ class _Trial:
         return max(site.width for site in self.sites)
 
 
-def _best_pad(trial: _Trial, memory: Buffer, now: float) -> Remedy | None:
+def _best_pad(trial: _LayoutTrial, memory: Buffer, now: float) -> Remedy | None:
     best: Remedy | None = None
     for pad in range(trial.width, LARGEST_PAD + 1, trial.width):
         tried = replace(memory, pad=pad, swizzle=None)
@@ -180,7 +180,7 @@ def _best_pad(trial: _Trial, memory: Buffer, now: float) -> Remedy | None:
     return best
 
 
-def _best_swizzle(trial: _Trial, memory: Buffer, now: float) -> Remedy | None:
+def _best_swizzle(trial: _LayoutTrial, memory: Buffer, now: float) -> Remedy | None:
     """The swizzle with the fewest turns: small units first, then many of them."""
     best: Remedy | None = None
     for swizzle, step in _swizzles(memory, trial.width):

@@ -22,7 +22,7 @@ _ENOUGH = 0.9
 
 @dataclass(frozen=True)
 class Case:
-    """Inputs at given sizes, and what the kernel as written makes of them.
+    """Inputs at given sizes, and the results of the kernel as written.
 
     `data` is "integers" (the result has to be right to the bit) or "random" (within the bound).
     """
@@ -83,7 +83,7 @@ def check(program: Program, tried: Sequence[Case], done: Callable[[], None] = la
 
 
 def _exact_case(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> Case | None:
-    """Integers, as rich as they can be with every sum below the first integer that a float skips."""
+    """Integers with as many values as possible such that every sum is exact in its type; None if there are none."""
     if not inputs.maps_integers_to_integers(kernel):
         return None
     for magnitude, share in inputs.INTEGER_RANGES:
@@ -96,7 +96,7 @@ def _exact_case(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> Case | N
 
 
 def _random_case(kernel: Kernel, sizes: Mapping[str, int], approximate: Collection[str], seed: int) -> Case:
-    """Random numbers of the kind of which the kernel makes most numbers: its functions have values there."""
+    """Random numbers of the kind for which most results are finite: where the kernel's functions are defined."""
     best, most = None, -1.0
     for draw in inputs.draw_kinds(kernel):
         arrays = inputs.random(np, kernel, sizes, seed, draw)
@@ -110,14 +110,14 @@ def _random_case(kernel: Kernel, sizes: Mapping[str, int], approximate: Collecti
 
 
 def _finite_share(expected: Mapping[str, interpreter.Reference]) -> float:
-    """The share of the elements that the kernel defines that are finite numbers with a bound."""
+    """The share of the defined elements that are finite and have a bound."""
     known = [np.isfinite(r.value) & (np.isfinite(r.bound) | (r.accepts is not None)) for r in expected.values()]
     known = [k | ~np.asarray(r.written) for k, r in zip(known, expected.values(), strict=True)]
     return sum(float(np.sum(k)) for k in known) / max(1, sum(k.size for k in known))
 
 
 def _run_case(program: Program, case: Case) -> Trial:
-    """Runs the program on a case with guarded outputs and judges every element."""
+    """Runs the program on a case with guard zones around its outputs, and compares every element."""
     engine = program.engine
     outputs = [t for t in program.kernel.tensors if t.role == "output"]
     zones = {t.name: guarded(engine.xp, t, shape_of(t, case.sizes)) for t in outputs}
@@ -140,7 +140,7 @@ def _run_case(program: Program, case: Case) -> Trial:
 
 
 def _unbounded_share(expected: Sequence[interpreter.Reference]) -> float:
-    """The share of the elements that the kernel defines of which nothing can be said."""
+    """The share of the defined elements that have no bound."""
     judged = [r for r in expected if r.accepts is None]
     known = sum(int(np.sum(r.written)) for r in judged)
     return sum(int(np.sum(np.isinf(r.bound) & r.written)) for r in judged) / max(1, known)
@@ -176,7 +176,7 @@ def _largest_error(tensor: Tensor, got: np.ndarray[Any, Any], case: Case) -> flo
 
 
 def _as_numbers(tensor: Tensor, got: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An output as numbers that differ from the reference's without rounding."""
+    """An output in a type in which its difference from the reference is exact."""
     if tensor.dtype == "bf16":
         return (got.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return got.astype(np.int64 if got.dtype.kind in "iub" else np.float64)
@@ -190,7 +190,7 @@ def _wrong_result(
     right: np.ndarray[Any, Any],
     case: Case,
 ) -> WrongResult:
-    """The first wrong element, and how many there are."""
+    """The error for the first wrong element, with how many there are."""
     where = tuple(int(i) for i in np.argwhere(~right)[0])
     share = f"{int((~right).sum())} of {right.size} elements are wrong"
     place = f"{tensor.name}[{', '.join(map(str, where))}]"

@@ -45,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table: its rows in the order of the schedules, then the rival's, if there is one."""
+    """A table: a row for each schedule, in their order, then the rival's, if there is one."""
 
     kernel: str
     sizes: Mapping[str, int]
@@ -134,7 +134,7 @@ class ComparisonRun:
             self._rows[name] = _with_error(self._rows[name], error)
 
     def result(self) -> Comparison:
-        """The rows so far, those that nothing is known of yet among them."""
+        """All rows, with the results so far."""
         engine, kernel, sizes = self._engine, self._kernel, self._sizes
         shown = unit(kernel, sizes, engine.on_gpu)
         rows = dict(self._rows)
@@ -147,7 +147,7 @@ class ComparisonRun:
         return Comparison(kernel.name, sizes, engine.name, engine.on_gpu, self._arch, shown, self._rival, found)
 
     def _text(self, name: str, each: Program) -> str | None:
-        """The CUDA text of what is timed; None, and an error in the row, where there is none."""
+        """The CUDA text of the version that is timed; None, with an error in the row, if it cannot be emitted."""
         try:
             return emit(each.launches_at(self._sizes), "cuda")
         except TilegenError as error:
@@ -175,7 +175,7 @@ def _with_error(row: Row, error: TilegenError) -> Row:
 
 
 def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvrtc.Compiled]) -> Row:
-    """`row` with what its launches take, if there is a compiler."""
+    """`row` with the registers, shared memory and spills of its launches, if there is a compiler."""
     row = replace(row, launches=len(launches), shared=max(launch.shared_bytes for launch in launches))
     try:
         found = compiled.result().resources.values()
@@ -187,7 +187,7 @@ def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvr
 
 
 def _proof_verdict(each: Program) -> str | None:
-    """What the proof came to, if the program can be lowered at all."""
+    """The verdict of the proof; None if the program cannot be lowered."""
     try:
         return each.verdict
     except TilegenError:

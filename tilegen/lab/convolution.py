@@ -1,4 +1,4 @@
-"""Which kernels are a convolution as libraries have it, and cuDNN's call for them, by way of torch."""
+"""Recognises kernels that are a convolution of the libraries, and calls cuDNN for them, through torch."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _stride_and_dilation(x: Affine, y: Affine, r: Affine) -> tuple[int, int] | N
 
 
 def cudnn(found: Convolution, arrays: Mapping[str, Any]) -> Callable[[], Any] | None:
-    """A call of the library on the same arrays, that gives its result; None where there is no torch for the GPU."""
+    """A function that calls the library on the same arrays; None without torch and a GPU."""
     if find_spec("torch") is None:
         return None
     torch: Any = import_module("torch")
@@ -105,7 +105,7 @@ def cudnn(found: Convolution, arrays: Mapping[str, Any]) -> Callable[[], Any] | 
 
 
 def cudnn_difference(found: Convolution, arrays: Mapping[str, Any]) -> float | None:
-    """How far the result is from cuDNN's, at most, as a share of what rounding can explain of both."""
+    """The largest difference from cuDNN's result, as a share of the rounding errors that both may have."""
     call = cudnn(found, arrays)
     sizes = cudnn(found, {**arrays, found.x: abs(arrays[found.x]), found.f: abs(arrays[found.f])})
     if call is None or sizes is None:

@@ -73,7 +73,7 @@ def _outlook(what: str, most: int, schedules: int, seconds: float) -> str | None
 
 
 def _run_seconds(kernel: Kernel, sizes: Sizes, engine: Engine) -> float:
-    """Seconds of one run, not of a good one."""
+    """Estimated seconds of one run of a slow schedule."""
     rate = _GPU if engine.on_gpu else _INTERPRETER if isinstance(engine, InterpreterEngine) else _CPU
     return points(kernel, sizes) / rate
 
@@ -86,7 +86,7 @@ def scratch_bytes(tree: Tree, sizes: Sizes) -> int:
 
 
 def format_sizes(sizes: Sizes) -> str:
-    """The sizes for a reader."""
+    """The sizes as a message shows them."""
     return ", ".join(f"{name} = {value}" for name, value in sizes.items()) or "the kernel's sizes"
 
 
@@ -95,7 +95,7 @@ def _elements(kernel: Kernel, sizes: Sizes, role: str = "") -> int:
 
 
 def _reference_seconds(kernel: Kernel, sizes: Sizes) -> float:
-    """Seconds of one case."""
+    """Estimated seconds of the reference for one case."""
     return sum(
         prod(r.extent.evaluate(sizes) for r in (*e.loops, *e.reduced)) / (_PRODUCTS if _is_product(e) else _OTHERS)
         for e in kernel.equations

@@ -1,4 +1,4 @@
-"""Everything about a schedule that can be known without running it, step by step."""
+"""What can be counted and predicted of a schedule, step by step, without running it."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def explain(
     last: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> Explanation:
-    """Every step of a schedule, lowered, counted, compiled and predicted; nothing runs.
+    """Lowers, compiles, counts and predicts the program after each step of a schedule; nothing runs.
 
     Args:
         sizes: all sizes of the kernel.
@@ -212,14 +212,14 @@ class _Version:
 
 @dataclass(frozen=True)
 class _Built:
-    """What each kernel of a text takes, and the hot part of its code where that can be read."""
+    """The resources of each kernel of a text, and its innermost loop in machine code, if there is a disassembler."""
 
     resources: Mapping[str, nvrtc.Resources] = field(default_factory=dict)
     codes: Mapping[str, sass.Hot] = field(default_factory=dict)
 
 
 def _lower_at(tree: Tree, sizes: Mapping[str, int]) -> tuple[_Version, ...]:
-    """With vectors where the sizes allow them. Raises LimitError where the tree cannot be launched."""
+    """The launches of a tree, with vectors where the sizes allow them. Raises LimitError if it cannot be launched."""
     launches = lower(tree)
     if loose := unmet(launches, sizes, {}):
         launches = lower(tree, loose=loose)
@@ -234,7 +234,7 @@ def _lower_at(tree: Tree, sizes: Mapping[str, int]) -> tuple[_Version, ...]:
 def _compile_all(
     versions: Sequence[tuple[_Version, ...] | TilegenError], arch: str, progress: Progress
 ) -> dict[_Key, _Built]:
-    """The texts compiled, on all cores, each once. One thread alone tells nothing by its registers: it is left out."""
+    """Compiles each text once, on all cores; not those of a single thread, whose registers say nothing."""
     every = [one for v in versions if not isinstance(v, TilegenError) for one in v]
     texts = {one.key: one.text for one in every if one.launch.threads > 1}
     found: dict[_Key, _Built] = {}

@@ -15,7 +15,7 @@ Product = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Formula:
-    """A sum of factor * product of sizes. Equal parts stay apart, so that two tiles of 128 read 2*.../128."""
+    """A sum of factor * product of sizes. Equal terms are kept apart, so that two tiles of 128 print as 2*.../128."""
 
     terms: tuple[tuple[Fraction, Product], ...] = ()
 
@@ -26,7 +26,7 @@ class Formula:
         return Formula(tuple((a * b, tuple(sorted(p + q))) for a, p in self.terms for b, q in other.terms))
 
     def scale(self, factor: Fraction | int) -> Formula:
-        """This, `factor` times."""
+        """The formula times `factor`."""
         return Formula(tuple((a * factor, p) for a, p in self.terms if factor))
 
     def evaluate(self, sizes: Mapping[str, int]) -> float:
@@ -57,7 +57,7 @@ def total(parts: Iterable[Formula]) -> Formula:
 
 
 def of(extent: Affine) -> Formula:
-    """The extent of a loop, every division taken to come out even: (M + 127)/128 is M/128."""
+    """The extent of a loop as if every division were exact: (M + 127)/128 is M/128."""
     result = number(extent.const)
     for atom, coefficient in extent.terms:
         match atom:

@@ -1,4 +1,4 @@
-"""Arrays to try a kernel with, drawn by numpy or cupy alike."""
+"""Random inputs for a kernel, made by numpy or cupy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ INTEGER_RANGES = ((4, 1.0), (2, 1.0), (1, 1.0), (1, 0.25), (1, 0.0625))
 
 
 def maps_integers_to_integers(kernel: Kernel) -> bool:
-    """True if small integers stay integers all the way, so that a right result is right to the bit."""
+    """True if integer inputs give integers in every operation: then results are compared to the bit."""
     for node in walk(kernel.equations):
         if isinstance(node, Op) and node.name not in _EXACT:
             return False
@@ -109,7 +109,7 @@ def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int, draw: s
 
 
 def _extents(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The least extent of a dimension that each input is used as an index of."""
+    """For each input that is used as an index, the least extent of the dimensions that it indexes."""
     found: dict[str, int] = {}
     for gather in gathers(kernel.equations):
         for place, extent in zip(gather.index, kernel.tensor(gather.buffer).shape, strict=True):
@@ -119,7 +119,7 @@ def _extents(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _index_end(tensor: Tensor, extents: Mapping[str, int]) -> int:
-    """The first number that is no longer drawn for an index: two behind the last element, if the type has it."""
+    """The end of the range that an index is drawn from: one place of it is outside, if the type allows."""
     return min(extents[tensor.name] + 1, 2**7 if tensor.dtype in ("i8", "u8") else 2**31 - 1)
 
 
@@ -128,7 +128,7 @@ def _sign(scalar: Scalar, rng: np.random.Generator) -> int:
 
 
 def _avoid_zero_divisors(kernel: Kernel, tensor: Tensor, values: Any) -> Any:
-    """Integers for `tensor`, 1 in place of 0 where the kernel divides by them: x // 0 is 0, and tries little."""
+    """Integers for `tensor`, with 1 for 0 where the kernel divides by them: x // 0 is 0, which tests little."""
     quotients = [n for n in walk(kernel.equations) if isinstance(n, Op) and n.name in ("//", "%")]
     divides = any(isinstance(n, Load) and n.buffer == tensor.name for q in quotients for n in walk(q.args[1]))
     return values + (values == 0) if divides else values

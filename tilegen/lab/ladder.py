@@ -1,4 +1,4 @@
-"""Every step of a schedule as a rung: checked, timed beside the others, its prediction beside the measurement."""
+"""Checks and times the program after every step of a schedule, and predicts its time."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def ladder(
 
 
 def _rungs_of(steps: tuple[StepReport, ...]) -> list[Rung]:
-    """A rung for each step; those with the launches of the step before are marked."""
+    """A rung for each step; one with the same launches as the step before is marked."""
     rungs: list[Rung] = []
     before: tuple[LaunchReport, ...] = ()
     for step in steps:
@@ -142,7 +142,7 @@ def _rungs_of(steps: tuple[StepReport, ...]) -> list[Rung]:
 def _check_rungs(
     rungs: list[Rung], trees: list[Tree], programs: Mapping[int, Program], engine: Engine, progress: Progress
 ) -> list[Rung]:
-    """The rungs with what their check came to."""
+    """The rungs with the results of their checks."""
     if not programs:
         return rungs
     progress("reference", 0, 1)
@@ -167,7 +167,7 @@ def _with_error(rung: Rung, error: TilegenError | None) -> Rung:
 
 
 def _skip_if_slow(rung: Rung, kernel: Kernel, engine: Engine, sizes: Mapping[str, int], limit: float) -> Rung:
-    """`rung`, with the reason if it is not to be timed."""
+    """`rung`; with a reason, if it is too slow to be timed."""
     if rung.same or rung.error or rung.predicted is None:
         return rung
     if isinstance(engine, InterpreterEngine):
@@ -179,7 +179,7 @@ def _skip_if_slow(rung: Rung, kernel: Kernel, engine: Engine, sizes: Mapping[str
 
 
 def _with_gains(rungs: list[Rung]) -> tuple[Rung, ...]:
-    """The rungs with what each brings over the last one that was timed; a difference inside the spread is none."""
+    """The rungs with their gain over the last one that was timed, 1 where the spreads overlap."""
     found: list[Rung] = []
     before: Time | None = None
     for rung in rungs:

@@ -23,7 +23,7 @@ extern "C" __global__ void copy(const float4* __restrict__ from, float4* __restr
 
 
 @dataclass(frozen=True)
-class Product:
+class MatrixProduct:
     """`c[...] = sum[k](a[...] * b[...])`: for each operand, which of its dimensions is batch, row and column."""
 
     a: str
@@ -72,7 +72,7 @@ def relative_difference(
     return float((abs(c - xp.matmul(a, b)) / (allowed + float(xp.finfo(c.dtype).tiny))).max())
 
 
-def as_product(kernel: Kernel) -> Product | None:
+def as_product(kernel: Kernel) -> MatrixProduct | None:
     """How the kernel is one matrix product, batched or not; None where it is anything else."""
     if len(kernel.equations) != 1:
         return None
@@ -98,7 +98,7 @@ def as_product(kernel: Kernel) -> Product | None:
     def axes(words: list[str], wanted: list[str]) -> tuple[int, ...]:
         return tuple(words.index(w) for w in wanted)
 
-    return Product(
+    return MatrixProduct(
         names[0].buffer,
         names[1].buffer,
         equation.target,
@@ -130,7 +130,7 @@ def _loop_names(index: tuple[Affine, ...]) -> list[str] | None:
     return words if len(words) == len(index) == len(set(words)) else None
 
 
-def _matmul_call(xp: Any, product: Product, arrays: Mapping[str, Any]) -> Callable[[], None]:
+def _matmul_call(xp: Any, product: MatrixProduct, arrays: Mapping[str, Any]) -> Callable[[], None]:
     a = arrays[product.a].transpose(product.a_axes)
     b = arrays[product.b].transpose(product.b_axes)
     c = arrays[product.c].transpose(product.c_axes)

@@ -1,4 +1,4 @@
-"""How fast a launch can be at best: the time that each part of a machine needs for its share of the work."""
+"""The roofline of a launch: the least time that each part of a machine needs for its share of the work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from tilegen.backends.sass import Hot
-from tilegen.lab.lanes import LINE, WARP
+from tilegen.lab.addresses import LINE, WARP
 from tilegen.lab.traffic import Arithmetic, Traffic
 
 
@@ -54,7 +54,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Shape:
-    """How a launch spreads: blocks of threads, and the warps that an SM holds of it at once."""
+    """The shape of a launch: its blocks, their threads, and the warps that an SM holds at once."""
 
     blocks: int
     threads: int
@@ -103,7 +103,7 @@ def predict(
 
 
 def _busy_share(machine: Machine, shape: Shape) -> float:
-    """The share of the machine that works: SMs that wait for the last ones, schedulers without a warp."""
+    """The share of the machine that is busy, without the SMs in the last wave and schedulers that have no warp."""
     each = shape.blocks / machine.sms
     spread = each / ceil(each)
     return spread * min(1.0, shape.resident_warps / machine.schedulers)

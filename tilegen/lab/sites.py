@@ -1,4 +1,4 @@
-"""Where a thread's program touches memory or computes: each access with the loops and tests around it."""
+"""The accesses of memory and the statements of a thread's program, with the loops and tests around them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Work:
-    """One value that is computed, with all loops around it.
+    """One value that a statement computes, with all loops around it.
 
     `held` are the names in the index of what it is stored to; `reduce` is the word of the reduction it is part of.
     """
@@ -80,8 +80,8 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Program:
-    """What a thread inside of the matrix does: accesses of global and shared memory, and statements."""
+class ThreadProgram:
+    """The accesses and statements of a thread in a block that no border cuts."""
 
     launch: Launch
     sites: tuple[Site, ...]
@@ -89,8 +89,8 @@ class Program:
     barriers: tuple[tuple[For, ...], ...]
 
 
-def program_of(launch: Launch) -> Program:
-    """The accesses and statements of a launch, along the path of a block that no border cuts.
+def program_of(launch: Launch) -> ThreadProgram:
+    """The accesses and statements of a launch, as a block that no border cuts executes them.
 
     A load that no iteration of a loop changes is made once, as a compiler makes it: its loop is left out
     where neither the index nor the tests speak of it, and nothing in it writes the buffer. Equal loads of
@@ -103,11 +103,11 @@ def program_of(launch: Launch) -> Program:
         # Stores are never the same one; loads are, if all about them is.
         key = (number,) if site.store else (site.buffer, site.index, site.width, _ids(site.loops), site.tests)
         kept.setdefault(key, site)
-    return Program(launch, _drop_covered_loads(tuple(kept.values())), tuple(found.work), tuple(found.barriers))
+    return ThreadProgram(launch, _drop_covered_loads(tuple(kept.values())), tuple(found.work), tuple(found.barriers))
 
 
 def _drop_covered_loads(sites: tuple[Site, ...]) -> tuple[Site, ...]:
-    """`sites` without the loads in unrolled loops whose every element another load of the same place has."""
+    """`sites` without the loads in unrolled loops all of whose elements other loads in the same context load."""
     kept = []
     for site in sites:
         rivals = [
@@ -129,7 +129,7 @@ def _context(site: Site) -> object:
 
 
 def _elements(site: Site) -> set[tuple[Affine, ...]]:
-    """Every index that the unrolled loops of `site` make of its own; too many are left as they are."""
+    """The indices of `site` with its unrolled loops written out, up to a limit."""
     found = {site.index}
     if site.computed:
         return found
@@ -237,7 +237,7 @@ class _Collector:
         self.sites.append(replace(site, bytes=site.width * DTYPE_BYTES[dtype], loops=kept, around=around))
 
     def tells_threads_apart(self, condition: Condition) -> bool:
-        """True for a test of threads and constant loops alone; one that speaks of sizes is of the border."""
+        """True for a test of threads and constant loops alone; a test with sizes or blocks is one of the border."""
         names = condition.value.names()
         return bool(names & self.threads) and not names & self.sizes and not names & self._blocks()
 
@@ -246,7 +246,7 @@ class _Collector:
 
 
 def _relevant_loops(loops: tuple[For, ...], spoken: frozenset[str], buffer: str) -> tuple[For, ...]:
-    """The loops that make a load anew: they are spoken of, write the buffer, or have such a loop inside."""
+    """The loops that repeat a load: its index or tests name them, they write the buffer, or such a loop is inside."""
     kept: list[For] = []
     repeats = False
     for loop in reversed(loops):

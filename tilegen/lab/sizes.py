@@ -1,4 +1,4 @@
-"""Sizes to try a kernel at, where the user gives none: odd ones, even ones, and ones worth timing."""
+"""Sizes for checks and for timings, where the user gives none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LARGEST = 2**28
 
 
 def limits_of_check(engine: Engine) -> tuple[int, int]:
-    """What a check may cost on the engine."""
+    """The points and bytes that a check on the engine may have."""
     return INTERPRETER_LIMITS if isinstance(engine, InterpreterEngine) else CHECK_LIMITS
 
 
@@ -54,7 +54,7 @@ def sizes_to_check(
 
 
 def _shrink(kernel: Kernel, sizes: dict[str, int], given: Mapping[str, int], limits: tuple[int, int]) -> dict[str, int]:
-    """`sizes`, the last ones of them 1 where a kernel of many dimensions is beyond the limits even so."""
+    """`sizes`, with 1 for as many of the last ones as the limits need."""
     for name in reversed(kernel.sizes):
         if points(kernel, sizes) <= limits[0] and total_bytes(kernel, sizes) <= limits[1]:
             break
@@ -63,14 +63,14 @@ def _shrink(kernel: Kernel, sizes: dict[str, int], given: Mapping[str, int], lim
 
 
 def _trial_size(tile: int, share: float, position: int, full: bool) -> int:
-    """`share` tiles, or three quarters of that made odd and different by position; at least a few elements."""
+    """`share` tiles; or, unless `full`, three quarters of that, made odd and different for each position."""
     if full:
         return max(4, round(tile * share))
     return (max(2, round(tile * share * 0.75)) | 1) + 2 * position
 
 
 def _tiles(trees: Iterable[Tree]) -> dict[str, int]:
-    """For each size the longest tile that a loop over it is cut into: the 128 of (M + 127)/128."""
+    """For each size the longest tile of a loop over it: 128 for (M + 127)/128."""
     found: dict[str, int] = {}
     for tree in trees:
         for loop in loops(tree.body):

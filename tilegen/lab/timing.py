@@ -1,4 +1,4 @@
-"""Time: several programs of one kernel in turns, on arrays that have left the cache when they come again."""
+"""Times several programs of one kernel in turns, on more arrays than the cache holds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Timings:
-    """The times by name, the rival's among them; the rival's name; what went wrong with the others."""
+    """The times by name, with the rival's; the rival's name; the errors of programs that have no time."""
 
     times: Mapping[str, Time] = field(default_factory=dict)
     rival: str | None = None
@@ -96,7 +96,7 @@ def _arrays(engine: Engine, kernel: Kernel, sizes: Mapping[str, int], seed: int)
 
 
 def _check_agreement(kernel: Kernel, engine: Engine, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> None:
-    """Raises WrongResult where the device has a second opinion on the outputs, and it is another one."""
+    """Raises WrongResult where the device has a library for the kernel, and its result differs."""
     share = relative_difference(kernel, engine, sizes, arrays)
     if share is not None and not share <= 1:
         shown = ", ".join(f"{n} = {v}" for n, v in sizes.items())
@@ -111,7 +111,7 @@ def _time_in_rounds(
     progress: Progress,
     samples: dict[str, list[float]],
 ) -> None:
-    """Rounds in which each takes its turn, so that a drift of the clock meets all of them alike."""
+    """Fills `samples` in rounds, in which each program takes its turn: a drift of the clock affects all alike."""
     wanted, seconds, rounds = _GPU_PACE if engine.on_gpu else _CPU_PACE
     repeats = {}
     for name, each in calls.items():

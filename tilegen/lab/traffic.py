@@ -9,10 +9,10 @@ from math import prod
 
 from tilegen.ir.nodes import FLOATS, Cast, Const, Expr, Gather, Index, Load, Op, Scalar
 from tilegen.lab import formula
-from tilegen.lab.banks import Conflict, conflict
+from tilegen.lab.addresses import LINE, Pattern, count_distinct, mean_active_threads, patterns
+from tilegen.lab.banks import BankConflict, conflict
 from tilegen.lab.formula import Formula
-from tilegen.lab.lanes import LINE, Pattern, count_distinct, mean_active_threads, patterns
-from tilegen.lab.sites import Program, Site, Work, widen
+from tilegen.lab.sites import Site, ThreadProgram, Work, widen
 from tilegen.lowering.program import For, Launch
 
 SECTOR = 32  # bytes of a transaction with global memory
@@ -49,7 +49,7 @@ class Traffic:
     least_sectors: float
     distinct: float
     lines: float
-    conflict: Conflict | None
+    conflict: BankConflict | None
     turns: float
 
     @property
@@ -82,7 +82,7 @@ class Arithmetic:
 
 @dataclass(frozen=True)
 class Inner:
-    """One iteration of the loop that all the work is in, for one thread.
+    """One iteration of the innermost loop of the main statement, for one thread.
 
     `shared` and `global_` are loads of memory, a vector one load; fractions are loads that not every iteration makes.
     """
@@ -94,7 +94,7 @@ class Inner:
     plain: float
 
 
-def traffic(program: Program, sizes: Mapping[str, int]) -> list[Traffic]:
+def traffic(program: ThreadProgram, sizes: Mapping[str, int]) -> list[Traffic]:
     """Every access of the program at the given sizes."""
     blocks = prod(extent.evaluate(sizes) for extent in program.launch.grid)
     return [_site_traffic(program.launch, site, sizes, blocks) for site in program.sites]
@@ -150,7 +150,7 @@ def _elements(launch: Launch, site: Site, sizes: Mapping[str, int], of_block: fl
 # -- arithmetic
 
 
-def arithmetic(program: Program, sizes: Mapping[str, int]) -> Arithmetic:
+def arithmetic(program: ThreadProgram, sizes: Mapping[str, int]) -> Arithmetic:
     """What the statements compute at the given sizes."""
     blocks = prod(extent.evaluate(sizes) for extent in program.launch.grid)
     totals = [0.0, 0.0, 0.0]
@@ -161,8 +161,8 @@ def arithmetic(program: Program, sizes: Mapping[str, int]) -> Arithmetic:
     return Arithmetic(totals[0], totals[1], totals[2], _main_dtype(program))
 
 
-def _main_dtype(program: Program) -> str:
-    """The dtype that most is computed in; f32 where nothing is."""
+def _main_dtype(program: ThreadProgram) -> str:
+    """The type of most computed values; f32 if there are none."""
     kinds = [work.value.dtype for work in program.work if work.value.dtype in FLOATS and not work.copies]
     return max(kinds, key=kinds.count) if kinds else "f32"
 
@@ -205,7 +205,7 @@ def _count_instructions(expr: Expr, counts: list[int], fused: bool, seen: set[Ex
 # -- the loop that all the work is in
 
 
-def inner(program: Program, sizes: Mapping[str, int]) -> Inner | None:
+def inner(program: ThreadProgram, sizes: Mapping[str, int]) -> Inner | None:
     """The innermost reduction loop of the statement with most work; None where nothing is reduced."""
     reducing = [w for w in program.work if w.reduce and w.loops]
     if not reducing:

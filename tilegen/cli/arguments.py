@@ -1,4 +1,4 @@
-"""Words of the command line that click has no form for: `--size M=4096 N=4096`, and lists with commas."""
+"""Arguments that click cannot parse: `--size M=4096 N=4096`, and lists with commas."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def repeat_options(arguments: list[str]) -> list[str]:
 
 
 def parse_numbers(pairs: Iterable[str], option: str) -> dict[str, int]:
-    """`M=4096` and the like by name. Raises UsageError where one is no name with an integer."""
+    """The values of `M=4096` and the like by name. Raises UsageError for anything but NAME=INTEGER."""
     found: dict[str, int] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

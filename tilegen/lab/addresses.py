@@ -36,7 +36,7 @@ class Pattern:
 
 
 def patterns(launch: Launch, site: Site, sizes: Mapping[str, int], memory: Buffer | None = None) -> list[Pattern]:
-    """What the warps of one block ask of memory at `site`, all iterations of its loops together.
+    """The requests of the warps of one block at `site`, in all iterations of its loops.
 
     Args:
         sizes: at which the addresses are computed.
@@ -92,7 +92,7 @@ def _active_threads(tests: tuple[Condition, ...], names: Mapping[str, Any]) -> A
 
 
 def _group_patterns(rows: Ints, weight: float) -> list[Pattern]:
-    """The different requests among rows of lanes: what a warp touches, moved to the start of its first line."""
+    """The different requests among rows of lanes, relative to the first line that each touches."""
     rows = rows[(rows != _IDLE).any(axis=1)]
     if not len(rows):
         return []
@@ -105,7 +105,7 @@ def _group_patterns(rows: Ints, weight: float) -> list[Pattern]:
 
 
 def _name_values(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...]) -> dict[str, Any]:
-    """A value for every name that an index can speak of: one row for each iteration, a column for each thread."""
+    """The value of every name that may be in an index: a row for each iteration, a column for each thread."""
     x, y, z = launch.block
     flat = np.arange(x * y * z, dtype=np.int64)
     lanes = dict(zip(THREAD_KINDS, (flat % x, flat // x % y, flat // (x * y)), strict=True))
@@ -137,7 +137,7 @@ def _name_values(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...
 
 
 def _names_at(launch: Launch, site: Site, memory: Buffer, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """The names that the index of `site` speaks of, with the values of places that are not affine."""
+    """The values of all names in the index of `site`, those of places that are not affine among them."""
     names = _name_values(launch, sizes, site.loops)
     for dim, name, place in site.computed:
         names[name] = value_of(place, names, memory.shape[dim].evaluate(sizes), launch)
@@ -145,7 +145,7 @@ def _names_at(launch: Launch, site: Site, memory: Buffer, sizes: Mapping[str, in
 
 
 def _inside(site: Site, memory: Buffer, names: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
-    """Whether the tested dimensions of a gather are not left."""
+    """A mask: the tested places of a gather are inside its tensor."""
     inside: Any = True
     for dim in site.tested:
         place = np.asarray(site.index[dim].evaluate(names))

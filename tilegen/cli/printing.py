@@ -36,13 +36,13 @@ def console() -> Console:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Leaves it to the command line, which ends quietly; rich ends the process with a failure."""
+        """Raises the error again: the command line ends quietly, where rich would end the process with a failure."""
         raise  # noqa: PLE0704  (the BrokenPipeError that this is called for)
 
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on standard error, gone when done; where that is no terminal, a line now and then."""
+    """A progress bar on standard error; where that is no terminal, a line at growing intervals."""
     errors = Console(stderr=True)
     if not errors.is_terminal:
         with _Lines() as lines:
@@ -55,7 +55,7 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 class _Lines:
-    """Says on standard error what is going on, after so many seconds and then more and more seldom."""
+    """Prints on standard error what is going on, after `pause` seconds and then at growing intervals."""
 
     def __init__(self, pause: float = 10.0) -> None:
         self._pause = pause
@@ -82,7 +82,7 @@ class _Lines:
 
 
 def print_note(line: str | None) -> None:
-    """A line on standard error, if there is anything to say."""
+    """Prints a line on standard error; nothing for None or an empty one."""
     if line:
         print(line, file=sys.stderr, flush=True)
 
@@ -151,7 +151,7 @@ def difference(before: str, after: str) -> Iterator[Text]:
 
 
 def comparison(out: Console, result: Comparison) -> None:
-    """The table, what stands behind it, and every error in full."""
+    """Prints the table of a comparison, its notes, and every error in full."""
     sizes = " ".join(f"{n}={v}" for n, v in result.sizes.items())
     out.print(f"{result.kernel}  {sizes}  on {result.device}", style="bold")
     out.print(_table(result))
@@ -231,7 +231,7 @@ def _ratio(of: Row | None, row: Row, scale: int, form: str) -> str:
 
 
 def trials(out: Console, found: Mapping[str, tuple[Trial, ...]], proofs: Mapping[str, str], device: str) -> None:
-    """What each schedule was tried with, how near its errors came to the bound, and what its proof came to."""
+    """Prints for each schedule its inputs, its largest error beside the bound, and the verdict of its proof."""
     table = Table(header_style="bold")
     for name in ("schedule", "proof", "inputs", "sizes"):
         table.add_column(name)
