@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _TOKEN = re.compile(r"\d+\.\d*(?:e[-+]?\d+)?f?|\d+e[-+]?\d+f?|\d+(?:LL|L)?|\w+|&&|\|\||<<|>>|[-+*<>=!]=|\+\+|\S")
 _LEVELS = (
@@ -75,6 +75,17 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Function:
+    """A part of a kernel. In CUDA, `const auto name = [&](parameters) { body };` sees all that is declared in front of
+    it; in OpenCL, `static inline void name(parameters) { body }` before the kernel sees nothing else.
+    """
+
+    name: str
+    parameters: tuple  # (words, name); `float (*name)[4][2]` has the words float, *, 4 and 2
+    body: tuple
+
+
+@dataclass(frozen=True)
 class Kernel:
     """`threads` are the numbers in the launch bounds, or in the required size of a work-group."""
 
@@ -82,15 +93,21 @@ class Kernel:
     threads: tuple
     parameters: tuple  # (words, name)
     body: tuple
+    functions: tuple = ()
 
 
 def kernels(text):
     """The entry points in `text`, in order."""
     text = re.sub(r"//[^\n]*", "", text)
     text = re.sub(r"^ *#pragma unroll\n", "", text, flags=re.MULTILINE)
-    found = []
-    for match in re.finditer(r'^(?:extern "C" __global__|__kernel) ', text, re.MULTILINE):
-        found += [_Reader(_TOKEN.findall(text[match.end() :])).kernel()]
+    found, functions = [], []
+    for match in re.finditer(r'^(extern "C" __global__|__kernel|static inline void) ', text, re.MULTILINE):
+        reader = _Reader(_TOKEN.findall(text[match.end() :]))
+        if match[1] == "static inline void":
+            functions += [Function(reader.take(), reader.parameters(), reader.body())]
+        else:
+            found += [replace(reader.kernel(), functions=tuple(functions))]
+            functions = []
     return found
 
 
@@ -128,15 +145,32 @@ class _Reader:
                 threads = self.arguments()
             elif self.next() == "(" and word.isidentifier() and word != "__attribute__":
                 name = word
+        return Kernel(name, tuple(n for _, n in threads), self.parameters(), self.body())
+
+    def parameters(self):
         self.take("(")
         parameters = []
         while self.next(-1) != ")":
             words = []
-            while self.next(1) not in (",", ")"):
+            while self.next() != "(" and self.next(1) not in (",", ")"):
                 words += [self.take()]
-            parameters += [(tuple(words), self.take())]
+            if self.took("("):
+                self.take("*")
+                name = self.take()
+                self.take(")")
+                words += ["*", *self.dimensions()]
+            else:
+                name = self.take()
+            parameters += [(tuple(words), name)]
             self.take(",", ")")
-        return Kernel(name, tuple(n for _, n in threads), tuple(parameters), self.body())
+        return tuple(parameters)
+
+    def dimensions(self):
+        dims = []
+        while self.took("["):
+            dims += [self.take()]
+            self.take("]")
+        return dims
 
     def body(self):
         self.take("{")
@@ -153,6 +187,8 @@ class _Reader:
                 return self.loop()
             case "if":
                 return self.test()
+            case "const" if self.next(1) == "auto":
+                return self.function()
             case word if word in _DECLARES or VECTOR_TYPE.match(word):
                 return self.declaration()
         target = self.expression()
@@ -188,6 +224,13 @@ class _Reader:
         if self.took("else"):
             orelse = (self.test(),) if self.next() == "if" else self.body()
         return If(test, body, orelse)
+
+    def function(self):
+        self.take("const"), self.take("auto")
+        name = self.take()
+        for token in ("=", "[", "&", "]"):
+            self.take(token)
+        return self.ended(Function(name, self.parameters(), self.body()))
 
     def declaration(self):
         words, name = [], None
@@ -287,15 +330,19 @@ class _Reader:
                 self.take("]")
             elif self.took("."):
                 value = ("field", value, self.take())
-            elif value[0] == "name" and self.next() == "<" and self.next(2) == ">" and self.next(3) == "(":
+            elif value[0] == "name" and self.next() == "<" and (end := self.end_of_template()):
                 self.take("<")
-                template = (self.take(),)
+                template = tuple(self.take() for _ in range(end - 1))
                 self.take(">"), self.take("(")
                 value = ("call", value[1], template, self.arguments())
             elif value[0] == "name" and self.took("("):
                 value = ("call", value[1], (), self.arguments())
             else:
                 return value
+
+    def end_of_template(self):
+        """Where > and ( stand behind a number or the one or two words of a type; None if nowhere."""
+        return next((n for n in (2, 3) if self.next(n) == ">" and self.next(n + 1) == "("), None)
 
     def arguments(self):
         found = []

@@ -69,8 +69,8 @@ def edited(text, edit):
 
 
 def parted(text):
-    """(what stands before the first kernel, the kernels)."""
-    first = re.search(r'^(?:extern "C" __global__|__kernel) ', text, re.MULTILINE)
+    """(what stands before the first kernel and its functions, the kernels)."""
+    first = re.search(r'^(?:extern "C" __global__|__kernel|static inline void) ', text, re.MULTILINE)
     return text[: first.start()], text[first.start() :]
 
 

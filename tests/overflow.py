@@ -95,6 +95,7 @@ class _Walk:
                 self.scope[name] = self.fitting(" ".join(words), self.sizes[mine], f"the size {mine}")
             else:
                 self.scope[name] = (None, None)
+        self.scope |= {function.name: (function, {}) for function in kernel.functions}
         self.body(kernel.body)
 
     def pick(self, count):
@@ -139,8 +140,24 @@ class _Walk:
                 self.scope[name] = self.fitting(kind, known, name)
             case c_text.Assign(target, _, value):
                 self.value(target), self.value(value)
+            case c_text.Function(name):
+                self.scope[name] = (node, dict(self.scope))
+            case c_text.Call(("call", name, _, args)) if name in self.scope:
+                self.called(*self.scope[name], args)
             case c_text.Call(call):
                 self.value(call)
+
+    def called(self, function, scope, args):
+        """The body of a function, which sees what is declared in front of it, and its parameters."""
+        given = {}
+        for (words, name), arg in zip(function.parameters, args, strict=True):
+            given[name] = self.fitting(" ".join(words), self.value(arg)[1], name)
+            if arg[0] == "name" and arg[1] in self.arrays:
+                self.arrays[name] = self.arrays[arg[1]]
+        coordinates = {key: value for key, value in self.scope.items() if isinstance(key, tuple)}
+        outer, self.scope = self.scope, scope | coordinates | given
+        self.body(function.body)
+        self.scope = outer
 
     # -- expressions
 

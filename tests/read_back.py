@@ -14,10 +14,12 @@ import random
 import c_text
 from c_text import NotOurs, kernels
 from grid import coordinates
-from read_values import Memory, Mismatch, Values, vector_bytes
+from read_calls import Calls, same, written_by
+from read_values import Memory, Mismatch
+from read_vectors import Vectors
 
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt, init_value
-from tilegen.ir.walk import walk, writes
+from tilegen.ir.nodes import Access, Stmt, init_value
+from tilegen.ir.walk import walk
 from tilegen.lowering import program as p
 
 DRAWS = 2  # of random values for each launch
@@ -38,22 +40,17 @@ def difference(text, launches, language):
     return None
 
 
-def same(mine, wanted, what):
-    if mine != wanted:
-        raise Mismatch(f"{what}: {mine} in the text, and {wanted} in the program")
-
-
-class _Reading(Values):
+class _Reading(Calls, Vectors):
     """One walk over a launch and its text."""
 
     # -- the head
 
     def whole(self, kernel):
-        launch = self.launch
+        launch, self.functions, self.parts = self.launch, {f.name: f for f in kernel.functions}, {}
         x, y, z = launch.block
         bounds = (launch.threads, launch.resident)[: 1 + (launch.resident > 1)]
         same(kernel.threads, bounds if self.cuda else (x, y, z), "threads")
-        written = {name for v in walk(launch.body) for name in _written(v)}
+        written = {name for v in walk(launch.body) for name in written_by(v)}
         scalars = {scalar.name: scalar.dtype for scalar in launch.scalars}
         names = [*launch.tensors, *scalars, *launch.sizes]
         same(len(kernel.parameters), len(names), "parameters")
@@ -160,6 +157,9 @@ class _Reading(Values):
         match node:
             case p.AsyncGroup():
                 return self.cuda
+            case p.Function() if not self.cuda:
+                self.parts[node.name] = (node, dict(self.env))
+                return False
             case p.For(body=body):
                 return any(map(self._printed, body))
             case p.If():
@@ -175,6 +175,11 @@ class _Reading(Values):
                 self._test(node.test, text.test, node.flag)
                 self.body(node.body, text.body)
                 self.body(node.orelse, text.orelse)
+            case p.Function():
+                self.function(node, self._take(texts, c_text.Function))
+            case p.Call():
+                call = self._take(texts, c_text.Call).call
+                self.call(node, call) if self.cuda else self.call_outside(node, call)
             case p.Flag(name, test):
                 text = self._declared(texts, ("const", "bool"))
                 self._test(test, text.start)
@@ -193,7 +198,7 @@ class _Reading(Values):
             case p.Declare():
                 self._declare(node, texts)
             case p.VectorLoad() | p.VectorDeclare() | p.VectorStore() | p.VectorCopy():
-                self._vector(node, texts)
+                self.vector(node, texts)
             case Stmt():
                 every = alone and len(texts) > 1
                 run = [texts.pop(0) for _ in range(len(texts) if every else 1)]
@@ -318,51 +323,6 @@ class _Reading(Values):
             text = text[2]
         same(self.term(text), self._value(value), f"terms of {node.name}")
 
-    # -- vectors
-
-    def _vector(self, node, texts):
-        match node:
-            case p.VectorCopy(asynchronous=True) if self.cuda:
-                call = self._take(texts, c_text.Call).call
-                places = [self.place(arg[1]) if arg[0] == "&" else None for arg in call[3][:2]]
-                word = "copy_async_or_zero" if node.inside else "copy_async"
-                same((call[1], call[2]), (word, (str(node.bytes),)), "an asynchronous copy")
-                same(places, [self.placed(node.target), self.placed(node.source)], "places of a copy")
-                wanted = [self._value(node.inside)] if node.inside else []
-                same([self.term(arg) for arg in call[3][2:]], wanted, "where a copy reads")
-            case p.VectorCopy(width=1):
-                value = self.stored(node.value(node.source), node.target)
-                same(self.effects([texts.pop(0)]), [("write", self.placed(node.target), value)], "a copy")
-            case p.VectorCopy():
-                value = (*self.plain(node.source), node.bytes)
-                wanted = [("write", (*self.placed(node.target), node.bytes), value)]
-                same(self.effects([texts.pop(0)]), wanted, "a copy of vectors")
-            case p.VectorStore(name, dtype, width, target, update) if update:
-                wanted = [("update", update, f"{dtype}x{width}", self.placed(target), ("vector", name))]
-                same(self.effects([texts.pop(0)]), wanted, f"update with {name}")
-            case p.VectorStore(name, dtype, width, target):
-                place = (*self.placed(target), DTYPE_BYTES[dtype] * width)
-                same(self.effects([texts.pop(0)]), [("write", place, ("vector", name))], f"store of {name}")
-            case _:
-                self._vector_variable(node, texts)
-
-    def _vector_variable(self, node, texts):
-        text, bytes_ = self._take(texts, c_text.Declare), DTYPE_BYTES[node.dtype] * node.width
-        if text.dims:  # CUDA has no such vector: an array that is moved as one integer
-            same((text.words[0], [self.term(n) for n in text.dims]), ("__align__", [node.width]), f"array {text.name}")
-            same(list(text.words[1:]), self.dialect.types[node.dtype].split(), f"type of {text.name}")
-        else:
-            same(vector_bytes(text.words), bytes_, f"type of {text.name}")
-        self.scope[text.name] = Memory(node.name, -1)
-        if isinstance(node, p.VectorDeclare):
-            same(text.start, None, f"first value of {text.name}")
-            return
-        wanted = (*self.plain(node.source), bytes_)
-        if not text.dims:
-            same(self.term(text.start), wanted, f"load of {text.name}")
-            return
-        same(self.effects([texts.pop(0)]), [("write", ((node.name, ()), bytes_), wanted)], f"load of {text.name}")
-
 
 def _conjuncts(text):
     return _conjuncts(text[1]) + _conjuncts(text[2]) if text[0] in ("&&", "&") and len(text) == 3 else [text]
@@ -370,15 +330,6 @@ def _conjuncts(text):
 
 def _parts(text, sign):
     return _parts(text[1], sign) + _parts(text[2], sign) if text[0] == sign else [text]
-
-
-def _written(value):
-    match value:
-        case Stmt():
-            return [name for name, _ in writes(value)]
-        case p.VectorStore(target=target) | p.VectorCopy(target=target):
-            return [target.buffer]
-    return []
 
 
 def _vector_accesses(value):

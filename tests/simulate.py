@@ -21,10 +21,12 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Gather, Index, Lo
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
+    Call,
     Combine,
     Declare,
     Flag,
     For,
+    Function,
     If,
     Let,
     VectorCopy,
@@ -99,7 +101,7 @@ class _Thread:
         self.home, self.block, self.thread = home, block, thread
         self.number, self.terms, self.exchanges = number, terms, 0
         self.shared, self.epoch = shared, epoch
-        self.registers, self.alive = {}, set()
+        self.registers, self.alive, self.functions = {}, set(), {}
         self.groups = [[]]  # asynchronous copies: those not yet in a group last
         self.env = dict(home.sizes)
         places = dict(zip((*BLOCKS, *THREADS), (*block, *thread), strict=True))
@@ -135,6 +137,14 @@ class _Thread:
                     self.env[name] = self._holds(test)
                 case Let(name, value):
                     self.env[name] = value.evaluate(self.env)
+                case Function(name):
+                    self.functions[name] = node, dict(self.env)
+                case Call(name, arguments):
+                    function, env = self.functions[name]
+                    values = [argument.evaluate(self.env) for argument in arguments]
+                    outer, self.env = self.env, env | dict(zip(function.parameters, values, strict=True))
+                    yield from self._body(function.body, (*path, place))
+                    self.env = outer
                 case _:
                     self._plain(node)
 

@@ -100,7 +100,7 @@ def test_whole_tiles_are_read_as_vectors_and_without_tests_at_all_sizes():
     product = text[text.index("gemm_C(") : text.index("C[")]
     assert "copy_async<16>(&A_global_shared" in product
     assert "copy_async<16>(&B_global_shared" in product
-    assert "float4 A_global_shared_vec" in product
+    assert "load_vector<float4>(A_global_shared_reg" in product
     (stages,) = (v for v in walk(launches[-1].body) if isinstance(v, For) and v.name == "ko")
     # The last tiles are not copied ahead: no other test is left.
     tested = {str(c) for v in walk(stages) if isinstance(v, If) for c in v.test}

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from in_line import in_line
 from simulate import faults
 from written import PRODUCT, ahead
 
@@ -39,10 +40,10 @@ def test_the_loop_asks_for_no_next_tile_and_the_last_one_copies_none():
     launches = lower(ahead(ACROSS, STAGES=2), whole=True)
     loop, _, rest = emit(launches, "cuda").partition("    for (int ko = 0; ko < K / 4 - 1; ++ko) {")
     loop, last = rest.split("\n    }\n", 1)
-    assert loop.count("copy_async") == 2
+    assert loop.count("load_A_shared(") == loop.count("load_B_shared(") == 1
     assert "if (" not in loop
-    assert "copy_async" not in last
-    assert "A_shared[(K / 4 + 1) % 2][ki + 1]" in last
+    assert "_shared(" not in last
+    assert "load_A_shared_reg((K / 4 + 1) % 2, ki + 1)" in last
     # One ahead of the loop, for its first tile, and one in each of its iterations; none behind it.
     assert [v.wait for v in walk(launches[0].body) if isinstance(v, Barrier)].count(0) == 2
 
@@ -71,6 +72,7 @@ def test_another_slot_for_the_last_tile_is_refused():
             return replace(value, index=((last - 1) % 3, *value.index[1:]))
         return value
 
+    launches = in_line(launches)
     wrong = tuple(replace(launch, body=rewrite(launch.body, other)) for launch in launches)
     assert wrong != launches
     assert prove(tree.kernel, wrong).verdict == "refused: values"

@@ -10,9 +10,9 @@ from written import tree_from
 
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Stmt
-from tilegen.ir.walk import rewrite, stmts
+from tilegen.ir.walk import rewrite, stmts, walk
 from tilegen.lowering import lower, updates
-from tilegen.lowering.program import For, If
+from tilegen.lowering.program import For, If, VectorCopy
 from tilegen.lowering.updates import spare
 from tilegen.proof import prove
 
@@ -172,7 +172,7 @@ def test_what_has_a_loop_that_the_place_does_not_tell_is_not_said_of_it():
 def test_what_is_under_one_test_for_all_of_a_thread_stays_there(name):
     """Past the last row nothing is loaded, and nothing is added up that would have no value."""
     (launch,) = lower(stock.scheduled(name, "warps").tree)
-    tested = {s.target.buffer for node in launch.body if isinstance(node, If) for s in stmts((node,))}
-    open_ = {s.target.buffer for node in launch.body if isinstance(node, For) for s in stmts((node,))}
+    written = {kind: [v for n in launch.body if isinstance(n, kind) for v in walk(n)] for kind in (If, For)}
+    tested, open_ = ({v.target.buffer for v in each if isinstance(v, Stmt | VectorCopy)} for each in written.values())
     assert "X.reg" in tested
     assert open_ == set()

@@ -73,7 +73,7 @@ def main() -> int:
         return 0
     before, after = asked.folders
     differ = same = 0
-    for file in sorted(before.glob(f"*{asked.only}*.cu")):
+    for file in (f for f in sorted(before.glob("*.cu")) if asked.only in f.stem):
         for line in (found := differences(file.read_text(), (after / file.name).read_text(), asked.arch)):
             print(f"{file.stem}: {line}", flush=True)
         differ, same = differ + bool(found), same + (not found)

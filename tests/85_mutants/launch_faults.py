@@ -10,7 +10,19 @@ from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Condition, Load, Stmt
 from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
-from tilegen.lowering.program import Barrier, Combine, Declare, For, If, Product, VectorCopy, VectorLoad, VectorStore
+from tilegen.lowering.program import (
+    Barrier,
+    Call,
+    Combine,
+    Declare,
+    For,
+    Function,
+    If,
+    Product,
+    VectorCopy,
+    VectorLoad,
+    VectorStore,
+)
 
 
 def _edits(launch, change):
@@ -249,6 +261,23 @@ def swapped(launch):
                 yield replace(launch, body=put(launch.body, path, (replace(node, **{name: turned}),)))
 
 
+def wrong_call(launch):
+    """An argument one further, one of another place, another function of as many parameters."""
+    functions = [v for v in walk(launch.body) if isinstance(v, Function)]
+
+    def change(node):
+        if not isinstance(node, Call):
+            return
+        for n, argument in enumerate(node.arguments):
+            for other in {argument + 1, argument - 1, *node.arguments} - {argument}:
+                yield (replace(node, arguments=(*node.arguments[:n], other, *node.arguments[n + 1 :])),)
+        for function in functions:
+            if function.name != node.function and len(function.parameters) == len(node.arguments):
+                yield (replace(node, function=function.name),)
+
+    return _edits(launch, change)
+
+
 def copy_too_small(launch):
     for name, b in launch.buffers.items():
         for d in range(len(b.shape)) if b.space in ("shared", "register") else ():
@@ -303,6 +332,7 @@ FAULTS = {
     "atomic update made plain": plain_update,
     "store-back missing": store_back_missing,
     "swapped loops or statements": swapped,
+    "wrong call": wrong_call,
     "copy too small": copy_too_small,
     "wrong coordinate": wrong_coordinate,
 }

@@ -61,6 +61,7 @@ FAULTS = {
         (r"^( *for .*\n)(\s*#pragma.*\n|)( *for .*\n)", r"\3\2\1"),
         (r"^(?! *const )( *[\w\[\]. ]+ [+*]?= .*;\n)(?! *const )( *[\w\[\]. ]+ [+*]?= .*;\n)", r"\2\1"),
     ],
+    "wrong call": [(r"^( *\w*(?:multiply|load_|store_|update_)\w*\((?:.*, )?)(?=[^,&\n]+\);\n)", r"\g<1>1 + ")],
     "wrong coordinate": [
         (r"\bget_group_id\(\d\)", "0 * get_group_id(0)"),
         (r"\b(block|thread)Idx\.x", r"\1Idx.y"),

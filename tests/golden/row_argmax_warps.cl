@@ -46,11 +46,7 @@ row_argmax(__global const float* restrict X, __global int* restrict at, int M)
         float X_reg[8][4];
         // tile(j, 128) -> c, r
         for (int c = 0; c < 8; ++c) {
-            const float4 X_vec = *(__global const float4*)&X[(b * 8 + w) * 1024 + c * 128 + l * 4];
-            X_reg[c][0] = X_vec.s0;
-            X_reg[c][1] = X_vec.s1;
-            X_reg[c][2] = X_vec.s2;
-            X_reg[c][3] = X_vec.s3;
+            vstore4(*(__global const float4*)&X[(b * 8 + w) * 1024 + c * 128 + l * 4], 0, X_reg[c]);
         }
 
         for (int c = 0; c < 8; ++c) {

@@ -16,6 +16,16 @@ template <int lanes, typename T, typename I> __device__ __forceinline__ void arg
     }
 }
 
+// Neighbours in memory, loaded at once, to as many registers.
+template <typename Vector, typename T> __device__ __forceinline__ void load_vector(T* registers, const T* memory)
+{
+    const Vector vector = *reinterpret_cast<const Vector*>(memory);
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+        registers[lane] = reinterpret_cast<const T*>(&vector)[lane];
+    }
+}
+
 // row_argmax: grid (ceil(M/8)), block (32, 8)
 // for X[M, 1024], arrays of fewer than 2^31 - 2^20 elements
 // needs X aligned to 16 bytes
@@ -46,11 +56,7 @@ row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)
         // tile(j, 128) -> c, r
         #pragma unroll
         for (int c = 0; c < 8; ++c) {
-            const float4 X_vec = *reinterpret_cast<const float4*>(&X[(b * 8 + w) * 1024 + c * 128 + l * 4]);
-            X_reg[c][0] = X_vec.x;
-            X_reg[c][1] = X_vec.y;
-            X_reg[c][2] = X_vec.z;
-            X_reg[c][3] = X_vec.w;
+            load_vector<float4>(X_reg[c], &X[(b * 8 + w) * 1024 + c * 128 + l * 4]);
         }
 
         #pragma unroll

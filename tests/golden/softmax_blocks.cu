@@ -24,6 +24,27 @@ template <int lanes, typename T> __device__ __forceinline__ T max_of_lanes(T val
     return value;
 }
 
+// Neighbours in memory, loaded at once, to as many registers.
+template <typename Vector, typename T> __device__ __forceinline__ void load_vector(T* registers, const T* memory)
+{
+    const Vector vector = *reinterpret_cast<const Vector*>(memory);
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+        registers[lane] = reinterpret_cast<const T*>(&vector)[lane];
+    }
+}
+
+// As many registers as a vector has lanes to neighbours in memory, stored at once.
+template <typename Vector, typename T> __device__ __forceinline__ void store_vector(T* memory, const T* registers)
+{
+    Vector vector;
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+        reinterpret_cast<T*>(&vector)[lane] = registers[lane];
+    }
+    *reinterpret_cast<Vector*>(memory) = vector;
+}
+
 // softmax: grid (M), block (32, 4), 32 bytes of shared memory
 // for X[M, 1024], Y[M, 1024], arrays of fewer than 2^31 - 2^20 elements
 // needs X aligned to 16 bytes, Y aligned to 16 bytes
@@ -44,11 +65,7 @@ softmax(const float* __restrict__ X, float* __restrict__ Y)
     // tile(j, W*128) -> c, r
     #pragma unroll
     for (int c = 0; c < 2; ++c) {
-        const float4 X_vec = *reinterpret_cast<const float4*>(&X[i * 1024 + c * 512 + w * 128 + l * 4]);
-        X_reg[c][0] = X_vec.x;
-        X_reg[c][1] = X_vec.y;
-        X_reg[c][2] = X_vec.z;
-        X_reg[c][3] = X_vec.w;
+        load_vector<float4>(X_reg[c], &X[i * 1024 + c * 512 + w * 128 + l * 4]);
     }
 
     float mp_reg = -INFINITY;
@@ -126,11 +143,6 @@ softmax(const float* __restrict__ X, float* __restrict__ Y)
             Y_reg[v] = e_reg[c][v] / s_reg;
         }
 
-        float4 Y_vec;
-        Y_vec.x = Y_reg[0];
-        Y_vec.y = Y_reg[1];
-        Y_vec.z = Y_reg[2];
-        Y_vec.w = Y_reg[3];
-        *reinterpret_cast<float4*>(&Y[i * 1024 + c * 512 + w * 128 + l * 4]) = Y_vec;
+        store_vector<float4>(&Y[i * 1024 + c * 512 + w * 128 + l * 4], Y_reg);
     }
 }

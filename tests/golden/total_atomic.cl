@@ -56,14 +56,9 @@ total_pl(__global const float* restrict x, __global float* restrict y, int N)
     if (hidden(b * 65536 + 65535 < N)) {
         // tile(r, 4096) -> c, r
         for (int c = 0; c < 16; ++c) {
-            const float4 x_vec = *(__global const float4*)&x[b * 65536 + c * 4096 + w * 128 + l * 4];
-
             // cache_register(x, at=c, vector=4)
             float x_reg[4];
-            x_reg[0] = x_vec.s0;
-            x_reg[1] = x_vec.s1;
-            x_reg[2] = x_vec.s2;
-            x_reg[3] = x_vec.s3;
+            vstore4(*(__global const float4*)&x[b * 65536 + c * 4096 + w * 128 + l * 4], 0, x_reg);
 
             for (int v = 0; v < 4; ++v) {
                 pl_reg += x_reg[v];
@@ -73,11 +68,7 @@ total_pl(__global const float* restrict x, __global float* restrict y, int N)
         for (int c = 0; c < 16; ++c) {
             float x_reg[4];
             if (b * 65536 + c * 4096 + w * 128 + l * 4 + 3 < N) {
-                const float4 x_vec = *(__global const float4*)&x[b * 65536 + c * 4096 + w * 128 + l * 4];
-                x_reg[0] = x_vec.s0;
-                x_reg[1] = x_vec.s1;
-                x_reg[2] = x_vec.s2;
-                x_reg[3] = x_vec.s3;
+                vstore4(*(__global const float4*)&x[b * 65536 + c * 4096 + w * 128 + l * 4], 0, x_reg);
             }
 
             for (int v = 0; v < 4; ++v) {

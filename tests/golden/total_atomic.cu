@@ -9,6 +9,16 @@ template <int lanes, typename T> __device__ __forceinline__ T sum_of_lanes(T val
     return value;
 }
 
+// Neighbours in memory, loaded at once, to as many registers.
+template <typename Vector, typename T> __device__ __forceinline__ void load_vector(T* registers, const T* memory)
+{
+    const Vector vector = *reinterpret_cast<const Vector*>(memory);
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+        registers[lane] = reinterpret_cast<const T*>(&vector)[lane];
+    }
+}
+
 // total_y: grid (1), block (1)
 // for y[1], arrays of fewer than 2^31 - 2^20 elements
 extern "C" __global__ void __launch_bounds__(1)
@@ -34,14 +44,9 @@ total_pl(const float* __restrict__ x, float* __restrict__ y, int N)
     if (b * 65536 + 65535 < N) {
         // tile(r, 4096) -> c, r
         for (int c = 0; c < 16; ++c) {
-            const float4 x_vec = *reinterpret_cast<const float4*>(&x[b * 65536 + c * 4096 + w * 128 + l * 4]);
-
             // cache_register(x, at=c, vector=4)
             float x_reg[4];
-            x_reg[0] = x_vec.x;
-            x_reg[1] = x_vec.y;
-            x_reg[2] = x_vec.z;
-            x_reg[3] = x_vec.w;
+            load_vector<float4>(x_reg, &x[b * 65536 + c * 4096 + w * 128 + l * 4]);
 
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
@@ -52,12 +57,7 @@ total_pl(const float* __restrict__ x, float* __restrict__ y, int N)
         for (int c = 0; c < 16; ++c) {
             float x_reg[4];
             if (b * 65536 + c * 4096 + w * 128 + l * 4 + 3 < N) {
-                const float4 x_vec =
-                    *reinterpret_cast<const float4*>(&x[b * 65536 + c * 4096 + w * 128 + l * 4]);
-                x_reg[0] = x_vec.x;
-                x_reg[1] = x_vec.y;
-                x_reg[2] = x_vec.z;
-                x_reg[3] = x_vec.w;
+                load_vector<float4>(x_reg, &x[b * 65536 + c * 4096 + w * 128 + l * 4]);
             }
 
             #pragma unroll

@@ -1,3 +1,14 @@
+// As many registers as a vector has lanes to neighbours in memory, stored at once.
+template <typename Vector, typename T> __device__ __forceinline__ void store_vector(T* memory, const T* registers)
+{
+    Vector vector;
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+        reinterpret_cast<T*>(&vector)[lane] = registers[lane];
+    }
+    *reinterpret_cast<Vector*>(memory) = vector;
+}
+
 // transpose: grid (ceil(M/64), ceil(N/64)), block (16, 32), 16384 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(N/64) <= 65535
 // needs N % 4 == 0, M % 4 == 0, X aligned to 16 bytes, Y aligned to 16 bytes
@@ -50,12 +61,7 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
 
         #pragma unroll
         for (int wj = 0; wj < 2; ++wj) {
-            float4 Y_vec;
-            Y_vec.x = Y_reg[wj][0];
-            Y_vec.y = Y_reg[wj][1];
-            Y_vec.z = Y_reg[wj][2];
-            Y_vec.w = Y_reg[wj][3];
-            *reinterpret_cast<float4*>(&Y[(bj * 64 + wj * 32 + tj) * M + bi * 64 + ti * 4]) = Y_vec;
+            store_vector<float4>(&Y[(bj * 64 + wj * 32 + tj) * M + bi * 64 + ti * 4], Y_reg[wj]);
         }
     } else {
         float Y_reg[2][4];
@@ -76,12 +82,7 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
             #pragma unroll
             for (int wj = 0; wj < 2; ++wj) {
                 if (bj * 64 + wj * 32 + tj < N) {
-                    float4 Y_vec;
-                    Y_vec.x = Y_reg[wj][0];
-                    Y_vec.y = Y_reg[wj][1];
-                    Y_vec.z = Y_reg[wj][2];
-                    Y_vec.w = Y_reg[wj][3];
-                    *reinterpret_cast<float4*>(&Y[(bj * 64 + wj * 32 + tj) * M + bi * 64 + ti * 4]) = Y_vec;
+                    store_vector<float4>(&Y[(bj * 64 + wj * 32 + tj) * M + bi * 64 + ti * 4], Y_reg[wj]);
                 }
             }
         }

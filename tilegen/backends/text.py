@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+from tilegen.backends.text_arrays import shared_extents, written_by
 from tilegen.backends.text_body import Body
 from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text_expr import Writer
@@ -14,8 +15,7 @@ from tilegen.backends.text_lanes import local_arrays
 from tilegen.backends.text_names import names_of
 from tilegen.backends.text_wrap import wrapped
 from tilegen.ir.affine import Affine, Div, var
-from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer, Stmt
-from tilegen.ir.walk import writes
+from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer
 from tilegen.lowering import GRID_LIMIT, Launch
 from tilegen.lowering.integers import shapes
 from tilegen.lowering.program import Combine, Product, VectorCopy, VectorLoad, VectorStore, shared_layout
@@ -44,7 +44,8 @@ def _kernel(launch: Launch, dialect: Dialect) -> str:
     body = Body(writer, launch)
     declared = [*_coordinates(launch, writer, body), *_shared(launch, writer, body)]
     declared += [""] if declared else []
-    lines = [*_header(launch), *_signature(launch, writer), "{", *declared, *body.lines(launch.body), "}"]
+    statements = body.lines(launch.body)
+    lines = [*body.functions, *_header(launch), *_signature(launch, writer), "{", *declared, *statements, "}"]
     return "\n".join([part for line in _indented(lines) for part in wrapped(line)]) + "\n"
 
 
@@ -125,7 +126,7 @@ def formula(extent: Affine) -> str:
 
 
 def _signature(launch: Launch, writer: Writer) -> list[str]:
-    written = {name for v in launch.nodes for name in _written(v)}
+    written = written_by(launch)
     cuda = writer.dialect is CUDA
     parameters = []
     for name in launch.tensors:
@@ -152,16 +153,6 @@ def _signature(launch: Launch, writer: Writer) -> list[str]:
     rows += [", ".join(parameters[split:])] if split < len(parameters) else []
     rows[-1] = rows[-1].removesuffix(",") + ")"
     return [lead, f"{launch.name}({rows[0]}", *(" " * (len(launch.name) + 1) + row for row in rows[1:])]
-
-
-def _written(value: object) -> Iterable[str]:
-    match value:
-        case Stmt():
-            return (name for name, _ in writes(value))
-        case VectorStore(target=target) | VectorCopy(target=target):
-            return (target.buffer,)
-        case _:
-            return ()
 
 
 def index_type(launch: Launch, dialect: Dialect) -> str:
@@ -251,11 +242,3 @@ def _vector_accesses(node: VectorCopy | VectorLoad | VectorStore) -> tuple[Acces
             return (source,)
         case VectorStore(target=target):
             return (target,)
-
-
-def shared_extents(buffer: Buffer) -> list[int]:
-    """The lengths of the array that holds a shared buffer, slowest dimension first, padding included."""
-    extents = [(buffer.shape[d]).const for d in buffer.order] or [1]
-    assert all(buffer.shape[d].is_const for d in buffer.order), buffer.name
-    extents[-1] += buffer.pad
-    return extents

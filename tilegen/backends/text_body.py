@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tilegen.backends.text_arrays import register_extents
 from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer, vector_word
+from tilegen.backends.text_functions import seen_by
 from tilegen.backends.text_lanes import combined
 from tilegen.backends.text_shared import named_parts
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Op, Stmt
+from tilegen.ir.affine import const
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
+    Call,
     Combine,
     Declare,
     Flag,
     For,
+    Function,
     If,
     Launch,
     Let,
@@ -29,7 +34,7 @@ from tilegen.lowering.program import (
 )
 
 _UNROLLED = ("unrolled", "vector")
-_PLAIN = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag, Let, AsyncGroup)
+_PLAIN = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag, Let, AsyncGroup, Call)
 
 
 class Body:
@@ -40,6 +45,8 @@ class Body:
         self._launch = launch
         self._told: set[str] = set()
         self._parts: set[str] = set()  # names of subexpressions beside declarations
+        self.functions: list[str] = []  # what stands in front of the kernel, in a language without lambdas
+        self._seen: dict[str, list[str]] = {}  # what each of these is given beside its parameters
         self._integer = writer.dialect.types["i64" if launch.wide else "i32"]
 
     # -- comments
@@ -65,6 +72,8 @@ class Body:
         previous: Spmd | None = None
         for node in body:
             new = self._node(node)
+            if not new:  # what the language has not, or has outside of the kernel
+                continue
             if previous is not None and _apart(previous, node, new):
                 out.append("")
             out += new
@@ -86,10 +95,25 @@ class Body:
                 return [f"const {self._integer} {w.names[name]} = {w.index(value)};"]
             case Barrier():
                 return self._barrier(node)
+            case Function():
+                return self._function(node)
+            case Call(function, arguments):
+                given = [*self._seen.get(function, ()), *map(w.index, arguments)]
+                return [f"{self._called(function)}({', '.join(given)});"]
             case Combine():
                 return combined(node, w, self._launch)
             case Declare():
                 return self._declare(node)
+            case AsyncGroup():
+                return ["end_copies();"] if w.dialect is CUDA else []
+            case VectorLoad() | VectorStore() | VectorDeclare() | VectorCopy():
+                return self._vector(node)
+            case _:
+                raise TypeError(node)
+
+    def _vector(self, node: VectorLoad | VectorStore | VectorDeclare | VectorCopy) -> list[str]:
+        w = self._writer
+        match node:
             case VectorLoad(name, dtype, width, source):
                 lanes = self._lanes(source, dtype, width, const=True)
                 if self._by_array(dtype, width):
@@ -110,12 +134,10 @@ class Body:
                 return [f"copy_async<{node.bytes}>({places});"]
             case VectorCopy(_, 1, target):
                 return self._stmt(Stmt(target.buffer, target, node.value(node.source)))
-            case AsyncGroup():
-                return ["end_copies();"] if w.dialect is CUDA else []
+            case VectorCopy(_, _, target, source) if "register" in (self._space(target), self._space(source)):
+                return [self._moved(node)]
             case VectorCopy(dtype, width, target, source):
                 return [f"{self._lanes(target, dtype, width)} = {self._lanes(source, dtype, width, const=True)};"]
-            case _:
-                raise TypeError(node)
 
     def _vector_store(self, node: VectorStore) -> str:
         text, kind = self._writer.names[node.name], self._writer.vector(node.dtype, node.width)
@@ -124,6 +146,23 @@ class Body:
         if self._by_array(node.dtype, node.width):
             text = f"*reinterpret_cast<const {kind}*>({text})"
         return f"{self._lanes(node.target, node.dtype, node.width)} = {text};"
+
+    def _space(self, access: Access) -> str:
+        return self._launch.buffers[access.buffer].space
+
+    def _moved(self, node: VectorCopy) -> str:
+        """As many registers as a vector has lanes, from memory or to it at once."""
+        loads, w = self._space(node.target) == "register", self._writer
+        registers, memory = (node.target, node.source) if loads else (node.source, node.target)
+        *outer, last = registers.index
+        row = w.element(registers.buffer, tuple(outer))
+        start = row if last == const(0) else f"&{w.element(registers.buffer, registers.index)}"
+        if w.dialect is CUDA:
+            kind = w.vector(node.dtype, node.width)
+            place = f"&{self._first(memory)}"
+            return f"load_vector<{kind}>({start}, {place});" if loads else f"store_vector<{kind}>({place}, {start});"
+        lanes = self._lanes(memory, node.dtype, node.width, const=loads)
+        return f"vstore{node.width}({lanes}, 0, {start});" if loads else f"{lanes} = vload{node.width}(0, {start});"
 
     def _first(self, access: Access) -> str:
         return self._writer.element(access.buffer, access.index)
@@ -137,6 +176,28 @@ class Body:
         head = f"for ({self._integer} {name} = 0; {name} < {self._writer.index(loop.extent, 5)}; ++{name})"
         block = self._block(head, loop.body)
         return lines + block if block else []
+
+    def _function(self, node: Function) -> list[str]:
+        names = [f"{self._integer} {self._writer.names[name]}" for name in node.parameters]
+        if self._writer.dialect is CUDA:
+            head = f"const auto {self._called(node.name)} = [&]({', '.join(names)})"
+            return [*self._block(head, node.body)[:-1], "};"]
+        seen = seen_by(node, self._launch, self._writer)
+        self._seen[node.name] = [name for name, _ in seen]
+        parameters = ", ".join([*(declared for _, declared in seen), *names])
+        self.functions += [
+            f"static inline void {self._called(node.name)}({parameters})",
+            "{",
+            *self.lines(node.body),
+            "}",
+            "",
+        ]
+        return []
+
+    def _called(self, function: str) -> str:
+        """The name in C of a function; OpenCL has them all outside of the kernels."""
+        name = self._writer.names[function]
+        return name if self._writer.dialect is CUDA else f"{self._launch.name}_{name}"
 
     def _if(self, node: If) -> list[str]:
         if not node.orelse:
@@ -257,15 +318,9 @@ class Body:
         return f"*({space[self._launch.buffers[access.buffer].space]}{kind}*)&{place}"
 
 
-def register_extents(buffer: Buffer) -> list[int]:
-    """The lengths of the array that holds a register buffer; none for a scalar."""
-    assert all(extent.is_const for extent in buffer.shape), buffer.name
-    return [extent.const for extent in buffer.shape]
-
-
 def _apart(before: Spmd, node: Spmd, lines: list[str]) -> bool:
     """An empty line around loops, tests and barriers; none between plain lines."""
     if isinstance(before, _PLAIN) and isinstance(node, _PLAIN):
-        return bool(lines) and lines[0].startswith("//")  # a group of copies is nothing in OpenCL
+        return lines[0].startswith("//")
     filled = isinstance(node, For) and node.kind in _UNROLLED and isinstance(before, Declare) and before.start is None
     return not filled and not (isinstance(before, Flag | Declare | Let) and isinstance(node, If))

@@ -109,6 +109,27 @@ template <typename T, typename D> __device__ __forceinline__ auto floor_mod_or_0
         {"int": "unsigned", "long long": "unsigned long long", "signed char": "unsigned"}, "__device__ __forceinline__"
     ),
     **conversions(("int", "long long", "signed char", "unsigned char"), "__device__ __forceinline__"),
+    "load_vector<": """\
+// Neighbours in memory, loaded at once, to as many registers.
+template <typename Vector, typename T> __device__ __forceinline__ void load_vector(T* registers, const T* memory)
+{
+    const Vector vector = *reinterpret_cast<const Vector*>(memory);
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+        registers[lane] = reinterpret_cast<const T*>(&vector)[lane];
+    }
+}""",
+    "store_vector<": """\
+// As many registers as a vector has lanes to neighbours in memory, stored at once.
+template <typename Vector, typename T> __device__ __forceinline__ void store_vector(T* memory, const T* registers)
+{
+    Vector vector;
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+        reinterpret_cast<T*>(&vector)[lane] = registers[lane];
+    }
+    *reinterpret_cast<Vector*>(memory) = vector;
+}""",
     "approximate_sqrt(": """\
 // The hardware's square root, within 2^-23 of itself; a subnormal number is taken as 0.
 __device__ __forceinline__ float approximate_sqrt(float x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tilegen.ir.memory import memory_of
-from tilegen.lowering.program import Combine, For, If, Launch, Let, Spmd
+from tilegen.lowering.program import Combine, For, Function, If, Launch, Let, Spmd
 from tilegen.lowering.words import fresh, means
 
 _NAMED = (For, Let)
@@ -16,15 +16,16 @@ def names_of(launch: Launch) -> dict[str, str]:
 
     A loop of a copy, `A.shared.l`, is called `l` where no other name is in its way.
     """
-    loops = list(dict.fromkeys(f.name for f in launch.nodes if isinstance(f, For | Let)))
+    loops = list(dict.fromkeys(name for node in launch.nodes for name in _integers(node)))
     coordinates = [name for name, _, _ in launch.coordinates]
     combined = [n for c in launch.nodes if isinstance(c, Combine) for n in (c.name, c.arg_name) if n]
     fixed = [*launch.tensors, *(s.name for s in launch.scalars), *launch.sizes, *coordinates, "tid"]
     fixed += [*launch.buffers, *map(exchanged, combined)]
     plain = [name for name in loops if "." not in name]
+    functions = [f.name for f in launch.nodes if isinstance(f, Function)]
     taken = {launch.name}
     names: dict[str, str] = {}
-    for name in dict.fromkeys((*map(memory_of, fixed), *plain)):
+    for name in dict.fromkeys((*map(memory_of, fixed), *plain, *functions)):
         names[name] = fresh(name, taken)
     names |= {name: names[memory_of(name)] for name in launch.buffers}
     around = _around(launch.body)
@@ -39,6 +40,17 @@ def names_of(launch: Launch) -> dict[str, str]:
         else:
             names[name] = short
     return names
+
+
+def _integers(node: Spmd) -> tuple[str, ...]:
+    """The integers that a node gives names to."""
+    match node:
+        case For(name) | Let(name):
+            return (name,)
+        case Function(parameters=names):
+            return names
+        case _:
+            return ()
 
 
 def exchanged(name: str) -> str:
@@ -58,11 +70,22 @@ def _see(nodes: Iterable[Spmd], path: tuple[str, ...], near: dict[str, set[str]]
         if isinstance(node, If):
             _see(node.body, path, near)
             _see(node.orelse, path, near)
+        elif isinstance(node, Function):
+            inner = path
+            for name in node.parameters:
+                _overlapping(near, name, inner)
+                inner = (*inner, name)
+            _see(node.body, inner, near)
         elif isinstance(node, _NAMED):
-            near.setdefault(node.name, set()).update(path)
-            for outer in path:
-                near.setdefault(outer, set()).add(node.name)
+            _overlapping(near, node.name, path)
             if isinstance(node, Let):
                 path = (*path, node.name)
             else:
                 _see(node.body, (*path, node.name), near)
+
+
+def _overlapping(near: dict[str, set[str]], name: str, path: tuple[str, ...]) -> None:
+    """Notes that `name` lives inside of what the names in `path` stand for."""
+    near.setdefault(name, set()).update(path)
+    for outer in path:
+        near.setdefault(outer, set()).add(name)

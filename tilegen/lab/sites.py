@@ -26,6 +26,7 @@ from tilegen.lowering.program import (
     VectorLoad,
     VectorStore,
 )
+from tilegen.proof.calls import without_calls
 
 # Elements of an unrolled loop's accesses that are compared one by one.
 _EXPANDED = 256
@@ -97,7 +98,7 @@ def program_of(launch: Launch) -> ThreadProgram:
     one list of statements are one load.
     """
     found = _Collector(launch, frozenset(launch.kernel.sizes), _thread_names(launch))
-    found.list(launch.body, (), ())
+    found.list(without_calls(launch.body), (), ())
     kept: dict[tuple[object, ...], Site] = {}
     for number, site in enumerate(found.sites):
         # Stores are never the same one; loads are, if all about them is.

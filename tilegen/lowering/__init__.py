@@ -13,6 +13,7 @@ from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, distribute, explicit, singly
 from tilegen.lowering.flatten import GRID_LIMIT, Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
+from tilegen.lowering.functions import outlined
 from tilegen.lowering.guards import guard
 from tilegen.lowering.integers import fits, typed
 from tilegen.lowering.known import implied_in
@@ -112,7 +113,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, implied)
     body = named_places(asynchronous(body, ahead, {b.name: b for b in buffers}), told)
-    body = _registers(body, registers, dealt)
+    body = outlined(_registers(body, registers, dealt), buffers, _known(tree, block, where))
     mine, shared = _used(body, buffers, needs)
     return Launch(
         name=name,
@@ -180,6 +181,11 @@ def _inner(block: Block, where: Coordinates) -> dict[str, int]:
         size = loop.extent.const
         inner |= {name: size for name, kind, _ in where.names if kind == loop.kind}
     return inner
+
+
+def _known(tree: Tree, block: Block, where: Coordinates) -> frozenset[str]:
+    """The integers that are known everywhere in a launch."""
+    return frozenset((*tree.kernel.sizes, block.tid, *(name for name, _, _ in where.names)))
 
 
 def _extents(node: Node, block: Block) -> dict[str, Affine]:

@@ -29,10 +29,12 @@ from tilegen.ir.nodes import (
 from tilegen.ir.ranges import follows
 from tilegen.ir.walk import walk
 from tilegen.lowering.program import (
+    Call,
     Combine,
     Declare,
     Flag,
     For,
+    Function,
     If,
     Launch,
     Let,
@@ -178,6 +180,7 @@ class Reach:
 
 
 Names = Mapping[str, Reach]
+Functions = Mapping[str, tuple[Function, Names]]
 
 
 @dataclass
@@ -193,22 +196,29 @@ class _Claims:
 
     # -- nodes
 
-    def body(self, body: tuple[Spmd, ...], names: Names) -> None:
-        """Claims for a list of nodes and what is in them."""
+    def body(self, body: tuple[Spmd, ...], names: Names, functions: Functions | None = None) -> None:
+        """Claims for a list of nodes and what is in them; `functions` are known there, each with the names it sees."""
+        functions = functions or {}
         self.scopes.append(names)
         for node in body:
             match node:
                 case For(name, extent):
-                    self.body(node.body, {**names, name: self.loop(extent, names)})
+                    self.body(node.body, {**names, name: self.loop(extent, names)}, functions)
                 case Let(name, value):
                     names = {**names, name: self.reach(value, names)}
                     self.scopes.append(names)
                 case If():
                     self.tests(node.test, names)
-                    self.body(node.body, names)
-                    self.body(node.orelse, names)
+                    self.body(node.body, names, functions)
+                    self.body(node.orelse, names, functions)
                 case Flag(_, test):
                     self.tests(test, names)
+                case Function(name):
+                    functions = {**functions, name: (node, names)}
+                case Call(name, arguments):
+                    called, seen = functions[name]
+                    given = (self.reach(argument, names) for argument in arguments)
+                    self.body(called.body, {**seen, **dict(zip(called.parameters, given, strict=True))}, functions)
                 case Combine():
                     self.tests(node.test, names)
                     self.values((node.value, node.arg), names)

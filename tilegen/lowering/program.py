@@ -185,22 +185,43 @@ class Combine:
     arg_dtype: str = ""
 
 
+@dataclass(frozen=True)
+class Function:
+    """Statements for each `Call` in the rest of the list; they see what is declared in front of them.
+
+    `parameters` are integers; `unprinted` are those of which only instances of statements speak, and no text.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    unprinted: tuple[str, ...]
+    body: tuple[Spmd, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """The statements of `function`, whose parameters have these values."""
+
+    function: str
+    arguments: tuple[Affine, ...]
+    unprinted: tuple[Affine, ...] = ()
+
+
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | AsyncGroup | Combine | Stmt
+    | AsyncGroup | Combine | Function | Call | Stmt
 )  # fmt: skip
 
 
-_is_affine = Affine.__instancecheck__
 Holder = TypeVar("Holder", bound=For | If)
 
 
 def nodes(body: Iterable[Spmd]) -> list[Spmd]:
-    """Every node of a program in its order, loops and tests ahead of what is in them."""
+    """Every node of a program in its order, loops, tests and functions ahead of what is in them."""
     found: list[Spmd] = []
     for node in body:
         found.append(node)
-        if isinstance(node, For):
+        if isinstance(node, For | Function):
             found += nodes(node.body)
         elif isinstance(node, If):
             found += nodes(node.body)
@@ -336,7 +357,7 @@ class Launch:
 
 def names_in(values: Iterable[Any]) -> frozenset[str]:
     """Every loop, coordinate and size that the index expressions among `values` speak of."""
-    return frozenset().union(*map(Affine.names, set(filter(_is_affine, values))))
+    return frozenset().union(*map(Affine.names, set(filter(Affine.__instancecheck__, values))))
 
 
 def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mapping[str, int]) -> frozenset[str]:

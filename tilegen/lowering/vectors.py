@@ -19,6 +19,7 @@ from tilegen.lowering.guards import Implied, Tests
 from tilegen.lowering.program import For, If, Need, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, with_body
 
 LARGEST = 16  # bytes of one access
+_HALVES = ("f16", "bf16")  # OpenCL has no vectors of these
 
 
 @dataclass
@@ -160,6 +161,9 @@ class _Lanes:
                 self._forget(stmt)
                 return (VectorCopy(dtype, self.width, self._start(stmt.target), source, origin=stmt, lane=self.lane),)
 
+        if copy := self._of_registers(stmt, guard, stored and not update):
+            return (copy,)
+
         def load(value: Load) -> Load:
             if not self._reads(value):
                 return value
@@ -181,6 +185,32 @@ class _Lanes:
             ops.append(VectorStore(name, dtype, self.width, target, update or ""))
         self._forget(stmt)
         return tuple(ops)
+
+    def _of_registers(self, stmt: Stmt, guard: Tests, stored: bool) -> VectorCopy | None:
+        """A copy between memory and as many neighbours in registers; `stored` if its target is a vector."""
+        value, target = stmt.value, self.needs.buffers[stmt.target.buffer]
+        if not isinstance(value, Load) or value.dtype != target.dtype or target.dtype in _HALVES or stmt.reduce:
+            return None
+        memory = self.needs.buffers.get(value.buffer)
+        if memory is None:
+            return None
+        from_registers = stored and self._neighbours(memory, value.index)
+        to_registers = self._neighbours(target, stmt.target.index) and not memory.streamed
+        if not (from_registers or to_registers and self._reads(value)):
+            return None
+        source = Access(value.buffer, self._first(value.index))
+        if (guard, *_key(source)) in self.loaded:
+            return None
+        self._forget(stmt)
+        self.found = True
+        return VectorCopy(target.dtype, self.width, self._start(stmt.target), source, origin=stmt, lane=self.lane)
+
+    def _neighbours(self, buffer: Buffer, index: tuple[Affine, ...]) -> bool:
+        """True if the lanes of an access are neighbours in an array of registers."""
+        if buffer.space != "register" or not index or buffer.order != tuple(range(len(index))):
+            return False
+        along = index[-1].linear_in(self.lane) and index[-1].coefficient(self.lane) == 1
+        return along and not any(self.lane in i.names() for i in index[:-1])
 
     def _forget(self, stmt: Stmt) -> None:
         """What the statement writes has to be loaded anew."""

@@ -31,7 +31,7 @@ shared full candidate index any all
 floor_div floor_mod floor_div_or_0 floor_mod_or_0 ffloor_div ffloor_divf ffloor_mod ffloor_modf hidden
 load_half round_half load_bf16 round_bf16 odd_float half_of_double bf16_of_double bf16_of_long
 approximate_sqrt approximate_rsqrt approximate_exp2 approximate_tanh copy_async copy_async_or_zero end_copies
-wait_copies
+wait_copies load_vector store_vector
 """
 _EVERYWHERE_PATTERN = re.compile(
     # vectors, of OpenCL and of CUDA, and OpenCL's types for later
@@ -44,7 +44,7 @@ _EVERYWHERE_PATTERN = re.compile(
     # what a text calls
     r"|abs_of_(int|char|signed_char|long|long_long)"
     r"|(int|u?char|(un)?signed_char|long|long_long)_of_(float|double)"
-    r"|(sum|prod|max|min|argmax|argmin)_of_\w*lanes|atomic_add_(float|double)\d*"
+    r"|v(load|store)\d+|(sum|prod|max|min|argmax|argmin)_of_\w*lanes|atomic_add_(float|double)\d*"
     r"|as_(u?(char|short|int|long)|float|double)\d*|get_(group|local)_id"
 )
 

@@ -10,6 +10,7 @@ from tilegen.ir.nodes import Condition, Kernel
 from tilegen.judge import check_derived
 from tilegen.lowering.program import Launch
 from tilegen.poly import Facts
+from tilegen.proof.calls import without_calls
 from tilegen.proof.limits import check_integers, check_limits
 from tilegen.proof.obligations import Obligation, obligations, obliged
 from tilegen.proof.raised import Raised, raised
@@ -56,13 +57,19 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     known = _given(kernel, requires)
     found: list[Raised] = []
     first = [obliged("derived", lambda: check_derived(kernel))] if kernel.origin else []
-    first.append(obliged("text", lambda: found.append(raised(known, launches))))
+    inlined: list[Launch] = []
+
+    def read() -> None:
+        inlined.extend(replace(each, body=without_calls(each.body)) for each in launches)
+        found.append(raised(known, tuple(inlined)))
+
+    first.append(obliged("text", read))
     if not found or first[0].violation:
         return Proof(tuple(first))
     program = found[0]
     facts = Facts(known)
     asked = obligations(program.tree(tuple(reassociated)), program.stops, program.extras, program.copies)
-    vectors = obliged("vectors", lambda: sum(check_aligned(each, facts, program.loops) for each in launches))
+    vectors = obliged("vectors", lambda: sum(check_aligned(each, facts, program.loops) for each in inlined))
     integers = obliged("integers", lambda: check_integers(launches, facts))
     limits = obliged("limits", lambda: sum(check_limits(each) for each in launches))
     return Proof((*first, *asked, vectors, integers, limits))

@@ -249,8 +249,8 @@ def _check_access(
 ) -> None:
     buffer = launch.buffers[access.buffer]
     size = width * DTYPE_BYTES[dtype]
-    if width == 1:
-        return
+    if width == 1 or buffer.space == "register" and dtype == buffer.dtype:
+        return  # registers have no addresses
 
     def shown() -> str:
         return f"{access.buffer}[{', '.join(map(str, access.index))}]"

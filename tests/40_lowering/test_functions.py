@@ -1,0 +1,74 @@
+"""Blocks that stand several times become functions, whose parameters are what differs."""
+
+import pytest
+from in_line import in_line
+from stock import scheduled
+
+from tilegen.ir.affine import const, var
+from tilegen.lowering import lower
+from tilegen.lowering.generalise import Parameters
+from tilegen.lowering.program import Call, Function, nodes
+
+ko, ki, k, K = (var(name) for name in ("ko", "ki", "k", "K"))
+
+
+def general(*rows):
+    """(the expressions that the rows have in common, the values of each parameter)."""
+    parameters = Parameters(frozenset(("k", "K")))
+    names = iter("pqrs")
+    return parameters.general(rows, lambda _: next(names)), parameters.values
+
+
+p, q = var("p"), var("q")
+
+
+@pytest.mark.parametrize(
+    ("rows", "common", "values"),
+    [
+        ([(k,), (k,)], (k,), {}),
+        ([(k,), (k + ko * 8 + 8,)], (k + p * 8,), {"p": (const(0), ko + 1)}),
+        ([(k, const(0)), (k + ko * 8 + 8, (ko + 1) % 2)], (k + p * 8, p % 2), {"p": (const(0), ko + 1)}),
+        ([(ki % 2,), (const(1),)], (p,), {"p": (ki % 2, const(1))}),
+        ([(K - k - 1,), (K - k - ko * 8 - 9,)], (K - k - 1 - p * 8,), {"p": (const(0), ko + 1)}),
+        ([(ko, ki), (const(0), const(0))], (p, q), {"p": (ki, const(0)), "q": (ko, const(0))}),
+        ([(ko, ko * 2 + 3), (const(1), const(5))], (p, p * 2 + 3), {"p": (ko, const(1))}),
+        ([(ko,), (ko,)], (p,), {"p": (ko, ko)}),  # two loops of one name
+    ],
+)
+def test_what_expressions_have_in_common_stays_and_the_rests_become_parameters(rows, common, values):
+    found, parameters = general(*rows)
+    if len(values) == 2:
+        common = tuple(v for v in common)
+        assert {tuple(v) for v in parameters.values()} == {tuple(v) for v in values.values()}
+    else:
+        assert (found, parameters) == (common, values)
+    for n, row in enumerate(rows):
+        at = {name: column[n] for name, column in parameters.items()}
+        assert tuple(v.substitute(at) for v in found) == row
+
+
+def functions(schedule):
+    (launch,) = lower(scheduled("gemm", schedule).tree)
+    return {f.name: f.parameters for f in nodes(launch.body) if isinstance(f, Function)}, launch
+
+
+def test_the_main_loop_of_a_pipelined_product_is_seen_whole():
+    found, launch = functions("across")
+    assert found == {
+        "load.A.shared": ("ko",),
+        "load.B.shared": ("ko",),
+        "load.A.shared.partial": ("ko",),
+        "load.B.shared.partial": ("ko",),
+        "load.A.shared.reg": ("slot", "ki"),
+        "load.B.shared.reg": ("slot", "ki"),
+        "load.A.shared.reg.partial": ("slot", "ki"),
+        "load.B.shared.reg.partial": ("slot", "ki"),
+        "multiply": ("slot",),
+    }
+    (inlined,) = in_line((launch,))
+    assert not any(isinstance(v, Call | Function) for v in nodes(inlined.body))
+
+
+@pytest.mark.parametrize("schedule", ["naive", "tiled", "wider", "registers"])
+def test_what_stands_once_stays_where_it_is(schedule):
+    assert functions(schedule)[0] == {}

@@ -1,0 +1,35 @@
+"""Arrays in C: their lengths, and which of them a launch writes."""
+
+from __future__ import annotations
+
+from tilegen.ir.nodes import Buffer, Stmt
+from tilegen.ir.walk import writes
+from tilegen.lowering.program import Launch, VectorCopy, VectorStore
+
+
+def shared_extents(buffer: Buffer) -> list[int]:
+    """The lengths of the array that holds a shared buffer, slowest dimension first, padding included."""
+    extents = [(buffer.shape[d]).const for d in buffer.order] or [1]
+    assert all(buffer.shape[d].is_const for d in buffer.order), buffer.name
+    extents[-1] += buffer.pad
+    return extents
+
+
+def register_extents(buffer: Buffer) -> list[int]:
+    """The lengths of the array that holds a register buffer; none for a scalar."""
+    assert all(extent.is_const for extent in buffer.shape), buffer.name
+    return [extent.const for extent in buffer.shape]
+
+
+def written_by(launch: Launch) -> frozenset[str]:
+    """The buffers that the statements of `launch` write."""
+    found: set[str] = set()
+    for node in launch.nodes:
+        match node:
+            case Stmt():
+                found |= {name for name, _ in writes(node)}
+            case VectorStore(target=target) | VectorCopy(target=target):
+                found.add(target.buffer)
+            case _:
+                pass
+    return frozenset(found)
