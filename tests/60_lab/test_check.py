@@ -135,7 +135,7 @@ def test_an_overflow_on_the_way_is_no_error() -> None:
     wrong_by(text, ("60000", "-60000"), {"N": 40, "K": 8})
 
 
-def test_what_overflows_whatever_is_drawn_is_told() -> None:
+def test_a_check_says_which_share_has_no_bound() -> None:
     text = "kernel f(A: f32[N]) -> B: f32[N]:\n    B[i] = (A[i] * A[i] + 1) * 3e38 * 10 / 1e38\n"
     assert passed(text).unbounded == 1
 

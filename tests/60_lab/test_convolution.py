@@ -9,7 +9,7 @@ ONE = "kernel conv(X: f32[N, C, W], F: f32[K, C, 3]) -> Y: f32[N, K, W - 2]:\n  
 
 
 @pytest.mark.parametrize(("name", "places"), [("conv1d", 1), ("conv2d", 2), ("conv3d", 3)])
-def test_the_examples(name, places):
+def test_the_convolutions_of_the_examples(name, places):
     found = as_convolution(load("conv").kernel(name, stride=2, pad=3).ir)
     assert (found.x, found.f, found.y) == ("X", "F", "Y")
     assert (found.stride, found.padding) == ((2,) * places, (3,) * places)
@@ -29,10 +29,10 @@ def test_filters_of_one_pixel():
     ("file", "name"),
     [("conv", "conv2d_nhwc"), ("conv", "conv2d_grouped"), ("conv", "conv2d_depthwise"), ("gemm", "gemm")],
 )
-def test_others_are_none(file, name):
+def test_kernels_that_are_no_convolution(file, name):
     assert as_convolution(load(file).kernel(name).ir) is None
 
 
 @pytest.mark.parametrize("value", ["(X[n, c, x + r - 1] else 1) * F[k, c, r]", "X[n, c, x + 2 - r] * F[k, c, r]"])
-def test_nor_are_these(value):
+def test_values_that_are_no_convolution(value):
     assert as_convolution(load(ONE.format(value)).kernel().ir) is None

@@ -84,7 +84,7 @@ def test_memory_that_is_not_known_is_less_than_can_be_addressed():
         memory.need(2**49, "this", lambda: None)
 
 
-def test_the_command_says_so(capsys):
+def test_a_check_without_enough_memory_ends_with_5(capsys):
     assert run(["check", "vector_add", "--size", "N=8589934592", "--device", "interpreter"]) == 5
     assert "note: smaller sizes need less" in capsys.readouterr().err
 
@@ -106,7 +106,7 @@ def test_a_call_that_does_not_fit(monkeypatch):
         memory.taken(refuse, 100, "it", InterpreterEngine())
 
 
-def test_a_line_now_and_then(capsys):
+def test_progress_without_a_terminal_is_a_line_at_growing_intervals(capsys):
     with printing._Lines(pause=0.02) as lines:
         lines("reference", 0, 1)
         sleep(0.3)

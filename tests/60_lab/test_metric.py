@@ -53,5 +53,5 @@ def test_a_gemm_is_a_product_whatever_its_transpositions() -> None:
         "kernel k(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n    C[i, j] = max[k](A[i, k] * B[k, j])",
     ],
 )
-def test_other_kernels_are_not(text: str) -> None:
+def test_kernels_that_are_no_product(text: str) -> None:
     assert as_product(kernel(text)) is None

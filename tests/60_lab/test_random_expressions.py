@@ -26,7 +26,7 @@ def test_wrong_kernels_are_caught() -> None:
 
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("seed", range(4))
-def test_the_compiler_takes_them(seed: int) -> None:
+def test_random_kernels_compile(seed: int) -> None:
     text, _ = random_expressions.kernel(seed, count=12)
     nvrtc.compile_text(tilegen.load(text).kernel().schedule().source(unproved=True), "sm_90")
 

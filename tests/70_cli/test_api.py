@@ -131,7 +131,7 @@ def test_several_outputs_come_as_a_tuple_and_misaligned_arrays_work() -> None:
     np.testing.assert_array_equal(add(base[1:], base[:-1]), base[1:] + base[:-1])
 
 
-def test_what_is_no_file_of_text_is_told_so(tmp_path):
+def test_a_file_that_is_no_text_is_refused(tmp_path):
     (tmp_path / "bytes.tg").write_bytes(b"# one\n\xff")
     (tmp_path / "empty.tg").write_text("")
     with pytest.raises(UsageError, match="is a directory"):

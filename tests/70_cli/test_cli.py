@@ -189,7 +189,7 @@ def test_check_passes_a_right_schedule(capsys) -> None:
 
 
 @pytest.mark.pocl
-def test_check_says_of_how_much_it_claims_nothing(file, capsys) -> None:
+def test_check_prints_the_share_without_a_bound(file, capsys) -> None:
     text = "kernel wave(A: f32[N]) -> B: f32[N]:\n    B[i] = sin(9 * A[i] + 9)\n\n"
     fast = "schedule fast for wave():\n    fast_math(sin)\n    blocks(i, 32) -> b, t\n"
     assert run(["check", file(text + fast), "--size", "N=400", "--device", "interpreter"]) == 0

@@ -42,7 +42,7 @@ def several(tmp_path):
     return str(tmp_path / "several.tg")
 
 
-def test_the_others_run_where_one_schedule_cannot_be_taken(several, tmp_path, capsys) -> None:
+def test_other_schedules_run_where_one_is_refused(several, tmp_path, capsys) -> None:
     words = ["compare", several, "--device", "cpu", "--size", "M=16", "N=70", "--json", str(tmp_path / "f.json")]
     assert run(words) == 3
     rows = {row["name"]: row for row in json.loads((tmp_path / "f.json").read_text())["rows"]}
@@ -54,20 +54,20 @@ def test_the_others_run_where_one_schedule_cannot_be_taken(several, tmp_path, ca
     assert "there is no loop 'q'" in capsys.readouterr().out
 
 
-def test_check_tells_of_each(several, capsys) -> None:
+def test_check_has_a_line_for_each_schedule_that_fails(several, capsys) -> None:
     assert run(["check", several, "--device", "cpu"]) == 3
     captured = capsys.readouterr()
     assert "good" in captured.out
     assert all(f"{name}: " in captured.err for name in ("racy", "mistaken", "large"))
 
 
-def test_where_none_can_be_taken_the_first_one_is_told(several, capsys) -> None:
+def test_where_every_schedule_fails_the_first_error_is_shown(several, capsys) -> None:
     assert run(["compare", several, "--device", "cpu", "--schedule", "mistaken,racy"]) == 1
     assert "there is no loop 'q'" in capsys.readouterr().err
 
 
 @pytest.mark.pocl
-def test_a_user_who_does_not_wait_gets_the_rows_so_far(tmp_path) -> None:
+def test_ctrl_c_keeps_the_rows_so_far(tmp_path) -> None:
     """However long a kernel runs: the one here takes minutes."""
     words = ["compare", "gemm", "--device", "cpu", "--schedule", "naive,tiled", "--size", "M=1500", "N=1500", "K=1500"]
     out = tmp_path / "out"
@@ -85,7 +85,7 @@ def test_a_user_who_does_not_wait_gets_the_rows_so_far(tmp_path) -> None:
     assert "naive" in out.read_text()
 
 
-def test_what_work_raises_is_raised() -> None:
+def test_run_interruptibly_raises_what_its_work_raises() -> None:
     def work() -> None:
         raise ZeroDivisionError
 
@@ -111,6 +111,6 @@ def test_words_of_other_languages(word, meant, tmp_path, capsys) -> None:
     assert f"did you mean '{meant}'?" in said
 
 
-def test_the_device_that_people_mean(capsys) -> None:
+def test_device_gpu_suggests_cuda(capsys) -> None:
     assert run(["check", "gemm", "--device", "gpu"]) == 2
     assert "did you mean 'cuda'?" in capsys.readouterr().err

@@ -16,7 +16,7 @@ def test_explain_prints_the_numbers_of_the_lecture(capsys):
     assert "coarsen(ti, WPT) -> ti, wi" in text
 
 
-def test_explain_printings_the_map_and_the_remedy(capsys):
+def test_explain_shows_the_map_and_the_remedy(capsys):
     assert run(["explain", "transpose", "--schedule", "tiled", "--last", "--no-compile"]) == 0
     text = capsys.readouterr().out
     assert "32-way bank conflict" in text
@@ -25,7 +25,7 @@ def test_explain_printings_the_map_and_the_remedy(capsys):
     assert "X.shared: swizzle(X.shared, 1) -> no conflict is left" in text
 
 
-def test_explain_printings_where_a_swizzle_puts_the_lanes(capsys):
+def test_explain_shows_where_a_swizzle_puts_the_lanes(capsys):
     assert run(["explain", "transpose", "--schedule", "swizzled", "--last", "--no-compile", "--maps"]) == 0
     text = capsys.readouterr().out
     assert "load of X.shared[ti, wj*8 + tj]: 1-way bank conflict" in text
@@ -42,7 +42,7 @@ def test_explain_as_json(capsys):
 
 
 @pytest.mark.parametrize("command", ["explain", "asm", "ladder"])
-def test_one_schedule_is_wanted(command, capsys):
+def test_a_command_for_one_schedule_refuses_several(command, capsys):
     assert run([command, "gemm"]) == 2
     assert f"{command} takes one schedule" in capsys.readouterr().err
 

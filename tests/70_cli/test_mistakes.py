@@ -132,13 +132,13 @@ def test_text_from_standard_input(monkeypatch, capsys) -> None:
 
 
 @pytest.mark.parametrize("words", ["explain gemm --schedule tiled --no-compile", "show gemm --steps", "prove gemm"])
-def test_a_reader_that_goes_is_no_failure(words) -> None:
+def test_a_closed_pipe_is_no_failure(words) -> None:
     command = f"{sys.executable} -m tilegen {words} | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.stdout.split()[-1], done.stderr) == ("0", "")
 
 
-def test_a_value_that_is_not_listed_is_taken_and_told(tmp_path, capsys) -> None:
+def test_a_value_that_is_no_candidate_is_used_with_a_note(tmp_path, capsys) -> None:
     (tmp_path / "mine.tg").write_text(SCALED)
     assert run(["show", str(tmp_path / "mine.tg"), "--schedule", "rows", "--set", "TS=48"]) == 0
     captured = capsys.readouterr()
@@ -146,7 +146,7 @@ def test_a_value_that_is_not_listed_is_taken_and_told(tmp_path, capsys) -> None:
     assert "< 48" in captured.out
 
 
-def test_a_name_with_two_values(tmp_path, capsys) -> None:
+def test_one_name_with_two_values_is_a_mistake(tmp_path, capsys) -> None:
     (tmp_path / "mine.tg").write_text(SCALED)
     assert run(["show", str(tmp_path / "mine.tg"), "--size", "by=3", "--set", "by=4"]) == 2
     assert "by is to be 3 and 4" in capsys.readouterr().err
@@ -156,7 +156,7 @@ def test_a_name_with_two_values(tmp_path, capsys) -> None:
 
 
 @pytest.mark.parametrize("value", ["16", 4.5, True, None, 2**70, np.float32(2)])
-def test_what_is_no_integer(value) -> None:
+def test_a_parameter_that_is_no_integer_is_refused(value) -> None:
     file = tilegen.load(SCALED)
     for wrong in (
         lambda: file.schedule("rows", TS=value),
@@ -232,7 +232,7 @@ def test_another_kernel_of_a_stock_name_does_not_get_its_schedules(tmp_path, cap
 @pytest.mark.parametrize(
     "change", [("N]", "N2]"), ("C: f32[M, N]", "C: f32[M, N] where M % 8 == 0"), ("A[i, k]", "2 * A[i, k]")]
 )
-def test_the_stock_kernel_by_other_sizes_facts_and_values_gets_them(change) -> None:
+def test_a_kernel_with_other_sizes_facts_or_values_gets_the_stock_schedules(change) -> None:
     text = "kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n    C[i, j] = sum[k](A[i, k] * B[k, j])\n"
     assert "tiled" in [s.name for s in tilegen.load(text.replace(*change)).schedules]
 
@@ -247,7 +247,7 @@ def test_the_stock_kernel_by_other_sizes_facts_and_values_gets_them(change) -> N
         ("C", "D"),
     ],
 )
-def test_with_other_loops_and_tensors_it_does_not(change) -> None:
+def test_a_kernel_with_other_loops_or_tensors_does_not_get_stock_schedules(change) -> None:
     text = "kernel gemm(A: f32[M, M], B: f32[M, M]) -> C: f32[M, M]:\n    C[i, j] = sum[k](A[i, k] * B[k, j])\n"
     assert tilegen.load(text).schedules
     assert tilegen.load(text.replace(*change)).schedules == ()
@@ -259,7 +259,7 @@ def test_every_stock_file_has_the_kernels_of_its_schedules() -> None:
         assert {s.kernel for s in file.schedules} <= set(file.kernels), name
 
 
-def test_a_schedule_for_nothing() -> None:
+def test_a_schedule_for_a_kernel_that_is_nowhere() -> None:
     with pytest.raises(SourceError, match="there is no kernel 'gemn'") as caught:
         tilegen.load("schedule mine for gemn(T=8):\n    tile(i, T) -> b, t\n")
     assert "did you mean 'gemm'?" in str(caught.value)

@@ -32,7 +32,7 @@ def add():
 
 @needs_opencl
 @pytest.mark.usefixtures("beyond_the_budget")
-def test_a_call_demands_the_proof() -> None:
+def test_an_unproved_call_is_refused() -> None:
     x = np.ones(5, np.float32)
     with pytest.raises(
         ProofError, match="'vector_add' is unproved: integers: a question is beyond the budget"
@@ -43,7 +43,7 @@ def test_a_call_demands_the_proof() -> None:
 
 
 @pytest.mark.usefixtures("beyond_the_budget")
-def test_a_text_demands_the_proof_or_says_that_there_is_none(capsys) -> None:
+def test_an_unproved_text_is_refused_or_says_so_in_its_head(capsys) -> None:
     with pytest.raises(ProofError, match="is unproved: integers"):
         add().source()
     assert add().source(unproved=True).splitlines()[1] == "// unproved: integers"
@@ -58,7 +58,7 @@ def test_a_text_demands_the_proof_or_says_that_there_is_none(capsys) -> None:
 @needs_opencl
 @pytest.mark.usefixtures("beyond_the_budget")
 @pytest.mark.parametrize("command", ["check", "compare", "ladder"])
-def test_commands_that_run_refuse_it(command: str, capsys) -> None:
+def test_commands_that_run_refuse_an_unproved_kernel(command: str, capsys) -> None:
     words = [command, "vector_add", "--schedule", "plain", "--device", "cpu"]
     assert run(words) == 3
     captured = capsys.readouterr()
@@ -69,11 +69,11 @@ def test_commands_that_run_refuse_it(command: str, capsys) -> None:
 
 
 @pytest.mark.usefixtures("beyond_the_budget")
-def test_prove_ends_with_3(capsys) -> None:
+def test_prove_of_an_unproved_schedule_ends_with_3(capsys) -> None:
     assert run(["prove", "vector_add", "--schedule", "plain"]) == 3
     assert "unproved: integers" in capsys.readouterr().out
 
 
-def test_what_is_proved_says_nothing_of_it(capsys) -> None:
+def test_a_proved_text_has_no_note_about_its_proof(capsys) -> None:
     assert run(["emit", "vector_add", "--schedule", "plain"]) == 0
     assert "unproved" not in capsys.readouterr().out
