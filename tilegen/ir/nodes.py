@@ -195,6 +195,9 @@ class Kernel:
         """The kernel as written, which this one has been derived from."""
         return self.origin.written if self.origin else self
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.sizes))  # which one of those it is, equality tells
+
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`; KeyError if there is none."""
         for tensor in self.tensors:

@@ -20,10 +20,8 @@ def check_coverage(program: Program) -> None:
         for use in placed.leaf.uses:
             if use.buffer not in program.buffers:
                 raise Refused(f"'{name}' uses '{use.buffer}', and there is no such buffer")
-    for name, own in known.items():
-        runs = [(p.leaf.where, p.leaf.stmt.instance) for p in program.of(name)]
-        if runs != [(own.leaf.where, own.leaf.stmt.instance)]:  # else they are the kernel's
-            check_instances(program, name)
+    for name in known:
+        check_instances(program, name)
 
 
 def check_instances(program: Program, name: str) -> None:

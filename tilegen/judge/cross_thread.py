@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property
 from itertools import zip_longest
 from typing import Literal
 
 from tilegen.ir.atomics import accumulated
-from tilegen.ir.cached import cached_property
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
-from tilegen.poly.instances import Leaf, Placed, Program, Use, alike_in, common, copied_in, project
+from tilegen.poly.instances import Leaf, Placed, Program, Use, alike_in, common, project
 from tilegen.poly.rows import Row, Rows, identified, renamed
 from tilegen.poly.system import Undecided, example, same, solvable
 from tilegen.poly.verdict import Words
@@ -269,7 +268,6 @@ class _Thread:
     rows: tuple[Row, ...] = ()
 
 
-@lru_cache(maxsize=1_000)
 def _thread(program: Program, placed: Placed, use: Use, kind: str) -> _Thread:
     leaf, launch = placed.leaf, placed.places[0]
     loop = next(iter(leaf.along(kind)), None)
@@ -277,7 +275,7 @@ def _thread(program: Program, placed: Placed, use: Use, kind: str) -> _Thread:
         # The lanes that combine leave the target to the first of them.
         alone = use.writes or any(use.index == w.index for w in leaf.uses if w.writes and w.buffer == use.buffer)
         return _Thread("" if alone and program.lanes.get(placed.number) == loop else loop)
-    if (leaf.stmt.target.buffer, kind) not in copied_in(program, launch):
+    if (leaf.stmt.target.buffer, kind) not in program.copied[launch]:
         return _Thread("")
     threads = program.threads(launch, kind)
     return _Thread(kind, ((False, ((kind, 1),), 0), (False, ((kind, -1),), threads - 1)))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import zip_longest
 from operator import attrgetter
 
@@ -17,7 +16,7 @@ from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.judge.ways_out import ways_out
-from tilegen.poly.instances import Leaf, Placed, Program, Use, alike_in, common, copied_in, told_apart
+from tilegen.poly.instances import Leaf, Placed, Program, Use, alike_in, common, told_apart
 from tilegen.poly.rows import Row
 from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
@@ -162,7 +161,7 @@ def check_races(program: Program) -> None:
 def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Placed]) -> None:
     """Asks of all pairs of leaves that use the buffer in a launch."""
     writers = {placed.number for placed in users if buffer.name in placed.leaf.written}
-    parallel = {placed.number for placed in users if _parallel(placed.leaf.kinds)}
+    parallel = {placed.number for placed in users if _parallel_depths(placed.leaf.kinds)}
     if not writers or not parallel:
         return
     copies = _copies(program, buffer, launch)
@@ -194,7 +193,7 @@ def _copies(program: Program, buffer: Buffer, launch: int) -> frozenset[str]:
     """Along which axes each thread has a copy of the register of its own, the same in all."""
     if buffer.space != "register":
         return frozenset()
-    kinds = frozenset(kind for name, kind in copied_in(program, launch) if name == buffer.name)
+    kinds = frozenset(kind for name, kind in program.copied[launch] if name == buffer.name)
     for kind in kinds:
         _check_copies(program, buffer, launch, kind)
     return kinds
@@ -202,7 +201,7 @@ def _copies(program: Program, buffer: Buffer, launch: int) -> frozenset[str]:
 
 def _check_copies(program: Program, buffer: Buffer, launch: int, kind: str) -> None:
     """No thread along `kind` changes its copy of the register alone."""
-    copied = {name for name, k in copied_in(program, launch) if k == kind}
+    copied = {name for name, k in program.copied[launch] if k == kind}
     for path, stmt in leaves((program.tree.body[launch],)):
         both = {name for name, _ in writes(stmt)}
         if buffer.name in both and not both <= copied:
@@ -237,10 +236,9 @@ def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed, free
             _check_case(program, one.leaf, two.leaf, a, b, case)
 
 
-@lru_cache(maxsize=1_000)
-def _parallel(kinds: tuple[str, ...]) -> tuple[int, ...]:
+def _parallel_depths(kinds: tuple[str, ...]) -> list[int]:
     """At which depths loops of these kinds run their iterations at once."""
-    return tuple([depth for depth, kind in enumerate(kinds) if kind in PARALLEL])
+    return [depth for depth, kind in enumerate(kinds) if kind in PARALLEL]
 
 
 # How two instances may run at once: which loops they share, rows for what differs, and what it is called.
@@ -254,7 +252,7 @@ def _collisions(
     names, kinds = one.leaf.names, one.leaf.kinds
     depth = one.shares(two)
     home = names.index(buffer.scope) if buffer.scope in names else -1
-    for d in _parallel(kinds[:depth]):
+    for d in _parallel_depths(kinds[:depth]):
         if home >= d or names[d] == free.lane or names[d] in alike:
             continue
         if buffer.space == "register" and kinds[d] in THREAD_KINDS:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import chain, count
-from operator import attrgetter, eq, ne
+from functools import cached_property, lru_cache
+from operator import eq, ne
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.cached import cached_property
 from tilegen.ir.lanes import Copied, combining, copied
 from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree, tree_of
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
@@ -40,29 +38,12 @@ class Use:
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """A statement and its loops.
+    """A statement and its loops."""
 
-    `points` is the same for equal statements in loops that differ in their kinds alone, and `where` for leaves
-    with one domain: the same loops, in whatever order, under the same guard. Neither number ever recurs.
-    """
-
-    points: int
-    where: int
     names: tuple[str, ...]
     kinds: tuple[str, ...]
     extents: tuple[Affine, ...]
     stmt: Stmt
-    # What `determined`, `primed` and `again` have answered.
-    _digits: dict[object, frozenset[str]] = field(default_factory=dict, repr=False)
-    _primes: dict[frozenset[str], dict[str, str]] = field(default_factory=dict, repr=False)
-    _again: dict[frozenset[str], tuple[Row, ...]] = field(default_factory=dict, repr=False)
-
-    def again_as(self, kinds: tuple[str, ...], stmt: Stmt) -> Leaf:
-        """The leaf of an equal statement in such loops of these kinds. It takes what this one has worked out, none of
-        which depends on the kinds."""
-        new = object.__new__(Leaf)
-        new.__dict__.update(self.__dict__, kinds=kinds, stmt=stmt)
-        return new
 
     @cached_property
     def domain(self) -> tuple[Row, ...]:
@@ -103,11 +84,7 @@ class Leaf:
 
     def determined(self, index: tuple[Affine, ...], shared: frozenset[str]) -> frozenset[str]:
         """The loops that are the same in any two iterations that share these and have one value of `index`."""
-        key = (index, shared)
-        known = self._digits.get(key)
-        if known is None:
-            known = self._digits[key] = determined(index, self.loops, shared)
-        return known
+        return determined(index, self.loops, shared)
 
     @cached_property
     def loops(self) -> Mapping[str, Affine]:
@@ -120,15 +97,11 @@ class Leaf:
 
     def primed(self, shared: frozenset[str]) -> Mapping[str, str]:
         """New names for a second instance that is in the same iteration of the loops in `shared`."""
-        if shared not in self._primes:
-            self._primes[shared] = {n: f"{n}'" for n, inside in self._variables.items() if not inside <= shared}
-        return self._primes[shared]
+        return {n: f"{n}'" for n, inside in self._variables.items() if not inside <= shared}
 
     def again(self, shared: frozenset[str]) -> tuple[Row, ...]:
         """`domain` for a second instance that is in the same iteration of the loops in `shared`."""
-        if shared not in self._again:
-            self._again[shared] = renamed(self.domain, self.primed(shared))
-        return self._again[shared]
+        return renamed(self.domain, self.primed(shared))
 
     @cached_property
     def _variables(self) -> Mapping[str, frozenset[str]]:
@@ -183,17 +156,9 @@ class Program:
         return max(bound, default=1)
 
     @cached_property
-    def launches(self) -> tuple[object, ...]:
-        """All that is said of each launch: its leaves at their places, and the buffers that these use."""
-        told = [leaves_of(node) for node in self.tree.body]
-        used = [dict.fromkeys(chain.from_iterable([leaf.buffers for leaf, _ in launch])) for launch in told]
-        return tuple([(launch, *map(self.buffers.get, names)) for launch, names in zip(told, used, strict=True)])
-
-
-@lru_cache(maxsize=100)
-def copied_in(program: Program, launch: int) -> Copied:
-    """The registers of a launch that every thread along an axis has."""
-    return copied(program.tree, leaves((program.tree.body[launch],)))
+    def copied(self) -> tuple[Copied, ...]:
+        """For each launch, the registers of which every thread along an axis has a copy."""
+        return tuple([copied(self.tree, leaves((launch,))) for launch in self.tree.body])
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +169,6 @@ class Original:
     context: tuple[Row, ...]
     statements: Mapping[str, Placed]
     equations: Mapping[str, Equation]
-    _elements: dict[object, tuple[Use, ...]] = field(default_factory=dict, repr=False)
 
     def ranges(self, name: str) -> tuple[Range, ...]:
         """The ranges of the statement's loops, as the kernel's text has them."""
@@ -235,27 +199,16 @@ class Original:
 
     def elements(self, leaf: Leaf) -> tuple[Use, ...]:
         """The accesses that the kernel's statement makes at the instance which `leaf` runs."""
-        if leaf.points not in self._elements:
-            origin = self.statements[leaf.stmt.name].leaf
-            values = dict(zip(origin.names, leaf.stmt.instance or (), strict=True))
-            self._elements[leaf.points] = tuple(
-                Use(u.buffer, tuple(i.substitute(values) for i in u.index), u.writes, u.fallback) for u in origin.uses
-            )
-        return self._elements[leaf.points]
+        return _elements(self, leaf.stmt.name, leaf.stmt.instance or ())
 
 
-_name, _kind, _extent = attrgetter("name"), attrgetter("kind"), attrgetter("extent")
-_numbers = count()
-# By the identity of a launch: the launch, and its leaves at their places in it.
-_launches: dict[int, tuple[Node, tuple[tuple[Leaf, Places], ...]]] = {}
-_numbered: dict[object, tuple[Stmt, int]] = {}
-_alike_leaves: dict[object, dict[object, Leaf]] = {}
-_domains: dict[object, int] = {}
-# The kernels that were asked about last, with what has been answered: a schedule derives a few from the one written.
-# Equal kernels have the answers in common, those of two schedules of a text among them.
-_originals: dict[int, tuple[Kernel, Original]] = {}
-_equal: dict[Kernel, Original] = {}
-_MOST_ORIGINALS = 32
+@lru_cache(maxsize=20_000)
+def _elements(original: Original, name: str, instance: tuple[Affine, ...]) -> tuple[Use, ...]:
+    origin = original.statements[name].leaf
+    values = dict(zip(origin.names, instance, strict=True))
+    return tuple(
+        [Use(u.buffer, tuple([i.substitute(values) for i in u.index]), u.writes, u.fallback) for u in origin.uses]
+    )
 
 
 def with_divisions(names: Mapping[str, str], index: tuple[Form, ...], mark: str) -> Mapping[str, str]:
@@ -296,28 +249,15 @@ def alike_in(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[
 
 def _alike(one: Leaf, two: Leaf, index: tuple[Affine, ...]) -> bool:
     """True if the loops in `index` run over the same in both."""
-    if one is two or one.where == two.where:
+    if one is two:
         return True
     names = frozenset().union(*map(Affine.names, index))
     return all(map(eq, map(one.loops.get, names), map(two.loops.get, names)))
 
 
+@lru_cache(maxsize=32)
 def original_of(kernel: Kernel) -> Original:
-    """The kernel, projected; computed once for equal kernels."""
-    known = _originals.get(id(kernel))
-    if known is not None:
-        return known[1]
-    if len(_originals) >= _MOST_ORIGINALS:
-        _originals.pop(next(iter(_originals)))
-    if len(_equal) >= _MOST_ORIGINALS:
-        _equal.pop(next(iter(_equal)))
-    if kernel not in _equal:
-        _equal[kernel] = _original(kernel)
-    _originals[id(kernel)] = (kernel, _equal[kernel])
-    return _equal[kernel]
-
-
-def _original(kernel: Kernel) -> Original:
+    """The kernel, projected; computed once for equal kernels, which two schedules of a text have."""
     context: tuple[Row, ...] = tuple((False, ((size, 1),), -1) for size in kernel.sizes)
     context += tuple(r for c in kernel.assumptions for r in rows_of(c))
     statements = {p.leaf.stmt.name: p for p in _placed(tree_of(kernel).body)}
@@ -330,49 +270,16 @@ def _original(kernel: Kernel) -> Original:
 
 
 def project(tree: Tree) -> Program:
-    """The tree as leaves; leaves that an earlier tree had already are the same objects."""
+    """The tree as leaves."""
     buffers = {b.name: b for b in tree.buffers}
     return Program(tree.kernel, _placed(tree.body), buffers, tree, original_of(tree.kernel))
 
 
 def _placed(body: tuple[Node, ...]) -> tuple[Placed, ...]:
-    found = [(leaf, (n, *places)) for n, node in enumerate(body) for leaf, places in leaves_of(node)]
+    found = ((_leaf(*leaf), (n, *places)) for n, node in enumerate(body) for leaf, places in leaves_at(node))
     return tuple([Placed(leaf, places, number) for number, (leaf, places) in enumerate(found)])
 
 
-def leaves_of(launch: Node) -> tuple[tuple[Leaf, Places], ...]:
-    """The leaves of a launch, which most steps leave as it is, at their places in it."""
-    known = _launches.get(id(launch))
-    if known is None:
-        if len(_launches) > 5_000:
-            for memory in (_launches, _numbered, _alike_leaves, _domains):
-                memory.clear()
-        found = tuple([(_intern(path, stmt), places) for (path, stmt), places in leaves_at(launch)])
-        known = _launches[id(launch)] = (launch, found)
-    return known[1]
-
-
-def _intern(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
-    names, kinds, extents = tuple(map(_name, path)), tuple(map(_kind, path)), tuple(map(_extent, path))
-    # The first leaf of such iterations of such a statement; the others take what it has worked out.
-    alike = (_number_of(stmt), names, extents)
-    leaves = _alike_leaves.setdefault(alike, {})
-    leaf = leaves.get((id(stmt), kinds))
-    if leaf is None:
-        like = next(iter(leaves.values()), None)
-        if like is None:
-            domain = (frozenset(zip(names, extents, strict=True)), stmt.guard)
-            where = _domains.setdefault(domain, next(_numbers))
-            leaf = Leaf(next(_numbers), where, names, kinds, extents, stmt)
-        else:
-            leaf = like.again_as(kinds, stmt)
-        leaves[id(stmt), kinds] = leaf
-    return leaf
-
-
-def _number_of(stmt: Stmt) -> int:
-    """The same for equal statements: it is shorter to look up than what they say."""
-    known = _numbered.get(id(stmt))
-    if known is None:
-        known = _numbered[id(stmt)] = (stmt, _numbered.setdefault(stmt, (stmt, next(_numbers)))[1])
-    return known[1]
+def _leaf(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
+    names, kinds, extents = ([getattr(loop, what) for loop in path] for what in ("name", "kind", "extent"))
+    return Leaf(tuple(names), tuple(kinds), tuple(extents), stmt)

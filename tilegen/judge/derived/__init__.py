@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from tilegen.ir.derived import ComputedAt, RoundedUp, Split
 from tilegen.ir.nodes import Kernel
 from tilegen.judge.derived.computed import check_computed
@@ -12,7 +10,6 @@ from tilegen.judge.derived.rounded import check_rounded
 from tilegen.poly.verdict import Refused
 
 
-@lru_cache(maxsize=100)
 def check_derived(kernel: Kernel) -> None:
     """Refused where `kernel`, or one that it was derived from, does not compute what the one before does."""
     while kernel.origin is not None:
