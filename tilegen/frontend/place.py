@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from lark import Token, Tree
 
 from tilegen.errors import Source, Span
-from tilegen.ir.cached import cached_property
 
 Branch = Tree[Token]
 

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import LOOP_KINDS, Node, Stmt, Tree
+from tilegen.ir.nodes import LOOP_KINDS, Node, Tree
 from tilegen.ir.walk import accesses, leaves, loops, walk
 
 _header, _name = attrgetter("name", "extent", "kind"), attrgetter("name")
@@ -22,7 +22,7 @@ def verify(tree: Tree) -> Tree:
     """
     known = frozenset((b.name, len(b.shape)) for b in tree.buffers)
     assert len({name for name, _ in known}) == len(tree.buffers), "two buffers share a name"
-    launches = [_told(launch) for launch in tree.body]
+    launches = [_contents(launch) for launch in tree.body]
     headers = frozenset().union(*[launch.headers for launch in launches])
     names = {name for name, _, _ in headers}
     assert len(names) == len(headers), f"two loops of one name differ: {sorted(name for name, _, _ in headers)}"
@@ -40,36 +40,16 @@ def verify(tree: Tree) -> Tree:
     return tree
 
 
-class _Told(NamedTuple):
-    """What a launch or a statement says: its loops, the names that are none of the loops around them, and the buffers
-    that it uses, with the rank."""
+class _Contents(NamedTuple):
+    """What a launch says: its loops, the names that are none of the loops around them, and the buffers that it uses,
+    with the rank."""
 
-    node: Node
     headers: frozenset[tuple[str, Affine, str]]
     outside: frozenset[str]
     uses: frozenset[tuple[str, int]]
 
 
-# By the identity of a launch or a statement. Steps leave most of them as they are.
-_known: dict[int, _Told] = {}
-_MOST_KNOWN = 20_000
-
-
-def _told(node: Node) -> _Told:
-    found = _known.get(id(node))
-    if found is None:
-        if len(_known) > _MOST_KNOWN:
-            _known.clear()
-        found = _known[id(node)] = _told_by_stmt(node) if isinstance(node, Stmt) else _told_by_launch(node)
-    return found
-
-
-def _told_by_stmt(stmt: Stmt) -> _Told:
-    names = frozenset().union(*map(Affine.names, filter(_is_affine, walk(stmt))))
-    return _Told(stmt, frozenset(), names, frozenset([(a.buffer, len(a.index)) for a in accesses(stmt)]))
-
-
-def _told_by_launch(launch: Node) -> _Told:
+def _contents(launch: Node) -> _Contents:
     headers = frozenset(map(_header, loops(launch)))
     outside, uses = set[str](), set[tuple[str, int]]()
     for name, extent, kind in headers:
@@ -78,7 +58,6 @@ def _told_by_launch(launch: Node) -> _Told:
     for path, stmt in leaves((launch,)):
         around = frozenset(map(_name, path))
         assert len(around) == len(path), f"a loop is inside itself: {[loop.name for loop in path]}"
-        told = _told(stmt)
-        outside |= told.outside - around
-        uses |= told.uses
-    return _Told(launch, headers, frozenset(outside), frozenset(uses))
+        outside |= frozenset().union(*map(Affine.names, filter(_is_affine, walk(stmt)))) - around
+        uses.update((access.buffer, len(access.index)) for access in accesses(stmt))
+    return _Contents(headers, frozenset(outside), frozenset(uses))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import Load
 from tilegen.ir.walk import loads
 from tilegen.poly.execution import Way, before

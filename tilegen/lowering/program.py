@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from operator import is_
 from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import (
     DTYPE_BYTES,
     Access,

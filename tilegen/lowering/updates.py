@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import is_
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.ranges import bounds
 from tilegen.ir.walk import accesses, gathers, leaves

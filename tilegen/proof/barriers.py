@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.cached import cached_property
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.judge.cross_thread import Crossing, DependenceKind, Way, meetings, soonest, ways

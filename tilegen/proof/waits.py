@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 from tilegen.ir.affine import var
-from tilegen.ir.cached import cached_property
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
 from tilegen.poly.execution import before
 from tilegen.poly.instances import Placed, Program, Use
