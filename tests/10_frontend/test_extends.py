@@ -4,6 +4,7 @@ import pytest
 
 from tilegen.errors import Source, SourceError
 from tilegen.frontend import data_folder, parse
+from tilegen.frontend.text import text_of_schedule
 
 BASE = """
 kernel twice(A: f32[N]) -> B: f32[N]:
@@ -137,3 +138,11 @@ def test_an_extension_is_for_the_kernels_of_its_base_unless_it_says_others():
     module = parse(Source("several.tg", BASE + SEVERAL + "\nschedule one for thrice extends both:\n    pass\n"))
     assert [s.kernel for s in module.schedules if s.name == "threads"] == ["twice", "thrice"]
     assert [s.kernel for s in module.schedules if s.name == "one"] == ["thrice"]
+
+
+@pytest.mark.parametrize("name", ["gemm", "conv2d", "gemm_bias_gelu", "gemm_split", "nbody", "transpose"])
+def test_the_text_of_a_schedule_is_one_of_the_same_steps(name):
+    module = parse(Source(f"{name}.tg", (data_folder("schedules") / f"{name}.tg").read_text()))
+    for schedule in module.schedules:
+        (again,) = parse(Source("flat.tg", f"{text_of_schedule(schedule)}\n")).schedules
+        assert (again, again.kernels) == (schedule, schedule.kernels)

@@ -116,6 +116,29 @@ def test_show_prints_the_kernel_or_a_schedule_s_tree(capsys) -> None:
     assert "shared A.shared: f32[16, 16]" in capsys.readouterr().out
 
 
+def test_show_flat_is_the_schedule_with_the_steps_that_it_inherits(capsys) -> None:
+    assert run(["show", "transpose", "--schedule", "padded", "--flat"]) == 0
+    assert (
+        capsys.readouterr().out
+        == """\
+# One unused element a row, and a column lies in 32 different banks.
+schedule padded for transpose(TS=32, ROWS=8):
+    tile(i, TS) -> bi, ti
+    tile(j, TS) -> bj, tj
+    order(bi, bj, tj, ti)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    tile(tj, ROWS) -> wj, tj
+    order(tj, ti, wj)
+    unroll(wj)
+    bind(tj, thread.y)
+    bind(ti, thread.x)
+    cache_shared(X, at=bj)
+    pad(X.shared, 1)
+"""
+    )
+
+
 def test_show_steps_is_a_difference(capsys) -> None:
     assert run(["show", "gemm", "--schedule", "naive", "--steps"]) == 0
     out = capsys.readouterr().out

@@ -15,8 +15,9 @@ from tilegen import __version__, api
 from tilegen.cli import printing
 from tilegen.cli.arguments import parse_list, parse_numbers
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
-from tilegen.cli.request import Request, join
+from tilegen.cli.request import Request, join, schedules
 from tilegen.errors import LimitError, ProofError, TilegenError, WrongResult
+from tilegen.frontend.text import text_of_schedule
 from tilegen.ir.show import show as show_tree
 from tilegen.lowering import Launch, lower
 from tilegen.lowering.integers import elements
@@ -79,8 +80,11 @@ def tilegen() -> None:
 @shared_arguments
 @click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
 @click.option("--steps", is_flag=True, help="The tree after each step, as a difference.")
-def show_command(request: Request, steps: bool) -> int:
+@click.option("--flat", is_flag=True, help="The text of the schedule with the steps that it inherits, and no tree.")
+def show_command(request: Request, steps: bool, flat: bool) -> int:
     """Show the loop tree of a kernel, or after a schedule's steps."""
+    if flat:
+        return _print_texts(request)
     if not request.schedule and not steps:
         kernel = request.load().kernel(request.kernel, **join(request.sizes, request.settings))
         wanted = {"unscheduled": kernel.schedule()}
@@ -97,6 +101,15 @@ def show_command(request: Request, steps: bool) -> int:
             _print_steps(out, each)
         else:
             out.print(show_tree(each.tree), end="", markup=False, soft_wrap=True)
+    return 0
+
+
+def _print_texts(request: Request) -> int:
+    """Print each schedule with all of its steps, once they are applied."""
+    file = request.load()
+    found = schedules(file, request.kernel, request.schedule, request.settings, request.sizes)
+    texts = [text_of_schedule(file.find_schedule(name, each.kernel.name)) for name, each in found.items()]
+    print("\n\n".join(texts))
     return 0
 
 

@@ -1,8 +1,9 @@
-"""Syntax as the text of the language again, on one line."""
+"""Syntax as the text of the language again: expressions on one line, and schedules with all of their steps."""
 
 from __future__ import annotations
 
 from tilegen.frontend import syntax as s
+from tilegen.ir.steps import Parameter, Schedule
 
 # Precedence, from the loosest; what stands alone is above them all.
 _ARGUMENT, _CHOICE, _OR, _AND, _NOT, _COMPARED, _SUM, _PRODUCT, _SIGNED, _POWER, _ATOM = range(11)
@@ -18,6 +19,20 @@ def text_of(node: s.Syntax, level: int = _ARGUMENT) -> str:
 def text_of_equation(equation: s.Assign) -> str:
     restricted = f" for {text_of(equation.condition, _CHOICE)}" if equation.condition else ""
     return f"{text_of(equation.target)} = {text_of(equation.value)}{restricted}"
+
+
+def text_of_schedule(schedule: Schedule) -> str:
+    """The schedule for its kernel with all of its steps, those that it inherits among them."""
+    parameters = ", ".join(map(_parameter, schedule.parameters))
+    head = f"schedule {schedule.name} for {schedule.kernel}{f'({parameters})' if parameters else ''}:"
+    steps = [step.text for step in schedule.steps] or ["pass"]
+    comment = [f"# {line}".rstrip() for line in schedule.doc.split("\n")] if schedule.doc else []
+    return "\n".join([*comment, head, *(f"    {text}" for text in steps)])
+
+
+def _parameter(parameter: Parameter) -> str:
+    among = f" in {{{', '.join(map(str, parameter.candidates))}}}" if parameter.candidates else ""
+    return f"{parameter.name}={parameter.default}{among}"
 
 
 def _text_and_level(node: s.Syntax) -> tuple[str, int]:
