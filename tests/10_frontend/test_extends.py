@@ -106,8 +106,14 @@ def test_a_stock_schedule_is_extended_with_its_composite_steps():
     assert [*mine.steps[:-1]] == [*patches.steps[:-1]]
     assert mine.steps[-1].text == "pipeline(co, 2)"
     assert mine.kernel == "conv2d"
+    assert module.kernels == stock.kernels
     assert "STAGES" not in [p.name for p in mine.parameters]
     assert {d.word for d in module.defines} == {d.word for d in stock.defines}
+
+
+def test_a_stock_schedule_for_several_kernels_is_extended_for_all_of_them():
+    module = parse(Source("mine.tg", "schedule mine extends gemm_transposed.tiled:\n    pass\n"))
+    assert [s.kernel for s in module.schedules] == list(module.kernels) == ["gemm_nn", "gemm_nt", "gemm_tn", "gemm_tt"]
 
 
 def test_chains_are_limited():

@@ -182,21 +182,32 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
                 pass
             case _:
                 raise TypeError(item.data)
-    flat, inherited = _flatten(schedules, around)
-    own = {d.word for d in defines}
-    return Module(kernels, flat, (*(d for d in inherited if d.word not in own), *defines), place.source)
+    return _flatten(kernels, schedules, defines, place.source, around)
 
 
-def _flatten(schedules: list[ScheduleDecl], around: tuple[str, ...]) -> tuple[tuple[Schedule, ...], list[Define]]:
-    """The schedules with all of their steps, and the composite steps of the stock files that they extend."""
-    defines: dict[str, Define] = {}
+def _flatten(
+    kernels: dict[str, KernelDecl],
+    schedules: list[ScheduleDecl],
+    defines: list[Define],
+    source: Source,
+    around: tuple[str, ...],
+) -> Module:
+    """The module of these, each schedule with all of its steps.
+
+    What schedules inherit from a stock file may be for its kernels and use its composite steps: these come with it.
+    """
+    extended: dict[str, Module] = {}
 
     def stock(file: str) -> tuple[Schedule, ...]:
         module = None if file in around else _stock_module(file, (*around, file))
-        defines.update({d.word: d for d in module.defines} if module else {})
+        extended.update({file: module} if module else {})
         return module.schedules if module else ()
 
-    return flat_schedules(schedules, stock), list(defines.values())
+    flat = flat_schedules(schedules, stock)
+    wanted = {schedule.kernel for schedule in flat}
+    inherited = {n: k for module in extended.values() for n, k in module.kernels.items() if n in wanted}
+    words = {d.word: d for module in extended.values() for d in module.defines} | {d.word: d for d in defines}
+    return Module(inherited | kernels, flat, tuple(words.values()), source)
 
 
 @cache
