@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from pathlib import Path
@@ -121,6 +122,14 @@ def test_the_files_that_it_names_are_there(document: str) -> None:
         assert (ROOT / name).exists(), f"{document} names {name}"
     for name in re.findall(r"\]\(([\w./]+)\)", text_of(document)):
         assert (ROOT / document).parent.joinpath(name).exists(), f"{document} links to {name}"
+
+
+def test_the_order_of_the_folders_is_the_one_that_is_held() -> None:
+    chain = re.findall(r"`(errors < .*?)`", " ".join(text_of("README.md").split()))[0]
+    shown = [set(re.findall(r"\w+", part)) for part in chain.split(" < ")]
+    shape = (ROOT / "tests/00_shape/test_shape.py").read_text(encoding="utf-8")
+    ranks = re.findall(r"^    (\{.*\}),$", shape.split("RANKS")[1].split("]\n")[0], re.MULTILINE)
+    assert shown == [ast.literal_eval(rank) for rank in ranks][:-1]
 
 
 def test_every_step_is_in_the_table_of_its_group() -> None:
