@@ -125,7 +125,7 @@ def _is_input(declared: Tensor | Scalar | None) -> bool:
 def _with_update_in_place(
     found: dict[str, Tensor | Scalar], param: s.Param, index: Mapping[str, Affine]
 ) -> dict[str, Tensor | Scalar]:
-    """`found` with the input that is an output, too: as its old values, and as what it is from its equation on."""
+    """`found` with an input that is also an output under two names, for its old and for its new values."""
     name = param.name.text
     old, new = found[name], _parameter(param, "output", index)
     assert isinstance(old, Tensor)

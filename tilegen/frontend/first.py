@@ -1,4 +1,4 @@
-"""The first index of the range of an argmax or argmin: what it is where no value beats the start."""
+"""The results of argmax and argmin: the place of the best value, and the place where no value beats the start."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from tilegen.ir.nodes import Condition, Const, Expr, Index, Op, Range
 
 
 def argmax_place_and_start(loops: Loops, places: tuple[Affine, ...], dtype: str, span: Span) -> tuple[Expr, Expr]:
-    """What an arg reduction finds at a point, and what it starts from; `places` are the values of its indices.
+    """(the place that an argmax or argmin reports for a point, the place that it starts from).
 
-    Of one index, this is its value; of several, the place in the box of their ranges, the last one fastest.
+    `places` are the values of its indices.
+
+    Of one index, the place is its value; of several, the number of the point in the box of their ranges, row by row.
     """
     if len(places) > 1:
         _check_first_position(loops.reduced, loops.conditions, loops.left, span)
@@ -75,7 +77,7 @@ def _with_type(value: Expr, dtype: str) -> Expr:
 def _check_first_position(
     reduced: Iterable[Range], conditions: Iterable[Condition], left: Iterable[Range], span: Span
 ) -> None:
-    """Raises SourceError unless the first point of the box is one of the range, wherever there is any."""
+    """Raises SourceError unless the first point of the box satisfies the conditions wherever any point does."""
     names = {r.name for r in reduced}
     loops = {r.name for r in left}
     for condition in conditions:
@@ -94,7 +96,7 @@ def _check_first_position(
 
 
 def _lower_ends(reduced: Range, conditions: Iterable[Condition], span: Span) -> list[Affine]:
-    """What the loop is not less than: 0, and what each condition says."""
+    """The lower bounds of the loop: 0, and one for each condition that gives one."""
     loop, ends = reduced.name, [const(0)]
     for condition in conditions:
         if loop not in condition.value.names():

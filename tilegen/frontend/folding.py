@@ -1,4 +1,4 @@
-"""Numbers without a type, and index expressions: what of them is computed here."""
+"""Constant folding of numbers without a type, and arithmetic that stays an affine index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_BITS = 64
 
 @dataclass(frozen=True)
 class Literal:
-    """A number without a type yet: it takes the type of what it meets."""
+    """A number without a type yet: it takes the type of the other operand or of its target."""
 
     value: int | float
     span: Span
@@ -47,7 +47,7 @@ def wrap(number: int, dtype: str) -> int:
 
 
 def index_arithmetic(name: str, args: tuple[object, ...]) -> Index | None:
-    """Sums, multiples, floors and remainders of indices stay index expressions."""
+    """The operation as an index expression where it is affine; else None."""
     parts = [a.index if isinstance(a, Index) else _integer_constant(a) for a in args]
     match name, parts:
         case "neg", [Affine() as only]:

@@ -1,4 +1,4 @@
-"""Indices that no affine expression tells: they are computed as data are, in integers of 64 bits."""
+"""Indices that are not affine: they are computed as data are, in integers of 64 bits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EXACT = ("+", "-", "*", "min", "max", "//", "%", "neg", "abs", "select")
 
 
 def gather_index(typed: Expr, item: s.Syntax) -> Expr:
-    """The value of an index as one in 64 bits. Raises SourceError where it is no integer."""
+    """The index in 64 bits. Raises SourceError where it is no integer."""
     if typed.dtype not in INTEGERS:
         notes = (f"cast it: i32({item.span.text})",) if typed.dtype != "bool" else ()
         raise SourceError(f"an index is made of integers, and this is {typed.dtype}", item.span, notes=notes)
@@ -34,7 +34,7 @@ def _in_64_bits(value: Expr) -> Expr:
 
 
 def check_gather(tensor: Tensor, node: s.Subscript) -> None:
-    """Raises SourceError where the tensor is none that is gathered from."""
+    """Raises SourceError unless the tensor is an input that is not updated: only these are gathered from."""
     if tensor.role != "input" or is_old(tensor.name):
         made = "updated" if is_old(tensor.name) else "made"
         raise SourceError(
@@ -45,7 +45,7 @@ def check_gather(tensor: Tensor, node: s.Subscript) -> None:
 
 
 def check_ends(place: Expr, refusal: SourceError, node: s.Subscript) -> None:
-    """Raises `refusal`, and how else to write the read, where nothing says that the index is inside."""
+    """Raises `refusal`, with the way to write the read, unless the index is inside whatever the data are."""
     if has_ends(place):
         return
     text = node.span.text

@@ -117,14 +117,14 @@ def comparison(operator: str, left: Affine, right: Affine) -> Condition:
 
 
 def constant_truth(condition: Condition) -> bool | None:
-    """Whether a condition without names is true; None if it has names."""
+    """The truth of a condition without names; None if it has names."""
     if not condition.value.is_const:
         return None
     return condition.value.const == 0 if condition.equal else condition.value.const >= 0
 
 
 def never_negative(value: Affine, loops: Collection[str] = (), counted: Collection[str] = ()) -> bool:
-    """True if `value` is at least 0 by its coefficients: sizes are at least 1, and loops, if `counted`, at least 0."""
+    """True if the signs of coefficients show `value` >= 0, where sizes are >= 1 and loops, if `counted`, are >= 0."""
     least = value.const
     for atom, factor in value.terms:
         match atom:

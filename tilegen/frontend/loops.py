@@ -91,7 +91,7 @@ def loops_of(
 
 
 class _RangeFacts:
-    """What an equation says about its ranges: ranges given outright, and conditions, all in the words' values."""
+    """The ranges that an equation states outright, and its conditions, both in the values of the index words."""
 
     def __init__(self, equation: s.Assign, index: Mapping[str, Affine], tensors: Declared, loops: set[str]) -> None:
         self.loops = loops
@@ -141,7 +141,7 @@ class _RangeFacts:
 
 
 def _upper(loop: str, conditions: Iterable[Condition]) -> Iterator[Affine]:
-    """The ends that the conditions set to a loop; an end is the first value beyond."""
+    """The upper ends, exclusive, that the conditions set to a loop."""
     for c in conditions:
         if not c.equal and c.value.coefficient(loop) == -1 and c.value.linear_in(loop):
             yield c.value + var(loop) + 1
@@ -159,7 +159,7 @@ def _lower(loop: str, conditions: Iterable[Condition]) -> Iterator[Affine]:
 def _lone_places(
     equation: s.Assign, words: Words, tensors: Declared
 ) -> tuple[dict[str, list[_LonePlace]], dict[str, list[_LonePlace]]]:
-    """Where each index word stands alone, and may not go outside; and where it may, in reads with a fallback."""
+    """(places where each index word stands alone and stays inside, such places in reads with a fallback)."""
     sure: dict[str, list[_LonePlace]] = {w: [] for w in words.all()}
     unsure: dict[str, list[_LonePlace]] = {w: [] for w in words.all()}
     _collect(equation.target, tensors, sure)
@@ -286,7 +286,7 @@ def _largest(value: Affine, loops: set[str], found: Mapping[str, Affine]) -> Aff
 
 
 def _follows_from_extents(condition: Condition, extents: Mapping[str, Affine]) -> bool:
-    """True for `i >= 0` and for `i < extent of i`, which the loops say already."""
+    """True for `i >= 0` and for `i < extent of i`, which the loop implies."""
     value = condition.value
     for loop, extent in extents.items():
         if not condition.equal and loop in value.names():

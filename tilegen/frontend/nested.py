@@ -1,4 +1,4 @@
-"""A reduction inside an expression: the way out, in lines that can be taken as they are."""
+"""The refusal of a reduction inside an expression, with equations that can be written instead."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class NestedReduction(SourceError):
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A kernel some of whose reductions have tensors of their own.
+    """A rewritten kernel, in which some nested reductions are equations for new tensors.
 
     Attributes:
         equation: the one that had them inside it, as it is now.
@@ -63,7 +63,7 @@ class _Attempt:
     made: tuple[tuple[s.Param, s.Assign], ...] = ()
 
     def steps(self) -> Iterator[_Attempt]:
-        """The same for the innermost reduction that is left, with all types and extents that it may have."""
+        """The kernels with the innermost nested reduction moved out, one for each type and extent that it may have."""
         reduction, around = _innermost(self.equation)
         bound = {name.text for item in reduction.items for name in _names(item)} - set(around)
         used = {name.text for name in _names(reduction)} - bound

@@ -83,7 +83,7 @@ def may_be(value: Typed, dtype: str) -> bool:
 
 
 def adapt(value: Typed, dtype: str) -> Expr:
-    """What is open as an expression of `dtype`, an index as one of i32 or i64; anything else as it is.
+    """`value` as an expression of `dtype` if it is open, an index as one of i32 or i64; else `value` itself.
 
     Raises SourceError where a number or an operation does not fit `dtype`.
     """
@@ -99,7 +99,7 @@ def adapt(value: Typed, dtype: str) -> Expr:
 
 
 def adapt_to_default(value: Typed) -> Expr:
-    """What is open in the type that it has where no place gives it one; anything else as it is."""
+    """`value` in its default type if it is open; else `value` itself."""
     return adapt(value, default_type((value,)))
 
 

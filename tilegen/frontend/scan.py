@@ -1,4 +1,4 @@
-"""What is checked of a text before the grammar sees it, so that no text can break the parser itself."""
+"""Limits of a text, checked before it is parsed: characters, brackets, digits and names that the parser cannot take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts from files, and the stock files: what each holds, and what a text that leaves it out takes from them."""
+"""Reading files and stock files, and completing a text by the stock kernels and schedules that it leaves out."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_file(name: str) -> str | None:
 
 
 def shorten(name: str) -> str:
-    """A name as a message shows it: the beginning of a very long one."""
+    """A name for a message, cut where it is very long."""
     return name if len(name) <= 100 else f"{name[:60]}... ({len(name)} characters)"
 
 

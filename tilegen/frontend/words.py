@@ -1,4 +1,4 @@
-"""The index words of an equation, and what may not be said with them."""
+"""The index words of an equation, and the checks that each is bound once and used where it may be."""
 
 from __future__ import annotations
 

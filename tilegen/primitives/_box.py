@@ -49,7 +49,7 @@ def _side(region: Region, dim: int) -> tuple[Affine, int]:
 
 
 def _way_to_part(region: Region, distance: Affine, one: Use, two: Use) -> str:
-    """How the two uses, whose indices are so far apart, can be served."""
+    """The way out for two uses whose indices differ by `distance`."""
     names = [frozenset(n for i in use.index for n in i.names()) for use in (one, two)]
     inside = [[loop.name for loop in use.path] for use in (one, two)]
     mine, others = ([n for n in inside[k] if n in names[k] - names[1 - k]] for k in (0, 1))
@@ -91,9 +91,9 @@ def _names(atom: Atom) -> frozenset[str]:
 def bounds_conditions(
     buffer: Buffer, index: Point, extents: Mapping[str, int], around: Mapping[str, Affine] | None = None
 ) -> tuple[Condition, ...]:
-    """The conditions that `index` lies in `buffer`, without those that `extents` of loops make plain.
+    """The conditions that `index` lies in `buffer`, without those that interval arithmetic proves.
 
-    So may the extents of loops `around`, in sizes: of ceil(N/32) tiles the last one ends where the tiles do.
+    `extents` are the constant extents of loops, `around` the symbolic ones: of the tiles of N the last one ends at N.
     """
     conditions: list[Condition] = []
     for place, extent in zip(index, buffer.shape, strict=True):
@@ -107,7 +107,7 @@ def bounds_conditions(
 
 
 def _least_room(room: Affine, around: Mapping[str, Affine]) -> Affine:
-    """`room` in the last iteration of the loops that take from it."""
+    """`room` in the last iteration of the loops that it falls with."""
     names = [name for name in room.names() & around.keys() if room.linear_in(name) and room.coefficient(name) < 0]
     last = {name: around[name] - 1 for name in names}
     return room.substitute(last)

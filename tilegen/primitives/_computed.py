@@ -1,4 +1,4 @@
-"""An equation computed anew in each iteration of loops, and the kernel that it makes."""
+"""The equation of an intermediate tensor recomputed in each iteration of loops, and the kernel with it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Computed:
     base: Point
 
     def here(self, index: Point, values: dict[str, Affine]) -> Point:
-        """Where the element `index` is, in the iteration of the loops that `values` says."""
+        """The place of the element `index` in the iteration of the loops that `values` gives."""
         place = tuple(values[loop.name] for loop in self.scope)
         return (*place, *(i - b.substitute(values) for i, b in zip(index, self.base, strict=True)))
 

@@ -1,4 +1,4 @@
-"""Which element of a tensor stands at a place of a copy, as the statements that write the copy say.
+"""The element of a tensor that a copy holds at a place, derived from the statements that write the copy.
 
 A.shared[k', i'] = A[bi*128 + i', ko*16 + k']      so A.shared[p, q] is A[bi*128 + q, ko*16 + p]
 """
@@ -17,10 +17,10 @@ _Sum = dict[Atom | int, int]
 
 
 def element_at(tree: Tree, copy: Buffer, place: Point, passed: tuple[str, ...] = ()) -> Point | None:
-    """The element of its tensor that the copy holds at `place`. None of a tensor, and where no statement tells.
+    """The element of its tensor that the copy holds at `place`; None where no statement determines it.
 
     Args:
-        passed: the copies that have asked for it: contents may go to and fro.
+        passed: the copies that this answers for: registers and shared memory may be copied to each other.
     """
     if copy.role != "copy" or copy.name in passed:
         return None

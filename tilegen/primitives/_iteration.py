@@ -1,4 +1,4 @@
-"""In which iteration of loops a statement runs an instance, told by the instance."""
+"""The iteration of loops in which a statement runs an instance, as a function of the instance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def iteration_of(
 ) -> dict[str, Affine]:
     """The iteration of each loop of `scope` in which `stmt` runs an instance, in the loops of its equation.
 
-    StepError where an index does not tell it: it is one digit of an index, the loops further inside the lower ones.
+    The loop has to be one digit of an index in mixed radix, loops further inside being lower digits; else StepError.
     """
     assert stmt.instance is not None
     extents = {loop.name: loop.extent.const for loop in path if loop.extent.is_const}
@@ -31,7 +31,7 @@ def iteration_of(
 
 
 def _digit(value: Affine, loop: str, extents: dict[str, int]) -> Affine | None:
-    """The loop as a digit of `value`, which is called by an empty name; None where it is none."""
+    """The loop as a digit of `value`, as a function of `value` (the empty name); None where it is no digit."""
     factor = value.coefficient(loop)
     if factor < 1 or not value.linear_in(loop):
         return None

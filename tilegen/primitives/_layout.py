@@ -67,7 +67,7 @@ def group_dimensions(
 
 
 def join_index(values: tuple[Affine, ...], shape: tuple[Affine, ...]) -> Affine:
-    """Where the point `values` is in one dimension that is made of several, of the extents `shape`."""
+    """The place of the point `values` in the dimension that joins dimensions of the extents `shape`."""
     place = values[0]
     for value, extent in zip(values[1:], shape[1:], strict=True):
         place = place * extent.const + value

@@ -1,4 +1,4 @@
-"""A reduction in a tree made into one result for each part."""
+"""The nest of a reduction, rewritten so that each part has a result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilegen.primitives._terms import Terms
 
 @dataclass(frozen=True)
 class Partial:
-    """The reduction of `terms` made into `name`, which has one more dimension for each loop across."""
+    """Rewrites the reduction of `terms` to the tensor `name`, with one more dimension for each loop across."""
 
     terms: Terms
     name: str

@@ -77,7 +77,7 @@ def _combining_equation(tree: Tree, whole: Equation, part: Equation) -> Equation
 
 
 def _conditions(terms: Terms, here: dict[str, Affine], values: dict[str, Affine]) -> tuple[Condition, ...]:
-    """Which terms there are: what the kernel says of them, what tiles say, and the range where that is not plain."""
+    """The conditions of a term: the kernel's, those of partial tiles, and its range unless intervals prove it."""
     whole = terms.equation
     found = [substitute(c, values) for c in whole.conditions] + [substitute(c, here) for c in terms.tails]
     extents = {loop.name: loop.extent.const for loop in (*terms.across, *terms.rest) if loop.extent.is_const}
@@ -90,7 +90,7 @@ def _conditions(terms: Terms, here: dict[str, Affine], values: dict[str, Affine]
 
 
 def _holds_by_loops(place: Affine, room: Affine, terms: Terms) -> bool:
-    """True where the loops say it: a sum of loops is not negative, and a loop of the whole range is in it."""
+    """True if the loops imply `room` >= 0: a sum of loops is not negative, and a loop is less than its extent."""
     loops = {loop.name: loop.extent for loop in (*terms.across, *terms.rest)}
     if room == place:
         return place.const >= 0 and all(isinstance(a, str) and a in loops and f > 0 for a, f in place.terms)

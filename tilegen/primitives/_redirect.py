@@ -1,4 +1,4 @@
-"""Accesses to a buffer sent to a copy of it instead."""
+"""Redirecting the accesses to a buffer to a copy of it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def redirect(
     index: Callable[[Point], Point],
     using: frozenset[str] = frozenset(),
 ) -> tuple[Node, ...]:
-    """`body` with every access to `old` made to `new` instead, at `index` of its point.
+    """`body` with every access to `old` redirected to `new`, at the place `index(point)`.
 
-    A copy whose access to the tensor itself goes to a copy now keeps in mind which element it hands over.
+    A copy statement that accessed the tensor itself records the element that it copies.
     """
 
     def send(stmt: Stmt) -> Stmt:

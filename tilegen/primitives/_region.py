@@ -1,4 +1,4 @@
-"""The region of a cache: who uses a buffer inside a loop, and how its uses are sent to the copy instead."""
+"""The region of a cache: the uses of a buffer inside a loop, and what has to be loaded and stored at its borders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Region:
-    """The bodies of the loop `at` that use `buffer`, and what has to happen at their borders."""
+    """The bodies of the loop `at` that use `buffer`, and whether values enter or leave them."""
 
     buffer: Buffer
     at: str
@@ -67,7 +67,7 @@ def region_of(tree: Tree, buffer: Buffer, at: str, using: tuple[str, ...] = ()) 
 
 
 def uses_in(body: tuple[Node, ...], name: str, using: frozenset[str]) -> list[Use]:
-    """The uses of the buffer `name` that are meant, in program order."""
+    """The uses of the buffer `name` that depend on a loop of `using`, or all if that is empty, in program order."""
     found: list[Use] = []
     for path, stmt in leaves(body):
         found += [Use(path, stmt, load.index, False) for load in loads(stmt) if load.buffer == name]
@@ -79,7 +79,7 @@ def uses_in(body: tuple[Node, ...], name: str, using: frozenset[str]) -> list[Us
 
 
 def is_meant(index: Point, using: frozenset[str]) -> bool:
-    """True of a use at `index` if only those are meant that depend on one of the loops, or all are."""
+    """True if `index` depends on one of the loops `using`, or there are none."""
     return not using or any(not i.names().isdisjoint(using) for i in index)
 
 

@@ -1,4 +1,4 @@
-"""Small questions and edits that several primitives share."""
+"""Checks and rewrites that several primitives share."""
 
 from __future__ import annotations
 
