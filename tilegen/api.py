@@ -87,7 +87,7 @@ class File:
         except SourceError as error:
             if given == needed:
                 raise
-            _build(decl, needed)  # a mistake of the text itself is told as one
+            _build(decl, needed)  # a mistake of the text itself is reported as one
             notes = (*error.notes, f"with {', '.join(f'{word} = {value}' for word, value in given.items())}")
             raise UsageError(error.message, error.span, witness=error.witness, notes=notes) from None
 

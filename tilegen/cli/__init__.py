@@ -13,7 +13,7 @@ def main() -> None:
     """The command `tilegen`; ends the process with its exit code."""
     code = run(sys.argv[1:])
     if code == INTERRUPTED:
-        # What was under way in other threads would be waited for: a compiler takes seconds.
+        # A normal exit would wait for other threads, in which a compiler may run for seconds.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -40,7 +40,7 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except MemoryError as error:  # numpy's and cupy's own are kinds of it
+    except MemoryError as error:  # the errors of numpy and cupy are subclasses
         print(f"error: out of memory: {error}\n  note: --size chooses smaller arrays", file=sys.stderr)
         return DeviceError.exit_code
     except BrokenPipeError:

@@ -21,7 +21,7 @@ def repeat_options(arguments: list[str]) -> list[str]:
         elif option and _PAIR.fullmatch(word):
             result += [option, word]
         else:
-            # An option without a pair is left for click to complain about.
+            # click reports an option without a pair.
             result += [option, word] if option and result[-2:-1] != [option] else [word]
             option = ""
     return result + ([option] if option and result[-2:-1] != [option] else [])
@@ -36,7 +36,7 @@ def parse_numbers(pairs: Iterable[str], option: str) -> dict[str, int]:
             raise UsageError(f"{option} takes NAME=INTEGER, not '{pair}'")
         if name in found:
             raise UsageError(f"{option} gives {name} twice")
-        # Python itself refuses to read thousands of digits.
+        # int() refuses thousands of digits.
         found[name] = fitting(f"{option} {name}", int(value) if len(value) < 100 else 10**100)
     return found
 

@@ -57,8 +57,8 @@ def shared_arguments(command: Command) -> Command:
         try:
             return command(Request(file, kernel, parse_list(schedule), values, given, json_file), **own)
         except BrokenPipeError:
-            # The reader has gone (`tilegen show ... | head`). click would end the process with 1; nothing more may be
-            # written at exit either.
+            # The reader has closed the pipe (`tilegen show ... | head`): click would end with 1, and nothing may be
+            # written at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
 

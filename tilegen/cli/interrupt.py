@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Thread
 
-INTERRUPTED = 130  # what a command ends with after Ctrl-C
+INTERRUPTED = 130  # exit code after Ctrl-C
 
 
 def run_interruptibly(work: Callable[[], None]) -> None:
@@ -15,12 +15,12 @@ def run_interruptibly(work: Callable[[], None]) -> None:
     def body() -> None:
         try:
             work()
-        except BaseException as error:  # whatever it is, it is raised where someone looks for it
+        except BaseException as error:  # raised again in the main thread
             raised.append(error)
 
     thread = Thread(target=body, daemon=True)
     thread.start()
     while thread.is_alive():
-        thread.join(60)  # a wait without an end would not hear a signal on all systems
+        thread.join(60)  # on some systems a join without a timeout blocks signals
     if raised:
         raise raised[0]

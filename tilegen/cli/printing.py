@@ -212,7 +212,7 @@ FAILURES = {3: "refused", 4: "wrong"}
 
 
 def _cells(row: Row, result: Comparison) -> list[str]:
-    verdict = "[green]ok[/]" if row.trials else ""  # a rival is not checked, nor is what a user did not wait for
+    verdict = "[green]ok[/]" if row.trials else ""  # a rival and an interrupted row have no trials
     verdict = f"[red]{FAILURES.get(row.exit_code, 'failed')}[/]" if row.error else verdict
     counts = ["" if n is None else str(n) for n in (row.launches, row.registers, row.shared, row.spills)]
     return [row.name, verdict, row.proof or "", *counts]

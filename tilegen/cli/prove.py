@@ -15,7 +15,7 @@ from tilegen.cli.request import Request
 from tilegen.lowering import Launch, lower
 from tilegen.proof import Obligation, Proof, prove
 
-# obligation -> what it says of every size that the kernel admits
+# obligation -> what it states, for every size that the kernel admits
 MEANING = {
     "derived": "reductions in parts or whole tiles and values computed at loops are those of the kernel as written",
     "text": "tests, loops, barriers and accesses as printed are an ordinary program again",

@@ -17,7 +17,7 @@ from tilegen.lowering.program import For, Launch
 WARP = 32
 LINE = 128  # bytes of a cache line, and of all banks together
 _IDLE = -1
-# Iterations that are looked at one by one; the others are taken to be like them.
+# At most so many iterations are enumerated; the others are assumed to be like them.
 _SAMPLES = 256
 _KEPT = 64 * 1024  # bytes of the L1 cache that the reads of one access may count on
 
@@ -47,7 +47,7 @@ def patterns(launch: Launch, site: Site, sizes: Mapping[str, int], memory: Buffe
     offset = _element_offsets(site, memory, names, sizes)
     active = _active_threads(site.tests, names) & _inside(site, memory, names, sizes)
     samples, threads = offset.shape
-    if not samples:  # a loop around it has no iterations
+    if not samples:  # a loop around the access has no iterations
         return []
     warps = -(-threads // WARP)
     rows = np.full((samples, warps * WARP), _IDLE, dtype=np.int64)
@@ -119,7 +119,7 @@ def _name_values(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...
             names[name] = lanes[kind][None, :]
         else:  # loops that share an axis come in the order of its factors
             names[name] = middle[kind].pop(0) if len(middle[kind]) > 1 else middle[kind][0]
-    # The iterations of short loops are all looked at, inner ones first; of others one in the middle.
+    # All iterations of short loops are enumerated, inner loops first; of the others one in the middle.
     looked, count = [], 1
     for loop in reversed(loops):
         extent = loop.extent.evaluate(sizes)

@@ -125,7 +125,7 @@ def lane_map(lanes: Sequence[int]) -> list[tuple[int, list[int]]]:
     return sorted(banks.items())
 
 
-# -- remedies, found by trying
+# -- remedies, found by a search
 
 
 def remedies(launch: Launch, sites: Sequence[Site], sizes: Mapping[str, int]) -> list[Remedy]:

@@ -16,7 +16,7 @@ from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import Kernel, Tensor, Tree
 from tilegen.lab import inputs
 
-# Inputs of a kind are enough if more than this share of the results are numbers with a bound.
+# A kind of inputs is taken if more than this share of the results are finite and have a bound.
 _ENOUGH = 0.9
 
 
@@ -89,7 +89,7 @@ def _exact_case(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> Case | N
     for magnitude, share in inputs.INTEGER_RANGES:
         arrays = inputs.integers(np, kernel, sizes, magnitude, share, seed)
         expected = interpreter.reference(kernel, sizes, arrays)
-        # All partial results are integers; one that is less than 1/2 off is not off at all.
+        # All partial results are integers: an error below 1/2 is none.
         if all(float(np.max(r.bound, initial=0)) < 0.5 for r in expected.values()):
             return Case(sizes, "integers", arrays, expected)
     return None
@@ -161,12 +161,12 @@ def _largest_error(tensor: Tensor, got: np.ndarray[Any, Any], case: Case) -> flo
         off = np.abs(numbers - value)
         allowed = np.zeros(value.shape) if case.data == "integers" else np.asarray(expected.bound)
         right = (off <= allowed) | (numbers == value) | np.isinf(allowed)
-        # What has to be nan may be any of its patterns.
+        # Any NaN equals any other.
         right |= np.isnan(numbers) & np.isnan(value)
     if expected.accepts is not None:
-        # An index is right if its value is the best one; that another index was expected is no error.
+        # An index of an argmax is right if the value there is the best; it need not be the expected index.
         right, off = np.asarray(expected.accepts(got)), np.zeros(value.shape)
-    # What the kernel as written leaves alone has to be as it was: the pattern of the fresh array.
+    # Elements that the kernel does not write still have the guard value that the array was filled with.
     right = np.where(written, right, got == untouched)
     if not right.all():
         raise _wrong_result(tensor, numbers, value, allowed, right, case)

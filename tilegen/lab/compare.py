@@ -118,7 +118,7 @@ class ComparisonRun:
         Raises:
             DeviceError: the device fails. A schedule that is wrong does not raise: its row says so.
         """
-        # The assembler takes seconds for a large kernel, beside the checks; nothing runs beside the timing.
+        # The compiler takes seconds for a large kernel: it runs during the checks, and nothing runs during the timing.
         with ThreadPoolExecutor(max_workers=1) as compiler:
             texts = {name: text for name, each in self._programs.items() if (text := self._text(name, each))}
             compiled = {name: compiler.submit(nvrtc.compile_text, text, self._arch) for name, text in texts.items()}

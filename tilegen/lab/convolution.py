@@ -59,13 +59,13 @@ def _match_convolution(equation: Equation, image: Load, filters: Load) -> Convol
     loops = [r.name for r in (*equation.loops, *equation.reduced)]
     if sorted(names) != sorted(loops) or (f[0], x[0], x[1]) != (y[1], y[0], f[1]):
         return None
-    # Filters of one pixel may do without its dimensions.
+    # Filters of 1 x 1 may have no dimensions for it.
     shifts = f[2:] or (const(0),) * len(x[2:])
     places = [_stride_and_dilation(*each) for each in zip(x[2:], y[2:], shifts, strict=True)]
     padding = tuple(-place.const for place in x[2:])
     if not all(places) or min(padding) < 0:
         return None
-    # Zeros outside are the padding; without them nothing may be outside.
+    # A fallback of 0 is padding; without a fallback there must be none.
     if image.fallback is None and any(padding) or image.fallback is not None and image.fallback.value != 0:
         return None
     stride, dilation = zip(*(p for p in places if p), strict=True)
@@ -79,7 +79,7 @@ def _stride_and_dilation(x: Affine, y: Affine, r: Affine) -> tuple[int, int] | N
     return (stride, dilation) if rest.is_const and stride > 0 and dilation > 0 else None
 
 
-# -- what cuDNN makes of it
+# -- cuDNN
 
 
 def cudnn(found: Convolution, arrays: Mapping[str, Any]) -> Callable[[], Any] | None:

@@ -11,11 +11,11 @@ from tilegen.backends.memory import free_bytes, need
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Op, Tree
 from tilegen.lab.sizes import points, total_bytes
 
-# Bytes that the reference has for each element: a value, its bound and whether it is there, and drawing the inputs.
+# Bytes of the reference for each element: a value, its bound, a flag that it is defined, and the drawn inputs.
 _REFERENCE = 8 + 8 + 1 + 16
-# What is kept of a case until all schedules have been run: of an input itself, of an output what it has to be.
+# Bytes for each element of an output that a case keeps until all schedules have run: value, bound, flag.
 _KEPT = 8 + 8 + 1
-# Points of loops in a second: of the reference, sums of products and others, and of programs where they run.
+# Iterations a second: of the reference, for sums of products and for others; of programs, on each device.
 _PRODUCTS, _OTHERS = 5e8, 1e7
 _GPU, _CPU, _INTERPRETER = 1e11, 5e7, 2e5
 _LONG = 20.0  # seconds

@@ -197,7 +197,7 @@ def _notes(compiled: bool) -> tuple[str, ...]:
     return ()
 
 
-# The text of a launch without its comments, its grid and its block: what is known of it depends on these.
+# The text of a launch without comments, its grid and its block: launches that agree in these have one report.
 _Key = tuple[str, tuple[Product, ...], tuple[int, ...]]
 
 

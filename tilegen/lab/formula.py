@@ -9,7 +9,7 @@ from math import prod
 
 from tilegen.ir.affine import Affine, Div, Mod
 
-# The sizes of a product, each as often as its power, in the order of the kernel.
+# The sizes of a product, each repeated to its power, sorted.
 Product = tuple[str, ...]
 
 
@@ -64,11 +64,11 @@ def of(extent: Affine) -> Formula:
             case str():
                 part = Formula(((Fraction(1), (atom,)),))
             case Div(arg, by):
-                # A division that rounds up has by - 1 added to what is divided.
+                # (x + by - 1)/by is x/by rounded up.
                 whole = arg - (by - 1) if arg.const >= by - 1 else arg
                 part = of(whole).scale(Fraction(1, by))
             case Mod():
-                part = Formula()  # nothing is left over
+                part = Formula()  # the remainder of an exact division
             case _:
                 raise TypeError(atom)
         result = result + part.scale(coefficient)

@@ -55,7 +55,7 @@ def value_of(place: Expr, names: Names, extent: int, launch: Launch) -> Any:
         case Index(index):
             return np.asarray(index.evaluate(names), dtype=np.int64)
         case Scalar():
-            return np.int64(1)  # each call gives another one
+            return np.int64(1)  # unknown before a call; 1 keeps neighbours together
         case Cast(arg):
             return value(arg)
         case Load(buffer, index):

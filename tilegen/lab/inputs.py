@@ -14,14 +14,14 @@ from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import FLOATS, Const, Kernel, Load, Op, Scalar, Tensor
 from tilegen.ir.walk import gathers, loads, walk
 
-# Operations that take an integer to an integer without rounding, as long as it is small enough.
+# Operations that map small integers to integers without rounding.
 _EXACT = {
     "+", "-", "*", "neg", "min", "max", "abs", "select", "fma", "floor", "ceil", "round", "//", "%",
     "<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "&", "|", "^", "<<", ">>", "~",
 }  # fmt: skip
-# Operations that want an argument above 0, or at most 1.
+# Operations that are defined for arguments above 0, or up to 1, only.
 _NARROW = {"log", "log2", "sqrt", "rsqrt", "pow", "asin", "acos"}
-# kind -> numbers of it
+# kind of floating-point inputs -> how they are drawn
 DRAWS: Mapping[str, Callable[[Any, tuple[int, ...]], Any]] = {
     "normal": lambda rng, shape: rng.standard_normal(shape, dtype="float32"),
     "small": lambda rng, shape: rng.standard_normal(shape, dtype="float32") / 1024,
@@ -65,7 +65,7 @@ def integers(
         arrays[memory_of(tensor.name)] = array_of(xp, tensor, _avoid_zero_divisors(kernel, tensor, values))
     draws = np.random.default_rng(seed)
     for scalar in kernel.scalars:
-        # Neither is it 1 where that can be helped, which would leave what it multiplies as it was.
+        # A factor of 1 would hide a missing multiplication.
         value = draws.integers(min(2, magnitude), magnitude + 1) * _sign(scalar, draws)
         arrays[scalar.name] = stored_scalar(scalar, value)
     return arrays

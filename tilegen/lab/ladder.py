@@ -19,10 +19,10 @@ from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, points, p
 from tilegen.lab.timing import Progress, Time, time_programs
 from tilegen.schedule import Scheduled
 
-# A prefix is not timed where one run of it is expected to last longer, in milliseconds.
+# A prefix is not timed if one run is expected to take longer, in milliseconds.
 GPU_LIMIT = 100.0
 CPU_LIMIT = 2000.0
-# What a core does in a millisecond, in points of loops: to tell a run of a second from one of an hour.
+# Iterations that a core executes in a millisecond: an order of magnitude is enough here.
 _CPU_POINTS = 1e6
 
 

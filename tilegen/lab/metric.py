@@ -9,7 +9,7 @@ from tilegen.backends.arrays import shape_of
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Equation, Kernel, Op
 from tilegen.ir.walk import walk
 
-# With more operations a byte than this, the arithmetic is the limit and TFLOP/s say more than GB/s.
+# Above so many operations a byte a kernel is limited by arithmetic, and its rate is shown in TFLOP/s.
 _INTENSE = 10
 
 

@@ -70,7 +70,7 @@ def occupancy(limits: Limits, threads: int, registers: int, shared: int) -> Occu
     room = {"threads": limits.threads // (warps * WARP), "blocks": limits.blocks}
     if registers:
         of_warp = _round_up(registers * WARP, limits.register_unit)
-        # Registers are those of four parts of an SM, and a warp lives in one of them.
+        # An SM has four partitions with a quarter of the registers each, and a warp lives in one of them.
         room["registers"] = limits.registers // 4 // of_warp * 4 // warps
     if shared:
         room["shared memory"] = limits.shared // _round_up(shared + limits.shared_reserved, limits.shared_unit)

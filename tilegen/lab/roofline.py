@@ -37,9 +37,9 @@ class Machine:
     special: int = 16
 
 
-# All measured by kernels that do nothing else, on one H200 at 1980 MHz; the L2 cache by reading 48 MB over and over.
+# Each measured by a kernel that does nothing else, on one H200 at 1980 MHz; L2 by reading 48 MB repeatedly.
 H200 = Machine("H200", "sm_90", 132, 1.98, 65.2, 4.07, 32.5, 8.6)
-# An instruction computes this many times slower than the same in f32.
+# How many times longer an instruction takes than the same one in f32.
 _SLOWER = {"f64": 2.0}
 
 
@@ -83,7 +83,7 @@ def predict(
     requests = sum(t.requests for t in moved)
     slots = (work.fused + work.plain + work.special) * lanes / WARP + requests
     if hot and hot.what != "kernel" and hot.mix.get("multiply-add") and work.fused:
-        # What several statements have in common the compiler computes once: its instructions count, not the text's.
+        # The compiler computes common subexpressions once: its instructions are counted, not those of the text.
         rounds = work.fused * lanes / WARP / hot.mix["multiply-add"]
         made = rounds * WARP * (hot.mix["multiply-add"] + hot.mix.get("arithmetic", 0)) - work.special * lanes
         slots = rounds * hot.count

@@ -101,7 +101,7 @@ def program_of(launch: Launch) -> ThreadProgram:
     found.list(without_calls(launch.body), (), ())
     kept: dict[tuple[object, ...], Site] = {}
     for number, site in enumerate(found.sites):
-        # Stores are never the same one; loads are, if all about them is.
+        # Loads that agree in all of this are one load; each store is one of its own.
         key = (number,) if site.store else (site.buffer, site.index, site.width, _ids(site.loops), site.tests)
         kept.setdefault(key, site)
     return ThreadProgram(launch, _drop_covered_loads(tuple(kept.values())), tuple(found.work), tuple(found.barriers))
@@ -205,7 +205,7 @@ class _Collector:
         self.reads(stmt, loops, tests)
         targets = [stmt.target, *([stmt.best] if stmt.best else [])]
         for target in targets:
-            if stmt.reduce and not stmt.atomic:  # an update in one access goes to memory once
+            if stmt.reduce and not stmt.atomic:  # an atomic update is one access
                 self.access(target, False, loops, tests)
             self.access(target, True, loops, tests)
         held = frozenset(name for i in stmt.target.index for name in i.names())
@@ -283,7 +283,7 @@ def widen(site: Site, memory: Buffer) -> Site:
     pitch = memory.shape[memory.order[-1]].const + memory.pad
     for place in range(len(site.loops) - 1, -1, -1):
         loop = site.loops[place]
-        # A compiler unrolls the innermost loop by itself, if it knows its end; no loop outside of that.
+        # A compiler unrolls the innermost loop of constant extent by itself, and no loop around it.
         serial = [each for each in site.loops[place:] if each.kind == "serial"]
         if len(serial) > 1 or not loop.extent.is_const:
             break

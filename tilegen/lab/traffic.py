@@ -202,7 +202,7 @@ def _count_instructions(expr: Expr, counts: list[int], fused: bool, seen: set[Ex
             raise TypeError(expr)
 
 
-# -- the loop that all the work is in
+# -- the innermost loop
 
 
 def inner(program: ThreadProgram, sizes: Mapping[str, int]) -> Inner | None:
