@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
-from tilegen.ir.nodes import Tree
+from tilegen.ir.nodes import Kernel, Tree
 from tilegen.judge.atomics import check_atomics
 from tilegen.judge.bounds import check_bounds
 from tilegen.judge.copies import check_values
@@ -38,7 +39,13 @@ __all__ = [
 
 
 def _check_derived(program: Program) -> None:
-    check_derived(program.kernel)
+    _check_derived_once(program.kernel)
+
+
+@lru_cache(maxsize=100)
+def _check_derived_once(kernel: Kernel) -> None:
+    """Few steps derive a kernel, and each of those behind them is judged against it. The proof asks anew."""
+    check_derived(kernel)
 
 
 # In the order in which they are asked: a later check may rely on the earlier ones.
