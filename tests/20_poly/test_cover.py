@@ -5,7 +5,7 @@ import random
 import islpy as isl
 import pytest
 
-from tilegen.poly.covering import covered, uncovered
+from tilegen.poly.covering import find_uncovered, is_covered
 from tilegen.poly.system import matrix
 
 NAMES = ["M", "N", "i", "j", "lane", "k"]
@@ -63,8 +63,8 @@ def test_pieces_cover_what_they_cover_as_a_whole(seed):
         left = projected(wanted)
         for piece in pieces:
             left = left.subtract(projected(piece))
-        assert covered(wanted, pieces, NAMES) == left.is_empty(), (wanted, pieces)
-        point = uncovered(wanted, pieces, NAMES)
+        assert is_covered(wanted, pieces, NAMES) == left.is_empty(), (wanted, pieces)
+        point = find_uncovered(wanted, pieces, NAMES)
         assert (point is None) == left.is_empty()
         if point is not None:
             there = projected([*wanted, *((True, ((name, 1),), -point[name]) for name in NAMES)])
@@ -78,6 +78,6 @@ def test_pieces_cover_case_by_case():
     """A copy made before the loop, and one in the iteration before: every iteration finds one of them."""
     wanted = (*bounds("k", 0, 6), (False, (("i", 1),), 0), (False, (("M", 1), ("i", -8)), -9))
     first = wanted + ((True, (("i", 1),), 0), (False, (("M", 1), ("k", -1)), -2))
-    assert covered(wanted, [first, wanted + ((False, (("i", 1),), -1),)], NAMES)
-    assert not covered(wanted, [first, wanted + ((False, (("i", 1),), -2),)], NAMES)
-    assert uncovered(wanted, [first, wanted + ((False, (("i", 1),), -2),)], NAMES)["i"] == 1
+    assert is_covered(wanted, [first, wanted + ((False, (("i", 1),), -1),)], NAMES)
+    assert not is_covered(wanted, [first, wanted + ((False, (("i", 1),), -2),)], NAMES)
+    assert find_uncovered(wanted, [first, wanted + ((False, (("i", 1),), -2),)], NAMES)["i"] == 1

@@ -7,17 +7,17 @@ import pytest
 from stock import scheduled
 
 from tilegen.lowering import lower
-from tilegen.poly.execution import before, between, earlier
+from tilegen.poly.execution import rows_before, ways_before, ways_between
 from tilegen.poly.instances import Placed, Use, project
-from tilegen.poly.rows import renamed
-from tilegen.poly.system import Undecided, same, solvable
+from tilegen.poly.rows import rename
+from tilegen.poly.system import Undecided, equal_rows, solvable
 from tilegen.proof.raised import raised
 
 
 def apart(original, one, two, a, b, shared, order):
     """The same question with names of its own for every loop that is not given as shared."""
-    names = two.primed(shared)
-    return original.pair(one, two, shared) + (*order, *same(a.forms, [f.renamed(names) for f in b.forms]))
+    names = two.primed_names(shared)
+    return original.pair(one, two, shared) + (*order, *equal_rows(a.forms, [f.rename(names) for f in b.forms]))
 
 
 def questions(program):
@@ -26,7 +26,7 @@ def questions(program):
             pairs = {(a.buffer, a.index, b.index): (a, b) for a in one.leaf.uses for b in two.leaf.uses}
             for a, b in pairs.values():
                 if a.buffer == b.buffer:
-                    for shared, order in before(one, two):
+                    for shared, order in ways_before(one, two):
                         yield one.leaf, two.leaf, a, b, shared, order
 
 
@@ -78,12 +78,12 @@ def chains(program):
     for name in (b.name for b in program.buffers.values() if b.space == "shared"):
         used = [At(p, u) for p in program.leaves for u in p.leaf.uses if u.buffer == name]
         for meant, read in product((a for a in used if a.use.writes), (a for a in used if not a.use.writes)):
-            for shared, order in before(meant.placed, read.placed):
-                names = {n: f"{n}~" for n in meant.placed.leaf.primed(shared)}
+            for shared, order in ways_before(meant.placed, read.placed):
+                names = {n: f"{n}~" for n in meant.placed.leaf.primed_names(shared)}
                 plain = {f"{n}'": n for n in read.placed.leaf.names} | {n: f"{n}~" for n in read.placed.leaf.names}
-                place = same([f.renamed(names) for f in meant.use.forms], read.use.forms)
-                rows = renamed(meant.placed.leaf.domain, names) + renamed(order, plain) + place
-                for other in (a for a in used if a.use.writes and a.placed.shares(read.placed) >= len(shared)):
+                place = equal_rows([f.rename(names) for f in meant.use.forms], read.use.forms)
+                rows = rename(meant.placed.leaf.domain, names) + rename(order, plain) + place
+                for other in (a for a in used if a.use.writes and a.placed.common_depth(read.placed) >= len(shared)):
                     yield (meant, names), other, (read, {}), shared, program.original.rows(read.placed.leaf) + rows
 
 
@@ -92,12 +92,12 @@ def test_what_comes_between_is_possible_where_some_order_of_loops_is(name, sched
     program = project(read_back(name, schedule))
     possible = asked = 0
     for one, other, last, shared, known in chains(program):
-        names = {n: f"{n}*" for n in other.placed.leaf.primed(shared)}
-        place = same([f.renamed(names) for f in other.use.forms], last[0].use.forms)
-        there = renamed(other.placed.leaf.domain, names) + place
-        ways = between(one, (other, names), last, shared, lambda rows=known: rows, lambda rows=there: rows)
-        behind = earlier(one[0].placed, one[1], other.placed, names, len(shared))
-        orders = product(behind, list(earlier(other.placed, names, last[0].placed, {}, len(shared))))
+        names = {n: f"{n}*" for n in other.placed.leaf.primed_names(shared)}
+        place = equal_rows([f.rename(names) for f in other.use.forms], last[0].use.forms)
+        there = rename(other.placed.leaf.domain, names) + place
+        ways = ways_between(one, (other, names), last, shared, lambda rows=known: rows, lambda rows=there: rows)
+        behind = rows_before(one[0].placed, one[1], other.placed, names, len(shared))
+        orders = product(behind, list(rows_before(other.placed, names, last[0].placed, {}, len(shared))))
         some = any(solvable(known + (*there, *a, *b)) for a, b in orders)
         assert any(map(solvable, ways)) == some
         possible, asked = possible + some, asked + 1

@@ -14,12 +14,12 @@ from tilegen.judge.cross_thread import Dependence, DependenceKind, dependences
 from tilegen.judge.derived import check_derived
 from tilegen.judge.equations import check_equations, has_sizes
 from tilegen.judge.order import check_order
-from tilegen.judge.pipelines import check_ahead, holds, leading, nest_of, staged
+from tilegen.judge.pipelines import check_ahead, has_inside, leading_copies, nest_of, staged_buffers
 from tilegen.judge.races import check_races, check_structure
 from tilegen.judge.statements import check_shape
 from tilegen.judge.updates import check_updates
 from tilegen.judge.vectors import check_vectors
-from tilegen.poly.instances import Program, project
+from tilegen.poly.instances import Projection, project
 from tilegen.poly.system import Undecided
 from tilegen.poly.verdict import Refused, Violation
 
@@ -30,15 +30,15 @@ __all__ = [
     "check_equations",
     "dependences",
     "has_sizes",
-    "holds",
+    "has_inside",
     "judge",
-    "leading",
+    "leading_copies",
     "nest_of",
-    "staged",
+    "staged_buffers",
 ]
 
 
-def _check_derived(program: Program) -> None:
+def _check_derived(program: Projection) -> None:
     _check_derived_once(program.kernel)
 
 
@@ -49,7 +49,7 @@ def _check_derived_once(kernel: Kernel) -> None:
 
 
 # In the order in which they are asked: a later check may rely on the earlier ones.
-CHECKS: tuple[tuple[str, Callable[[Program], None]], ...] = (
+CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
     ("that what steps derived from the kernel is the kernel", _check_derived),
     ("that every instance runs exactly once", check_coverage),
     ("that each statement computes what the kernel says", check_shape),

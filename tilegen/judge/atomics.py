@@ -5,20 +5,20 @@ from __future__ import annotations
 from tilegen.ir.atomics import NATIVE
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads
-from tilegen.poly.instances import Original, Program
-from tilegen.poly.system import example, same, solvable
+from tilegen.poly.instances import Original, Projection
+from tilegen.poly.system import equal_rows, example, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
-def check_atomics(program: Program) -> None:
+def check_atomics(program: Projection) -> None:
     """Refused where an update cannot be atomic, or may not be made in whatever order the iterations come."""
     for placed in program.leaves:
         stmt = placed.leaf.stmt
         if stmt.atomic:
-            _check(program, stmt)
+            _check_update(program, stmt)
 
 
-def _check(program: Program, stmt: Stmt) -> None:
+def _check_update(program: Projection, stmt: Stmt) -> None:
     buffer = program.buffers[stmt.target.buffer]
     if stmt.is_copy or stmt.reduce is None:
         raise Refused(f"'{stmt.name}' is no update of a reduction, and would be atomic")
@@ -34,7 +34,7 @@ def _check(program: Program, stmt: Stmt) -> None:
         _check_single(program.original, stmt.name)
     if buffer.space != "global":
         raise Refused(
-            f"'{stmt.name}' is updated atomically in memory, and '{buffer.name}' is in {_where(buffer.space)}",
+            f"'{stmt.name}' is updated atomically in memory, and '{buffer.name}' is in {_space_words(buffer.space)}",
             None,
             f"rfactor({stmt.name}, ...) -> part makes a result for each part: that can be kept on the chip",
             code="structure",
@@ -49,9 +49,9 @@ def _check_single(original: Original, name: str) -> None:
     write = leaf.uses[-1]
     for depth, loop in enumerate(leaf.names):
         shared = frozenset(leaf.names[:depth])
-        names = leaf.primed(shared)
-        question = (*original.context, *leaf.domain, *leaf.again(shared))
-        question += same(write.forms, [f.renamed(names) for f in write.forms])
+        names = leaf.primed_names(shared)
+        question = (*original.context, *leaf.domain, *leaf.primed_domain(shared))
+        question += equal_rows(write.forms, [f.rename(names) for f in write.forms])
         question += ((False, ((f"{loop}'", 1), (loop, -1)), -1),)
         if not solvable(question):
             continue
@@ -65,5 +65,5 @@ def _check_single(original: Original, name: str) -> None:
         )
 
 
-def _where(space: str) -> str:
+def _space_words(space: str) -> str:
     return "registers" if space == "register" else f"{space} memory"

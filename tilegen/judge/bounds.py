@@ -10,12 +10,12 @@ from tilegen.ir.ranges import bounds
 from tilegen.ir.show import show_condition, show_expr
 from tilegen.ir.walk import gathers
 from tilegen.judge.gathers import stays_inside
-from tilegen.poly.instances import Leaf, Program, Use
+from tilegen.poly.instances import Leaf, Projection, Use
 from tilegen.poly.system import example, rows_of, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
-def check_bounds(program: Program) -> None:
+def check_bounds(program: Projection) -> None:
     """Refused where an access of some instance is outside its buffer; reads with a fallback may be."""
     for placed in program.leaves:
         leaf = placed.leaf
@@ -26,7 +26,7 @@ def check_bounds(program: Program) -> None:
         _check_gathers(program, placed.leaf)
 
 
-def _check_gathers(program: Program, leaf: Leaf) -> None:
+def _check_gathers(program: Projection, leaf: Leaf) -> None:
     """Refused where an index that is not tested at run time may leave its dimension at a point of the leaf."""
     for gather in gathers(leaf.stmt):
         shape = program.buffers[gather.buffer].shape
@@ -39,13 +39,13 @@ def _check_gathers(program: Program, leaf: Leaf) -> None:
             )
 
 
-def _check_use(program: Program, leaf: Leaf, use: Use) -> None:
+def _check_use(program: Projection, leaf: Leaf, use: Use) -> None:
     extents = {n: e.const for n, e in zip(leaf.names, leaf.extents, strict=True) if e.is_const}
     buffer = program.buffers[use.buffer]
     if len(buffer.shape) != len(use.index):
         raise Refused(f"'{use.buffer}' has {len(buffer.shape)} dimensions and is used with {len(use.index)}")
     for dim, (place, extent) in enumerate(zip(use.index, buffer.shape, strict=True)):
-        if within(place, extent, extents):
+        if is_within(place, extent, extents):
             continue
         for inside in (Condition(place), Condition(extent - 1 - place)):
             outside = Condition(-1 - inside.value)
@@ -65,7 +65,7 @@ def _check_use(program: Program, leaf: Leaf, use: Use) -> None:
                 )
 
 
-def within(place: Affine, extent: Affine, extents: Mapping[str, int]) -> bool:
+def is_within(place: Affine, extent: Affine, extents: Mapping[str, int]) -> bool:
     """True if `place` is in 0 <= place < extent whatever the loops with these extents are."""
     ends = bounds(place, extents)
     return ends is not None and ends[0] >= 0 and extent.is_const and ends[1] < extent.const

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tilegen.ir.affine import const
-from tilegen.poly.covering import uncovered
-from tilegen.poly.instances import Leaf, Placed, Program, alike_in
-from tilegen.poly.rows import Row, renamed
-from tilegen.poly.system import example, range_of, same, solvable
+from tilegen.poly.covering import find_uncovered
+from tilegen.poly.instances import Leaf, Placed, Projection, equal_loops
+from tilegen.poly.rows import Row, rename
+from tilegen.poly.system import equal_rows, example, range_of, solvable
 from tilegen.poly.verdict import Refused, Words, instance_words
 
 
-def check_coverage(program: Program) -> None:
+def check_coverage(program: Projection) -> None:
     """Refused where an instance is missing, runs twice, or is none of the kernel's."""
     known = program.original.statements
     for placed in program.leaves:
@@ -24,28 +24,28 @@ def check_coverage(program: Program) -> None:
         check_instances(program, name)
 
 
-def check_instances(program: Program, name: str) -> None:
+def check_instances(program: Projection, name: str) -> None:
     """Refused where an instance of the statement `name` is missing, runs twice, or is none of the kernel's."""
     leaves = program.of(name)
     for n, one in enumerate(leaves):
-        _no_strangers(program, one.leaf)
-        _once(program, one, one)
+        _check_known(program, one.leaf)
+        _check_injective(program, one, one)
         for two in leaves[n + 1 :]:
-            _once(program, one, two)
-    _nothing_missing(program, name, leaves)
+            _check_injective(program, one, two)
+    _check_onto(program, name, leaves)
 
 
-def _instance_names(program: Program, name: str) -> list[str]:
+def _instance_names(program: Projection, name: str) -> list[str]:
     return [f"{n}°" for n in program.original.statements[name].leaf.names]
 
 
-def _wanted(program: Program, name: str) -> tuple[Row, ...]:
+def _kernel_rows(program: Projection, name: str) -> tuple[Row, ...]:
     """The statement's instances as the kernel has them, over the names of its loops marked with `°`."""
     origin = program.original.statements[name].leaf
-    return renamed(origin.domain, {n: f"{n}°" for n in origin.primed(frozenset())})
+    return rename(origin.domain, {n: f"{n}°" for n in origin.primed_names(frozenset())})
 
 
-def _image(program: Program, leaf: Leaf) -> tuple[Row, ...]:
+def _instance_rows(program: Projection, leaf: Leaf) -> tuple[Row, ...]:
     """What its instance is, over the same names, at an iteration of the leaf."""
     rows: tuple[Row, ...] = ()
     for name, place in zip(_instance_names(program, leaf.stmt.name), leaf.point, strict=True):
@@ -53,7 +53,7 @@ def _image(program: Program, leaf: Leaf) -> tuple[Row, ...]:
     return rows
 
 
-def _plain(rows: tuple[Row, ...], leaf: Leaf) -> tuple[Row, ...]:
+def _normalise(rows: tuple[Row, ...], leaf: Leaf) -> tuple[Row, ...]:
     """The same instances in loops that are easier to project away: with 3 - i as i, and digits for a loop that is
     divided, as lane in lane/8 and lane%8."""
     extents = {n: e.const for n, e in zip(leaf.names, leaf.extents, strict=True) if e.is_const}
@@ -79,10 +79,10 @@ def _plain(rows: tuple[Row, ...], leaf: Leaf) -> tuple[Row, ...]:
     if not values:
         return rows
     left = (row for row in rows if row not in ranges)
-    return tuple(row if values.keys().isdisjoint(dict(row[1])) else _replaced(row, values) for row in left) + more
+    return tuple(row if values.keys().isdisjoint(dict(row[1])) else _replace_names(row, values) for row in left) + more
 
 
-def _replaced(row: Row, values: dict[str, tuple[tuple[tuple[str, int], ...], int]]) -> Row:
+def _replace_names(row: Row, values: dict[str, tuple[tuple[tuple[str, int], ...], int]]) -> Row:
     equal, terms, constant = row
     sums: dict[str, int] = {}
     for name, factor in terms:
@@ -93,12 +93,12 @@ def _replaced(row: Row, values: dict[str, tuple[tuple[tuple[str, int], ...], int
     return equal, tuple((n, f) for n, f in sums.items() if f), constant
 
 
-def _no_strangers(program: Program, leaf: Leaf) -> None:
+def _check_known(program: Projection, leaf: Leaf) -> None:
     """Every iteration of `leaf` is an instance of the kernel."""
     original, name = program.original, leaf.stmt.name
-    image = original.rows(leaf) + _image(program, leaf)
+    image = original.rows(leaf) + _instance_rows(program, leaf)
     names = [*original.kernel.sizes, *_instance_names(program, name), *leaf.names]
-    missing = uncovered(image, [(*original.context, *_wanted(program, name))], names)
+    missing = find_uncovered(image, [(*original.context, *_kernel_rows(program, name))], names)
     if missing is not None:
         words = Words(original, missing)
         what = words.instance(leaf)
@@ -108,21 +108,21 @@ def _no_strangers(program: Program, leaf: Leaf) -> None:
         )
 
 
-def _once(program: Program, one: Placed, two: Placed) -> None:
+def _check_injective(program: Projection, one: Placed, two: Placed) -> None:
     """No instance runs in two iterations of the one leaf, and none in both leaves."""
     first, second = one.leaf, two.leaf
-    if one is two and first.determined(first.stmt.instance or (), frozenset()) >= set(first.names):
+    if one is two and first.determined_by(first.stmt.instance or (), frozenset()) >= set(first.names):
         return
     instances = zip(first.stmt.instance or (), second.stmt.instance or (), strict=True)
     alike = tuple(i for i, j in instances if i == j)
     for depth in range(len(first.names) if one is two else 1):
         shared = frozenset(first.names[:depth]) if one is two else frozenset()
-        met = shared | alike_in(first, second, alike, shared)
+        met = shared | equal_loops(first, second, alike, shared)
         if one is two and first.names[depth] in met:
             continue
-        names = second.primed(met)
+        names = second.primed_names(met)
         rows = program.original.pair(first, second, met)
-        rows += same(first.point, [f.renamed(names) for f in second.point])
+        rows += equal_rows(first.point, [f.rename(names) for f in second.point])
         if one is two:
             loop = first.names[depth]
             rows += ((False, ((f"{loop}'", 1), (loop, -1)), -1),)
@@ -137,11 +137,11 @@ def _once(program: Program, one: Placed, two: Placed) -> None:
             )
 
 
-def _nothing_missing(program: Program, name: str, leaves: list[Placed]) -> None:
+def _check_onto(program: Projection, name: str, leaves: list[Placed]) -> None:
     original = program.original
-    wanted, instance = (*original.context, *_wanted(program, name)), _instance_names(program, name)
-    pieces = [(*original.context, *_plain(p.leaf.domain + _image(program, p.leaf), p.leaf)) for p in leaves]
-    missing = uncovered(wanted, pieces, [*original.kernel.sizes, *instance])
+    wanted, instance = (*original.context, *_kernel_rows(program, name)), _instance_names(program, name)
+    pieces = [(*original.context, *_normalise(p.leaf.domain + _instance_rows(program, p.leaf), p.leaf)) for p in leaves]
+    missing = find_uncovered(wanted, pieces, [*original.kernel.sizes, *instance])
     if missing is not None:
         origin = original.statements[name].leaf
         values = instance_words(original, name, missing, [missing[f"{n}°"] for n in origin.names])

@@ -11,9 +11,9 @@ from typing import Literal
 from tilegen.ir.atomics import accumulated
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
-from tilegen.poly.instances import Leaf, Placed, Program, Use, alike_in, common, project
-from tilegen.poly.rows import Row, Rows, identified, renamed
-from tilegen.poly.system import Undecided, example, same, solvable
+from tilegen.poly.instances import Leaf, Placed, Projection, Use, common_index, equal_loops, project
+from tilegen.poly.rows import Row, Rows, identify, rename
+from tilegen.poly.system import Undecided, equal_rows, example, solvable
 from tilegen.poly.verdict import Words
 
 # What the two accesses do, the later one first: "RAW" is read after write.
@@ -53,7 +53,7 @@ class Dependence:
         """
         if loop not in self._apart:
             one = self.crossings[0]
-            row = dict(soonest(one.first, one.second, self.carried_by)).get(loop)
+            row = dict(rows_of_adjacent(one.first, one.second, self.carried_by)).get(loop)
             if row is None:
                 return False
             self._apart[loop] = not any(_may_be(crossing, row) for crossing in self.crossings)
@@ -100,7 +100,7 @@ def dependences(tree: Tree, launch: int) -> tuple[Dependence, ...]:
     found: dict[tuple[str, str, int, int, str | None], Dependence] = {}
     for one, two, pairs in meetings(program, leaves):
         for a, b in pairs:
-            for way in ways(one, two):
+            for way in ways_later(one, two):
                 crossing = Crossing(program, one, two, a, b, way)
                 if crossing.plainly_none:
                     continue
@@ -110,12 +110,12 @@ def dependences(tree: Tree, launch: int) -> tuple[Dependence, ...]:
     return tuple(found.values())
 
 
-def soonest(one: Placed, two: Placed, carried_by: str | None) -> Iterator[tuple[str, Row]]:
+def rows_of_adjacent(one: Placed, two: Placed, carried_by: str | None) -> Iterator[tuple[str, Row]]:
     """Loops that may have a whole iteration between `one` and the later `two`, and a row that says they have not."""
     if carried_by is not None:
         yield carried_by, (True, ((f"{carried_by}'", 1), (carried_by, -1)), -1)
         return
-    depth = one.shares(two)
+    depth = one.common_depth(two)
     for name, kind in zip(two.leaf.names[depth:], two.leaf.kinds[depth:], strict=True):
         if kind in THREAD_KINDS:
             return
@@ -123,9 +123,9 @@ def soonest(one: Placed, two: Placed, carried_by: str | None) -> Iterator[tuple[
             yield name, (True, ((f"{name}'", 1),), 0)
 
 
-def meetings(program: Program, leaves: Sequence[Placed]) -> Iterator[tuple[Placed, Placed, list[tuple[Use, Use]]]]:
+def meetings(program: Projection, leaves: Sequence[Placed]) -> Iterator[tuple[Placed, Placed, list[tuple[Use, Use]]]]:
     """Two of the leaves, and their accesses to one buffer that threads can meet in, one of them writing."""
-    used = [(placed, uses) for placed in leaves if (uses := _beyond_registers(program, placed.leaf))]
+    used = [(placed, uses) for placed in leaves if (uses := _memory_uses(program, placed.leaf))]
     for one, mine in used:
         for two, others in used:
             pairs = [
@@ -140,7 +140,7 @@ def meetings(program: Program, leaves: Sequence[Placed]) -> Iterator[tuple[Place
                 yield one, two, pairs
 
 
-def _beyond_registers(program: Program, leaf: Leaf) -> list[Use]:
+def _memory_uses(program: Projection, leaf: Leaf) -> list[Use]:
     """The accesses to memory that threads have in common, those of one kind to one element once."""
     found: list[Use] = []
     for use in leaf.uses:
@@ -154,9 +154,9 @@ def _beyond_registers(program: Program, leaf: Leaf) -> list[Use]:
 Way = tuple[str | None, frozenset[str], tuple[Row, ...]]
 
 
-def ways(one: Placed, two: Placed) -> Iterator[Way]:
+def ways_later(one: Placed, two: Placed) -> Iterator[Way]:
     """The ways in which a thread's instance of `two`, primed, is later than another thread's of `one`."""
-    depth = one.shares(two)
+    depth = one.common_depth(two)
     names = one.leaf.names[:depth]
     steps = [n for n, k in zip(names, one.leaf.kinds, strict=False) if k not in THREAD_KINDS]
     if one.places < two.places:
@@ -172,7 +172,7 @@ def ways(one: Placed, two: Placed) -> Iterator[Way]:
 class Crossing:
     """An access of `first` and a later one of `second`, by different threads of one block, in one way."""
 
-    program: Program
+    program: Projection
     first: Placed
     second: Placed
     a: Use
@@ -209,7 +209,7 @@ class Crossing:
 
     @cached_property
     def _names(self) -> Mapping[str, str]:
-        return self.second.leaf.primed(self._met)
+        return self.second.leaf.primed_names(self._met)
 
     @cached_property
     def _rows(self) -> Rows:
@@ -218,12 +218,12 @@ class Crossing:
     @cached_property
     def _core(self) -> tuple[Row, ...]:
         """Rows that say: in this way, at one element, in one block."""
-        place = same(self.a.forms, [f.renamed(self._names) for f in self.b.forms])
-        return self._named(self.way[2]) + place + _same_block(self.first.leaf, self.second.leaf, self._names)
+        place = equal_rows(self.a.forms, [f.rename(self._names) for f in self.b.forms])
+        return self._named(self.way[2]) + place + _same_block_rows(self.first.leaf, self.second.leaf, self._names)
 
     def _named(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
         """Rows of two iterations, with one name for loops in which they are the same one."""
-        return identified(rows, {f"{n}'": n for n in self._met})
+        return identify(rows, {f"{n}'": n for n in self._met})
 
     @cached_property
     def _who(self) -> Mapping[str, tuple[_Thread, _Thread]]:
@@ -247,7 +247,7 @@ class Crossing:
                 terms: tuple[tuple[str, int], ...] = ((mine.name, sign),) if mine.name else ()
                 terms += ((second, -sign),) if other.name else ()
                 if terms:
-                    found.append((*mine.rows, *renamed(other.rows, {other.name: second}), (False, terms, -1)))
+                    found.append((*mine.rows, *rename(other.rows, {other.name: second}), (False, terms, -1)))
         return tuple(found)
 
     @cached_property
@@ -257,7 +257,7 @@ class Crossing:
 
     @cached_property
     def _alike(self) -> frozenset[str]:
-        return alike_in(self.first.leaf, self.second.leaf, common(self.a, self.b), self.way[1])
+        return equal_loops(self.first.leaf, self.second.leaf, common_index(self.a, self.b), self.way[1])
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ class _Thread:
     rows: tuple[Row, ...] = ()
 
 
-def _thread(program: Program, placed: Placed, use: Use, kind: str) -> _Thread:
+def _thread(program: Projection, placed: Placed, use: Use, kind: str) -> _Thread:
     leaf, launch = placed.leaf, placed.places[0]
     loop = next(iter(leaf.along(kind)), None)
     if loop is not None:
@@ -281,7 +281,7 @@ def _thread(program: Program, placed: Placed, use: Use, kind: str) -> _Thread:
     return _Thread(kind, ((False, ((kind, 1),), 0), (False, ((kind, -1),), threads - 1)))
 
 
-def _same_block(one: Leaf, two: Leaf, names: Mapping[str, str]) -> tuple[Row, ...]:
+def _same_block_rows(one: Leaf, two: Leaf, names: Mapping[str, str]) -> tuple[Row, ...]:
     """Both are in one block, also where each has block loops of its own."""
     rows: tuple[Row, ...] = ()
     pairs = [pair for kind in BLOCK_KINDS for pair in zip_longest(one.along(kind), two.along(kind))]
@@ -298,11 +298,11 @@ def _sentence(words: Words, one: Leaf, two: Leaf, a: Use, b: Use, who: Mapping[s
     for leaf, use, second in ((one, a, False), (two, b, True)):
         name = f"the copy {leaf.stmt.name}" if leaf.stmt.is_copy else words.instance(leaf, second)
         verb = "written" if use.writes else "read"
-        doing += [f"{verb} by {name} on thread {_place(words, {k: w[second] for k, w in who.items()}, second)}"]
+        doing += [f"{verb} by {name} on thread {_thread_words(words, {k: w[second] for k, w in who.items()}, second)}"]
     return f"{words.element(a)} is {doing[0]}, then {doing[1]}{words.sizes}"
 
 
-def _place(words: Words, who: Mapping[str, _Thread], second: bool) -> str:
+def _thread_words(words: Words, who: Mapping[str, _Thread], second: bool) -> str:
     parts = []
     for kind, thread in who.items():
         parts += [f"{thread.name}={words.at(thread.name, second)}" if thread.name else f"{kind}=0"]

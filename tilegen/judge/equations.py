@@ -35,9 +35,9 @@ from tilegen.ir.nodes import (
     Tensor,
 )
 from tilegen.judge.gathers import outside_by_data, stays_inside
-from tilegen.poly.covering import uncovered
-from tilegen.poly.rows import renamed
-from tilegen.poly.system import Form, Point, Row, Undecided, example, form, range_of, rows_of, same, solvable
+from tilegen.poly.covering import find_uncovered
+from tilegen.poly.rows import rename
+from tilegen.poly.system import Form, Point, Row, Undecided, equal_rows, example, form, range_of, rows_of, solvable
 
 
 def check_equations(kernel: Kernel) -> Kernel:
@@ -101,8 +101,8 @@ class _Check:
     def _check_once(self, tensor: Tensor, left: tuple[Row, ...]) -> None:
         loops = [r.name for r in self.equation.loops]
         index = [form(i) for i in self.equation.index]
-        names = _marked(left, index, loops)
-        both = left + renamed(left, names) + same(index, [f.renamed(names) for f in index])
+        names = _mark_names(left, index, loops)
+        both = left + rename(left, names) + equal_rows(index, [f.rename(names) for f in index])
         for loop in loops:
             later: Row = (False, ((names[loop], 1), (loop, -1)), -1)
             point = example((*both, later), [*self._order(self.equation.loops), *names.values()])
@@ -154,7 +154,7 @@ class _Check:
             return None
         if not isinstance(then, Load) or then.fallback is None or then.fallback.value != 0:
             return None
-        inside = _inside(then.index, self.kernel.tensor(then.buffer))
+        inside = _inside_conditions(then.index, self.kernel.tensor(then.buffer))
         points = _points(self.kernel, self._ranges, self.equation.conditions)
         for given, wanted in ((tests, inside), (inside, tests)):
             rows = points + tuple(row for c in given for row in rows_of(c))
@@ -217,13 +217,13 @@ class _Check:
         loops = [r.name for r in writer.loops]
         index = [form(i) for i in writer.index]
         written = _points(self.kernel, writer.loops, conditions_on_left(writer))
-        names = _marked(written, index, loops)
+        names = _mark_names(written, index, loops)
         read = [form(i) for i in load.index]
-        piece = renamed(written, names) + same([f.renamed(names) for f in index], read)
-        inside = tuple(row for c in _inside(load.index, tensor) for row in rows_of(c))
+        piece = rename(written, names) + equal_rows([f.rename(names) for f in index], read)
+        inside = tuple(row for c in _inside_conditions(load.index, tensor) for row in rows_of(c))
         order = self._order(self._ranges)
         points = _points(self.kernel, self._ranges, self.equation.conditions)
-        point = uncovered(points + inside, [points + inside + piece], order)
+        point = find_uncovered(points + inside, [points + inside + piece], order)
         if point is None:
             return
         line = f" on line {writer.span.line}" if writer.span else ""
@@ -238,7 +238,7 @@ class _Check:
     def _check_in_place(self, load: Load, tensor: Tensor) -> None:
         """The equation that updates a tensor reads, at each point, the element alone that it defines there."""
         points = _points(self.kernel, self._ranges, self.equation.conditions)
-        points += tuple(row for c in _inside(load.index, tensor) for row in rows_of(c))
+        points += tuple(row for c in _inside_conditions(load.index, tensor) for row in rows_of(c))
         for read, written in zip(load.index, self.equation.index, strict=True):
             for apart in (Condition(read - written - 1), Condition(written - read - 1)):
                 point = example(points + rows_of(apart), self._order(self._ranges))
@@ -304,7 +304,7 @@ def _points(kernel: Kernel, ranges: tuple[Range, ...], conditions: tuple[Conditi
     return tuple(rows)
 
 
-def _inside(index: tuple[Affine, ...], tensor: Tensor) -> tuple[Condition, ...]:
+def _inside_conditions(index: tuple[Affine, ...], tensor: Tensor) -> tuple[Condition, ...]:
     return tuple(
         condition
         for place, extent in zip(index, tensor.shape, strict=True)
@@ -319,7 +319,7 @@ def _outside(
 
     The point is the least one in the given order of names; without an order it is not looked for.
     """
-    for number, condition in enumerate(_inside(index, tensor)):
+    for number, condition in enumerate(_inside_conditions(index, tensor)):
         rows = points + rows_of(Condition(-1 - condition.value))
         if solvable(rows):
             point = {} if order is None else example(rows, order)
@@ -328,7 +328,7 @@ def _outside(
     return None
 
 
-def _marked(rows: tuple[Row, ...], index: list[Form], loops: list[str]) -> dict[str, str]:
+def _mark_names(rows: tuple[Row, ...], index: list[Form], loops: list[str]) -> dict[str, str]:
     """New names for the loops of a second point, and for every division that depends on one of them."""
     every = {name for _, terms, _ in (*rows, *(row for f in index for row in f.rows)) for name, _ in terms}
     divisions = {name for name in every if name.startswith("(")}

@@ -9,21 +9,21 @@ from functools import cached_property, lru_cache
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Load
 from tilegen.ir.walk import loads
-from tilegen.poly.execution import Way, before
+from tilegen.poly.execution import Way, ways_before
 from tilegen.poly.instances import (
     Leaf,
     Original,
     Placed,
-    Program,
+    Projection,
     Use,
-    alike_in,
-    apart_in,
-    common,
-    told_apart,
+    common_index,
+    differing_loop,
+    equal_loops,
+    is_excluded_by_index,
 )
-from tilegen.poly.rows import Row, Rows, renamed
-from tilegen.poly.same_iteration import increasing
-from tilegen.poly.system import Form, example, same, solvable
+from tilegen.poly.rows import Row, Rows, rename
+from tilegen.poly.same_iteration import is_increasing
+from tilegen.poly.system import Form, equal_rows, example, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
@@ -53,34 +53,34 @@ class Precedence:
 def precedences(original: Original) -> tuple[Precedence, ...]:
     """What has to keep its order."""
     statements = original.statements.values()
-    return tuple(p for s in statements for t in statements for p in _between(original, s, t))
+    return tuple(p for s in statements for t in statements for p in _precedences_between(original, s, t))
 
 
-def _between(original: Original, one: Placed, two: Placed) -> Iterator[Precedence]:
+def _precedences_between(original: Original, one: Placed, two: Placed) -> Iterator[Precedence]:
     pairs: dict[object, tuple[Use, Use]] = {}
     for a in one.leaf.uses:
         for b in two.leaf.uses:
             if a.buffer == b.buffer and (a.writes or b.writes):
                 pairs.setdefault((a.buffer, a.index, b.index), (a, b))
     for a, b in pairs.values():
-        for shared, rows in before(one, two):
-            if told_apart(one.leaf, two.leaf, common(a, b), shared, rows):
+        for shared, rows in ways_before(one, two):
+            if is_excluded_by_index(one.leaf, two.leaf, common_index(a, b), shared, rows):
                 continue
-            names = two.leaf.primed(shared)
-            core = same(a.forms, [f.renamed(names) for f in b.forms]) + rows
+            names = two.leaf.primed_names(shared)
+            core = equal_rows(a.forms, [f.rename(names) for f in b.forms]) + rows
             if solvable(original.pair(one.leaf, two.leaf, shared) + core):
-                marked = _marked(one, two, shared, core)
-                yield Precedence(one.leaf.stmt.name, two.leaf.stmt.name, marked, a.buffer, apart_in(rows))
+                marked = _mark_names(one, two, shared, core)
+                yield Precedence(one.leaf.stmt.name, two.leaf.stmt.name, marked, a.buffer, differing_loop(rows))
 
 
-def _marked(one: Placed, two: Placed, shared: frozenset[str], core: tuple[Row, ...]) -> tuple[Row, ...]:
+def _mark_names(one: Placed, two: Placed, shared: frozenset[str], core: tuple[Row, ...]) -> tuple[Row, ...]:
     """`core` over names that no tree has; loops with one name for both get two, and an equality."""
-    mark = {n: f"{n}°" for placed in (one, two) for n in placed.leaf.primed(frozenset())}
-    mark |= {f"{n}'": f"{n}°'" for n in two.leaf.primed(frozenset())}
-    return renamed(core, mark) + tuple((True, ((f"{n}°", 1), (f"{n}°'", -1)), 0) for n in sorted(shared))
+    mark = {n: f"{n}°" for placed in (one, two) for n in placed.leaf.primed_names(frozenset())}
+    mark |= {f"{n}'": f"{n}°'" for n in two.leaf.primed_names(frozenset())}
+    return rename(core, mark) + tuple((True, ((f"{n}°", 1), (f"{n}°'", -1)), 0) for n in sorted(shared))
 
 
-def check_order(program: Program) -> None:
+def check_order(program: Projection) -> None:
     """Refused where two instances that depend on each other run in the wrong order."""
     free = program.tree.reassociated
     for p in precedences(program.original):
@@ -103,23 +103,27 @@ def _commutes(original: Original, p: Precedence) -> bool:
     return all(load.buffer != p.element for load in loads(equation.value))
 
 
-def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> None:
+def _check_pair(program: Projection, p: Precedence, one: Placed, two: Placed) -> None:
     original = program.original
-    open_ = list(before(two, one))
-    index = _common(original, p, one, two)
+    open_ = list(ways_before(two, one))
+    index = _common_instance(original, p, one, two)
     if index is not None:
         # What is so wherever the two are is no question of the way.
-        alike = alike_in(two.leaf, one.leaf, index, frozenset())
-        open_ = [way for way in open_ if apart_in(way[1]) not in alike]
-        open_ = [(shared, rows) for shared, rows in open_ if not told_apart(two.leaf, one.leaf, index, shared, rows)]
+        alike = equal_loops(two.leaf, one.leaf, index, frozenset())
+        open_ = [way for way in open_ if differing_loop(way[1]) not in alike]
+        open_ = [
+            (shared, rows)
+            for shared, rows in open_
+            if not is_excluded_by_index(two.leaf, one.leaf, index, shared, rows)
+        ]
     if p.later is not None:
-        open_ = [way for way in open_ if not _in_order(original, p, one.leaf, two.leaf, way)]
+        open_ = [way for way in open_ if not _keeps_order(original, p, one.leaf, two.leaf, way)]
     for shared, rows in open_:
-        met = shared | alike_in(two.leaf, one.leaf, index or (), shared)
-        question = _meeting(original, p, one, two, met) + rows
+        met = shared | equal_loops(two.leaf, one.leaf, index or (), shared)
+        question = _ordered_rows(original, p, one, two, met) + rows
         if not solvable(question):
             continue
-        names = one.leaf.primed(met)
+        names = one.leaf.primed_names(met)
         first = [*original.kernel.sizes, *two.leaf.names, *(names.get(n, n) for n in one.leaf.names)]
         found = example(question, first)
         assert found is not None
@@ -132,11 +136,11 @@ def _check_pair(program: Program, p: Precedence, one: Placed, two: Placed) -> No
         )
 
 
-def _in_order(original: Original, p: Precedence, source: Leaf, sink: Leaf, way: Way) -> bool:
+def _keeps_order(original: Original, p: Precedence, source: Leaf, sink: Leaf, way: Way) -> bool:
     """True if the sink, that is earlier in one of its loops, would be earlier in the loop of the kernel too in which
     it has to be later."""
     shared, rows = way
-    loop = apart_in(rows)
+    loop = differing_loop(rows)
     values = []
     for leaf in (source, sink):
         names = original.statements[leaf.stmt.name].leaf.names
@@ -144,19 +148,19 @@ def _in_order(original: Original, p: Precedence, source: Leaf, sink: Leaf, way: 
     if loop is None or values[0] != values[1]:
         return False
     alike = all(source.loops.get(n) == sink.loops.get(n) for n in values[0].names())
-    return alike and increasing(values[0], loop, source.loops, shared | frozenset(original.kernel.sizes))
+    return alike and is_increasing(values[0], loop, source.loops, shared | frozenset(original.kernel.sizes))
 
 
-def _meeting(original: Original, p: Precedence, one: Placed, two: Placed, shared: frozenset[str]) -> Rows:
+def _ordered_rows(original: Original, p: Precedence, one: Placed, two: Placed, shared: frozenset[str]) -> Rows:
     """Rows for instances of the two that keep their order, in the same iteration of the loops in `shared`."""
-    # `before` primes its second leaf, here the source: the sink keeps plain names.
-    names = one.leaf.primed(shared)
-    point = {f"{n}°": f.renamed(names) for n, f in _named_point(original, one)}
+    # `ways_before` primes its second leaf, here the source: the sink keeps plain names.
+    names = one.leaf.primed_names(shared)
+    point = {f"{n}°": f.rename(names) for n, f in _named_point(original, one)}
     point |= {f"{n}°'": f for n, f in _named_point(original, two)}
-    return original.pair(two.leaf, one.leaf, shared) + substituted(p.rows, point)
+    return original.pair(two.leaf, one.leaf, shared) + substitute_rows(p.rows, point)
 
 
-def _common(original: Original, p: Precedence, one: Placed, two: Placed) -> tuple[Affine, ...] | None:
+def _common_instance(original: Original, p: Precedence, one: Placed, two: Placed) -> tuple[Affine, ...] | None:
     """What both instances have in common: the same sums of the loops around them."""
     found = []
     for placed in (one, two):
@@ -189,7 +193,7 @@ def _named_point(original: Original, placed: Placed) -> Iterator[tuple[str, Form
     return zip(origin.names, placed.leaf.point, strict=True)
 
 
-def substituted(rows: tuple[Row, ...], values: dict[str, Form]) -> tuple[Row, ...]:
+def substitute_rows(rows: tuple[Row, ...], values: dict[str, Form]) -> tuple[Row, ...]:
     """`rows` with names replaced by sums; rows that define the divisions in those are added."""
     result: tuple[Row, ...] = ()
     for equal, terms, constant in rows:

@@ -8,13 +8,13 @@ from tilegen.ir.affine import const
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops, reads, stmts, writes
-from tilegen.poly.instances import Program
+from tilegen.poly.instances import Projection
 from tilegen.poly.verdict import Refused
 
 _manner = attrgetter("stages", "peeled")
 
 
-def check_ahead(program: Program) -> None:
+def check_ahead(program: Projection) -> None:
     """Refused where a pipelined loop copies what it writes itself, or fills a buffer by more than copies, where its
     iterations run at once, and where a launch is nothing but a pipelined or a peeled loop."""
     tree = program.tree
@@ -56,7 +56,7 @@ def _check_peeled(tree: Tree, loop: Loop) -> None:
         home = inside.get(buffer.scope or "")
         if home is None or home is not loop and _is_filled_by_copies(tree, buffer.name):
             continue
-        if home.stages > 1 and loop.name in (home.name, home.across) and buffer.name in staged(tree, home):
+        if home.stages > 1 and loop.name in (home.name, home.across) and buffer.name in staged_buffers(tree, home):
             continue
         raise Refused(
             f"'{buffer.name}' lives in one iteration of '{home.name}', not around '{loop.name}' and its last iteration",
@@ -72,8 +72,8 @@ def _is_filled_by_copies(tree: Tree, buffer: str) -> bool:
 
 def _check_loop(tree: Tree, loop: Loop) -> None:
     """Moving the copies of an iteration before earlier iterations changes nothing that they read."""
-    mine = staged(tree, loop)
-    ahead = [s for node in loop.body[: leading(loop, mine)] for s in stmts(node)]
+    mine = staged_buffers(tree, loop)
+    ahead = [s for node in loop.body[: leading_copies(loop, mine)] for s in stmts(node)]
     written = {name for s in stmts(loop.body) if s not in ahead for name, _ in writes(s)}
     for name in sorted(mine & written):
         raise Refused(
@@ -104,7 +104,7 @@ def _check_loop(tree: Tree, loop: Loop) -> None:
 
 def _check_across(tree: Tree, loop: Loop, ahead: list[Stmt]) -> None:
     """The copies for the first iterations can be made an iteration of the loop `across` earlier."""
-    outer = next((each for each in loops(tree.body) if each.name == loop.across and holds(each, loop.name)), None)
+    outer = next((each for each in loops(tree.body) if each.name == loop.across and has_inside(each, loop.name)), None)
     if outer is None or outer.kind not in ("serial", "unrolled") or nest_of(outer, loop.name) is None:
         raise Refused(
             f"'{loop.name}' is not right inside '{loop.across}', thread loops apart, and cannot run across it",
@@ -120,7 +120,7 @@ def _check_across(tree: Tree, loop: Loop, ahead: list[Stmt]) -> None:
             f"choose a tile with a multiple of {loop.stages} iterations",
             code="form",
         )
-    kept = staged(tree, outer) if outer.stages > 1 else frozenset()
+    kept = staged_buffers(tree, outer) if outer.stages > 1 else frozenset()
     written = {name for s in stmts(outer.body) for name, _ in writes(s)} - kept
     for stmt in ahead:
         if tree.buffer(stmt.target.buffer).space != "register":
@@ -140,7 +140,7 @@ def _check_across(tree: Tree, loop: Loop, ahead: list[Stmt]) -> None:
                 )
 
 
-def holds(outer: Loop, name: str) -> bool:
+def has_inside(outer: Loop, name: str) -> bool:
     """Whether a loop called `name` is inside; of several nests in a loop `outer`, others may have none."""
     return any(inner.name == name for inner in loops(outer.body))
 
@@ -161,7 +161,7 @@ def nest_of(outer: Loop, name: str) -> Loop | None:
     return None
 
 
-def staged(tree: Tree, loop: Loop) -> frozenset[str]:
+def staged_buffers(tree: Tree, loop: Loop) -> frozenset[str]:
     """The buffers that run ahead in a pipelined loop: those that live in it, in whichever of its nests, and are copied
     from outside it."""
     mine = frozenset(b.name for b in tree.buffers if b.space != "global" and b.scope == loop.name)
@@ -172,7 +172,7 @@ def staged(tree: Tree, loop: Loop) -> frozenset[str]:
     }
 
 
-def leading(loop: Loop, mine: frozenset[str]) -> int:
+def leading_copies(loop: Loop, mine: frozenset[str]) -> int:
     """How many children at the start of the body do nothing but copy into the buffers `mine`."""
     count = 0
     for node in loop.body:

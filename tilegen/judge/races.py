@@ -16,13 +16,13 @@ from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.judge.ways_out import ways_out
-from tilegen.poly.instances import Leaf, Placed, Program, Use, alike_in, common, told_apart
+from tilegen.poly.instances import Leaf, Placed, Projection, Use, common_index, equal_loops, is_excluded_by_index
 from tilegen.poly.rows import Row
 from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
-def check_structure(program: Program) -> None:
+def check_structure(program: Projection) -> None:
     """Refused where block or thread loops nest wrongly, or a buffer lives where its memory cannot."""
     sizes = program.kernel.sizes
     names = [name for name, _, _ in set(map(_header, loops(program.tree.body)))]
@@ -43,7 +43,7 @@ def check_structure(program: Program) -> None:
 _header = attrgetter("name", "extent", "kind")
 
 
-def _check_kinds(program: Program, leaf: Leaf) -> None:
+def _check_kinds(program: Projection, leaf: Leaf) -> None:
     kinds = leaf.kinds
     for depth, (name, kind) in enumerate(zip(leaf.names, kinds, strict=True)):
         if leaf.names.index(name) != depth:
@@ -72,7 +72,7 @@ def _check_kinds(program: Program, leaf: Leaf) -> None:
                 )
 
 
-def _check_shared_axes(program: Program) -> None:
+def _check_shared_axes(program: Projection) -> None:
     """Where block loops share an axis, everything in the launch is inside all of them: nothing is the first block's."""
     shared = {(p.places[0], kind): p.leaf.along(kind) for p in program.leaves for kind in BLOCK_KINDS
               if p.leaf.kinds.count(kind) > 1}  # fmt: skip
@@ -88,7 +88,7 @@ def _check_shared_axes(program: Program) -> None:
                 )
 
 
-def _check_lanes(program: Program) -> None:
+def _check_lanes(program: Projection) -> None:
     """Lanes that combine are all the threads along x: their neighbours are other rows, and do the same."""
     for number, name in program.lanes.items():
         combining = program.leaves[number]
@@ -146,7 +146,7 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
             )
 
 
-def check_races(program: Program) -> None:
+def check_races(program: Projection) -> None:
     """Refused where two iterations of a parallel loop, two blocks or two threads collide on an element."""
     by_buffer: dict[str, dict[int, list[Placed]]] = {}
     written = frozenset().union(*[placed.leaf.written for placed in program.leaves])
@@ -158,13 +158,13 @@ def check_races(program: Program) -> None:
             _check_users(program, program.buffers[name], launch, some)
 
 
-def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Placed]) -> None:
+def _check_users(program: Projection, buffer: Buffer, launch: int, users: list[Placed]) -> None:
     """Asks of all pairs of leaves that use the buffer in a launch."""
     writers = {placed.number for placed in users if buffer.name in placed.leaf.written}
     parallel = {placed.number for placed in users if _parallel_depths(placed.leaf.kinds)}
     if not writers or not parallel:
         return
-    copies = _copies(program, buffer, launch)
+    copies = _copied_kinds(program, buffer, launch)
     combining = program.lanes.keys() & writers if buffer.space == "register" else set()
     for n, one in enumerate(users):
         for two in users[n:]:
@@ -174,11 +174,11 @@ def _check_users(program: Program, buffer: Buffer, launch: int, users: list[Plac
             if accumulated(one.leaf.stmt, two.leaf.stmt, buffer):
                 continue
             lane = program.lanes.get(one.number, "") if one is two else ""
-            _check_pair(program, buffer, one, two, Free(lane, copies, frozenset(combining)))
+            _check_pair(program, buffer, one, two, Exempt(lane, copies, frozenset(combining)))
 
 
 @dataclass(frozen=True)
-class Free:
+class Exempt:
     """What may meet: the iterations of the loop `lane`, which combine, and threads along `kinds` with a copy each.
 
     `lanes` are the leaves in which lanes combine for the buffer.
@@ -189,7 +189,7 @@ class Free:
     lanes: frozenset[int] = frozenset()
 
 
-def _copies(program: Program, buffer: Buffer, launch: int) -> frozenset[str]:
+def _copied_kinds(program: Projection, buffer: Buffer, launch: int) -> frozenset[str]:
     """Along which axes each thread has a copy of the register of its own, the same in all."""
     if buffer.space != "register":
         return frozenset()
@@ -199,7 +199,7 @@ def _copies(program: Program, buffer: Buffer, launch: int) -> frozenset[str]:
     return kinds
 
 
-def _check_copies(program: Program, buffer: Buffer, launch: int, kind: str) -> None:
+def _check_copies(program: Projection, buffer: Buffer, launch: int, kind: str) -> None:
     """No thread along `kind` changes its copy of the register alone."""
     copied = {name for name, k in program.copied[launch] if k == kind}
     for path, stmt in leaves((program.tree.body[launch],)):
@@ -223,7 +223,7 @@ def _check_copies(program: Program, buffer: Buffer, launch: int, kind: str) -> N
             )
 
 
-def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed, free: Free) -> None:
+def _check_pair(program: Projection, buffer: Buffer, one: Placed, two: Placed, free: Exempt) -> None:
     pairs: dict[object, tuple[Use, Use]] = {}
     for a in one.leaf.uses:
         for b in two.leaf.uses:
@@ -231,7 +231,7 @@ def _check_pair(program: Program, buffer: Buffer, one: Placed, two: Placed, free
                 pairs.setdefault((a.index, b.index), (a, b))
     for a, b in pairs.values():
         signs = (1,) if one is two and a.index == b.index else (1, -1)
-        alike = alike_in(one.leaf, two.leaf, common(a, b), frozenset())
+        alike = equal_loops(one.leaf, two.leaf, common_index(a, b), frozenset())
         for case in _collisions(buffer, one, two, signs, free, alike):
             _check_case(program, one.leaf, two.leaf, a, b, case)
 
@@ -246,11 +246,11 @@ Case = tuple[frozenset[str], tuple[Row, ...], str, str]
 
 
 def _collisions(
-    buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...], free: Free, alike: frozenset[str]
+    buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...], free: Exempt, alike: frozenset[str]
 ) -> Iterator[Case]:
     """The cases that are left where both are in the same iteration of the loops in `alike` when they meet."""
     names, kinds = one.leaf.names, one.leaf.kinds
-    depth = one.shares(two)
+    depth = one.common_depth(two)
     home = names.index(buffer.scope) if buffer.scope in names else -1
     for d in _parallel_depths(kinds[:depth]):
         if home >= d or names[d] == free.lane or names[d] in alike:
@@ -262,13 +262,13 @@ def _collisions(
             yield frozenset(names[:d]), rows, kinds[d], names[d]
     if buffer.space == "register" and depth > home:
         own = tuple(kind for kind in THREAD_KINDS if kind not in free.kinds)
-        yield from _apart(one, two, own, frozenset(names[: home + 1]), signs, alike, free.lanes)
+        yield from _cases_of_coordinates(one, two, own, frozenset(names[: home + 1]), signs, alike, free.lanes)
     if buffer.space == "global":
         # Common loops have been asked for.
-        yield from _apart(one, two, BLOCK_KINDS, frozenset(), signs, alike | frozenset(names[:depth]))
+        yield from _cases_of_coordinates(one, two, BLOCK_KINDS, frozenset(), signs, alike | frozenset(names[:depth]))
 
 
-def _apart(
+def _cases_of_coordinates(
     one: Placed,
     two: Placed,
     wanted: tuple[str, ...],
@@ -303,10 +303,10 @@ def _coordinates(
         yield from ((kind, *pair) for pair in zip_longest(first, second))
 
 
-def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Case) -> None:
+def _check_case(program: Projection, one: Leaf, two: Leaf, a: Use, b: Use, case: Case) -> None:
     original = program.original
     shared, rows, kind, loop = case
-    if told_apart(one, two, common(a, b), shared, rows):
+    if is_excluded_by_index(one, two, common_index(a, b), shared, rows):
         return
     question, names = original.meeting(one, two, a, b, shared, rows)
     if not solvable(question):
@@ -317,7 +317,7 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
     element = words.element(a) if a.writes else words.element(b, True)
     buffer = program.buffers[a.buffer]
     if buffer.space == "register" and kind in THREAD_KINDS:
-        first, second = _at(one, kind, words, False), _at(two, kind, words, True)
+        first, second = _thread_words(one, kind, words, False), _thread_words(two, kind, words, True)
         own = f"bind '{loop}' before cache_register, so that each thread gets its own"
         raise Refused(
             f"'{buffer.name}' is in registers, and two threads would use one element of it",
@@ -330,17 +330,17 @@ def _check_case(program: Program, one: Leaf, two: Leaf, a: Use, b: Use, case: Ca
     raise Refused(
         f"the iterations of '{loop}' cannot run at once as {kind}: they depend on each other through '{name}'",
         f"{words.instance(one)} and {words.instance(two, True)} both {doing} {element}{ending}"
-        f"{_where(one, two, loop, words)}{words.sizes}",
+        f"{_iteration_words(one, two, loop, words)}{words.sizes}",
         *(ways_out(program, one, loop, kind) or ways_out(program, two, loop, kind)),
         code="thread race" if kind in THREAD_KINDS else "race",
     )
 
 
-def _where(one: Leaf, two: Leaf, loop: str, words: Words) -> str:
+def _iteration_words(one: Leaf, two: Leaf, loop: str, words: Words) -> str:
     if loop not in one.names or loop not in two.names:
         return ""
     return f", at {loop}={words.at(loop)} and {loop}={words.at(loop, True)}"
 
 
-def _at(leaf: Leaf, kind: str, words: Words, second: bool) -> str:
+def _thread_words(leaf: Leaf, kind: str, words: Words, second: bool) -> str:
     return next((f"{name}={words.at(name, second)}" for name in leaf.along(kind)), f"{kind}=0")

@@ -6,12 +6,12 @@ from dataclasses import fields
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Expr, Index, Load
-from tilegen.poly.instances import Leaf, Program
+from tilegen.poly.instances import Leaf, Projection
 from tilegen.poly.system import Row, example, form, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
-def check_shape(program: Program) -> None:
+def check_shape(program: Projection) -> None:
     """Refused where an expression, a reduction or an element used in place is not the kernel's."""
     copies = frozenset(b.name for b in program.buffers.values() if b.role == "copy")
     for placed in program.leaves:
@@ -23,7 +23,7 @@ def check_shape(program: Program) -> None:
             _check_leaf(program, leaf, copies)
 
 
-def _check_leaf(program: Program, leaf: Leaf, copies: frozenset[str]) -> None:
+def _check_leaf(program: Projection, leaf: Leaf, copies: frozenset[str]) -> None:
     origin = program.original.statements[leaf.stmt.name].leaf
     stmt, kernel = leaf.stmt, origin.stmt
     values = dict(zip(origin.names, stmt.instance or (), strict=True))
@@ -32,11 +32,11 @@ def _check_leaf(program: Program, leaf: Leaf, copies: frozenset[str]) -> None:
         kernel.best is None,
         kernel.arg is None,
     )
-    if not alike or not _same(program, leaf, kernel.value, stmt.value, values):
+    if not alike or not _is_same(program, leaf, kernel.value, stmt.value, values):
         raise Refused(f"a statement does not compute what '{leaf.stmt.name}' does in the kernel")
     if kernel.arg is not None and stmt.arg is not None:
         what = "the index that goes with a best value"
-        if not _same(program, leaf, kernel.arg, stmt.arg, values, what):
+        if not _is_same(program, leaf, kernel.arg, stmt.arg, values, what):
             raise Refused(f"{what} in '{leaf.stmt.name}' is not the kernel's")
     for use, element in zip(leaf.uses, program.original.elements(leaf), strict=True):
         if use.buffer in copies:
@@ -45,11 +45,11 @@ def _check_leaf(program: Program, leaf: Leaf, copies: frozenset[str]) -> None:
         if use.buffer != element.buffer or use.fallback not in (None, element.fallback):
             raise Refused(f"'{stmt.name}' uses '{use.buffer}' where the kernel uses '{element.buffer}'")
         for mine, wanted in zip(use.index, element.index, strict=True):
-            _equal(program, leaf, wanted, mine, f"an index of '{use.buffer}'")
+            _check_equal(program, leaf, wanted, mine, f"an index of '{use.buffer}'")
 
 
-def _same(
-    program: Program,
+def _is_same(
+    program: Projection,
     leaf: Leaf,
     kernel: Expr,
     mine: Expr,
@@ -62,7 +62,7 @@ def _same(
     if isinstance(kernel, Load):
         return kernel.dtype == mine.dtype
     if isinstance(kernel, Index) and isinstance(mine, Index):
-        _equal(program, leaf, kernel.index.substitute(values), mine.index, what)
+        _check_equal(program, leaf, kernel.index.substitute(values), mine.index, what)
         return kernel.dtype == mine.dtype
     for f in (each for each in fields(kernel) if each.compare):
         one, two = getattr(kernel, f.name), getattr(mine, f.name)
@@ -72,14 +72,14 @@ def _same(
             return False
         for a, b in zip(parts, others, strict=True):
             if hasattr(a, "dtype"):
-                if not _same(program, leaf, a, b, values):
+                if not _is_same(program, leaf, a, b, values):
                     return False
             elif a != b or type(a) is not type(b):
                 return False
     return True
 
 
-def _equal(program: Program, leaf: Leaf, wanted: Affine, mine: Affine, what: str) -> None:
+def _check_equal(program: Projection, leaf: Leaf, wanted: Affine, mine: Affine, what: str) -> None:
     if wanted == mine:
         return
     original = program.original

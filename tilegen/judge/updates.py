@@ -8,13 +8,13 @@ other tensor.
 from __future__ import annotations
 
 from tilegen.ir.memory import is_old, memory_of
-from tilegen.poly.execution import before
-from tilegen.poly.instances import Placed, Program, Use, common, told_apart
+from tilegen.poly.execution import ways_before
+from tilegen.poly.instances import Placed, Projection, Use, common_index, is_excluded_by_index
 from tilegen.poly.system import example, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
-def check_updates(program: Program) -> None:
+def check_updates(program: Projection) -> None:
     """Refused where an element is overwritten before its old value is read."""
     for old in filter(is_old, program.buffers):
         writers = [p for p in program.leaves if memory_of(old) in p.leaf.written]
@@ -24,7 +24,7 @@ def check_updates(program: Program) -> None:
                 _check_pair(program, old, writer, reader)
 
 
-def _check_pair(program: Program, old: str, writer: Placed, reader: Placed) -> None:
+def _check_pair(program: Projection, old: str, writer: Placed, reader: Placed) -> None:
     writes = {u.index: u for u in writer.leaf.uses if u.writes and u.buffer == memory_of(old)}
     reads = {u.index: u for u in reader.leaf.uses if u.buffer == old}
     for write in writes.values():
@@ -32,10 +32,10 @@ def _check_pair(program: Program, old: str, writer: Placed, reader: Placed) -> N
             _check_uses(program, writer, reader, write, read)
 
 
-def _check_uses(program: Program, writer: Placed, reader: Placed, write: Use, read: Use) -> None:
+def _check_uses(program: Projection, writer: Placed, reader: Placed, write: Use, read: Use) -> None:
     original, one, two = program.original, writer.leaf, reader.leaf
-    for shared, rows in before(writer, reader):
-        if told_apart(one, two, common(write, read), shared, rows):
+    for shared, rows in ways_before(writer, reader):
+        if is_excluded_by_index(one, two, common_index(write, read), shared, rows):
             continue
         question, names = original.meeting(one, two, write, read, shared, rows)
         if not solvable(question):

@@ -7,7 +7,7 @@ from functools import partial
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Condition
-from tilegen.poly.instances import Leaf, Program, Use
+from tilegen.poly.instances import Leaf, Projection, Use
 from tilegen.poly.system import Row, example, form, rows_of, solvable
 from tilegen.poly.verdict import Refused, Words
 
@@ -15,17 +15,17 @@ WIDTHS = (2, 4, 8, 16)
 BYTES = 16
 
 
-def check_vectors(program: Program) -> None:
+def check_vectors(program: Projection) -> None:
     """Refused where a vector loop has no vector's width, or an access in it is no vector."""
     for placed in program.leaves:
         leaf = placed.leaf
         if "vector" not in leaf.kinds:
             continue
-        _no_lane_memory(program, leaf)
+        _check_lane_memory(program, leaf)
         _check_leaf(program, leaf)
 
 
-def _no_lane_memory(program: Program, leaf: Leaf) -> None:
+def _check_lane_memory(program: Projection, leaf: Leaf) -> None:
     """The lanes of a statement run before the next statement, so nothing can live in one lane alone."""
     loop = leaf.names[leaf.kinds.index("vector")]
     for use in leaf.uses:
@@ -38,7 +38,7 @@ def _no_lane_memory(program: Program, leaf: Leaf) -> None:
             )
 
 
-def _check_leaf(program: Program, leaf: Leaf) -> None:
+def _check_leaf(program: Projection, leaf: Leaf) -> None:
     depth = leaf.kinds.index("vector")
     loop, extent = leaf.names[depth], leaf.extents[depth]
     if leaf.kinds.count("vector") > 1:
@@ -81,7 +81,7 @@ def _check_leaf(program: Program, leaf: Leaf) -> None:
         raise Refused(first.sentence, first.witness, *notes, code=first.code)
 
 
-def _fault(program: Program, leaf: Leaf, use: Use, loop: str, width: int) -> Callable[[], Refused] | None:
+def _fault(program: Projection, leaf: Leaf, use: Use, loop: str, width: int) -> Callable[[], Refused] | None:
     """What says why the access is no vector, and not one value for all lanes; None if it is. A copy has two accesses,
     and one of them may be none."""
     if all(loop not in i.names() for i in use.index):
@@ -91,7 +91,7 @@ def _fault(program: Program, leaf: Leaf, use: Use, loop: str, width: int) -> Cal
     for dim, index in enumerate(use.index):
         step = 1 if dim == fastest else 0
         if not index.linear_in(loop) or index.coefficient(loop) != step:
-            return partial(_apart, program, leaf, use, loop)
+            return partial(_not_adjacent, program, leaf, use, loop)
     if buffer.swizzle and not buffer.swizzle.keeps(width):
         return partial(
             Refused,
@@ -105,19 +105,19 @@ def _fault(program: Program, leaf: Leaf, use: Use, loop: str, width: int) -> Cal
     if off.is_const and off.const == 0:
         return None
     question = (*program.original.context, *leaf.domain, *rows_of(Condition(off - 1)))
-    return partial(_skewed, program, leaf, use, loop, width, question) if solvable(question) else None
+    return partial(_misaligned, program, leaf, use, loop, width, question) if solvable(question) else None
 
 
-def _skewed(program: Program, leaf: Leaf, use: Use, loop: str, width: int, question: tuple[Row, ...]) -> Refused:
-    words = _words(program, leaf, question)
+def _misaligned(program: Projection, leaf: Leaf, use: Use, loop: str, width: int, question: tuple[Row, ...]) -> Refused:
+    words = _words_at(program, leaf, question)
     return Refused(
         f"the vectors of '{use.buffer}' in loop '{loop}' do not start at a multiple of {width} elements of their row",
-        f"lane {loop}=0 of {words.instance(leaf)} is at {_place(words, use, loop, 0)}{words.sizes}",
+        f"lane {loop}=0 of {words.instance(leaf)} is at {_lane_element(words, use, loop, 0)}{words.sizes}",
         code="vector",
     )
 
 
-def _apart(program: Program, leaf: Leaf, use: Use, loop: str) -> Refused:
+def _not_adjacent(program: Projection, leaf: Leaf, use: Use, loop: str) -> Refused:
     # At sizes where the statement runs, if there are such.
     question = (*program.original.context, *leaf.domain)
     if not solvable(question):
@@ -131,8 +131,8 @@ def _apart(program: Program, leaf: Leaf, use: Use, loop: str) -> Refused:
             "vectorize a loop that the index adds and does not divide",
             code="form",
         )
-    words = _words(program, leaf, question + wrong)
-    lanes = [f"lane {loop}={lane} is at {_place(words, use, loop, lane)}" for lane in (0, 1)]
+    words = _words_at(program, leaf, question + wrong)
+    lanes = [f"lane {loop}={lane} is at {_lane_element(words, use, loop, lane)}" for lane in (0, 1)]
     return Refused(
         f"the lanes of '{loop}' are not side by side in '{use.buffer}'",
         f"{' and '.join(lanes)}{words.sizes}",
@@ -141,7 +141,7 @@ def _apart(program: Program, leaf: Leaf, use: Use, loop: str) -> Refused:
     )
 
 
-def _not_beside(program: Program, use: Use, loop: str) -> Iterator[tuple[Row, ...]]:
+def _not_beside(program: Projection, use: Use, loop: str) -> Iterator[tuple[Row, ...]]:
     """The ways in which the second lane is anywhere but beside the first one."""
     order = program.buffers[use.buffer].order
     for dim, index in enumerate(use.index):
@@ -151,13 +151,13 @@ def _not_beside(program: Program, use: Use, loop: str) -> Iterator[tuple[Row, ..
         yield two.minus(one, 1 + step).nonnegative()
 
 
-def _place(words: Words, use: Use, loop: str, lane: int) -> str:
+def _lane_element(words: Words, use: Use, loop: str, lane: int) -> str:
     point = {**words.point, loop: lane}
     at = ", ".join(str(i.evaluate({n: point.get(n, 0) for n in i.names()})) for i in use.index)
     return f"{use.buffer}[{at}]"
 
 
-def _words(program: Program, leaf: Leaf, question: tuple[Row, ...]) -> Words:
+def _words_at(program: Projection, leaf: Leaf, question: tuple[Row, ...]) -> Words:
     found = example(question, [*program.original.kernel.sizes, *leaf.names])
     assert found is not None
     return Words(program.original, found)

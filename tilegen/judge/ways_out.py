@@ -5,10 +5,10 @@ from __future__ import annotations
 from tilegen.ir.atomics import NATIVE
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
-from tilegen.poly.instances import Leaf, Program
+from tilegen.poly.instances import Leaf, Projection
 
 
-def ways_out(program: Program, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]:
+def ways_out(program: Projection, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]:
     """What a schedule can do where the loop of a reduction is to be parallel."""
     stmt = leaf.stmt
     if stmt.reduce and not stmt.is_copy:
@@ -23,7 +23,7 @@ def ways_out(program: Program, leaf: Leaf, loop: str, kind: str) -> tuple[str, .
     return ()
 
 
-def _atomics_can(program: Program, leaf: Leaf, kind: str) -> tuple[str, ...]:
+def _atomics_can(program: Projection, leaf: Leaf, kind: str) -> tuple[str, ...]:
     """How blocks could do it."""
     stmt, buffer = leaf.stmt, program.buffers[leaf.stmt.target.buffer]
     if kind not in BLOCK_KINDS or buffer.space != "global" or (stmt.reduce, buffer.dtype) not in NATIVE:
@@ -32,7 +32,7 @@ def _atomics_can(program: Program, leaf: Leaf, kind: str) -> tuple[str, ...]:
     return (f"{first}atomic({stmt.name}) {'let' if first else 'lets'} blocks update it at once",)
 
 
-def _lanes_can(program: Program, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]:
+def _lanes_can(program: Projection, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]:
     """How the lanes of a warp could do it."""
     extent = leaf.extents[leaf.names.index(loop)] if loop in leaf.names else None
     if kind not in THREAD_KINDS or extent is None or not extent.is_const:

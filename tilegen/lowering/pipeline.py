@@ -31,7 +31,7 @@ from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Tree
 from tilegen.ir.ranges import bounds, follows
 from tilegen.ir.walk import guarded, loop_around, loops, rewrite_accesses, rewrite_nodes, stmts, substitute
-from tilegen.judge import holds, leading, nest_of, staged
+from tilegen.judge import has_inside, leading_copies, nest_of, staged_buffers
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def pipelined(tree: Tree) -> tuple[Tree, tuple[Pipe, ...]]:
 
 
 def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
-    mine = staged(tree, loop)
+    mine = staged_buffers(tree, loop)
     tree = _own(tree, loop, mine) if loop.across else tree
     shared = frozenset(b.name for b in tree.buffers if b.space == "shared" and b.name in mine)
     outermost = loop.across or loop.name
@@ -62,7 +62,7 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
     def change(value: object) -> object:
         if not isinstance(value, Loop) or value.name != outermost:
             return value
-        if loop.across and not holds(value, loop.name):
+        if loop.across and not has_inside(value, loop.name):
             return value
         return _across(value, loop.name, mine) if loop.across else _ahead(value, mine, tree.kernel.sizes)
 
@@ -76,8 +76,8 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
 
 def _own(tree: Tree, loop: Loop, mine: frozenset[str]) -> Tree:
     """Registers that will live outside of thread loops get dimensions over these: each thread has its own."""
-    outer = next(each for each in loops(tree.body) if each.name == loop.across and holds(each, loop.name))
-    around = [each for each in loops(outer.body) if holds(each, loop.name)]
+    outer = next(each for each in loops(tree.body) if each.name == loop.across and has_inside(each, loop.name))
+    around = [each for each in loops(outer.body) if has_inside(each, loop.name)]
     threads = [each for each in around if each.kind in THREAD_KINDS]
     places, count = tuple(var(each.name) for each in threads), len(threads)
 
@@ -136,7 +136,7 @@ def _across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...]:
 
 def _parts(loop: Loop, mine: frozenset[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """The copies at the start of the body, and the rest of it."""
-    count = leading(loop, mine)
+    count = leading_copies(loop, mine)
     copies, rest = loop.body[:count], loop.body[count:]
     assert not any(s.target.buffer in mine for node in rest for s in stmts(node)), "the judge refuses this"
     return copies, rest

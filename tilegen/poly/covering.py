@@ -8,15 +8,15 @@ from typing import Any
 
 import islpy as isl
 
-from tilegen.poly.system import Point, Row, Undecided, asked, context, matrix
+from tilegen.poly.system import Point, Row, Undecided, context, matrix, question_count
 
 
-def uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> Point | None:
+def find_uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> Point | None:
     """The least point over `names` that `wanted` holds and no piece does, or None if the pieces cover it.
 
     Names beyond those given are existential, in `wanted` and in each piece of its own.
     """
-    texts = _until_covered(wanted, pieces, names)
+    texts = _texts_of_rest(wanted, pieces, names)
     if texts is None:
         return None
     try:
@@ -26,14 +26,14 @@ def uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: lis
         raise Undecided(str(error)) from None
 
 
-def covered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> bool:
-    """True if the pieces cover `wanted`, as for `uncovered`."""
-    return _until_covered(wanted, pieces, names) is None
+def is_covered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> bool:
+    """True if the pieces cover `wanted`, as for `find_uncovered`."""
+    return _texts_of_rest(wanted, pieces, names) is None
 
 
-def _until_covered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> tuple[str, ...] | None:
+def _texts_of_rest(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> tuple[str, ...] | None:
     """The texts of `wanted` and of all pieces, whose difference is not empty; None as soon as nothing is left."""
-    asked()
+    question_count()
     texts: tuple[str, ...] = (_text(wanted, names),)
     try:
         if _nothing_left(texts, len(names)):

@@ -6,7 +6,7 @@ from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, solvable
 
 
-def differing(rows: Rows, left: tuple[Form, ...], right: tuple[Form, ...]) -> Rows | None:
+def find_difference(rows: Rows, left: tuple[Form, ...], right: tuple[Form, ...]) -> Rows | None:
     """A question with an answer: `rows`, and that the two index tuples differ; None if rows make them equal."""
     differences = [a.minus(b) for a, b in zip(left, right, strict=True)]
     both = rows + tuple(row for difference in differences for row in difference.rows)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from tilegen.poly.instances import Placed, Use, alike_in, common
+from tilegen.poly.instances import Placed, Use, common_index, equal_loops
 from tilegen.poly.rows import Row, Rows
 
 # The loops that two instances are in the same iteration of, and rows for what differs.
 Way = tuple[frozenset[str], tuple[Row, ...]]
 
 
-def before(one: Placed, two: Placed) -> Iterator[Way]:
+def ways_before(one: Placed, two: Placed) -> Iterator[Way]:
     """The ways in which an instance of `one` comes before one of `two`, whose names are primed.
 
     Each way: the loops that both are in the same iteration of, and rows for the first that differs.
     """
-    depth = one.shares(two)
+    depth = one.common_depth(two)
     names = one.leaf.names
     for d in range(depth):
         yield frozenset(names[:d]), ((False, ((f"{names[d]}'", 1), (names[d], -1)), -1),)
@@ -29,7 +29,7 @@ def before(one: Placed, two: Placed) -> Iterator[Way]:
 Names = Mapping[str, str]
 
 
-def earlier(
+def rows_before(
     one: Placed,
     mine: Names,
     two: Placed,
@@ -41,7 +41,7 @@ def earlier(
 
     Loops with one name for both, and those in `alike`, are known to be in the same iteration: nothing is said of these.
     """
-    depth = one.shares(two)
+    depth = one.common_depth(two)
     if depth < home:
         return
     equal: tuple[Row, ...] = ()
@@ -67,13 +67,13 @@ class Access(Protocol):
 
 
 # An access, and the names of its leaf there.
-Point = tuple[Access, Names]
+AccessPoint = tuple[Access, Names]
 
 
-def between(
-    one: Point,
-    other: Point,
-    last: Point,
+def ways_between(
+    one: AccessPoint,
+    other: AccessPoint,
+    last: AccessPoint,
     shared: frozenset[str],
     known: Callable[[], Rows],
     more: Callable[[], tuple[Row, ...]],
@@ -89,12 +89,12 @@ def between(
     """
     (first, mine), (second, its), (third, end) = one, other, last
     depth, leaf = len(shared), second.placed.leaf
-    met = shared | alike_in(first.placed.leaf, leaf, common(first.use, second.use), shared)
-    behind = list(earlier(first.placed, mine, second.placed, its, depth, met))
+    met = shared | equal_loops(first.placed.leaf, leaf, common_index(first.use, second.use), shared)
+    behind = list(rows_before(first.placed, mine, second.placed, its, depth, met))
     if not behind:
         return
-    meet = shared | alike_in(leaf, third.placed.leaf, common(second.use, third.use), shared)
-    before = list(earlier(second.placed, its, third.placed, end, depth, meet))
+    meet = shared | equal_loops(leaf, third.placed.leaf, common_index(second.use, third.use), shared)
+    before = list(rows_before(second.placed, its, third.placed, end, depth, meet))
     if not before:
         return
     rows = known() + more()

@@ -15,9 +15,9 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.lanes import Copied, combining, copied
 from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree, tree_of
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
-from tilegen.poly.rows import Rows, identified, renamed
-from tilegen.poly.same_iteration import determined
-from tilegen.poly.system import Form, Row, form, quotients, range_of, rows_of, same
+from tilegen.poly.rows import Rows, identify, rename
+from tilegen.poly.same_iteration import determined_loops
+from tilegen.poly.system import Form, Row, equal_rows, form, quotients, range_of, rows_of
 
 Places = tuple[int, ...]
 
@@ -82,9 +82,9 @@ class Leaf:
         """The instance of the kernel's statement that each iteration runs; empty for a copy."""
         return tuple(form(i) for i in self.stmt.instance or ())
 
-    def determined(self, index: tuple[Affine, ...], shared: frozenset[str]) -> frozenset[str]:
+    def determined_by(self, index: tuple[Affine, ...], shared: frozenset[str]) -> frozenset[str]:
         """The loops that are the same in any two iterations that share these and have one value of `index`."""
-        return determined(index, self.loops, shared)
+        return determined_loops(index, self.loops, shared)
 
     @cached_property
     def loops(self) -> Mapping[str, Affine]:
@@ -95,13 +95,13 @@ class Leaf:
         """Its loop of this kind, if it is in one; or several block loops, which share an axis."""
         return tuple([name for name, each in zip(self.names, self.kinds, strict=True) if each == kind])
 
-    def primed(self, shared: frozenset[str]) -> Mapping[str, str]:
+    def primed_names(self, shared: frozenset[str]) -> Mapping[str, str]:
         """New names for a second instance that is in the same iteration of the loops in `shared`."""
         return {n: f"{n}'" for n, inside in self._variables.items() if not inside <= shared}
 
-    def again(self, shared: frozenset[str]) -> tuple[Row, ...]:
+    def primed_domain(self, shared: frozenset[str]) -> tuple[Row, ...]:
         """`domain` for a second instance that is in the same iteration of the loops in `shared`."""
-        return renamed(self.domain, self.primed(shared))
+        return rename(self.domain, self.primed_names(shared))
 
     @cached_property
     def _variables(self) -> Mapping[str, frozenset[str]]:
@@ -121,14 +121,14 @@ class Placed:
     places: Places
     number: int
 
-    def shares(self, other: Placed) -> int:
+    def common_depth(self, other: Placed) -> int:
         """How many loops, from the outermost, hold both."""
         apart = [*map(ne, self.places[:-1], other.places[:-1])]
         return apart.index(True) if True in apart else len(apart)
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class Projection:
     """A tree, projected: its leaves in program order and its buffers by name."""
 
     kernel: Kernel
@@ -181,7 +181,7 @@ class Original:
 
     def pair(self, one: Leaf, two: Leaf, shared: frozenset[str]) -> Rows:
         """Rows for such an iteration of each, the second one's names primed but for the loops in `shared`."""
-        return self.rows(one) + two.again(shared)
+        return self.rows(one) + two.primed_domain(shared)
 
     def meeting(
         self, one: Leaf, two: Leaf, a: Use, b: Use, shared: frozenset[str], order: tuple[Row, ...] = ()
@@ -192,10 +192,10 @@ class Original:
         Args:
             order: what else holds of the two, with primes on all names of the other that differ.
         """
-        met = shared | alike_in(one, two, common(a, b), shared)
-        names = with_divisions(two.primed(met), b.forms, "'")
-        place = same(a.forms, [f.renamed(names) for f in b.forms])
-        return self.pair(one, two, met) + (identified(order, {f"{n}'": n for n in met}) + place), names
+        met = shared | equal_loops(one, two, common_index(a, b), shared)
+        names = with_divisions(two.primed_names(met), b.forms, "'")
+        place = equal_rows(a.forms, [f.rename(names) for f in b.forms])
+        return self.pair(one, two, met) + (identify(order, {f"{n}'": n for n in met}) + place), names
 
     def elements(self, leaf: Leaf) -> tuple[Use, ...]:
         """The accesses that the kernel's statement makes at the instance which `leaf` runs."""
@@ -221,19 +221,21 @@ def with_divisions(names: Mapping[str, str], index: tuple[Form, ...], mark: str)
     return found
 
 
-def common(a: Use, b: Use) -> tuple[Affine, ...]:
+def common_index(a: Use, b: Use) -> tuple[Affine, ...]:
     """What the places of two accesses to one element have in common: equal sums of the loops around each."""
     return a.index if a.index == b.index else tuple([i for i, j in zip(a.index, b.index, strict=True) if i == j])
 
 
-def told_apart(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str], rows: tuple[Row, ...]) -> bool:
+def is_excluded_by_index(
+    one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str], rows: tuple[Row, ...]
+) -> bool:
     """True if iterations of the two leaves with one value of `index` are in the same one of the loop that `rows` tell
     apart."""
-    loop = apart_in(rows)
-    return loop is not None and loop in one.determined(index, shared) and _alike(one, two, index)
+    loop = differing_loop(rows)
+    return loop is not None and loop in one.determined_by(index, shared) and _have_equal_extents(one, two, index)
 
 
-def apart_in(rows: tuple[Row, ...]) -> str | None:
+def differing_loop(rows: tuple[Row, ...]) -> str | None:
     """The loop that `rows` tell apart: one inequality between a loop and itself, primed. None if they say more."""
     if len(rows) != 1 or rows[0][0] or rows[0][2] >= 0 or len(rows[0][1]) != 2:
         return None
@@ -242,12 +244,12 @@ def apart_in(rows: tuple[Row, ...]) -> str | None:
     return loop if loop == second.removesuffix("'") and factor + other == 0 else None
 
 
-def alike_in(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str]) -> frozenset[str]:
+def equal_loops(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str]) -> frozenset[str]:
     """Loops that iterations of the two leaves with one value of `index` are in the same iteration of."""
-    return one.determined(index, shared) if _alike(one, two, index) else frozenset()
+    return one.determined_by(index, shared) if _have_equal_extents(one, two, index) else frozenset()
 
 
-def _alike(one: Leaf, two: Leaf, index: tuple[Affine, ...]) -> bool:
+def _have_equal_extents(one: Leaf, two: Leaf, index: tuple[Affine, ...]) -> bool:
     """True if the loops in `index` run over the same in both."""
     if one is two:
         return True
@@ -260,7 +262,7 @@ def original_of(kernel: Kernel) -> Original:
     """The kernel, projected; computed once for equal kernels, which two schedules of a text have."""
     context: tuple[Row, ...] = tuple((False, ((size, 1),), -1) for size in kernel.sizes)
     context += tuple(r for c in kernel.assumptions for r in rows_of(c))
-    statements = {p.leaf.stmt.name: p for p in _placed(tree_of(kernel).body)}
+    statements = {p.leaf.stmt.name: p for p in _leaves(tree_of(kernel).body)}
     equations: dict[str, Equation] = {}
     for equation in kernel.equations:
         for name in (equation.target, equation.best):
@@ -269,13 +271,13 @@ def original_of(kernel: Kernel) -> Original:
     return Original(kernel, context, statements, equations)
 
 
-def project(tree: Tree) -> Program:
+def project(tree: Tree) -> Projection:
     """The tree as leaves."""
     buffers = {b.name: b for b in tree.buffers}
-    return Program(tree.kernel, _placed(tree.body), buffers, tree, original_of(tree.kernel))
+    return Projection(tree.kernel, _leaves(tree.body), buffers, tree, original_of(tree.kernel))
 
 
-def _placed(body: tuple[Node, ...]) -> tuple[Placed, ...]:
+def _leaves(body: tuple[Node, ...]) -> tuple[Placed, ...]:
     found = ((_leaf(*leaf), (n, *places)) for n, node in enumerate(body) for leaf, places in leaves_at(node))
     return tuple([Placed(leaf, places, number) for number, (leaf, places) in enumerate(found)])
 

@@ -10,14 +10,14 @@ Row = tuple[bool, Terms, int]
 Rows = tuple[Row, ...]
 
 
-def renamed(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
+def rename(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
     """The rows with other names."""
     if not names:
         return rows
     return tuple([(e, tuple([(names.get(n, n), f) for n, f in terms]), c) for e, terms, c in rows])
 
 
-def identified(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
+def identify(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
     """The rows with names replaced by others, which they may have already: the terms of one name are added up."""
     found: tuple[Row, ...] = ()
     for equal, terms, constant in rows:
@@ -29,7 +29,7 @@ def identified(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ..
     return found
 
 
-def exchanged(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+def exchange_primes(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """The rows with the prime on the first of two instances instead of the second."""
     return tuple(
         [(e, tuple([(n[:-1] if n.endswith("'") else f"{n}'", f) for n, f in terms]), c) for e, terms, c in rows]

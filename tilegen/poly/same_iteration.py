@@ -14,7 +14,7 @@ from tilegen.ir.affine import Affine, Atom, Div, Mod
 from tilegen.ir.ranges import bounds
 
 
-def determined(index: tuple[Affine, ...], extents: Mapping[str, Affine], fixed: frozenset[str]) -> frozenset[str]:
+def determined_loops(index: tuple[Affine, ...], extents: Mapping[str, Affine], fixed: frozenset[str]) -> frozenset[str]:
     """The names that are the same in any two iterations with the same value of `index`.
 
     Args:
@@ -24,11 +24,11 @@ def determined(index: tuple[Affine, ...], extents: Mapping[str, Affine], fixed: 
     names = frozenset[str]().union(*[i.names() for i in index])
     # Leaves with other loops around them ask the same of these.
     loops = tuple([loop for loop in extents.items() if loop[0] in names])
-    return _determined(index, loops, names.difference(extents) | (names & fixed)).intersection(extents)
+    return _determined_names(index, loops, names.difference(extents) | (names & fixed)).intersection(extents)
 
 
 @lru_cache(maxsize=20_000)
-def _determined(
+def _determined_names(
     index: tuple[Affine, ...], loops: tuple[tuple[str, Affine], ...], fixed: frozenset[str]
 ) -> frozenset[str]:
     """`fixed` and the loops that the index determines beside them."""
@@ -54,7 +54,7 @@ def _determined(
     return frozenset(known)
 
 
-def increasing(value: Affine, loop: str, extents: Mapping[str, Affine], fixed: frozenset[str]) -> bool:
+def is_increasing(value: Affine, loop: str, extents: Mapping[str, Affine], fixed: frozenset[str]) -> bool:
     """True if of any two iterations that differ in `loop` the one that is later there has the larger value.
 
     In ko*8 + ki, with ki < 8, no digits behind make up for a step of ko.

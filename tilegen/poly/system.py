@@ -18,7 +18,7 @@ import islpy as isl
 from tilegen.ir.affine import Affine, Div, Mod
 from tilegen.ir.nodes import Condition
 from tilegen.poly.rows import Row as Row
-from tilegen.poly.rows import Rows, Terms, renamed
+from tilegen.poly.rows import Rows, Terms, rename
 
 # isl operations that one question may take: three times what any question of the stock schedules needs.
 BUDGET = 200_000
@@ -39,13 +39,13 @@ class Form(NamedTuple):
     const: int
     rows: tuple[Row, ...] = ()
 
-    def renamed(self, names: Mapping[str, str]) -> Form:
+    def rename(self, names: Mapping[str, str]) -> Form:
         """With the variables in `names` replaced; a division variable changes with what it divides."""
         if not names or not self.terms:
             return self
         if not self.rows:
-            return Form(_renamed(self.terms, names), self.const)
-        return Form(_renamed(self.terms, names), self.const, renamed(self.rows, names))
+            return Form(_rename_terms(self.terms, names), self.const)
+        return Form(_rename_terms(self.terms, names), self.const, rename(self.rows, names))
 
     def minus(self, other: Form, less: int = 0) -> Form:
         """self - other - less."""
@@ -75,7 +75,7 @@ def quotients(value: Affine) -> tuple[tuple[str, frozenset[str]], ...]:
     return tuple((quotient_of(division), division.arg.names()) for division in value.divisions())
 
 
-def _renamed(terms: Terms, names: Mapping[str, str]) -> Terms:
+def _rename_terms(terms: Terms, names: Mapping[str, str]) -> Terms:
     return tuple([(names.get(n, n), f) for n, f in terms])
 
 
@@ -130,7 +130,7 @@ def range_of(name: str, extent: Affine) -> tuple[Row, ...]:
     return ((False, ((name, 1),), 0), *rows_of(Condition(extent - 1 - Affine(((name, 1),)))))
 
 
-def negated(condition: Condition) -> tuple[tuple[Row, ...], ...]:
+def negations(condition: Condition) -> tuple[tuple[Row, ...], ...]:
     """The alternatives of the condition's contrary, each as rows."""
     value = condition.value
     if condition.equal:
@@ -138,7 +138,7 @@ def negated(condition: Condition) -> tuple[tuple[Row, ...], ...]:
     return (rows_of(Condition(-value - 1)),)
 
 
-def same(left: Iterable[Form], right: Iterable[Form]) -> tuple[Row, ...]:
+def equal_rows(left: Iterable[Form], right: Iterable[Form]) -> tuple[Row, ...]:
     """Rows that say that two index tuples are equal."""
     rows: tuple[Row, ...] = ()
     for a, b in zip(left, right, strict=True):
@@ -154,7 +154,7 @@ context.set_max_operations(BUDGET)
 _asked = count()
 
 
-def asked() -> int:
+def question_count() -> int:
     """A number that has grown by one for each question that was put since the last call, and by one for that call."""
     return next(_asked)
 

@@ -9,9 +9,9 @@ from functools import cached_property
 from tilegen.ir.affine import Affine
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
-from tilegen.judge.cross_thread import Crossing, DependenceKind, Way, meetings, soonest, ways
+from tilegen.judge.cross_thread import Crossing, DependenceKind, Way, meetings, rows_of_adjacent, ways_later
 from tilegen.lowering.claims import Claim, sentence
-from tilegen.poly.instances import Placed, Program, Use
+from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
 
@@ -55,7 +55,7 @@ def check_synchronised(walls: Walls) -> None:
             on_chip = program.buffers[a.buffer].space != "global"
             only = tuple(
                 row
-                for loop, row in soonest(one, two, way[0])
+                for loop, row in rows_of_adjacent(one, two, way[0])
                 if any(on_chip or stops[slot].of_global for slot in walls.round(two, loop))
             )
             crossing = Crossing(program, one, two, a, b, way)
@@ -99,7 +99,7 @@ def _meetings(walls: Walls) -> Iterator[Meeting]:
         if one.places[0] != two.places[0]:
             continue
         outside = _outside(one, two)
-        for way in ways(one, two):
+        for way in ways_later(one, two):
             if outside is not None and way[0] not in outside:
                 continue
             between = walls.between(one, two, way[0])
@@ -115,7 +115,7 @@ def _outside(one: Placed, two: Placed) -> frozenset[str] | None:
 
     That threads do not collide in one run of a nest has been asked of its parallel loops.
     """
-    common = one.leaf.kinds[: one.shares(two)]
+    common = one.leaf.kinds[: one.common_depth(two)]
     first = next((n for n, kind in enumerate(common) if kind in THREAD_KINDS), None)
     return None if first is None else frozenset(one.leaf.names[:first])
 
@@ -123,7 +123,7 @@ def _outside(one: Placed, two: Placed) -> frozenset[str] | None:
 class Walls:
     """Which barriers every thread meets on its way from one leaf to another."""
 
-    def __init__(self, program: Program, stops: Mapping[Slot, Stop]) -> None:
+    def __init__(self, program: Projection, stops: Mapping[Slot, Stop]) -> None:
         self.program = program
         self.stops = stops
         self._certain: dict[Path, frozenset[Slot]] = {}
@@ -136,7 +136,7 @@ class Walls:
 
     def between(self, one: Placed, two: Placed, carried_by: str | None) -> frozenset[Slot]:
         """The barriers that are certain between `one` and the later `two`."""
-        depth = one.shares(two)
+        depth = one.common_depth(two)
         if carried_by is not None:
             depth = one.leaf.names.index(carried_by) + 1
         path, body = one.places[:depth], self._body(one.places[:depth])

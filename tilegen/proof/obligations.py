@@ -9,16 +9,16 @@ from time import perf_counter
 
 from tilegen.ir.nodes import Condition, Stmt, Tree
 from tilegen.judge.atomics import check_atomics
-from tilegen.judge.bounds import check_bounds, within
+from tilegen.judge.bounds import check_bounds, is_within
 from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
 from tilegen.judge.order import check_order
 from tilegen.judge.races import check_races, check_structure
 from tilegen.judge.statements import check_shape
 from tilegen.judge.updates import check_updates
-from tilegen.poly.instances import Leaf, Program, alike_in, common, project
-from tilegen.poly.rows import renamed
-from tilegen.poly.system import Undecided, asked, example, negated, rows_of, same, solvable
+from tilegen.poly.instances import Leaf, Projection, common_index, equal_loops, project
+from tilegen.poly.rows import rename
+from tilegen.poly.system import Undecided, equal_rows, example, negations, question_count, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
 from tilegen.proof.barriers import Made, Slot, Stop, Walls, check_minimal, check_synchronised
 from tilegen.proof.waits import check_waits
@@ -60,7 +60,7 @@ class Extra:
 
 def obliged(name: str, check: Callable[[], int | None]) -> Obligation:
     """What `check` finds out: it raises Refused or Unproved, or returns a number of cases besides its questions."""
-    first, start = asked(), perf_counter()
+    first, start = question_count(), perf_counter()
     more: int | None = 0
     violation, unproved = None, None
     try:
@@ -71,7 +71,9 @@ def obliged(name: str, check: Callable[[], int | None]) -> Obligation:
         unproved = str(reason)
     except Undecided:
         unproved = "a question is beyond the budget for one proof"
-    return Obligation(name, asked() - first - 1 + (more or 0), (perf_counter() - start) * 1e3, violation, unproved)
+    return Obligation(
+        name, question_count() - first - 1 + (more or 0), (perf_counter() - start) * 1e3, violation, unproved
+    )
 
 
 def obligations(
@@ -116,7 +118,7 @@ def _all(parts: tuple[Callable[[], None], ...]) -> None:
         part()
 
 
-def _check_apart(program: Program) -> None:
+def _check_apart(program: Projection) -> None:
     check_structure(program)
     check_atomics(program)
     try:
@@ -129,14 +131,14 @@ def _check_apart(program: Program) -> None:
         raise Refused(sentence, found.witness, code="thread race") from None
 
 
-def _check_extra_bounds(program: Program, leaf: Leaf, missing: tuple[Condition, ...]) -> None:
+def _check_extra_bounds(program: Projection, leaf: Leaf, missing: tuple[Condition, ...]) -> None:
     """Also where it runs without the `missing` conditions, each access of the statement is inside its registers."""
     tested = tuple(row for c in leaf.stmt.guard if c not in missing for row in rows_of(c))
     runs = (*program.original.context, *leaf.ranges, *tested)
     counts = {n: e.const for n, e in leaf.loops.items() if e.is_const}
     for use in {(u.buffer, u.index): u for u in leaf.uses}.values():
         for place, extent in zip(use.index, program.buffers[use.buffer].shape, strict=True):
-            if within(place, extent, counts):
+            if is_within(place, extent, counts):
                 continue
             for room in (place, extent - 1 - place):
                 question = runs + rows_of(Condition(-1 - room))
@@ -151,7 +153,7 @@ def _check_extra_bounds(program: Program, leaf: Leaf, missing: tuple[Condition, 
                 )
 
 
-def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
+def _check_extras(program: Projection, extras: Iterable[Extra]) -> None:
     """What runs where the kernel has no instance touches no register that anything else uses."""
     sizes = frozenset(program.kernel.sizes)
     for extra in extras:
@@ -161,7 +163,7 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
         scope = program.buffers[write.buffer].scope
         depth = one.leaf.names.index(scope) + 1 if scope in one.leaf.names else 0
         for two in program.leaves:
-            if one.shares(two) < depth:
+            if one.common_depth(two) < depth:
                 continue
             uses = {u.index: u for u in two.leaf.uses if u.buffer == write.buffer}
             if not uses:
@@ -169,15 +171,15 @@ def _check_extras(program: Program, extras: Iterable[Extra]) -> None:
             shared = frozenset(one.leaf.names[:depth])
             for use in uses.values():
                 # What is alike where both use one element has one name there.
-                met = alike_in(one.leaf, two.leaf, common(write, use), shared) | shared
+                met = equal_loops(one.leaf, two.leaf, common_index(write, use), shared) | shared
                 # What a user of the same element tests itself is not missing there.
                 open_ = [c for c in extra.missing if c not in two.leaf.stmt.guard or not c.value.names() <= met | sizes]
                 if not open_:
                     continue
-                names, rows = one.leaf.primed(met), program.original.rows(two.leaf)
-                here = [row for row in renamed(one.leaf.ranges, names) if row not in rows]
-                both = rows + (*here, *same([f.renamed(names) for f in write.forms], use.forms))
-                for contrary in (renamed(r, names) for c in open_ for r in negated(c)):
+                names, rows = one.leaf.primed_names(met), program.original.rows(two.leaf)
+                here = [row for row in rename(one.leaf.ranges, names) if row not in rows]
+                both = rows + (*here, *equal_rows([f.rename(names) for f in write.forms], use.forms))
+                for contrary in (rename(r, names) for c in open_ for r in negations(c)):
                     if not solvable(both + contrary):
                         continue
                     first = [*program.kernel.sizes, *(names.get(n, n) for n in one.leaf.names)]

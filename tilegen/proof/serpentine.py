@@ -19,7 +19,7 @@ from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads, substitute
 from tilegen.lowering.program import For, Spmd
-from tilegen.poly.same_iteration import determined
+from tilegen.poly.same_iteration import determined_loops
 from tilegen.proof.vectors import ASYNCHRONOUS, rolled
 
 
@@ -82,7 +82,7 @@ def _forwards(nest: list[For], stmt: Stmt) -> For:
         factors = [i.coefficient(loop.name) for i in index]
         if min(factors, default=0) >= 0 or max(factors) > 0 or not loop.extent.is_const:
             continue
-        if _reads_its_own(stmt) and loop.name in determined(index, extents, frozenset()):
+        if _reads_its_own(stmt) and loop.name in determined_loops(index, extents, frozenset()):
             turned[loop.name] = const(loop.extent.const - 1) - var(loop.name)
             index = substitute(index, {loop.name: turned[loop.name]})
     return substitute(nest[0], turned)

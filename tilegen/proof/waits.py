@@ -12,15 +12,15 @@ from functools import cache, cached_property, partial
 
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
-from tilegen.poly.execution import before
-from tilegen.poly.instances import Placed, Program, Use
-from tilegen.poly.rows import Row, Rows, renamed
+from tilegen.poly.execution import ways_before
+from tilegen.poly.instances import Placed, Projection, Use
+from tilegen.poly.rows import Row, Rows, rename
 from tilegen.poly.system import example, form, quotients, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Words
 from tilegen.proof.barriers import Made, Slot, Stop
 
 
-def check_waits(program: Program, stops: Mapping[Slot, Stop], copies: Sequence[tuple[Stmt, Made]]) -> None:
+def check_waits(program: Projection, stops: Mapping[Slot, Stop], copies: Sequence[tuple[Stmt, Made]]) -> None:
     """Refused where something is read that an asynchronous copy may not have written yet."""
     made = {id(stmt): groups for stmt, groups in copies}
     writers = [p for p in program.leaves if id(p.leaf.stmt) in made]
@@ -42,7 +42,7 @@ Ended = tuple[tuple[Condition, ...], Made]
 class _Pair:
     """What writes asynchronously and what reads: the groups made before the one, the last waits before the other."""
 
-    program: Program
+    program: Projection
     one: Placed
     two: Placed
     write: Use
@@ -68,21 +68,21 @@ class _Pair:
         values = (ended.groups, *(c.value for c in cases))
         divided = {q: f"{q}'" for v in values for q, inside in quotients(v) if not inside.isdisjoint(names)}
         names = {**names, **divided}
-        left = form(self.made.groups).minus(form(ended.groups).renamed(names))
-        return left.nonnegative() + renamed(tuple(r for c in cases for r in rows_of(c)), names)
+        left = form(self.made.groups).minus(form(ended.groups).rename(names))
+        return left.nonnegative() + rename(tuple(r for c in cases for r in rows_of(c)), names)
 
     @cached_property
     def counted(self) -> frozenset[str]:
         """The loops that both are in and that the groups are counted in."""
         values = [self.made.groups, *(ended.groups for _, ended in self.waits)]
         values += [c.value for cases, _ in self.waits for c in cases]
-        common = self.one.leaf.names[: self.one.shares(self.two)]
+        common = self.one.leaf.names[: self.one.common_depth(self.two)]
         return frozenset(common).intersection(name for value in values for name in value.names())
 
 
 def _check_pair(pair: _Pair, home: str | None, reads: Sequence[Use]) -> None:
     one, two = pair.one.leaf, pair.two.leaf
-    for shared, order in before(pair.one, pair.two):
+    for shared, order in ways_before(pair.one, pair.two):
         if home not in shared:
             continue  # the check of values has shown that nothing is read that an earlier iteration wrote
         if pair.made.since not in ("", *shared):
@@ -94,7 +94,7 @@ def _check_pair(pair: _Pair, home: str | None, reads: Sequence[Use]) -> None:
             question = pair.late(read, shared, order)
             if question is None:
                 continue
-            names = two.primed(shared)
+            names = two.primed_names(shared)
             first = [*pair.program.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)]
             point = example(question, first)
             assert point is not None
@@ -105,7 +105,7 @@ def _check_pair(pair: _Pair, home: str | None, reads: Sequence[Use]) -> None:
             )
 
 
-def _waits(program: Program, stops: Mapping[Slot, Stop], read: Placed) -> Iterator[Ended]:
+def _waits(program: Projection, stops: Mapping[Slot, Stop], read: Placed) -> Iterator[Ended]:
     """(when, the groups that have ended) for the last wait before the read, in the cases there are.
 
     It stands ahead of the read in the same iteration of the loops around, or in the last iteration of a loop there;
@@ -141,7 +141,7 @@ def _waits(program: Program, stops: Mapping[Slot, Stop], read: Placed) -> Iterat
 
 
 def _of_loops(
-    program: Program, stops: Mapping[Slot, Stop], path: tuple[int, ...], first: int, end: int
+    program: Projection, stops: Mapping[Slot, Stop], path: tuple[int, ...], first: int, end: int
 ) -> Iterator[tuple[Loop, Stop]]:
     """(loop, its last wait) for the children of the body at `path` from number `first` up to `end`, the last first."""
     body = program.tree.body
@@ -162,8 +162,8 @@ def _ended(stop: Stop) -> Made:
     return replace(stop.made, groups=stop.made.groups - stop.wait)
 
 
-def home_of(program: Program, name: str) -> str | None:
+def home_of(program: Projection, name: str) -> str | None:
     """The innermost loop around all uses of a buffer."""
     users = [p for p in program.leaves if any(u.buffer == name for u in p.leaf.uses)]
-    depth = min(users[0].shares(p) for p in users)
+    depth = min(users[0].common_depth(p) for p in users)
     return users[0].leaf.names[depth - 1] if depth else None

@@ -24,16 +24,16 @@ from dataclasses import dataclass, replace
 
 from tilegen.judge.copies.storage import ByElement, Storage, Touch, renamed_element, storages
 from tilegen.judge.copies.words import element_words, words_at
-from tilegen.poly.covering import covered, uncovered
-from tilegen.poly.equality import differing
-from tilegen.poly.execution import Way, between, earlier
-from tilegen.poly.instances import Program, alike_in, common, told_apart
-from tilegen.poly.rows import Row, Rows, exchanged, renamed
-from tilegen.poly.system import Form, Point, form, same, solvable
+from tilegen.poly.covering import find_uncovered, is_covered
+from tilegen.poly.equality import find_difference
+from tilegen.poly.execution import Way, rows_before, ways_between
+from tilegen.poly.instances import Projection, common_index, equal_loops, is_excluded_by_index
+from tilegen.poly.rows import Row, Rows, exchange_primes, rename
+from tilegen.poly.system import Form, Point, equal_rows, form, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
-def check_values(program: Program) -> None:
+def check_values(program: Projection) -> None:
     """Refused where a read finds a wrong, stale or missing value, or a value is not stored."""
     found = storages(program)
     for storage in found:
@@ -57,7 +57,7 @@ def _asked(storage: Storage) -> list[Touch]:
 def _check_present(storage: Storage, reader: Touch) -> None:
     rows, names = _reads(storage, reader)
     writes = _earlier_writes(storage, reader, storage.writers(reader.use.buffer))
-    missing = uncovered(rows, (write.rows for write in writes), names)
+    missing = find_uncovered(rows, (write.rows for write in writes), names)
     if missing is None:
         return
     leaf, buffer = reader.placed.leaf, storage.program.buffers[reader.use.buffer]
@@ -100,7 +100,7 @@ class _Write:
     def of(self, element: tuple[Form, ...]) -> _Write:
         """Where it is a write for `element`."""
         mine = renamed_element(self.writer, self.names, "'")
-        return replace(self, rows=self.rows + same(element, mine))
+        return replace(self, rows=self.rows + equal_rows(element, mine))
 
 
 def _earlier_writes(storage: Storage, reader: Touch, writers: list[Touch]) -> Iterator[_Write]:
@@ -108,13 +108,13 @@ def _earlier_writes(storage: Storage, reader: Touch, writers: list[Touch]) -> It
     ways: list[tuple[int, bool, int, Touch, Way]] = []
     for writer in writers:
         one, two = writer.placed, reader.placed
-        place = common(writer.use, reader.use)
+        place = common_index(writer.use, reader.use)
         for way in storage.before(reader.use.buffer, one, two):
-            if not told_apart(one.leaf, two.leaf, place, *way):
+            if not is_excluded_by_index(one.leaf, two.leaf, place, *way):
                 ways.append((-len(way[0]), one.number >= two.number, -one.number, writer, way))
     for *_, writer, (shared, order) in sorted(ways, key=lambda way: way[:3]):
         leaves = reader.placed.leaf, writer.placed.leaf
-        rows, names = storage.program.original.meeting(*leaves, reader.use, writer.use, shared, exchanged(order))
+        rows, names = storage.program.original.meeting(*leaves, reader.use, writer.use, shared, exchange_primes(order))
         yield _Write(writer, shared, names, rows)
 
 
@@ -136,8 +136,8 @@ def _check_last_write(storage: Storage, reader: Touch) -> None:
 
     # Only those that are needed to cover the reads are looked at, the nearest ones.
     rows, names = _reads(storage, reader)
-    if not covered(rows, found(), names):
-        raise _wrong(storage, reader, strays, uncovered(rows, [right.rows for right in rights], names))
+    if not is_covered(rows, found(), names):
+        raise _wrong(storage, reader, strays, find_uncovered(rows, [right.rows for right in rights], names))
     for right in rights:
         for stray in strays:
             _check_stray(storage, reader, right, stray)
@@ -160,7 +160,7 @@ def _differing_elements(
 ) -> Rows | None:
     """A question with an answer: the elements differ. Outside of the tensor one is as good as another."""
     wanted = reader.element.forms
-    question = differing(rows, wanted, held)
+    question = find_difference(rows, wanted, held)
     needed, given = reader.element.fallback, writer.element.fallback
     if question is None or needed is None or given is None:
         return question
@@ -174,7 +174,7 @@ def _differing_elements(
         inside = rows
         for place, extent in zip(element, shape, strict=True):
             inside += place.nonnegative() + extent.minus(place, 1).nonnegative()
-        question = differing(inside, wanted, held)
+        question = find_difference(inside, wanted, held)
         if question is not None:
             return question
     return None
@@ -189,7 +189,7 @@ def _can_outdate(storage: Storage, change: Touch, reader: Touch) -> bool:
     rows, names = original.meeting(*leaves, reader.element, change.element, shared)
     if change.use.buffer != reader.use.buffer:
         return solvable(rows)
-    return differing(rows, reader.use.forms, tuple(f.renamed(names) for f in change.use.forms)) is not None
+    return find_difference(rows, reader.use.forms, tuple(f.rename(names) for f in change.use.forms)) is not None
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def _check_outdated(storage: Storage, reader: Touch, right: _Write, change: Touc
     for rows, spoiler in _between(storage, reader, right, change, by_element=True):
         question: Rows | None = rows if solvable(rows) else None
         if question is not None and change.use.buffer == reader.use.buffer:
-            question = differing(rows, reader.use.forms, spoiler.place)
+            question = find_difference(rows, reader.use.forms, spoiler.place)
         question = question and _not_repaired(storage, question, reader, right, spoiler)
         if question is None:
             continue
@@ -236,21 +236,21 @@ def _between(
     storage: Storage, reader: Touch, right: _Write, touch: Touch, *, by_element: bool
 ) -> Iterator[tuple[Rows, _Spoiler]]:
     """Where the touch has the place of the read, or its element, behind the right write and before the read."""
-    if touch.placed.shares(reader.placed) < len(right.shared):
+    if touch.placed.common_depth(reader.placed) < len(right.shared):
         return  # it is not in the iteration that both of them are in
     uses = [t.element if by_element else t.use for t in (right.writer, touch, reader)]
     leaf = touch.placed.leaf
-    met = right.shared | alike_in(leaf, reader.placed.leaf, common(uses[1], uses[2]), right.shared)
-    names = {n: f"{n}~" for n in leaf.primed(met)}
-    place = tuple(f.renamed(names) for f in touch.use.forms)
+    met = right.shared | equal_loops(leaf, reader.placed.leaf, common_index(uses[1], uses[2]), right.shared)
+    names = {n: f"{n}~" for n in leaf.primed_names(met)}
+    place = tuple(f.rename(names) for f in touch.use.forms)
     spoiler = _Spoiler(touch, names, renamed_element(touch, names, "~"), place)
 
     def there() -> tuple[Row, ...]:
         both = (spoiler.element, reader.element.forms) if by_element else (place, reader.use.forms)
-        return renamed(leaf.domain, names) + same(*both)
+        return rename(leaf.domain, names) + equal_rows(*both)
 
     one, other, last = (ByElement(t.placed, u) for t, u in zip((right.writer, touch, reader), uses, strict=True))
-    for rows in between((one, right.names), (other, names), (last, {}), right.shared, lambda: right.rows, there):
+    for rows in ways_between((one, right.names), (other, names), (last, {}), right.shared, lambda: right.rows, there):
         yield rows, spoiler
 
 
@@ -259,17 +259,17 @@ def _not_repaired(storage: Storage, question: Rows, reader: Touch, right: _Write
     none. What is written then may be a spoiler itself, and is looked at as one."""
     pieces: list[Rows] = []
     for writer in storage.writers(reader.use.buffer):
-        if writer.placed.shares(reader.placed) < len(right.shared):
+        if writer.placed.common_depth(reader.placed) < len(right.shared):
             continue
         leaf = writer.placed.leaf
-        names = {n: f"{n}*" for n in leaf.primed(right.shared)}
-        there = renamed(leaf.domain, names) + same([f.renamed(names) for f in writer.use.forms], reader.use.forms)
-        after = earlier(spoiler.touch.placed, spoiler.names, writer.placed, names, len(right.shared))
-        ahead = list(earlier(writer.placed, names, reader.placed, {}, len(right.shared)))
+        names = {n: f"{n}*" for n in leaf.primed_names(right.shared)}
+        there = rename(leaf.domain, names) + equal_rows([f.rename(names) for f in writer.use.forms], reader.use.forms)
+        after = rows_before(spoiler.touch.placed, spoiler.names, writer.placed, names, len(right.shared))
+        ahead = list(rows_before(writer.placed, names, reader.placed, {}, len(right.shared)))
         pieces += [question + there + first + last for first in after for last in ahead]
     loops = (spoiler.names.get(n, n) for n in spoiler.touch.placed.leaf.names)
     told = dict.fromkeys((*storage.program.kernel.sizes, *reader.placed.leaf.names, *loops))
-    point = uncovered(question, pieces, list(told))
+    point = find_uncovered(question, pieces, list(told))
     return None if point is None else question + _at(point)
 
 
@@ -282,7 +282,7 @@ def _wrong(storage: Storage, reader: Touch, strays: list[Touch], point: Point | 
     assert point is not None
     for write in _earlier_writes(storage, reader, strays):
         held = renamed_element(write.writer, write.names, "'")
-        question = differing(write.rows + _at(point), reader.element.forms, held)
+        question = find_difference(write.rows + _at(point), reader.element.forms, held)
         if question is not None:
             return _another(storage, question, reader, write.writer, write.names, held)
     return Refused(f"'{reader.use.buffer}' holds another element than the one that is read from it")
@@ -315,7 +315,7 @@ def _check_stored(storage: Storage) -> None:
             for shared, order in storage.before(tensor, change.placed, store.placed):
                 leaves = leaf, store.placed.leaf
                 pieces += [program.original.meeting(*leaves, change.element, store.element, shared, order)[0]]
-        missing = uncovered(program.original.rows(leaf), pieces, [*program.kernel.sizes, *leaf.names])
+        missing = find_uncovered(program.original.rows(leaf), pieces, [*program.kernel.sizes, *leaf.names])
         if missing is not None:
             words = Words(program.original, missing)
             scope = program.buffers[change.use.buffer].scope

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilegen.ir.nodes import Const, Load
-from tilegen.poly.execution import before
-from tilegen.poly.instances import Placed, Program, Use, with_divisions
+from tilegen.poly.execution import ways_before
+from tilegen.poly.instances import Placed, Projection, Use, with_divisions
 from tilegen.poly.rows import Row
 from tilegen.poly.system import Form
 from tilegen.poly.verdict import Refused
@@ -51,7 +51,7 @@ class Storage:
     """A tensor, and all accesses to what stands for its elements; equal ones of a leaf once."""
 
     tensor: str
-    program: Program
+    program: Projection
     touches: tuple[Touch, ...]
 
     @cached_property
@@ -85,16 +85,16 @@ class Storage:
         if scope not in one.leaf.names:
             return None
         depth = one.leaf.names.index(scope) + 1
-        return frozenset(one.leaf.names[:depth]) if one.shares(two) >= depth else None
+        return frozenset(one.leaf.names[:depth]) if one.common_depth(two) >= depth else None
 
     def before(self, buffer: str, one: Placed, two: Placed) -> Iterator[tuple[frozenset[str], tuple[Row, ...]]]:
         """The ways in which `one` comes before `two` (primed) in one life of the buffer, the nearest ones first."""
         life = self.life(buffer, one, two)
         if life is not None:
-            yield from (way for way in reversed(list(before(one, two))) if len(way[0]) >= len(life))
+            yield from (way for way in reversed(list(ways_before(one, two))) if len(way[0]) >= len(life))
 
 
-def storages(program: Program) -> list[Storage]:
+def storages(program: Projection) -> list[Storage]:
     """The tensors that have copies, with all accesses. Refused where it is not plain what a buffer holds."""
     found: dict[str, dict[object, Touch]] = {}
     for placed in program.leaves:
@@ -108,7 +108,7 @@ def storages(program: Program) -> list[Storage]:
     ]
 
 
-def _touches(program: Program, placed: Placed) -> Iterable[Touch]:
+def _touches(program: Projection, placed: Placed) -> Iterable[Touch]:
     leaf = placed.leaf
     if leaf.stmt.is_copy:
         return _handed_over(program, placed)
@@ -121,7 +121,7 @@ def _touches(program: Program, placed: Placed) -> Iterable[Touch]:
     return [Touch(placed, use, element) for use, element in zip(leaf.uses, elements, strict=True)]
 
 
-def _handed_over(program: Program, placed: Placed) -> Iterable[Touch]:
+def _handed_over(program: Projection, placed: Placed) -> Iterable[Touch]:
     """Both accesses of a copy: they stand for one element."""
     stmt = placed.leaf.stmt
     if not isinstance(stmt.value, Load) or stmt.reduce or stmt.best:
@@ -137,7 +137,7 @@ def _handed_over(program: Program, placed: Placed) -> Iterable[Touch]:
     return Touch(placed, read, element), Touch(placed, write, element)
 
 
-def tensor_of(program: Program, buffer: str) -> str:
+def tensor_of(program: Projection, buffer: str) -> str:
     """The tensor of the kernel that the buffer says it holds elements of."""
     passed: list[str] = []
     while buffer in program.buffers and program.buffers[buffer].role == "copy" and buffer not in passed:
@@ -146,7 +146,7 @@ def tensor_of(program: Program, buffer: str) -> str:
     return buffer
 
 
-def beyond(program: Program, buffer: str, passed: tuple[str, ...] = ()) -> Const | None:
+def beyond(program: Projection, buffer: str, passed: tuple[str, ...] = ()) -> Const | None:
     """What a copy holds for elements outside of its tensor: the fallback of the reads that fill it, or of those that
     fill what it is filled from. Refused where they differ."""
     found: dict[Const, None] = {}
@@ -169,4 +169,4 @@ def renamed_element(touch: Touch, names: Mapping[str, str], mark: str) -> tuple[
     """The element where the loops of the leaf have these names; other divisions of them get the mark."""
     forms = touch.element.forms
     names = with_divisions(names, forms, mark)
-    return tuple(f.renamed(names) for f in forms)
+    return tuple(f.rename(names) for f in forms)

@@ -13,7 +13,7 @@ from tilegen.ir.rounded import with_zeros
 from tilegen.ir.walk import loads, rewrite, substitute
 from tilegen.judge.derived.parts import equation_of
 from tilegen.poly.instances import Leaf, original_of
-from tilegen.poly.system import example, negated, rows_of, solvable
+from tilegen.poly.system import example, negations, rows_of, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
@@ -53,7 +53,7 @@ def _alike(old: Equation, new: Equation, made: ComputedAt, sizes: frozenset[str]
     at = {r.name: place for r, place in zip(old.loops, made.point, strict=True)}
     at |= {r.name: var(n.name) for r, n in zip(old.reduced, new.reduced, strict=True)}
     free, terms = {r.name for r in new.loops}, {n.name for n in new.reduced}
-    kept, given = {_at(c, at) for c in old.conditions}, set(new.conditions)
+    kept, given = {_substitute_in(c, at) for c in old.conditions}, set(new.conditions)
     return (
         old.best is None
         and (new.reduce, new.best, new.arg) == (old.reduce, old.best, old.arg)
@@ -143,7 +143,7 @@ def _check_there(kernel: Kernel, reader: Leaf, load: Load, new: Equation) -> Non
             _check_always(kernel, reader, inside, what, "reads it")
     for condition in new.conditions:
         if condition.value.names().isdisjoint(terms):
-            _check_always(kernel, reader, _at(condition, here), what, "reads it")
+            _check_always(kernel, reader, _substitute_in(condition, here), what, "reads it")
 
 
 def _check_always(
@@ -152,7 +152,7 @@ def _check_always(
     """Refused, with an instance, unless the condition holds at every instance of the leaf at which `given` do."""
     original = original_of(kernel)
     known = tuple(row for each in given for row in rows_of(each))
-    for contrary in negated(condition):
+    for contrary in negations(condition):
         rows = (*original.context, *leaf.domain, *known, *contrary)
         if solvable(rows):
             point = example(rows, [*kernel.sizes, *leaf.names])
@@ -166,5 +166,5 @@ def _loops_at(new: Equation, index: tuple[Affine, ...]) -> dict[str, Affine]:
     return {str(name): value for name, value in zip(new.index, index, strict=True)}
 
 
-def _at(condition: Condition, values: Mapping[str, Affine]) -> Condition:
+def _substitute_in(condition: Condition, values: Mapping[str, Affine]) -> Condition:
     return Condition(condition.value.substitute(values), condition.equal)

@@ -9,9 +9,9 @@ from tilegen.ir.derived import Split
 from tilegen.ir.nodes import REDUCTIONS, Condition, Equation, Expr, Kernel, Load, Stmt, Tree, nest_of
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.judge.coverage import check_instances
-from tilegen.poly.instances import Placed, Program, project
-from tilegen.poly.rows import renamed
-from tilegen.poly.system import example, same, solvable
+from tilegen.poly.instances import Placed, Projection, project
+from tilegen.poly.rows import rename
+from tilegen.poly.system import equal_rows, example, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
@@ -73,8 +73,8 @@ def _check_combined(whole: Equation, part: Equation, total: Equation) -> None:
     place = substitute(part.index, here)
     value, arg = (part.best or part.target), (Load(part.target, place, "") if part.best else None)
     inner, summed = {r.name for r in part.reduced}, {r.name for r in whole.reduced}
-    exist = {_at(c, here) for c in part.conditions if c.value.names().isdisjoint(inner)}
-    start = {_at(c, left) for c in whole.conditions if c.value.names().isdisjoint(summed)}
+    exist = {_substitute_in(c, here) for c in part.conditions if c.value.names().isdisjoint(inner)}
+    start = {_substitute_in(c, left) for c in whole.conditions if c.value.names().isdisjoint(summed)}
     alike = (
         place == (*across, *substitute(whole.index, left))
         and total.index == substitute(whole.index, left)
@@ -89,7 +89,7 @@ def _check_combined(whole: Equation, part: Equation, total: Equation) -> None:
         raise Refused(f"'{whole.target}' does not combine its parts '{part.target}'")
 
 
-def _at(condition: Condition, values: dict[str, Affine]) -> Condition:
+def _substitute_in(condition: Condition, values: dict[str, Affine]) -> Condition:
     return Condition(condition.value.substitute(values), condition.equal)
 
 
@@ -112,7 +112,7 @@ def _check_terms(origin: Kernel, kernel: Kernel, split: Split, part: Equation) -
         _check_first(program, program.leaves[0], len(part.loops), len(equation_of(origin, split.target).reduced))
 
 
-def _check_first(program: Program, placed: Placed, outside: int, reduced: int) -> None:
+def _check_first(program: Projection, placed: Placed, outside: int, reduced: int) -> None:
     """Refused where a part meets a term of a higher index before one of a lower: the first of equals has to win.
 
     Of several indices, the last ones `reduced` of a point, the first that differs tells which term is higher.
@@ -120,13 +120,13 @@ def _check_first(program: Program, placed: Placed, outside: int, reduced: int) -
     leaf = placed.leaf
     for depth in range(outside, len(leaf.names)):
         shared = frozenset(leaf.names[:depth])
-        names, loop = leaf.primed(shared), leaf.names[depth]
-        rows = (*program.original.context, *leaf.domain, *renamed(leaf.domain, names))
+        names, loop = leaf.primed_names(shared), leaf.names[depth]
+        rows = (*program.original.context, *leaf.domain, *rename(leaf.domain, names))
         rows += ((False, ((f"{loop}'", 1), (loop, -1)), -1),)
         for place in range(len(leaf.point) - reduced, len(leaf.point)):
             mine = leaf.point[len(leaf.point) - reduced : place]
-            alike = same(mine, [f.renamed(names) for f in mine])
-            higher = leaf.point[place].minus(leaf.point[place].renamed(names), 1).nonnegative()
+            alike = equal_rows(mine, [f.rename(names) for f in mine])
+            higher = leaf.point[place].minus(leaf.point[place].rename(names), 1).nonnegative()
             question = (*rows, *alike, *higher)
             if not solvable(question):
                 continue

@@ -47,7 +47,7 @@ def _nonzero(kernel: Kernel, value: Expr, where: tuple[Row, ...]) -> tuple[Row, 
         case Const(number):
             return where if number else None
         case Load(fallback=Const(0)):
-            inside = (*where, *_inside(value.index, kernel.tensor(value.buffer).shape))
+            inside = (*where, *_inside_rows(value.index, kernel.tensor(value.buffer).shape))
             return inside if solvable(inside) else None
         case Cast(arg):
             return _nonzero(kernel, arg, where)
@@ -62,6 +62,6 @@ def _nonzero(kernel: Kernel, value: Expr, where: tuple[Row, ...]) -> tuple[Row, 
             return where
 
 
-def _inside(index: tuple[Affine, ...], shape: tuple[Affine, ...]) -> tuple[Row, ...]:
+def _inside_rows(index: tuple[Affine, ...], shape: tuple[Affine, ...]) -> tuple[Row, ...]:
     pairs = zip(index, shape, strict=True)
     return tuple(row for i, extent in pairs for c in (Condition(i), Condition(extent - 1 - i)) for row in rows_of(c))
