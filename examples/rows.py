@@ -25,10 +25,10 @@ import tilegen
 ROWS = ((16384, 16384), (262144, 1024))
 # Schedule and its parameters for long rows and for short ones.
 BEST: dict[str, tuple[tuple[str, dict[str, int]], ...]] = {
-    "row_sum": (("blocks", {"W": 32}), ("warps", {})),
-    "row_argmax": (("blocks", {"W": 8}), ("warps", {})),
-    "softmax": (("blocks", {"W": 32}), ("blocks", {"W": 4})),
-    "layer_norm": (("blocks", {"W": 16}), ("blocks", {"W": 4})),
+    "row_sum": (("blocks", {"WARPS": 32}), ("warps", {})),
+    "row_argmax": (("blocks", {"WARPS": 8}), ("warps", {})),
+    "softmax": (("blocks", {"WARPS": 32}), ("blocks", {"WARPS": 4})),
+    "layer_norm": (("blocks", {"WARPS": 16}), ("blocks", {"WARPS": 4})),
 }
 TORCH: dict[str, Callable[..., Any]] = {
     "row_sum": lambda x: x.sum(1),

@@ -16,7 +16,7 @@ WARPS = {"TM": 16, "TN": 64, "TK": 4, "WI": 1, "WJ": 2, "KP": 8}
 # A patch of a convolution: several filters, rows and columns a thread, four lanes.
 PATCH = {"TF": 8, "TY": 4, "TX": 4, "LANES_F": 2, "LANES_X": 2, "OWN_F": 2, "OWN_Y": 2, "OWN_X": 2, "STORE": 2}
 ROW = {"N": 256, "R": 2}  # two vectors a lane, two warps
-LONG_ROW = {"N": 512, "W": 2}
+LONG_ROW = {"N": 512, "WARPS": 2}
 # What the steps of a schedule allow where it is not SMALL; and the constants of its kernel.
 FITTING = {
     "conv1x1.product": {"TF": 16, "TP": 64, "TC": 4},

@@ -62,7 +62,7 @@ softmax(const float* __restrict__ X, float* __restrict__ Y)
 
     // cache_register(X, at=i, vector=4)
     float X_reg[2][4];
-    // tile(j, W*128) -> c, r
+    // tile(j, WARPS*128) -> c, r
     #pragma unroll
     for (int c = 0; c < 2; ++c) {
         load_vector<float4>(X_reg[c], &X[i * 1024 + c * 512 + w * 128 + l * 4]);
