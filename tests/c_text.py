@@ -253,8 +253,15 @@ class _Reader:
             words += ["__align__"]
             for token in ("(", "(", "aligned", "(", "16", ")", ")", ")"):
                 self.take(token)
-        start = self.expression() if self.took("=") else None
+        start = None
+        if self.took("="):
+            start = self.zeros() if self.next() == "{" else self.expression()
         return self.ended(Declare(tuple(words), name, tuple(dims), start))
+
+    def zeros(self):
+        """`{}`, in OpenCL `{0}`: every element is 0."""
+        self.take("{"), self.took("0"), self.take("}")
+        return ("zeros",)
 
     # -- expressions
 

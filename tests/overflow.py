@@ -135,7 +135,7 @@ class _Walk:
                 self.body(body)
             case c_text.Declare(words, name, _, start):
                 kind = " ".join(w for w in words if w != "const")
-                value = (None, None) if start is None else self.value(start)
+                value = (None, None) if start in (None, ("zeros",)) else self.value(start)
                 known = value[1] if kind in (*BITS, "bool") else None
                 self.scope[name] = self.fitting(kind, known, name)
             case c_text.Assign(target, _, value):

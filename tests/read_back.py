@@ -265,6 +265,11 @@ class _Reading(Calls, Vectors):
             self.scope[part.name] = self.term(part.start)
         text = self._declared(texts, tuple(self._type(node.buffer)))
         same([self.term(n) for n in text.dims], [e.const for e in buffer.shape], f"lengths of {node.buffer}")
+        if text.start == ("zeros",):
+            same((bool(buffer.shape), node.start and node.start.value), (True, 0), f"first value of {node.buffer}")
+            self.scope = {**outer, text.name: Memory(node.buffer, len(buffer.shape))}
+            return
+        same(node.start is not None and bool(buffer.shape), False, f"first values of {node.buffer}")
         start = None if text.start is None else self.term(text.start)
         wanted = None if node.start is None else self.stored(node.start, Access(node.buffer, ()))
         same(start, wanted, f"first value of {node.buffer}")

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent / "25_judge"))
 from enumeration import Wrong, as_written, lies_in, verdict  # noqa: F401
 from grid import BLOCKS, THREADS, coordinates
 
+from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Gather, Index, Load, Op, Scalar, Stmt
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -133,10 +134,8 @@ class _Thread:
                 case If():
                     yes = self.env[node.flag] if node.flag else self._holds(node.test)
                     yield from self._body(node.body if yes else node.orelse, (*path, place, yes))
-                case Flag(name, test):
-                    self.env[name] = self._holds(test)
-                case Let(name, value):
-                    self.env[name] = value.evaluate(self.env)
+                case Flag(name) | Let(name):
+                    self.env[name] = self._holds(node.test) if isinstance(node, Flag) else node.value.evaluate(self.env)
                 case Function(name):
                     self.functions[name] = node, dict(self.env)
                 case Call(name, arguments):
@@ -154,7 +153,8 @@ class _Thread:
                 self.alive.add(buffer)
                 self.registers = {k: v for k, v in self.registers.items() if k[0] != buffer}
                 if start is not None:
-                    self._write(Access(buffer, ()), self._value(start))
+                    for place in product(*map(range, self.home.shapes[buffer])):
+                        self._write(Access(buffer, tuple(map(const, place))), self._value(start))
             case VectorLoad(name, _, width, source):
                 for lane, element in enumerate(self._lanes(source, width)):
                     self.registers[name, (lane,)] = self._read(element)

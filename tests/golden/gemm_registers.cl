@@ -25,14 +25,7 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
     __local float B_shared[16][128] __attribute__((aligned(16)));
 
     // cache_register(C, at=bj)
-    float C_reg[8][8];
-    // coarsen(ti, WM) -> ti, wi
-    for (int wi = 0; wi < 8; ++wi) {
-        // coarsen(tj, WN) -> tj, wj
-        for (int wj = 0; wj < 8; ++wj) {
-            C_reg[wi][wj] = 0.0f;
-        }
-    }
+    float C_reg[8][8] = {0};
 
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + 15) / 16; ++ko) {
@@ -89,12 +82,14 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
             for (int ki = 0; ki < 16; ++ki) {
                 // cache_register(A.shared, at=ki)
                 float A_shared_reg[8];
+                // coarsen(ti, WM) -> ti, wi
                 for (int wi = 0; wi < 8; ++wi) {
                     A_shared_reg[wi] = A_shared[ki][wi * 16 + (ti ^ ((ki & 7) << 1))];
                 }
 
                 // cache_register(B.shared, at=ki)
                 float B_shared_reg[8];
+                // coarsen(tj, WN) -> tj, wj
                 for (int wj = 0; wj < 8; ++wj) {
                     B_shared_reg[wj] = B_shared[ki][wj * 16 + tj];
                 }

@@ -17,16 +17,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     __shared__ __align__(16) float B_shared[16][128];
 
     // cache_register(C, at=bj)
-    float C_reg[8][8];
-    // coarsen(ti, WM) -> ti, wi
-    #pragma unroll
-    for (int wi = 0; wi < 8; ++wi) {
-        // coarsen(tj, WN) -> tj, wj
-        #pragma unroll
-        for (int wj = 0; wj < 8; ++wj) {
-            C_reg[wi][wj] = 0.0f;
-        }
-    }
+    float C_reg[8][8] = {};
 
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + 15) / 16; ++ko) {
@@ -89,6 +80,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             for (int ki = 0; ki < 16; ++ki) {
                 // cache_register(A.shared, at=ki)
                 float A_shared_reg[8];
+                // coarsen(ti, WM) -> ti, wi
                 #pragma unroll
                 for (int wi = 0; wi < 8; ++wi) {
                     A_shared_reg[wi] = A_shared[ki][wi * 16 + (ti ^ ((ki & 7) << 1))];
@@ -96,6 +88,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
                 // cache_register(B.shared, at=ki)
                 float B_shared_reg[8];
+                // coarsen(tj, WN) -> tj, wj
                 #pragma unroll
                 for (int wj = 0; wj < 8; ++wj) {
                     B_shared_reg[wj] = B_shared[ki][wj * 16 + tj];

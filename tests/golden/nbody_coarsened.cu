@@ -12,17 +12,7 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
     __shared__ float P_shared[512][3];
 
     // cache_register(F, at=b)
-    float F_reg[2][3];
-    // tile(t, C) -> t, w
-    // unroll(w)
-    #pragma unroll
-    for (int w = 0; w < 2; ++w) {
-        // unroll(d)
-        #pragma unroll
-        for (int d = 0; d < 3; ++d) {
-            F_reg[w][d] = 0.0f;
-        }
-    }
+    float F_reg[2][3] = {};
 
     // tile(j, TJ) -> jo, ji
     for (int jo = 0; jo < (N + 511) / 512; ++jo) {
@@ -70,6 +60,8 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
                 for (int u = 0; u < 8; ++u) {
                     // cache_register(s, at=u)
                     float s_reg[2];
+                    // tile(t, C) -> t, w
+                    // unroll(w)
                     #pragma unroll
                     for (int w = 0; w < 2; ++w) {
                         {
@@ -79,6 +71,7 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
                             s_reg[w] = rsqrtf(0.01f + v * v + p * p + q * q);
                         }
 
+                        // unroll(d)
                         #pragma unroll
                         for (int d = 0; d < 3; ++d) {
                             F_reg[w][d] +=

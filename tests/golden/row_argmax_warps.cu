@@ -16,7 +16,7 @@ template <int lanes, typename T, typename I> __device__ __forceinline__ void arg
     }
 }
 
-// Neighbours in memory, loaded at once, to as many registers.
+// One vector load into neighbouring registers.
 template <typename Vector, typename T> __device__ __forceinline__ void load_vector(T* registers, const T* memory)
 {
     const Vector vector = *reinterpret_cast<const Vector*>(memory);

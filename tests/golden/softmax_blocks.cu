@@ -24,7 +24,7 @@ template <int lanes, typename T> __device__ __forceinline__ T max_of_lanes(T val
     return value;
 }
 
-// Neighbours in memory, loaded at once, to as many registers.
+// One vector load into neighbouring registers.
 template <typename Vector, typename T> __device__ __forceinline__ void load_vector(T* registers, const T* memory)
 {
     const Vector vector = *reinterpret_cast<const Vector*>(memory);
@@ -34,7 +34,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void load_vect
     }
 }
 
-// As many registers as a vector has lanes to neighbours in memory, stored at once.
+// One vector store of neighbouring registers.
 template <typename Vector, typename T> __device__ __forceinline__ void store_vector(T* memory, const T* registers)
 {
     Vector vector;

@@ -18,16 +18,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
     __shared__ float Aj[16][128];
 
     // cache_register(C, at=bj)
-    float C_reg[8][8];
-    // coarsen(ti, WM) -> ti, wi
-    #pragma unroll
-    for (int wi = 0; wi < 8; ++wi) {
-        // coarsen(tj, WN) -> tj, wj
-        #pragma unroll
-        for (int wj = 0; wj < 8; ++wj) {
-            C_reg[wi][wj] = 0.0f;
-        }
-    }
+    float C_reg[8][8] = {};
 
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + 15) / 16; ++ko) {
@@ -95,6 +86,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
             for (int ki = 0; ki < 16; ++ki) {
                 // cache_register(Ai, at=ki)
                 float Ai_reg[8];
+                // coarsen(ti, WM) -> ti, wi
                 #pragma unroll
                 for (int wi = 0; wi < 8; ++wi) {
                     Ai_reg[wi] = Ai[ki][(wi * 16 + ti) ^ ((ki & 15) << 1)];
@@ -102,6 +94,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
 
                 // cache_register(Aj, at=ki)
                 float Aj_reg[8];
+                // coarsen(tj, WN) -> tj, wj
                 #pragma unroll
                 for (int wj = 0; wj < 8; ++wj) {
                     Aj_reg[wj] = Aj[ki][(wj * 16 + tj) ^ ((ki & 15) << 1)];

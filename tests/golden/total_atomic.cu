@@ -9,7 +9,7 @@ template <int lanes, typename T> __device__ __forceinline__ T sum_of_lanes(T val
     return value;
 }
 
-// Neighbours in memory, loaded at once, to as many registers.
+// One vector load into neighbouring registers.
 template <typename Vector, typename T> __device__ __forceinline__ void load_vector(T* registers, const T* memory)
 {
     const Vector vector = *reinterpret_cast<const Vector*>(memory);

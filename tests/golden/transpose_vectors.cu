@@ -1,4 +1,4 @@
-// As many registers as a vector has lanes to neighbours in memory, stored at once.
+// One vector store of neighbouring registers.
 template <typename Vector, typename T> __device__ __forceinline__ void store_vector(T* memory, const T* registers)
 {
     Vector vector;

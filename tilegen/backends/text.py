@@ -13,7 +13,7 @@ from tilegen.backends.text_expr import Writer
 from tilegen.backends.text_helpers import helpers
 from tilegen.backends.text_lanes import local_arrays
 from tilegen.backends.text_names import names_of
-from tilegen.backends.text_wrap import wrapped
+from tilegen.backends.text_wrap import LONGEST_COMMENT, wrapped
 from tilegen.ir.affine import Affine, Div, var
 from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer
 from tilegen.lowering import GRID_LIMIT, Launch
@@ -35,7 +35,7 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
     dialect = {"cuda": CUDA, "opencl": OPENCL}[language]
     kernels = [_kernel(launch, dialect) for launch in launches]
     body = "\n".join(kernels)
-    head = [f"// {line}" for line in title.splitlines()]
+    head = [each for line in title.splitlines() for each in wrapped(f"// {line}")]
     return "\n\n".join(part for part in ("\n".join(head), helpers(body, dialect), body) if part)
 
 
@@ -171,7 +171,11 @@ def _coordinates(launch: Launch, writer: Writer, body: Body) -> list[str]:
     if launch.tid in used and all(launch.tid != name for name, _, _ in launch.coordinates):
         rows.append((f"const {integer} {writer.names[launch.tid]} = {writer.index(launch.flat)};", ""))
     width = max((len(text) for text, _ in rows), default=0)
-    return [f"{text:{width}}  // {note}" if note else text for text, note in rows]
+    lines: list[str] = []
+    for text, note in rows:
+        beside = f"{text:{width}}  // {note}" if note else text
+        lines += [beside] if len(beside) <= LONGEST_COMMENT - 4 else [f"// {note}", text]
+    return lines
 
 
 def _coordinate(launch: Launch, name: str, kind: str, writer: Writer) -> str:

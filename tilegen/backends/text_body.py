@@ -233,7 +233,9 @@ class Body:
         lines = [f"// {note}" for note in self.fresh_notes(buffer.step)]
         dims = "".join(f"[{extent}]" for extent in register_extents(buffer))
         start = ""
-        if node.start is not None:
+        if node.start is not None and dims:
+            start = " = {}" if w.dialect is CUDA else " = {0}"
+        elif node.start is not None:
             parts, value = named_parts(node.start, set(w.names.values()) | self._parts)
             self._parts |= {name for name, _ in parts}
             lines += [f"const {w.working(part.dtype)} {name} = {w.value(part, -1)};" for name, part in parts]

@@ -110,7 +110,7 @@ template <typename T, typename D> __device__ __forceinline__ auto floor_mod_or_0
     ),
     **conversions(("int", "long long", "signed char", "unsigned char"), "__device__ __forceinline__"),
     "load_vector<": """\
-// Neighbours in memory, loaded at once, to as many registers.
+// One vector load into neighbouring registers.
 template <typename Vector, typename T> __device__ __forceinline__ void load_vector(T* registers, const T* memory)
 {
     const Vector vector = *reinterpret_cast<const Vector*>(memory);
@@ -120,7 +120,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void load_vect
     }
 }""",
     "store_vector<": """\
-// As many registers as a vector has lanes to neighbours in memory, stored at once.
+// One vector store of neighbouring registers.
 template <typename Vector, typename T> __device__ __forceinline__ void store_vector(T* memory, const T* registers)
 {
     Vector vector;
@@ -163,7 +163,7 @@ __device__ __forceinline__ float approximate_tanh(float x)
     return result;
 }""",
     "copy_async<": """\
-// Asynchronous copies of 4, 8 or 16 bytes from global to shared memory; before sm_80 they are plain ones.
+// An asynchronous copy of 4, 8 or 16 bytes from global to shared memory; a plain one before sm_80.
 template <int bytes> __device__ __forceinline__ void copy_async(void* to, const void* from)
 {
 #if __CUDA_ARCH__ >= 800
@@ -190,13 +190,15 @@ template <int bytes> __device__ __forceinline__ void copy_async_or_zero(void* to
 #endif
 }""",
     "end_copies(": """\
+// The asynchronous copies made since the last call form a group.
 __device__ __forceinline__ void end_copies()
 {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-// Until no more than so many groups of copies are on their way.
+
+// Waits until at most `groups` groups of copies, the latest ones, are still under way.
 template <int groups> __device__ __forceinline__ void wait_copies()
 {
 #if __CUDA_ARCH__ >= 800

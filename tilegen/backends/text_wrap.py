@@ -4,19 +4,24 @@ before the outermost operators."""
 from __future__ import annotations
 
 import re
+import textwrap
 
 LONGEST = 110
+LONGEST_COMMENT = 120
 _ASSIGNMENT = re.compile(r"(.*? [+*]?=) (.*)")
 
 
 def wrapped(line: str) -> list[str]:
-    """`line`, or several where it is longer than LONGEST."""
+    """`line`, or several where it is longer than LONGEST, a comment than LONGEST_COMMENT."""
+    if line.lstrip().startswith("//") and len(line) > LONGEST_COMMENT:
+        lead = line[: line.index("//")] + "// "
+        return textwrap.wrap(line, LONGEST_COMMENT, subsequent_indent=f"{lead}    ", break_long_words=False)
     if len(line) <= LONGEST or line.lstrip().startswith(("#", "for ")) or "//" in line:
         return [line]  # what stands behind // ends with its line
     indent = line[: len(line) - len(line.lstrip())]
     assignment = _ASSIGNMENT.match(line)
     if assignment:
-        return [assignment[1], *_pieces(assignment[2], indent + "    ")]
+        return [*_pieces(assignment[1].strip(), indent), *_pieces(assignment[2], indent + "    ")]
     return _pieces(line.strip(), indent)
 
 

@@ -41,6 +41,7 @@ from tilegen.lowering.vectors import Needs, vectorize
 from tilegen.lowering.waits import asynchronous, group_ends, waited, with_waits
 from tilegen.lowering.whole import whole_tiles
 from tilegen.lowering.words import fresh
+from tilegen.lowering.zeros import zeroed
 
 __all__ = ["GRID_LIMIT", "Launch", "distributed_tree", "fits", "lower", "unmet"]
 
@@ -154,7 +155,7 @@ def _registers(body: tuple[Spmd, ...], registers: list[Buffer], node: Node) -> t
     outer = lives(node, registers)
     for buffer in reversed(registers):
         body = declared(body, buffer.name, outer.get(buffer.name, frozenset()), len(buffer.shape))
-    return body
+    return zeroed(body, {buffer.name: buffer for buffer in registers})
 
 
 def _used(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Needs) -> tuple[dict[str, Buffer], int]:

@@ -93,14 +93,14 @@ class AsyncGroup:
 
 @dataclass(frozen=True)
 class Declare:
-    """A register buffer comes to life; `start` is its first value where that is known at once.
+    """A register buffer comes to life; `start` is its first value where that is known at once, of all elements.
 
-    `origin` is the statement that gave this value.
+    `origin` is the statement that gave this value, of an array in loops over its dimensions.
     """
 
     buffer: str
     start: Expr | None = None
-    origin: Stmt | None = field(default=None, compare=False, repr=False)
+    origin: Stmt | For | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

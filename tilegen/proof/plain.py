@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, affine, var
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Stmt
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Const, Expr, Stmt
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import rewrite_indices, substitute
 from tilegen.lowering.program import AsyncGroup, Declare, Flag, For, If, Launch, Let, Spmd
@@ -56,10 +56,12 @@ def axes(launch: Launch, taken: Mapping[str, Affine]) -> Axes:
 
 def plain(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
     """`body` with every name for a value or a test replaced by what it stands for, as it was where it was made."""
-    return _plain(body, {}, {})
+    return _plain(body, {}, {}, launch.buffers)
 
 
-def _plain(body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, Tests]) -> tuple[Spmd, ...]:
+def _plain(
+    body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, Tests], buffers: Mapping[str, Buffer]
+) -> tuple[Spmd, ...]:
     values, tests = dict(values), dict(tests)
     out: list[Spmd] = []
     for node in body:
@@ -70,15 +72,21 @@ def _plain(body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, T
                 tests[name] = substitute(test, values)
             case For():
                 inner = {n: v for n, v in values.items() if n != node.name}
-                out.append(replace(node, extent=node.extent.substitute(values), body=_plain(node.body, inner, tests)))
+                out.append(
+                    replace(node, extent=node.extent.substitute(values), body=_plain(node.body, inner, tests, buffers))
+                )
             case If():
                 if node.flag and node.flag not in tests:
                     raise Refused(f"the test '{node.flag}' is used where it has not been made")
                 test = tests[node.flag] if node.flag else substitute(node.test, values)
-                then, orelse = _plain(node.body, values, tests), _plain(node.orelse, values, tests)
+                then, orelse = (_plain(each, values, tests, buffers) for each in (node.body, node.orelse))
                 out.append(replace(node, test=test, body=then, orelse=orelse, flag=""))
             case Declare(start=None) | AsyncGroup():
                 out.append(node)
+            case Declare(name, start, For() as nest):
+                if not _fills(nest, buffers[name], start):
+                    raise Refused(f"'{name}' does not start as it is declared")
+                out += (Declare(name), substitute(nest, values))
             case Declare(name, start, origin):
                 if not isinstance(origin, Stmt) or start is None:
                     raise Refused(f"it is not known which statement starts '{name}'")
@@ -86,6 +94,20 @@ def _plain(body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, T
             case _:
                 out.append(substitute(node, values))
     return tuple(out)
+
+
+def _fills(nest: Spmd, buffer: Buffer, start: Expr | None) -> bool:
+    """True if `nest` gives each element of an array the value 0, which `start` has to be, along its dimensions."""
+    index: list[Affine] = []
+    for extent in buffer.shape:
+        if not isinstance(nest, For) or nest.extent != extent or len(nest.body) != 1:
+            return False
+        index.append(var(nest.name))
+        (nest,) = nest.body
+    zero = isinstance(start, Const) and str(start.value) in ("0", "0.0")
+    if not zero or not isinstance(nest, Stmt) or nest.reduce or nest.guard:
+        return False
+    return nest.value == start and nest.target == Access(buffer.name, tuple(index)) and len({*index}) == len(index)
 
 
 def in_axes(body: tuple[Spmd, ...], where: Axes, loops: Mapping[str, Affine]) -> tuple[Spmd, ...]:
