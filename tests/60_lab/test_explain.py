@@ -82,6 +82,12 @@ def test_counts_are_those_of_the_hardware(case):
     assert met == pytest.approx(conflicts, abs=0.06 * turns)
 
 
+def test_a_pipelined_loop_that_has_only_its_last_iteration_is_counted():
+    one, two = (report("gemm", "across", {"M": 128, "N": 256, "K": k}) for k in (8, 16))
+    assert 0 < one.work.fused < two.work.fused
+    assert one.work.fused == 128 * 256 * 8
+
+
 def test_uncoalesced_reads_show():
     naive = report("transpose", "naive", {"M": 4096, "N": 4096})
     by_buffer = {t.site.buffer: t for t in naive.traffic}

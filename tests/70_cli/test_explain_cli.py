@@ -78,3 +78,11 @@ def test_a_loop_without_iterations_moves_nothing(tmp_path, capsys) -> None:
     text = "kernel none(A: f32[N, N], x: f32[N]) -> y: f32[N]:\n    y[i] = sum[k in i..i](A[i, k] * x[k])\n\n"
     (tmp_path / "none.tg").write_text(text + "schedule s for none:\n    blocks(i, 32) -> b, t\n")
     assert run(["explain", str(tmp_path / "none.tg"), "--no-compile"]) == 0
+
+
+def test_explain_of_a_loop_without_iterations_has_rows_without_requests(capsys):
+    words = ["explain", "gemm", "--schedule", "across", "--size", "M=128", "N=256", "K=8", "--no-compile", "--last"]
+    assert run(words) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "load global" in line]
+    assert any(row[-3:] == ["0", "0", "100%"] for row in rows), rows
+    assert any(row[-1] != "0" for row in rows)

@@ -146,10 +146,11 @@ def _accesses(launch: LaunchReport) -> Table:
     for t in launch.traffic:
         kind = f"{'store' if t.store else 'load'} {t.space}"
         row = [t.index, kind, str(t.compiled.bytes)]
-        row += [_with_prefix(t.bytes / t.compiled.bytes * t.compiled.width / launch.blocks)]
+        row += [_with_prefix(t.bytes / t.compiled.bytes * t.compiled.width / max(1, launch.blocks))]
         row += [_with_prefix(t.requests)]
         if t.space == "global":
-            row += [_with_prefix(t.sectors), f"{t.sectors / t.requests:.3g}", f"{100 * t.coalesced:.0f}%", "", ""]
+            each = f"{t.sectors / t.requests:.3g}" if t.requests else ""
+            row += [_with_prefix(t.sectors), each, f"{100 * t.coalesced:.0f}%", "", ""]
         else:
             met = t.conflict
             row += ["", "", "", f"{met.degree:.3g}" if met else "", f"{met.worst:.3g}" if met else ""]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Buffer, Condition
 from tilegen.lab.gathers import value_of
-from tilegen.lab.sites import Site
+from tilegen.lab.sites import Site, iterations
 from tilegen.lowering.program import For, Launch
 
 WARP = 32
@@ -52,7 +51,7 @@ def patterns(launch: Launch, site: Site, sizes: Mapping[str, int], memory: Buffe
     warps = -(-threads // WARP)
     rows = np.full((samples, warps * WARP), _IDLE, dtype=np.int64)
     rows[:, :threads] = np.where(active, offset * DTYPE_BYTES[memory.dtype], _IDLE)
-    weight = prod(loop.extent.evaluate(sizes) for loop in site.loops) / samples
+    weight = iterations(site.loops, sizes) / samples
     return _group_patterns(rows.reshape(-1, WARP), weight)
 
 
@@ -69,10 +68,10 @@ def count_distinct(launch: Launch, site: Site, sizes: Mapping[str, int]) -> floa
     spoken = site.names()
     looked = {loop.name for loop in site.loops if isinstance(names[loop.name], np.ndarray)}
     long = [loop for loop in site.loops if loop.name not in looked]
-    whole = once * prod(loop.extent.evaluate(sizes) for loop in long if loop.name in spoken)
+    whole = once * iterations((loop for loop in long if loop.name in spoken), sizes)
     if whole * DTYPE_BYTES[memory.dtype] <= _KEPT:
         return float(whole)
-    return float(once * prod(loop.extent.evaluate(sizes) for loop in long))
+    return float(once * iterations(long, sizes))
 
 
 def mean_active_threads(
@@ -80,7 +79,7 @@ def mean_active_threads(
 ) -> float:
     """How many threads of a block pass the tests, on average over the iterations of the loops."""
     active = _active_threads(tests, _name_values(launch, sizes, loops))
-    return float(active.mean() * launch.threads)
+    return float(active.mean() * launch.threads) if active.size else 0.0
 
 
 def _active_threads(tests: tuple[Condition, ...], names: Mapping[str, Any]) -> Any:
@@ -122,7 +121,7 @@ def _name_values(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...
     # All iterations of short loops are enumerated, inner loops first; of the others one in the middle.
     looked, count = [], 1
     for loop in reversed(loops):
-        extent = loop.extent.evaluate(sizes)
+        extent = max(0, loop.extent.evaluate(sizes))
         if loop.extent.is_const and count * extent <= _SAMPLES:
             looked.append((loop.name, extent))
             count *= extent

@@ -104,6 +104,6 @@ def predict(
 
 def _busy_share(machine: Machine, shape: Shape) -> float:
     """The share of the machine that is busy, without the SMs in the last wave and schedulers that have no warp."""
-    each = shape.blocks / machine.sms
+    each = max(1, shape.blocks) / machine.sms
     spread = each / ceil(each)
     return spread * min(1.0, shape.resident_warps / machine.schedulers)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Expr, Index, Load, Stmt
@@ -139,6 +140,11 @@ def _elements(site: Site) -> set[tuple[Affine, ...]]:
             numbers = [{loop.name: const(n)} for n in range(loop.extent.const)]
             found = {tuple(i.substitute(n) for i in index) for index in found for n in numbers}
     return found
+
+
+def iterations(loops: Iterable[For], sizes: Mapping[str, int]) -> int:
+    """Iterations of the innermost of the nested loops, in all iterations of the others; 0 where one has none."""
+    return prod(max(0, loop.extent.evaluate(sizes)) for loop in loops)
 
 
 def _ids(loops: tuple[For, ...]) -> tuple[int, ...]:

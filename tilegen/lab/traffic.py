@@ -12,7 +12,7 @@ from tilegen.lab import formula
 from tilegen.lab.addresses import LINE, Pattern, count_distinct, mean_active_threads, patterns
 from tilegen.lab.banks import BankConflict, conflict
 from tilegen.lab.formula import Formula
-from tilegen.lab.sites import Site, ThreadProgram, Work, widen
+from tilegen.lab.sites import Site, ThreadProgram, Work, iterations, widen
 from tilegen.lowering.program import For, Launch
 
 SECTOR = 32  # bytes of a transaction with global memory
@@ -140,7 +140,7 @@ def _least_sectors(pattern: Pattern, width: int) -> int:
 
 def _elements(launch: Launch, site: Site, sizes: Mapping[str, int], of_block: float) -> Formula:
     """Elements of all threads as a formula: those of one iteration, times loops, times blocks."""
-    once = of_block / prod(loop.extent.evaluate(sizes) for loop in site.loops)
+    once = of_block / max(1, iterations(site.loops, sizes))
     result = formula.number(Fraction(once).limit_denominator(10**6))
     for extent in (*(loop.extent for loop in site.loops), *(f for blocks in launch.grid for f in blocks.factors)):
         result = result * formula.of(extent)
@@ -156,7 +156,7 @@ def arithmetic(program: ThreadProgram, sizes: Mapping[str, int]) -> Arithmetic:
     totals = [0.0, 0.0, 0.0]
     for work in program.work:
         runs = blocks * mean_active_threads(program.launch, work.loops, work.tests, sizes)
-        runs *= prod(loop.extent.evaluate(sizes) for loop in work.loops)
+        runs *= iterations(work.loops, sizes)
         totals = [total + runs * count for total, count in zip(totals, instructions(work), strict=True)]
     return Arithmetic(totals[0], totals[1], totals[2], _main_dtype(program))
 
@@ -210,7 +210,7 @@ def inner(program: ThreadProgram, sizes: Mapping[str, int]) -> Inner | None:
     reducing = [w for w in program.work if w.reduce and w.loops]
     if not reducing:
         return None
-    main = max(reducing, key=lambda w: prod(loop.extent.evaluate(sizes) for loop in w.loops))
+    main = max(reducing, key=lambda w: iterations(w.loops, sizes))
     free = [n for n, loop in enumerate(main.loops) if loop.name not in main.held]
     if not free:
         return None
@@ -233,4 +233,4 @@ def inner(program: ThreadProgram, sizes: Mapping[str, int]) -> Inner | None:
 
 def _trip_count(loops: tuple[For, ...], outside: tuple[For, ...], sizes: Mapping[str, int]) -> float:
     """Executions inside `loops` for each iteration of `outside`."""
-    return prod(e.extent.evaluate(sizes) for e in loops) / prod(e.extent.evaluate(sizes) for e in outside)
+    return iterations(loops, sizes) / max(1, iterations(outside, sizes))
