@@ -9,7 +9,7 @@ from tilegen.ir.nodes import Access, Condition, Const, Stmt
 from tilegen.lowering.claims import Claim
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import Barrier, For, If
-from tilegen.proof.versions import _once
+from tilegen.proof.versions import _drop_repeated
 
 TEXT = """
 kernel add(A: f32[M]) -> C: f32[M]:
@@ -34,13 +34,13 @@ def versions(full, other, test=FULL):
 
 def test_a_version_without_tests_that_are_certain_is_left_out():
     other = (loop(If((INSIDE,), (STORE,))),)
-    assert _once(versions((loop(STORE),), other), (), IMPLIED) == (If((), other),)
+    assert _drop_repeated(versions((loop(STORE),), other), (), IMPLIED) == (If((), other),)
 
 
 def test_versions_inside_versions_come_first():
     inner = (loop(If((INSIDE,), (STORE,))),)
     body = versions((loop(STORE),), versions((loop(STORE),), inner, Condition(M - 5 - block * 4)))
-    assert _once(body, (), IMPLIED) == (If((), (If((), inner),)),)
+    assert _drop_repeated(body, (), IMPLIED) == (If((), (If((), inner),)),)
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_versions_inside_versions_come_first():
     ids=["another statement", "another test", "no full tile", "a barrier"],
 )
 def test_other_versions_stay(body):
-    assert _once(body, (), IMPLIED) == body
+    assert _drop_repeated(body, (), IMPLIED) == body

@@ -11,10 +11,10 @@ from tilegen.judge import check_derived
 from tilegen.lowering.program import Launch
 from tilegen.poly import Facts
 from tilegen.proof.calls import without_calls
+from tilegen.proof.lane_loops import check_aligned
+from tilegen.proof.lift import Lifted, lift
 from tilegen.proof.limits import check_integers, check_limits
-from tilegen.proof.obligations import Obligation, obligations, obliged
-from tilegen.proof.raised import Raised, raised
-from tilegen.proof.vectors import check_aligned
+from tilegen.proof.obligations import Obligation, discharge, obligations
 
 __all__ = ["Obligation", "Proof", "demand", "prove"]
 
@@ -54,24 +54,24 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
         reassociated: the reductions whose terms a step has allowed to be combined in any order.
     """
     requires = tuple(dict.fromkeys(c for launch in launches for c in launch.requires))
-    known = _given(kernel, requires)
-    found: list[Raised] = []
-    first = [obliged("derived", lambda: check_derived(kernel))] if kernel.origin else []
+    known = _with_requirements(kernel, requires)
+    found: list[Lifted] = []
+    first = [discharge("derived", lambda: check_derived(kernel))] if kernel.origin else []
     inlined: list[Launch] = []
 
     def read() -> None:
         inlined.extend(replace(each, body=without_calls(each.body)) for each in launches)
-        found.append(raised(known, tuple(inlined)))
+        found.append(lift(known, tuple(inlined)))
 
-    first.append(obliged("text", read))
+    first.append(discharge("text", read))
     if not found or first[0].violation:
         return Proof(tuple(first))
     program = found[0]
     facts = Facts(known)
     asked = obligations(program.tree(tuple(reassociated)), program.stops, program.extras, program.copies)
-    vectors = obliged("vectors", lambda: sum(check_aligned(each, facts, program.loops) for each in inlined))
-    integers = obliged("integers", lambda: check_integers(launches, facts))
-    limits = obliged("limits", lambda: sum(check_limits(each) for each in launches))
+    vectors = discharge("vectors", lambda: sum(check_aligned(each, facts, program.loops) for each in inlined))
+    integers = discharge("integers", lambda: check_integers(launches, facts))
+    limits = discharge("limits", lambda: sum(check_limits(each) for each in launches))
     return Proof((*first, *asked, vectors, integers, limits))
 
 
@@ -102,6 +102,6 @@ def _open(obligation: Obligation, name: str) -> ProofError:
     return ProofError(message, notes=notes)
 
 
-def _given(kernel: Kernel, requires: tuple[Condition, ...]) -> Kernel:
+def _with_requirements(kernel: Kernel, requires: tuple[Condition, ...]) -> Kernel:
     """The kernel at the sizes that this version is launched with."""
     return replace(kernel, assumptions=kernel.assumptions + requires) if requires else kernel

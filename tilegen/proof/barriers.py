@@ -21,7 +21,7 @@ Slot = tuple[Path, int]
 
 
 @dataclass(frozen=True)
-class Made:
+class GroupCount:
     """How many groups of asynchronous copies each thread has made, in the loops around.
 
     They are counted from the start of an iteration of the loop `since`, or from that of the launch.
@@ -39,7 +39,7 @@ class Stop:
     claims: tuple[Claim, ...] = ()
     again: bool = False  # nothing stands between it and another barrier
     wait: int | None = None  # so many groups of asynchronous copies may still be on their way behind it
-    made: Made | None = None  # before it
+    made: GroupCount | None = None  # before it
 
     @property
     def reason(self) -> str:
@@ -47,7 +47,7 @@ class Stop:
         return sentence(self.claims)
 
 
-def check_synchronised(walls: Walls) -> None:
+def check_synchronised(walls: CertainBarriers) -> None:
     """Refused where two threads of a block touch an element, one writes it, and no barrier is certain between."""
     program, stops = walls.program, walls.stops
     for one, two, a, b, way, between in walls.meetings:
@@ -56,7 +56,7 @@ def check_synchronised(walls: Walls) -> None:
             only = tuple(
                 row
                 for loop, row in rows_of_adjacent(one, two, way[0])
-                if any(on_chip or stops[slot].of_global for slot in walls.round(two, loop))
+                if any(on_chip or stops[slot].of_global for slot in walls.barriers_in_iteration(two, loop))
             )
             crossing = Crossing(program, one, two, a, b, way)
             if crossing.possible(only):
@@ -64,7 +64,7 @@ def check_synchronised(walls: Walls) -> None:
                 raise Refused(sentence, crossing.tell(only))
 
 
-def check_minimal(walls: Walls) -> None:
+def check_minimal(walls: CertainBarriers) -> None:
     """Refused where a barrier can go, or says that it guards what it does not."""
     program, stops = walls.program, walls.stops
     needed: set[Slot] = set()
@@ -93,7 +93,7 @@ def check_minimal(walls: Walls) -> None:
 Meeting = tuple[Placed, Placed, Use, Use, Way, frozenset[Slot]]
 
 
-def _meetings(walls: Walls) -> Iterator[Meeting]:
+def _meetings(walls: CertainBarriers) -> Iterator[Meeting]:
     program, stops = walls.program, walls.stops
     for one, two, pairs in meetings(program, program.leaves):
         if one.places[0] != two.places[0]:
@@ -102,7 +102,7 @@ def _meetings(walls: Walls) -> Iterator[Meeting]:
         for way in ways_later(one, two):
             if outside is not None and way[0] not in outside:
                 continue
-            between = walls.between(one, two, way[0])
+            between = walls.barriers_between(one, two, way[0])
             for a, b in pairs:
                 if program.buffers[a.buffer].space == "global":
                     yield one, two, a, b, way, frozenset(s for s in between if stops[s].of_global)
@@ -120,7 +120,7 @@ def _outside(one: Placed, two: Placed) -> frozenset[str] | None:
     return None if first is None else frozenset(one.leaf.names[:first])
 
 
-class Walls:
+class CertainBarriers:
     """Which barriers every thread meets on its way from one leaf to another."""
 
     def __init__(self, program: Projection, stops: Mapping[Slot, Stop]) -> None:
@@ -134,26 +134,26 @@ class Walls:
     def meetings(self) -> tuple[Meeting, ...]:
         return tuple(_meetings(self))
 
-    def between(self, one: Placed, two: Placed, carried_by: str | None) -> frozenset[Slot]:
+    def barriers_between(self, one: Placed, two: Placed, carried_by: str | None) -> frozenset[Slot]:
         """The barriers that are certain between `one` and the later `two`."""
         depth = one.common_depth(two)
         if carried_by is not None:
             depth = one.leaf.names.index(carried_by) + 1
         path, body = one.places[:depth], self._body(one.places[:depth])
         first, last = one.places[depth], two.places[depth]
-        found = self._behind(one.places, depth + 1) | self._ahead(two.places, depth + 1)
+        found = self._barriers_behind(one.places, depth + 1) | self._barriers_ahead(two.places, depth + 1)
         if carried_by is None:
-            return found | self._passed(path, range(first + 1, last + 1), range(first + 1, last))
-        found |= self._passed(path, range(first + 1, len(body) + 1), range(first + 1, len(body)))
-        return found | self._passed(path, range(last + 1), range(last))
+            return found | self._barriers_passed(path, range(first + 1, last + 1), range(first + 1, last))
+        found |= self._barriers_passed(path, range(first + 1, len(body) + 1), range(first + 1, len(body)))
+        return found | self._barriers_passed(path, range(last + 1), range(last))
 
-    def round(self, placed: Placed, name: str) -> frozenset[Slot]:
+    def barriers_in_iteration(self, placed: Placed, name: str) -> frozenset[Slot]:
         """The barriers that every whole iteration meets of the loop called `name` around a leaf."""
         path = placed.places[: placed.leaf.names.index(name) + 1]
         size = len(self._body(path))
-        return self._passed(path, range(size + 1), range(size))
+        return self._barriers_passed(path, range(size + 1), range(size))
 
-    def _behind(self, places: Path, depth: int) -> frozenset[Slot]:
+    def _barriers_behind(self, places: Path, depth: int) -> frozenset[Slot]:
         """Barriers behind the leaf at `places`, in the bodies from `depth` on: to the end of their iteration."""
         found: frozenset[Slot] = frozenset()
         for d in range(depth, len(places)):
@@ -161,31 +161,31 @@ class Walls:
             if path not in self._held:
                 break  # nor are those inside
             size = len(self._body(path))
-            found |= self._passed(path, range(place + 1, size + 1), range(place + 1, size))
+            found |= self._barriers_passed(path, range(place + 1, size + 1), range(place + 1, size))
         return found
 
-    def _ahead(self, places: Path, depth: int) -> frozenset[Slot]:
+    def _barriers_ahead(self, places: Path, depth: int) -> frozenset[Slot]:
         found: frozenset[Slot] = frozenset()
         for d in range(depth, len(places)):
             if places[:d] not in self._held:
                 break
-            found |= self._passed(places[:d], range(places[d] + 1), range(places[d]))
+            found |= self._barriers_passed(places[:d], range(places[d] + 1), range(places[d]))
         return found
 
-    def _passed(self, path: Path, slots: range, children: range) -> frozenset[Slot]:
+    def _barriers_passed(self, path: Path, slots: range, children: range) -> frozenset[Slot]:
         """The barriers at the slots, and those that are certain inside the children."""
         if path not in self._held:
             return frozenset()
         found = frozenset((path, s) for s in slots if (path, s) in self.stops)
-        return found.union(*(self._inside((*path, child)) for child in children))
+        return found.union(*(self._barriers_inside((*path, child)) for child in children))
 
-    def _inside(self, path: Path) -> frozenset[Slot]:
+    def _barriers_inside(self, path: Path) -> frozenset[Slot]:
         """The barriers that everybody who passes the node at `path` meets."""
         if path not in self._certain:
             node = self._node(path)
             found: frozenset[Slot] = frozenset()
             if isinstance(node, Loop) and path in self._held and self._runs(node):
-                found = self._passed(path, range(len(node.body) + 1), range(len(node.body)))
+                found = self._barriers_passed(path, range(len(node.body) + 1), range(len(node.body)))
             self._certain[path] = found
         return self._certain[path]
 

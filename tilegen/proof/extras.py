@@ -37,20 +37,20 @@ class Extras:
     firsts: Mapping[int, Tests]
     found: list[tuple[int, Tests]] = field(default_factory=list)
 
-    def restored(self, launch: Node) -> Node:
+    def restore_tests(self, launch: Node) -> Node:
         """The launch with the tests; `found` is told which of its statements lacks which."""
         users = [(path, stmt, {access.buffer for access in accesses(stmt)}) for path, stmt in leaves((launch,))]
-        bound = [(stmt, used) for _, stmt, used in users if not self._spared(stmt)]
+        bound = [(stmt, used) for _, stmt, used in users if not self._may_be_spared(stmt)]
         domains, facts = _domains(self.kernel), Facts(self.kernel)
         whole: dict[int, Stmt] = {}
         for number, (path, stmt, _) in enumerate(users):
-            if not self._spared(stmt):
+            if not self._may_be_spared(stmt):
                 continue
             missing: Tests = ()
             for test in domains(stmt):
                 missing += () if self.implied(test, stmt.guard + missing) else (test,)
-            for test in self._told(stmt, {loop.name for loop in path}, bound):
-                if not self.implied(test, stmt.guard + missing) and _parts(test, path, stmt, missing, facts):
+            for test in self._tests_of_users(stmt, {loop.name for loop in path}, bound):
+                if not self.implied(test, stmt.guard + missing) and _decides(test, path, stmt, missing, facts):
                     missing += (test,)
             if missing:
                 self.found.append((number, missing))
@@ -58,13 +58,13 @@ class Extras:
         (node,) = rewrite_nodes((launch,), lambda value: whole.get(id(value), value))
         return node
 
-    def _spared(self, stmt: Stmt) -> bool:
+    def _may_be_spared(self, stmt: Stmt) -> bool:
         """True for what the text may run without its tests: from registers to registers."""
         if stmt.instance is None or stmt.best or self.buffers[stmt.target.buffer].space != "register":
             return False
         return not any(gathers(stmt)) and all(self.buffers[x.buffer].space == "register" for x in loads(stmt))
 
-    def _told(self, stmt: Stmt, around: set[str], bound: list[tuple[Stmt, set[str]]]) -> Tests:
+    def _tests_of_users(self, stmt: Stmt, around: set[str], bound: list[tuple[Stmt, set[str]]]) -> Tests:
         """What all others who use its register test, and it could; others that may be spared it do not count."""
         name, known = stmt.target.buffer, around | set(self.kernel.sizes)
         guards = [(s, s.guard + self._first(s, name)) for s, used in bound if name in used]
@@ -82,7 +82,7 @@ class Extras:
         return self.firsts.get(id(stmt), ()) if buffer in [a.buffer for a in (stmt.target, stmt.best) if a] else ()
 
 
-def _parts(test: Condition, path: tuple[Loop, ...], stmt: Stmt, given: Tests, facts: Facts) -> bool:
+def _decides(test: Condition, path: tuple[Loop, ...], stmt: Stmt, given: Tests, facts: Facts) -> bool:
     """True if the test holds in one run of an instance, and not in another: it tells which of the two there is.
 
     What holds or not of the instance itself is the kernel's to say.

@@ -20,7 +20,7 @@ from tilegen.poly.instances import Leaf, Projection, common_index, equal_loops, 
 from tilegen.poly.rows import rename
 from tilegen.poly.system import Undecided, equal_rows, example, negations, question_count, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
-from tilegen.proof.barriers import Made, Slot, Stop, Walls, check_minimal, check_synchronised
+from tilegen.proof.barriers import CertainBarriers, GroupCount, Slot, Stop, check_minimal, check_synchronised
 from tilegen.proof.waits import check_waits
 
 
@@ -58,7 +58,7 @@ class Extra:
     missing: tuple[Condition, ...]
 
 
-def obliged(name: str, check: Callable[[], int | None]) -> Obligation:
+def discharge(name: str, check: Callable[[], int | None]) -> Obligation:
     """What `check` finds out: it raises Refused or Unproved, or returns a number of cases besides its questions."""
     first, start = question_count(), perf_counter()
     more: int | None = 0
@@ -80,7 +80,7 @@ def obligations(
     tree: Tree,
     stops: Mapping[Slot, Stop],
     extras: Iterable[Extra] = (),
-    copies: Sequence[tuple[Stmt, Made]] = (),
+    copies: Sequence[tuple[Stmt, GroupCount]] = (),
 ) -> tuple[Obligation, ...]:
     """What a lowered program has to satisfy, asked of the tree that says the same.
 
@@ -94,12 +94,12 @@ def obligations(
     After a violation the later ones are not asked, since they rely on the earlier ones.
     """
     program = project(tree)
-    walls = Walls(program, stops)
+    walls = CertainBarriers(program, stops)
     checks: tuple[tuple[str, tuple[Callable[[], None], ...]], ...] = (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, extras))),
         ("order", (lambda: check_order(program), lambda: check_updates(program))),
         ("bounds", (lambda: check_bounds(program),)),
-        ("races", (lambda: _check_apart(program), lambda: check_synchronised(walls))),
+        ("races", (lambda: _check_threads(program), lambda: check_synchronised(walls))),
         ("barriers", (lambda: check_minimal(walls),)),
         ("values", (lambda: check_shape(program), lambda: check_values(program))),
     )
@@ -107,18 +107,18 @@ def obligations(
         checks += (("waits", (lambda: check_waits(program, stops, copies),)),)
     found: list[Obligation] = []
     for name, parts in checks:
-        found.append(obliged(name, partial(_all, parts)))
+        found.append(discharge(name, partial(_run_all, parts)))
         if found[-1].violation is not None:
             break
     return tuple(found)
 
 
-def _all(parts: tuple[Callable[[], None], ...]) -> None:
+def _run_all(parts: tuple[Callable[[], None], ...]) -> None:
     for part in parts:
         part()
 
 
-def _check_apart(program: Projection) -> None:
+def _check_threads(program: Projection) -> None:
     check_structure(program)
     check_atomics(program)
     try:

@@ -24,7 +24,7 @@ from tilegen.poly import Refused, Unproved
 Tests = tuple[Condition, ...]
 
 
-def merged(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]) -> tuple[Spmd, ...]:
+def merge_versions(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]) -> tuple[Spmd, ...]:
     """`body` as loops, declarations, barriers and statements that carry their tests as guards.
 
     Args:
@@ -42,24 +42,24 @@ def _is_choice(value: object) -> bool:
     return isinstance(value, Op) and value.name == "select"
 
 
-def told_once(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]) -> tuple[Spmd, ...]:
+def drop_repeated_versions(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]) -> tuple[Spmd, ...]:
     """`body` without versions for full tiles that are the other version as it stands, but for tests that are certain.
 
-    Most are, and what is told once is read once. Arguments as for `merged`, which is to tell of the others.
+    Most are, and what is told once is read once. Arguments as for `merge_versions`, which is to tell of the others.
     """
-    return _once(body, (), implied_in(launch.kernel, extents, launch.requires))
+    return _drop_repeated(body, (), implied_in(launch.kernel, extents, launch.requires))
 
 
-def _once(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
+def _drop_repeated(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:
             case For():
-                out.append(with_body(node, _once(node.body, given, implied)))
+                out.append(with_body(node, _drop_repeated(node.body, given, implied)))
             case If():
                 known = given + node.test
-                then, orelse = _once(node.body, known, implied), _once(node.orelse, given, implied)
-                if orelse and _spared(orelse, known, implied) == then and not _together(orelse):
+                then, orelse = _drop_repeated(node.body, known, implied), _drop_repeated(node.orelse, given, implied)
+                if orelse and _without_certain_tests(orelse, known, implied) == then and not _joint_nodes(orelse):
                     out.append(If((), orelse))  # still a block of its own
                 else:
                     out.append(with_body(node, then, orelse))
@@ -68,23 +68,23 @@ def _once(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd,
     return tuple(out)
 
 
-def _spared(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
+def _without_certain_tests(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
     """`body` without the tests that are certain."""
     out: list[Spmd] = []
     for node in body:
         match node:
             case For():
-                out.append(with_body(node, _spared(node.body, given, implied)))
+                out.append(with_body(node, _without_certain_tests(node.body, given, implied)))
             case If(orelse=()):
                 test = tuple(c for c in node.test if not implied(c, given))
-                then = _spared(node.body, given + test, implied)
+                then = _without_certain_tests(node.body, given + test, implied)
                 out += (replace(node, test=test, body=then),) if test else then
             case _:
                 out.append(node)
     return tuple(out)
 
 
-def _together(body: tuple[Spmd, ...]) -> list[Spmd]:
+def _joint_nodes(body: tuple[Spmd, ...]) -> list[Spmd]:
     """What all threads have to come by together."""
     return [v for v in nodes(body) if isinstance(v, Barrier | Combine | AsyncGroup)]
 
@@ -124,7 +124,7 @@ class _Merge:
                 case If():
                     out += self._test(node, given, under)
                 case Stmt():
-                    out.append(_guarded(self._with_fallbacks(node, given), under))
+                    out.append(_add_guard(self._with_fallbacks(node, given), under))
                 case Combine():
                     known = _Known(self.implied, given + node.test)
                     arg = node.arg and self._read(node.arg, known)
@@ -136,7 +136,7 @@ class _Merge:
         return tuple(out)
 
     def _test(self, node: If, given: Tests, under: Tests) -> tuple[Spmd, ...]:
-        together = _together(node.body + node.orelse)
+        together = _joint_nodes(node.body + node.orelse)
         tests = " and ".join(map(str, node.test)) if together else ""
         for barrier in (v for v in together if isinstance(v, Barrier)):
             raise Refused("a barrier stands under a test", f"'{barrier.reason}' if {tests}")
@@ -152,7 +152,7 @@ class _Merge:
             return _under(under, orelse)
         pieces = _under(node.test, then)
         for place, condition in enumerate(node.test):
-            for contrary in _contrary(condition):
+            for contrary in _negations(condition):
                 pieces += _under((*node.test[:place], contrary), orelse)
         return _under(under, pieces)
 
@@ -254,14 +254,14 @@ def _under(tests: Tests, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     if not tests:
         return body
 
-    return rewrite(body, lambda v: _guarded(v, tests) if isinstance(v, Stmt) else v, (Stmt,))
+    return rewrite(body, lambda v: _add_guard(v, tests) if isinstance(v, Stmt) else v, (Stmt,))
 
 
-def _guarded(stmt: Stmt, tests: Tests) -> Stmt:
+def _add_guard(stmt: Stmt, tests: Tests) -> Stmt:
     return replace(stmt, guard=tuple(dict.fromkeys(tests + stmt.guard))) if tests else stmt
 
 
-def _contrary(condition: Condition) -> tuple[Condition, ...]:
+def _negations(condition: Condition) -> tuple[Condition, ...]:
     if condition.equal:
         return Condition(condition.value - 1), Condition(-condition.value - 1)
     return (Condition(-condition.value - 1),)

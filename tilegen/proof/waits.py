@@ -17,10 +17,10 @@ from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.rows import Row, Rows, rename
 from tilegen.poly.system import example, form, quotients, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Words
-from tilegen.proof.barriers import Made, Slot, Stop
+from tilegen.proof.barriers import GroupCount, Slot, Stop
 
 
-def check_waits(program: Projection, stops: Mapping[Slot, Stop], copies: Sequence[tuple[Stmt, Made]]) -> None:
+def check_waits(program: Projection, stops: Mapping[Slot, Stop], copies: Sequence[tuple[Stmt, GroupCount]]) -> None:
     """Refused where something is read that an asynchronous copy may not have written yet."""
     made = {id(stmt): groups for stmt, groups in copies}
     writers = [p for p in program.leaves if id(p.leaf.stmt) in made]
@@ -35,7 +35,7 @@ def check_waits(program: Projection, stops: Mapping[Slot, Stop], copies: Sequenc
 
 
 # The groups that have ended where something is read, and when they are these.
-Ended = tuple[tuple[Condition, ...], Made]
+Ended = tuple[tuple[Condition, ...], GroupCount]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _Pair:
     one: Placed
     two: Placed
     write: Use
-    made: Made
+    made: GroupCount
     waits: list[Ended]
 
     def late(self, read: Use, shared: frozenset[str], order: tuple[Row, ...]) -> Rows | None:
@@ -63,7 +63,7 @@ class _Pair:
                 return question
         return None
 
-    def _on_its_way(self, cases: tuple[Condition, ...], ended: Made, names: Mapping[str, str]) -> tuple[Row, ...]:
+    def _on_its_way(self, cases: tuple[Condition, ...], ended: GroupCount, names: Mapping[str, str]) -> tuple[Row, ...]:
         """Rows that say that it has not ended in these cases, at a read whose loops have these names."""
         values = (ended.groups, *(c.value for c in cases))
         divided = {q: f"{q}'" for v in values for q, inside in quotients(v) if not inside.isdisjoint(names)}
@@ -120,24 +120,24 @@ def _waits(program: Projection, stops: Mapping[Slot, Stop], read: Placed) -> Ite
         here = [(s, stop) for (p, s), stop in stops.items() if p == path and stop.wait is not None]
         ahead = max(((s, stop) for s, stop in here if s <= place), key=lambda pair: pair[0], default=None)
         for loop, stop in _of_loops(program, stops, path, ahead[0] if ahead else 0, place):
-            ended = _ended(stop)
+            ended = _groups_ended(stop)
             last_one = {loop.name: loop.extent - 1}
             yield (*first, Condition(loop.extent - 1)), replace(ended, groups=ended.groups.substitute(last_one))
             first = (*first, Condition(-loop.extent))
         if ahead:
-            yield first, _ended(ahead[1])
+            yield first, _groups_ended(ahead[1])
             return
         if kind in BLOCK_KINDS:
             continue
         if here:
             last = max(here, key=lambda pair: pair[0])[1]
             back = {name: var(name) - 1}
-            ended = _ended(last)
+            ended = _groups_ended(last)
             yield (*first, Condition(var(name) - 1)), replace(ended, groups=ended.groups.substitute(back))
             first = (*first, Condition(var(name), equal=True))
         else:
             raise Unproved(f"no wait stands in '{name}', which reads what asynchronous copies write")
-    yield first, Made()
+    yield first, GroupCount()
 
 
 def _of_loops(
@@ -156,7 +156,7 @@ def _of_loops(
             yield node, max(inside, key=lambda pair: pair[0])[1]
 
 
-def _ended(stop: Stop) -> Made:
+def _groups_ended(stop: Stop) -> GroupCount:
     assert stop.wait is not None
     assert stop.made is not None
     return replace(stop.made, groups=stop.made.groups - stop.wait)

@@ -16,7 +16,7 @@ from tilegen.ir.walk import loads, substitute, walk
 from tilegen.lowering.guards import Implied
 from tilegen.lowering.program import Combine, Declare, For, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
-from tilegen.proof.plain import Axes
+from tilegen.proof.coordinates import Axes
 
 # The updates with what lanes have come to, each with the exchange before it.
 Updates = Mapping[int, Combine]
@@ -24,7 +24,7 @@ Tests = tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Exchanges:
     """What the lanes of one launch do together.
 
     Attributes:
@@ -44,7 +44,7 @@ class Lanes:
         return combine.lane.names() if combine else frozenset()
 
 
-def lanes_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Lanes:
+def exchanges_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Exchanges:
     """What is done together in `body`, a launch in the names of `where` with its tests at the statements."""
     results = frozenset(b.name for b in launch.buffers.values() if b.space == "lanes")
     updates = dict(_updates(body, where, results))
@@ -55,17 +55,19 @@ def lanes_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Lanes:
             if access is not None and access.buffer in registers:
                 writers[access.buffer].append(stmt)
     axes = [name for _, name, extent in where.threads if extent != const(1)]  # one thread has no other
-    wanted = [(n, axis) for n, found in writers.items() for axis in axes if any(_once(s, axis, updates) for s in found)]
+    wanted = [
+        (n, axis) for n, found in writers.items() for axis in axes if any(_runs_once(s, axis, updates) for s in found)
+    ]
     if not wanted:
-        return Lanes(frozenset(), updates)
+        return Exchanges(frozenset(), updates)
 
     def sources(key: tuple[str, str]) -> set[tuple[str, str]]:
         """What a register is computed from, other than by lanes that combine."""
-        own = [s for s in writers[key[0]] if not _told(s, key[1], updates)]
+        own = [s for s in writers[key[0]] if not _is_own_lane(s, key[1], updates)]
         read = [load for s in own for load in (*loads(s), *loads(updates.get(id(s))))]
         return {(load.buffer, key[1]) for load in read if load.buffer in registers}
 
-    alike = {(n, a) for n in registers for a in axes if not any(_told_apart(s, a, updates) for s in writers[n])}
+    alike = {(n, a) for n in registers for a in axes if not any(_names_thread(s, a, updates) for s in writers[n])}
     while apart := {key for key in alike if not sources(key) <= alike}:
         alike -= apart
     found: set[tuple[str, str]] = set()
@@ -75,7 +77,7 @@ def lanes_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Lanes:
         if key not in found:
             found.add(key)
             pending += sources(key)
-    return Lanes(frozenset(found), updates)
+    return Exchanges(frozenset(found), updates)
 
 
 def _updates(body: Iterable[Spmd], where: Axes, results: frozenset[str]) -> Iterable[tuple[int, Combine]]:
@@ -115,22 +117,22 @@ def _check(node: Combine, where: Axes) -> None:
         raise Refused(f"{node.lanes} lanes are no part of a warp")
 
 
-def _once(stmt: Stmt, axis: str, updates: Updates) -> bool:
+def _runs_once(stmt: Stmt, axis: str, updates: Updates) -> bool:
     """True if all threads along `axis` run `stmt`, and the kernel has it once."""
-    if stmt.instance is None or _told(stmt, axis, updates) or axis in _names(stmt.guard):
+    if stmt.instance is None or _is_own_lane(stmt, axis, updates) or axis in _names(stmt.guard):
         return False
     return axis not in _names(stmt.instance) or id(stmt) in updates
 
 
-def _told(stmt: Stmt, axis: str, updates: Updates) -> bool:
+def _is_own_lane(stmt: Stmt, axis: str, updates: Updates) -> bool:
     """True for the axis of lanes that combine: there each thread puts in its own."""
     combine = updates.get(id(stmt))
     return combine is not None and axis in combine.lane.names()
 
 
-def _told_apart(stmt: Stmt, axis: str, updates: Updates) -> bool:
+def _names_thread(stmt: Stmt, axis: str, updates: Updates) -> bool:
     """True if `stmt` says which thread along `axis` does what, other than by lanes that combine."""
-    if _told(stmt, axis, updates):
+    if _is_own_lane(stmt, axis, updates):
         return axis in _names((stmt.guard, stmt.target.index))
     combine = updates.get(id(stmt))
     terms = (combine.value, combine.arg, combine.test) if combine else ()
@@ -141,7 +143,7 @@ def _names(value: object) -> frozenset[str]:
     return frozenset(name for v in walk(value) if isinstance(v, Affine) for name in v.names())
 
 
-def joined(stmt: Stmt, combine: Combine, alike: bool, implied: Implied) -> Stmt:
+def join_terms(stmt: Stmt, combine: Combine, alike: bool, implied: Implied) -> Stmt:
     """The update as what each lane does: its own term, where it has one.
 
     Args:

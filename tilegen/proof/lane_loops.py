@@ -38,39 +38,39 @@ class _Variables:
     buffers: Mapping[str, Buffer]
     names: frozenset[str]
 
-    def inside(self) -> _Variables:
+    def copy(self) -> _Variables:
         return _Variables(dict(self.loaded), {}, self.buffers, self.names)
 
 
-def lanes(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
+def expand_vectors(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
     """`body` without vector nodes: loops over their lanes, or the lanes one by one.
 
     Raises:
         Unproved: vectors are used in a way that this does not follow.
     """
     vectors = frozenset(b.name for b in launch.buffers.values() if b.space == "vector")
-    return _list(body, _Variables({}, {}, launch.buffers, vectors))
+    return _expand(body, _Variables({}, {}, launch.buffers, vectors))
 
 
-def _list(body: tuple[Spmd, ...], known: _Variables) -> tuple[Spmd, ...]:
+def _expand(body: tuple[Spmd, ...], known: _Variables) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:
             case Stmt():
                 out += _statement(node, known)
             case For():
-                out.append(replace(node, body=_list(node.body, known.inside())))
+                out.append(replace(node, body=_expand(node.body, known.copy())))
             case If():
-                then, orelse = _list(node.body, known.inside()), _list(node.orelse, known.inside())
+                then, orelse = _expand(node.body, known.copy()), _expand(node.orelse, known.copy())
                 out.append(replace(node, body=then, orelse=orelse))
             case VectorLoad(name, _, width, source):
                 known.loaded[name] = (source, width)
             case VectorDeclare(name, _, width):
                 known.opened[name] = _Open(width)
             case VectorStore(name, _, width, target, update):
-                out += _stored(known, name, width, target, update)
+                out += _expand_store(known, name, width, target, update)
             case VectorCopy():
-                out.append(_copied(node, known))
+                out.append(_expand_copy(node, known))
             case _:
                 out.append(node)
         _forget(node, known)
@@ -81,12 +81,12 @@ def _forget(node: Spmd, known: _Variables) -> None:
     """A variable stands for memory only as long as nothing is written there."""
     if not known.loaded:
         return
-    changed = {name for v in nodes((node,)) for name in _written(v)}
+    changed = {name for v in nodes((node,)) for name in _written_buffers(v)}
     for name in [n for n, (source, _) in known.loaded.items() if source.buffer in changed]:
         del known.loaded[name]
 
 
-def _written(value: object) -> tuple[str, ...]:
+def _written_buffers(value: object) -> tuple[str, ...]:
     match value:
         case Stmt():
             return tuple(name for name, _ in writes(value))
@@ -109,7 +109,7 @@ def _statement(stmt: Stmt, known: _Variables) -> tuple[Spmd, ...]:
         lane = value.index[0]
         if not lane.is_const or not 0 <= lane.const < width:
             raise Refused(f"'{value.buffer}' has no lane {lane}")
-        return Load(source.buffer, _moved(source, lane, known.buffers), value.dtype)
+        return Load(source.buffer, _lane_index(source, lane, known.buffers), value.dtype)
 
     stmt = replace(stmt, value=rewrite_accesses(stmt.value, read))
     if stmt.target.buffer not in known.names:
@@ -120,34 +120,34 @@ def _statement(stmt: Stmt, known: _Variables) -> tuple[Spmd, ...]:
     return ()
 
 
-def _stored(known: _Variables, name: str, width: int, target: Access, update: str) -> tuple[Spmd, ...]:
+def _expand_store(known: _Variables, name: str, width: int, target: Access, update: str) -> tuple[Spmd, ...]:
     opened = known.opened.pop(name, None)
     order = [const(lane) for lane in range(width)]
     if opened is None or [s.target.index[0] for s in opened.lanes] != order:
         raise Refused(f"not each lane of '{name}' has a value when it is stored")
     if any(load.buffer == target.buffer for s in opened.lanes for load in loads(s.value)):
         raise Unproved(f"the lanes of '{name}' read '{target.buffer}', and are stored there")
-    places = [Access(target.buffer, _moved(target, lane, known.buffers)) for lane in order]
+    places = [Access(target.buffer, _lane_index(target, lane, known.buffers)) for lane in order]
     if update and (update, known.buffers[target.buffer].dtype, width) not in WIDE:
         raise Refused(f"there is no atomic {update} of {width} neighbours in '{target.buffer}' at once")
     stmts = [replace(s, target=t) for s, t in zip(opened.lanes, places, strict=True)]
-    return rolled([replace(s, reduce=update, atomic=True) for s in stmts] if update else stmts)
+    return roll([replace(s, reduce=update, atomic=True) for s in stmts] if update else stmts)
 
 
-def _copied(node: VectorCopy, known: _Variables) -> Spmd:
+def _expand_copy(node: VectorCopy, known: _Variables) -> Spmd:
     if node.origin is None:
         raise Unproved(f"it is not known which statement fills '{node.target.buffer}'")
     lane = var(f"lane{node.width}") if node.width > 1 else const(0)
     stmt = replace(
         substitute(node.origin, {node.lane: lane}) if node.lane else node.origin,
-        target=Access(node.target.buffer, _moved(node.target, lane, known.buffers)),
-        value=node.value(Access(node.source.buffer, _moved(node.source, lane, known.buffers))),
+        target=Access(node.target.buffer, _lane_index(node.target, lane, known.buffers)),
+        value=node.value(Access(node.source.buffer, _lane_index(node.source, lane, known.buffers))),
     )
     stmt = replace(stmt, step=ASYNCHRONOUS) if node.asynchronous else stmt
     return For(f"lane{node.width}", const(node.width), (stmt,)) if node.width > 1 else stmt
 
 
-def _moved(access: Access, lane: Affine, buffers: Mapping[str, Buffer]) -> tuple[Affine, ...]:
+def _lane_index(access: Access, lane: Affine, buffers: Mapping[str, Buffer]) -> tuple[Affine, ...]:
     """The index of a lane of the vector that begins at `access`."""
     order = buffers[access.buffer].order
     if not order:
@@ -158,16 +158,16 @@ def _moved(access: Access, lane: Affine, buffers: Mapping[str, Buffer]) -> tuple
 # -- lanes one by one become a loop again where they differ by a constant: fewer cases for every question
 
 
-def rolled(stmts: Sequence[Spmd], name: str = "") -> tuple[Spmd, ...]:
+def roll(stmts: Sequence[Spmd], name: str = "") -> tuple[Spmd, ...]:
     """The statements as one loop over lanes, if they are that; and so of loops."""
     name = name or f"lane{len(stmts)}"
     first, *others = stmts
     if not others:
         return (first,)
-    shape, start = _parted(first)
+    shape, start = _without_constants(first)
     steps: list[int] = []
     for lane, other in enumerate(others, 1):
-        like, here = _parted(other)
+        like, here = _without_constants(other)
         if like != shape:
             return tuple(stmts)
         steps = steps or [b - a for a, b in zip(start, here, strict=True)]
@@ -178,7 +178,7 @@ def rolled(stmts: Sequence[Spmd], name: str = "") -> tuple[Spmd, ...]:
     return (For(name, const(len(stmts)), (whole,)),)
 
 
-def _parted(stmt: Spmd) -> tuple[Spmd, list[int]]:
+def _without_constants(stmt: Spmd) -> tuple[Spmd, list[int]]:
     """The statement without the constants in its index expressions, and these."""
     constants: list[int] = []
 
@@ -191,19 +191,19 @@ def _parted(stmt: Spmd) -> tuple[Spmd, list[int]]:
     return rewrite(stmt, change), constants
 
 
-def rerolled(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+def roll_runs(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     """`body` with runs of statements that differ by a constant as loops."""
     out: list[Spmd] = []
     place = 0
     while place < len(body):
         node = body[place]
         if isinstance(node, For):
-            node = replace(node, body=rerolled(node.body))
+            node = replace(node, body=roll_runs(node.body))
         if isinstance(node, If):
-            node = replace(node, body=rerolled(node.body), orelse=rerolled(node.orelse))
+            node = replace(node, body=roll_runs(node.body), orelse=roll_runs(node.orelse))
         if isinstance(node, Stmt):
             run = _run(body, place)
-            done = rolled(run) if len(run) in _WIDTHS else ()
+            done = roll(run) if len(run) in _WIDTHS else ()
             if len(done) == 1:
                 out += done
                 place += len(run)

@@ -28,7 +28,7 @@ class Axes:
         return {name: extent for _, name, extent in (*self.blocks, *self.threads)}
 
 
-def axes(launch: Launch, taken: Mapping[str, Affine]) -> Axes:
+def axes_of(launch: Launch, taken: Mapping[str, Affine]) -> Axes:
     """The coordinates of `launch`; `taken` are loops of other launches, which keep their names."""
     found: dict[tuple[str, int], tuple[str, str, Affine]] = {}
     values: dict[str, Affine] = {}
@@ -54,12 +54,12 @@ def axes(launch: Launch, taken: Mapping[str, Affine]) -> Axes:
     return Axes(blocks, threads, {n: v for n, v in values.items() if v != var(n)})
 
 
-def plain(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
+def inline_names(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
     """`body` with every name for a value or a test replaced by what it stands for, as it was where it was made."""
-    return _plain(body, {}, {}, launch.buffers)
+    return _inline(body, {}, {}, launch.buffers)
 
 
-def _plain(
+def _inline(
     body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, Tests], buffers: Mapping[str, Buffer]
 ) -> tuple[Spmd, ...]:
     values, tests = dict(values), dict(tests)
@@ -73,13 +73,13 @@ def _plain(
             case For():
                 inner = {n: v for n, v in values.items() if n != node.name}
                 out.append(
-                    replace(node, extent=node.extent.substitute(values), body=_plain(node.body, inner, tests, buffers))
+                    replace(node, extent=node.extent.substitute(values), body=_inline(node.body, inner, tests, buffers))
                 )
             case If():
                 if node.flag and node.flag not in tests:
                     raise Refused(f"the test '{node.flag}' is used where it has not been made")
                 test = tests[node.flag] if node.flag else substitute(node.test, values)
-                then, orelse = (_plain(each, values, tests, buffers) for each in (node.body, node.orelse))
+                then, orelse = (_inline(each, values, tests, buffers) for each in (node.body, node.orelse))
                 out.append(replace(node, test=test, body=then, orelse=orelse, flag=""))
             case Declare(start=None) | AsyncGroup():
                 out.append(node)
@@ -110,9 +110,9 @@ def _fills(nest: Spmd, buffer: Buffer, start: Expr | None) -> bool:
     return nest.value == start and nest.target == Access(buffer.name, tuple(index)) and len({*index}) == len(index)
 
 
-def in_axes(body: tuple[Spmd, ...], where: Axes, loops: Mapping[str, Affine]) -> tuple[Spmd, ...]:
+def rename_to_axes(body: tuple[Spmd, ...], where: Axes, loops: Mapping[str, Affine]) -> tuple[Spmd, ...]:
     """`body` in the loop names of `where`, its index expressions simplified."""
-    return rewrite_indices(body, _simplifies(loops, where))
+    return rewrite_indices(body, _simplifier(loops, where))
 
 
 def extents_of(nodes: Iterable[Spmd]) -> dict[str, Affine]:
@@ -120,7 +120,7 @@ def extents_of(nodes: Iterable[Spmd]) -> dict[str, Affine]:
     return {node.name: node.extent for node in nodes if isinstance(node, For)}
 
 
-def _simplifies(loops: Mapping[str, Affine], where: Axes) -> Callable[[Affine], Affine]:
+def _simplifier(loops: Mapping[str, Affine], where: Axes) -> Callable[[Affine], Affine]:
     """What simplifies index expressions inside the loops, each of which is given with its extent."""
     extents = {name: extent.const for name, extent in loops.items() if extent.is_const}
     return lambda value: simplify(value.substitute(where.values), extents)

@@ -20,10 +20,10 @@ from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads, substitute
 from tilegen.lowering.program import For, Spmd
 from tilegen.poly.same_iteration import determined_loops
-from tilegen.proof.vectors import ASYNCHRONOUS, rolled
+from tilegen.proof.lane_loops import ASYNCHRONOUS, roll
 
 
-def straightened(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+def straighten(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     """`body` with loops that are walked backwards walked forwards, and two that differ by constants as one.
 
     Its tests are the guards of its statements.
@@ -32,8 +32,8 @@ def straightened(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     for node in body:
         if isinstance(node, For):
             nest, stmt = _nest(node)
-            node = replace(node, body=straightened(node.body)) if stmt is None else _forwards(nest, stmt)
-        pair = _pair(out[-1], node) if out else None
+            node = replace(node, body=straighten(node.body)) if stmt is None else _forwards(nest, stmt)
+        pair = _join_pair(out[-1], node) if out else None
         if pair is None:
             out.append(node)
         else:
@@ -41,23 +41,23 @@ def straightened(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     return tuple(out)
 
 
-def _pair(first: Spmd, second: Spmd) -> Spmd | None:
+def _join_pair(first: Spmd, second: Spmd) -> Spmd | None:
     """The two as one loop around the first, if they are loops that differ by constants."""
     if not isinstance(first, For) or not isinstance(second, For) or first.name != second.name:
         return None
-    one, two = _inside(first), _inside(second)
+    one, two = _contents(first), _contents(second)
     if one is None or two is None or one != two:
         return None
-    pair = rolled((first, second), f"{first.name}.2")
+    pair = roll((first, second), f"{first.name}.2")
     return pair[0] if len(pair) == 1 else None
 
 
-def _inside(node: For) -> list[object] | None:
+def _contents(node: For) -> list[object] | None:
     """The loops in a nest and what they write, in their order; None if anything counts, waits or is declared there."""
     found: list[object] = [(node.name, node.extent)]
     for inner in node.body:
         if isinstance(inner, For):
-            more = _inside(inner)
+            more = _contents(inner)
             if more is None:
                 return None
             found += more

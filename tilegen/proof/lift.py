@@ -24,18 +24,18 @@ from tilegen.ir.walk import leaves, rewrite_accesses
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
-from tilegen.proof.barriers import Made, Slot, Stop
+from tilegen.proof.barriers import GroupCount, Slot, Stop
+from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
+from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.extras import Extras
-from tilegen.proof.lanes import Lanes, joined, lanes_of
+from tilegen.proof.lane_loops import ASYNCHRONOUS, expand_vectors, roll_runs
 from tilegen.proof.obligations import Extra
-from tilegen.proof.plain import Axes, axes, extents_of, in_axes, plain
-from tilegen.proof.serpentine import straightened
-from tilegen.proof.vectors import ASYNCHRONOUS, lanes, rerolled
-from tilegen.proof.versions import merged, told_once
+from tilegen.proof.straighten import straighten
+from tilegen.proof.versions import drop_repeated_versions, merge_versions
 
 
 @dataclass
-class Raised:
+class Lifted:
     """Launches as one tree.
 
     Attributes:
@@ -53,31 +53,33 @@ class Raised:
     stops: dict[Slot, Stop] = field(default_factory=dict)
     extras: list[Extra] = field(default_factory=list)
     loops: dict[str, Affine] = field(default_factory=dict)
-    copies: list[tuple[Stmt, Made]] = field(default_factory=list)
+    copies: list[tuple[Stmt, GroupCount]] = field(default_factory=list)
 
     def tree(self, reassociated: tuple[str, ...]) -> Tree:
         return Tree(self.kernel, tuple(self.buffers.values()), self.body, reassociated)
 
 
-def raised(kernel: Kernel, launches: tuple[Launch, ...]) -> Raised:
+def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
     """The tree of what the launches do. Raises Refused or Unproved where they cannot be read so."""
-    result = Raised(kernel)
+    result = Lifted(kernel)
     for launch in launches:
-        where = axes(launch, result.loops)
-        body = plain(launch.body, launch)
+        where = axes_of(launch, result.loops)
+        body = inline_names(launch.body, launch)
         around = where.extents | extents_of(nodes(body))
-        body = rerolled(lanes(told_once(body, launch, around), launch))
+        body = roll_runs(expand_vectors(drop_repeated_versions(body, launch, around), launch))
         around = where.extents | extents_of(nodes(body))
-        body = in_axes(body, where, around)
-        _written_once(body)
-        body = straightened(merged(body, launch, around))
+        body = rename_to_axes(body, where, around)
+        _check_written_once(body)
+        body = straighten(merge_versions(body, launch, around))
         result.loops |= where.extents | extents_of(nodes(body))
-        result.buffers |= {b.name: _kept(b, where) for b in launch.buffers.values() if b.space in ("global", "shared")}
-        _Raise(result, launch, where, lanes_of(body, launch, where)).run(body)
+        result.buffers |= {
+            b.name: _shared_in_block(b, where) for b in launch.buffers.values() if b.space in ("global", "shared")
+        }
+        _Lift(result, launch, where, exchanges_of(body, launch, where)).run(body)
     return result
 
 
-def _kept(buffer: Buffer, where: Axes) -> Buffer:
+def _shared_in_block(buffer: Buffer, where: Axes) -> Buffer:
     """Shared memory lives as long as its block."""
     return replace(buffer, scope=where.blocks[-1][1]) if buffer.space == "shared" else buffer
 
@@ -87,15 +89,15 @@ Tests = tuple[Condition, ...]
 
 
 @dataclass
-class _Raise:
+class _Lift:
     """The work on one launch."""
 
-    result: Raised
+    result: Lifted
     launch: Launch
     where: Axes
-    lanes: Lanes
+    exchanges: Exchanges
     leaf: int = 0
-    made: Made = Made()
+    made: GroupCount = GroupCount()
     # Which thread updates what lanes have combined, by the identity of the update.
     firsts: dict[int, Tests] = field(default_factory=dict)
 
@@ -103,18 +105,18 @@ class _Raise:
         number = len(self.result.body)
         path = (number, *(0 for _ in self.where.blocks[1:]))
         self.leaf = sum(1 for _ in leaves(self.result.body))
-        nest = self._together(body, path, self.where.blocks[-1][1], {})
+        nest = self._lift_joint(body, path, self.where.blocks[-1][1], {})
         for kind, name, extent in reversed(self.where.blocks):
             nest = (Loop(name, extent, nest, kind),)
         (launch,) = nest
         implied = implied_in(self.result.kernel, self.result.loops, self.launch.requires)
         extras = Extras(self.result.kernel, self.result.buffers, self.result.loops, implied, self.firsts)
-        self.result.body += (extras.restored(launch),)
+        self.result.body += (extras.restore_tests(launch),)
         self.result.extras += [Extra(self.leaf + number, tests) for number, tests in extras.found]
 
     # -- lists that all threads of a block run together
 
-    def _together(self, body: tuple[Spmd, ...], path: tuple[int, ...], scope: str, names: Names) -> tuple[Node, ...]:
+    def _lift_joint(self, body: tuple[Spmd, ...], path: tuple[int, ...], scope: str, names: Names) -> tuple[Node, ...]:
         """`body`, the list at `path`: loops with barriers stay outside of the thread loops."""
         names = dict(names)
         out: list[Node] = []
@@ -124,7 +126,7 @@ class _Raise:
 
         def close() -> None:
             for (axes, _), run in groupby(segment, key=lambda pair: pair[0]):
-                out.extend(self._threads(tuple(node for _, node in run), axes))
+                out.extend(self._in_thread_loops(tuple(node for _, node in run), axes))
             segment.clear()
 
         for node in body:
@@ -137,11 +139,11 @@ class _Raise:
                         raise Refused("a barrier names nothing that it guards")
                     self.result.stops[slot] = Stop(node.of_global, node.claims, again, node.wait, self.made)
                 case Declare(name):
-                    names[name] = self._declared(name, scope)
-                case For() if self._parted(node):
+                    names[name] = self._declare(name, scope)
+                case For() if self._is_divided(node):
                     close()
-                    before = self._enter(node)
-                    inner = self._together(node.body, (*path, len(out)), node.name, names)
+                    before = self._enter_loop(node)
+                    inner = self._lift_joint(node.body, (*path, len(out)), node.name, names)
                     out.append(Loop(node.name, node.extent, inner))
                     self.made = before
                 case AsyncGroup():
@@ -150,22 +152,22 @@ class _Raise:
                     pass  # it is read back with the update behind it
                 case _:
                     axes = next(iter(self._axes(node)), frozenset())
-                    combines = len(segment) + 1 if id(node) in self.lanes.updates else 0
-                    segment += [((axes, combines), each) for each in self._alone((node,), scope, names)]
+                    combines = len(segment) + 1 if id(node) in self.exchanges.updates else 0
+                    segment += [((axes, combines), each) for each in self._lift_alone((node,), scope, names)]
         close()
         return tuple(out)
 
-    def _parted(self, loop: For) -> bool:
+    def _is_divided(self, loop: For) -> bool:
         """True if threads wait for each other in the loop, or do some of it each and some of it together."""
         return any(isinstance(v, Barrier | Combine) for v in nodes(loop.body)) or len(self._axes(loop)) > 1
 
     def _axes(self, node: Spmd) -> frozenset[frozenset[str]]:
         """Along which axes all threads do the same, for each statement in `node`."""
-        if not self.lanes.alike:
+        if not self.exchanges.alike:
             return frozenset((frozenset(),))
-        return frozenset(self.lanes.axes(v) for v in nodes((node,)) if isinstance(v, Stmt))
+        return frozenset(self.exchanges.axes(v) for v in nodes((node,)) if isinstance(v, Stmt))
 
-    def _threads(self, body: tuple[Node, ...], together: frozenset[str]) -> tuple[Node, ...]:
+    def _in_thread_loops(self, body: tuple[Node, ...], together: frozenset[str]) -> tuple[Node, ...]:
         for kind, name, extent in reversed(self.where.threads):
             if name not in together:
                 body = (Loop(name, extent, body, kind),)
@@ -173,20 +175,20 @@ class _Raise:
 
     # -- what each thread does by itself
 
-    def _alone(self, body: tuple[Spmd, ...], scope: str, names: Names) -> tuple[Node, ...]:
+    def _lift_alone(self, body: tuple[Spmd, ...], scope: str, names: Names) -> tuple[Node, ...]:
         names = dict(names)
         out: list[Loop | Stmt] = []
         for node in body:
             match node:
                 case Declare(name):
-                    names[name] = self._declared(name, scope)
+                    names[name] = self._declare(name, scope)
                 case For():
-                    before = self._enter(node)
-                    inner = self._alone(node.body, node.name, names)
+                    before = self._enter_loop(node)
+                    inner = self._lift_alone(node.body, node.name, names)
                     out.append(Loop(node.name, node.extent, inner))
                     self.made = before
                 case Stmt():
-                    stmt = self._statement(node, names)
+                    stmt = self._lift_statement(node, names)
                     out.append(stmt)
                     if node.step == ASYNCHRONOUS:
                         self.result.copies.append((stmt, self.made))
@@ -196,34 +198,34 @@ class _Raise:
                     raise Unproved(f"a {type(node).__name__} is not followed")
         return tuple(out)
 
-    def _enter(self, loop: For) -> Made:
+    def _enter_loop(self, loop: For) -> GroupCount:
         """Counts the groups of asynchronous copies in front of each iteration; returns those behind the loop.
 
         Where that is no affine number, the count begins anew in each iteration, and behind the loop.
         """
-        inside, before = _groups(loop.body), self.made
+        inside, before = _groups_made(loop.body), self.made
         if inside is None:
-            self.made = Made(since=loop.name)
-            return Made(since=f"behind {loop.name}")
+            self.made = GroupCount(since=loop.name)
+            return GroupCount(since=f"behind {loop.name}")
         if inside == 0:
             return before
         self.made = replace(before, groups=before.groups + var(loop.name) * inside)
         return replace(before, groups=before.groups + loop.extent * inside)
 
-    def _declared(self, name: str, scope: str) -> str:
+    def _declare(self, name: str, scope: str) -> str:
         """The buffer that this declaration makes."""
         buffer, new = self.launch.buffers[name], name
         while new in self.result.buffers:
             new += "_"
-        threads = [extent for _, axis, extent in self.where.threads if (name, axis) not in self.lanes.alike]
+        threads = [extent for _, axis, extent in self.where.threads if (name, axis) not in self.exchanges.alike]
         rank = len(threads)
         order = (*range(rank), *(d + rank for d in buffer.order))
         shape = (*threads, *buffer.shape)
         self.result.buffers[new] = replace(buffer, name=new, shape=shape, order=order, scope=scope)
         return new
 
-    def _statement(self, stmt: Stmt, names: Names) -> Stmt:
-        threads, alike = [name for _, name, _ in self.where.threads], self.lanes.alike
+    def _lift_statement(self, stmt: Stmt, names: Names) -> Stmt:
+        threads, alike = [name for _, name, _ in self.where.threads], self.exchanges.alike
 
         def change(access: Access | Load) -> Access | Load:
             name = access.buffer
@@ -234,18 +236,18 @@ class _Raise:
             mine = [var(thread) for thread in threads if (name, thread) not in alike]
             return replace(access, buffer=names[name], index=(*mine, *access.index))
 
-        combine = self.lanes.updates.get(id(stmt))
+        combine = self.exchanges.updates.get(id(stmt))
         if combine is not None:
             everywhere = all((stmt.target.buffer, axis) in alike for axis in combine.lane.names())
             implied = implied_in(self.result.kernel, self.result.loops, self.launch.requires)
             stmt, combine = rewrite_accesses((stmt, combine), change)
-            new = joined(stmt, combine, everywhere, implied)
+            new = join_terms(stmt, combine, everywhere, implied)
             self.firsts[id(new)] = tuple(c for c in stmt.guard if c not in new.guard)
             return new
         return rewrite_accesses(stmt, change)
 
 
-def _written_once(body: tuple[Spmd, ...], around: tuple[str, ...] = ()) -> None:
+def _check_written_once(body: tuple[Spmd, ...], around: tuple[str, ...] = ()) -> None:
     """Refused where a loop makes two asynchronous copies to one place in one group: neither is the last.
 
     Args:
@@ -254,10 +256,10 @@ def _written_once(body: tuple[Spmd, ...], around: tuple[str, ...] = ()) -> None:
     for node in body:
         match node:
             case For(name, extent):
-                one = extent == const(1) or _groups(node.body) != 0
-                _written_once(node.body, around if one else (*around, name))
+                one = extent == const(1) or _groups_made(node.body) != 0
+                _check_written_once(node.body, around if one else (*around, name))
             case If():
-                _written_once(node.body + node.orelse, around)
+                _check_written_once(node.body + node.orelse, around)
             case Stmt(step=step, target=Access(buffer, index)) if step == ASYNCHRONOUS:
                 for loop in around:
                     if not any(loop in place.names() for place in index):
@@ -266,13 +268,13 @@ def _written_once(body: tuple[Spmd, ...], around: tuple[str, ...] = ()) -> None:
                 pass
 
 
-def _groups(body: tuple[Spmd, ...]) -> int | None:
+def _groups_made(body: tuple[Spmd, ...]) -> int | None:
     """The groups of asynchronous copies that one run of `body` makes; None if a size decides that."""
     count = 0
     for node in body:
         if isinstance(node, AsyncGroup):
             count += 1
-        elif isinstance(node, For) and (inner := _groups(node.body)) != 0:
+        elif isinstance(node, For) and (inner := _groups_made(node.body)) != 0:
             if inner is None or not node.extent.is_const:
                 return None
             count += inner * node.extent.const
