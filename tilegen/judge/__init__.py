@@ -1,4 +1,11 @@
-"""The judge: is this tree, an ordinary program with parallel loops, the kernel as written?"""
+"""The judge: is this tree, an ordinary program with parallel loops, the kernel as written, for all its sizes?
+
+Run one after the other, the iterations of all loops give a sequence of statement instances. The tree is the kernel if
+this sequence is the kernel's up to the order of independent instances (coverage, statements, order, updates), if
+every value read through a copy is the one that the kernel reads (bounds, copies), and if iterations that run at once
+could as well run in sequence (races, atomics). What remains asks whether the tree can be lowered as it says
+(structure, vectors, pipelines). `CHECKS` lists the theorems; each file states its own, and asks isl just that.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Atomic updates: of which reductions there are any, and where."""
+"""Atomic updates are those of a reduction whose terms may come in any order.
+
+Theorem: iterations that collide on an element by atomic updates alone leave in it what they would leave one after the
+other, if all of them combine by one operation, which the hardware has for that type, in global memory, and the order
+of terms is free: a step has said so, or each element gets one term. No value that passes on the way is read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Every access is inside its buffer, and every index of a gather that is not tested at run time."""
+"""Bounds: every access is inside its buffer.
+
+Theorem: for each access without a fallback, each dimension and each iteration that runs the statement,
+0 <= index < extent. Either side's contrary has to be an empty system; the interval of the index, loop by loop, settles
+most. An index of a gather depends on data: it is tested at run time, or an expression holds it inside whatever
+they are.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Every instance of every statement of the kernel runs exactly once."""
+"""Coverage: every instance of every statement of the kernel runs exactly once.
+
+Each leaf has an affine map from its iterations to instances of the kernel's statement. Let D be the statement's domain
+in the kernel. Theorem: the leaves run D exactly once each if
+- every image is a point of D (`_check_known`),
+- each map is injective, and no point is an image of two leaves (`_check_injective`),
+- the images together cover D (`_check_onto`).
+The first and the last are coverings of sets, projected to the statement's loops and the sizes; for the second, two
+iterations with one image that differ in some loop have to be an empty system.
+"""
 
 from __future__ import annotations
 

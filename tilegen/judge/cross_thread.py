@@ -1,4 +1,9 @@
-"""Which statements of a launch need a barrier between them: dependences that cross threads of a block."""
+"""Which statements of a launch need a barrier between them: dependences that cross threads of a block.
+
+A dependence crosses threads if two threads of one block touch an element of shared or global memory, one of them
+writing, in an order that the loops around both fix. It exists if that is possible at some admitted size. Whoever puts
+a barrier between every two such accesses has kept every dependence; whoever proves a launch asks that each is there.
+"""
 
 from __future__ import annotations
 

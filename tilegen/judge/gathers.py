@@ -1,4 +1,8 @@
-"""Whether the index of a gather stays inside of its dimension, whatever the data are."""
+"""Gathers: does a computed index stay inside of its dimension, whatever the data are?
+
+Theorem: `max(a, b)` is at least 0 if one of the two is, and below n if both are; `min` the other way round; `x % d` is
+both if 1 <= d <= n; a choice is if each arm is, where it is taken. An affine index is asked of isl, at all points.
+"""
 
 from __future__ import annotations
 

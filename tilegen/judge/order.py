@@ -1,4 +1,11 @@
-"""No dependence of the kernel is reversed."""
+"""Order: no dependence of the kernel is reversed.
+
+Let two instances of the kernel touch one element, one of them writing, the source before the sink. Theorem: a tree that
+runs every instance once computes what the kernel does if in the tree, too, each source comes before its sink: then
+each read has the same last writer. The kernel's pairs are the `precedences`, as rows over instances. For each, and
+each way in which a leaf with the sink can come before a leaf with the source, that they are such a pair has to be an
+empty system. Where `reassociate` says so, the terms of a reduction commute, and pairs of them are left out.
+"""
 
 from __future__ import annotations
 

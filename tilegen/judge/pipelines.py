@@ -1,4 +1,9 @@
-"""Pipelined loops: what is copied ahead must be the same when it is copied earlier. Peeled ones: where they are."""
+"""Pipelined loops can copy ahead, and peeled loops have their last iteration apart.
+
+Theorem: the copies at the start of an iteration may be made iterations earlier if they read nothing that the loop
+writes, and fill buffers that nothing else in the loop writes: each stage of a buffer is a modulo slot of its own.
+`across` asks the same of the loop around. A peeled iteration finds what lives around the loop, or copies it anew.
+"""
 
 from __future__ import annotations
 

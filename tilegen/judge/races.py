@@ -1,6 +1,12 @@
-"""Loops that run at once: no two of their iterations may touch one element if one of them writes it.
+"""Races: iterations that run at once could as well run one after the other, in any order.
 
-Also the shape that a launch needs for this: blocks outside, threads inside, buffers where their memory is.
+Theorem: this is so if no two iterations of a parallel loop, no two blocks and no two threads touch an element that one
+of them writes. Every pair of accesses to one memory is asked: that both are at one element, in different iterations of
+the loop or at different coordinates, has to be an empty system. Threads of one block may meet in different nests of
+their loops, where a barrier can stand: what crosses threads there is asked in `cross_thread`. Registers are each
+thread's own, but for those of which all threads along an axis have an equal copy, and lanes that combine.
+
+Also the structure that a launch needs: blocks outside, threads inside, buffers where their memory is.
 """
 
 from __future__ import annotations

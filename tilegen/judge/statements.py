@@ -1,4 +1,9 @@
-"""Each leaf computes what the kernel's statement computes: the same expression, loads apart."""
+"""Each leaf computes what the kernel's statement computes at the instance that it runs.
+
+Theorem: under the leaf's map to instances, its expression is the kernel's, operation by operation; indices that are
+values are equal numbers at every iteration; and its accesses are to the kernel's elements. An access to a copy stands
+for an element of the tensor that is copied, and which one it holds is asked in `copies`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Old values of a tensor that is updated in place are read before they are overwritten.
 
 Theorem: no write of an element of `C` comes before a read of that element of `C.old`, which has the same memory. It is
-asked of all accesses to that memory, those of copies too; what copies hold is a question of values, as it is for any
-other tensor.
+asked of all accesses to that memory, those of copies too; which values copies hold is asked in `copies`, as it is for
+any other tensor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Vector loops: the lanes of each access lie side by side, and the first one on a whole vector."""
+"""Vector loops: the lanes of each access lie side by side, and the first one on a whole vector.
+
+Theorem: the lanes of an access to memory are one vector if the loop adds 1 to the index of the dimension that is
+stored fastest and nothing to the others, and the first lane's index is a multiple of the width. Or all of them use one
+element. Registers have no addresses, and of the two accesses of a copy one may be element by element.
+"""
 
 from __future__ import annotations
 

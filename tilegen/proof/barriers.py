@@ -1,4 +1,10 @@
-"""Barriers: between two threads that meet in an element there is one, and none is there for nothing."""
+"""Barriers: between two threads that meet in an element there is one, and none is there for nothing.
+
+Theorem: the launch has no race between threads of a block if, for every two accesses of different threads to one
+element of shared or global memory, one of them writing, a barrier stands on every way from the first to the second
+(`check_synchronised`). None can go: each is the only one between some such two, and so is what its claims say
+(`check_minimal`).
+"""
 
 from __future__ import annotations
 

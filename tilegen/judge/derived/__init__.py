@@ -1,4 +1,8 @@
-"""A kernel that steps have derived from the one as written is that kernel."""
+"""A kernel that steps have derived from the one as written is that kernel, up to the order of terms of a reduction.
+
+Each step back along `origin` is one theorem: a reduction is the combination of its parts (`parts`), a tensor computed
+where it is read has the values that it had (`computed`), a range rounded up adds zeros alone (`rounded`).
+"""
 
 from __future__ import annotations
 
