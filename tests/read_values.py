@@ -15,7 +15,7 @@ import c_text
 from tilegen.backends.text_dialect import CUDA, OPENCL
 from tilegen.backends.text_wrapping import may_wrap
 from tilegen.interpreter.scalar import converter
-from tilegen.ir.gathers import in_32_bits
+from tilegen.ir.gathers import fits_32_bits
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Access, Cast, Const, Gather, Index, Load, Op, Scalar
 from tilegen.ir.operations import OPERATIONS
 
@@ -172,7 +172,7 @@ class Values:
         """A test that the index is inside, the element, and the fallback."""
         buffer, offset = self.launch.buffers[gather.buffer], None
         extents = [e.evaluate(self.env) for e in buffer.shape]
-        places = [self._short(i) if not self.launch.wide and in_32_bits(i) else self._value(i) for i in gather.index]
+        places = [self._short(i) if not self.launch.wide and fits_32_bits(i) else self._value(i) for i in gather.index]
         for d in buffer.order:
             row = None if offset is None else combined("*", [offset, extents[d]])
             offset = places[d] if row is None else combined("+", [row, places[d]])

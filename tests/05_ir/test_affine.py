@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Condition
-from tilegen.ir.ranges import bounds, follows, least, simplify
+from tilegen.ir.ranges import follows, interval_of, least_value, simplify
 
 NAMES = ("i", "j", "k")
 EXTENTS = {"i": 3, "j": 4, "k": 16}
@@ -58,7 +58,7 @@ def test_simplify_keeps_the_value_within_the_extents(a, point):
 
 @given(expressions(), POINTS)
 def test_bounds_enclose_every_value(a, point):
-    low, high = bounds(a, EXTENTS)
+    low, high = interval_of(a, EXTENTS)
     assert low <= a.evaluate(point) <= high
 
 
@@ -75,7 +75,7 @@ def admitted(draw):
 @given(expressions(), expressions(), st.integers(-3, 3), admitted())
 def test_least_is_below_every_value(a, b, factor, point):
     value = a + b.substitute({"i": var("n")}) * factor
-    low = least(value, LOOPS, ("n",))
+    low = least_value(value, LOOPS, ("n",))
     assert low is None or low <= value.evaluate(point)
 
 
@@ -90,8 +90,8 @@ def test_what_follows_holds_where_what_is_given_does(a, more, b, point):
 
 def test_the_last_iteration_of_tiles_is_inside():
     i, j, n = var("i"), var("j"), var("n")
-    assert least(n - j * 4, LOOPS, ("n",)) == 1
-    assert least(n - j * 4, LOOPS, ()) is None
+    assert least_value(n - j * 4, LOOPS, ("n",)) == 1
+    assert least_value(n - j * 4, LOOPS, ()) is None
     assert follows(Condition(n - j * 4 - i - 1), (Condition(n - j * 4 - 3),), LOOPS, ("n",))
     assert not follows(Condition(n - j * 4 - i - 1), (Condition(n - j * 4 - 2),), LOOPS, ("n",))
     assert not follows(Condition(n - j * 4 - 1, equal=True), (), LOOPS, ("n",))

@@ -3,7 +3,7 @@
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import var
-from tilegen.ir.ranges import rejoined
+from tilegen.ir.ranges import rejoin
 from tilegen.ir.walk import loops, stmts
 from tilegen.schedule import apply
 
@@ -52,6 +52,6 @@ def test_the_new_loop_may_have_the_name_of_the_inner_one():
 
 def test_what_does_not_make_up_a_number_is_left():
     x, y = var("x"), var("y")
-    assert rejoined((x // 8) * 16 + x % 8 * 2 + y) == x * 2 + y
+    assert rejoin((x // 8) * 16 + x % 8 * 2 + y) == x * 2 + y
     for value in ((x // 8) * 8 + y % 8, (x // 8) * 4 + x % 8, (x // 4) * 8 + x % 8, x % 8, (x // 8) * 8 - x % 8):
-        assert rejoined(value) == value
+        assert rejoin(value) == value

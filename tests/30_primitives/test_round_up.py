@@ -12,7 +12,7 @@ from tilegen.interpreter import reference, run
 from tilegen.ir.derived import RoundedUp
 from tilegen.ir.nodes import Const
 from tilegen.ir.nodes import tree_of as whole_tree
-from tilegen.ir.rounded import rounded
+from tilegen.ir.rounded import round_up_range
 from tilegen.judge import check_derived
 from tilegen.lowering import lower
 from tilegen.poly import Refused
@@ -65,9 +65,9 @@ def test_zeros_have_to_stand_in_all_factors_but_of_integers():
     """Infinity times zero is no number."""
     scaled = "kernel scaled(x: {0}[K], a: {0}[1]) -> z: {0}[1]:\n    z[i] = sum[k](x[k] * a[i])\n"
     made = RoundedUp("z", "k", 4)
-    check_derived(rounded(load(scaled.format("i32")).kernel().ir, made))
+    check_derived(round_up_range(load(scaled.format("i32")).kernel().ir, made))
     with pytest.raises(Refused, match="not all products of zeros"):
-        check_derived(rounded(load(scaled.format("f32")).kernel().ir, made))
+        check_derived(round_up_range(load(scaled.format("f32")).kernel().ir, made))
 
 
 def test_the_witness_is_a_term_that_is_read_inside():
@@ -89,8 +89,8 @@ def test_a_sum_that_no_output_reads_is_rounded_up_with_the_same_care():
     unread = "kernel two(x: f32[K]) -> z: f32[1]:\n    var w: f32[1]\n    w[i] = sum[k](x[k]{})\n    z[i] = x[i]\n"
     fine, wrong = (load(unread.format(more)).kernel().ir for more in (" * x[k]", " + 1"))
     made = RoundedUp("w", fine.equations[0].reduced[0].name, 4)
-    check_derived(rounded(fine, made))
-    assert verdict(whole_tree(rounded(fine, made)), {"K": 3}) is None
+    check_derived(round_up_range(fine, made))
+    assert verdict(whole_tree(round_up_range(fine, made)), {"K": 3}) is None
     with pytest.raises(Refused, match="not all products of zeros"):
-        check_derived(rounded(wrong, made))
-    assert verdict(whole_tree(rounded(wrong, made)), {"K": 3}) == "derived"
+        check_derived(round_up_range(wrong, made))
+    assert verdict(whole_tree(round_up_range(wrong, made)), {"K": 3}) == "derived"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilegen.ir.gathers import in_32_bits
+from tilegen.ir.gathers import fits_32_bits
 from tilegen.ir.nodes import Cast, Const, Expr, Gather, Index, Op
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def offset_of(w: Writer, gather: Gather) -> str:
 
 def _place(w: Writer, place: Expr, level: int) -> str:
     """An index, in the integers of the loops where these will do."""
-    return _short(w, place, level) if not w.wide and in_32_bits(place) else w.value(place, level)
+    return _short(w, place, level) if not w.wide and fits_32_bits(place) else w.value(place, level)
 
 
 def _short(w: Writer, place: Expr, level: int) -> str:

@@ -92,10 +92,10 @@ def parts(names: tuple[str, ...], extents: tuple[int, ...], sizes: Mapping[str, 
         step = max(1, min(extent, points))
         steps.insert(0, step)
         points //= step
-    return cut(names, extents, tuple(steps), sizes)
+    return cut_box(names, extents, tuple(steps), sizes)
 
 
-def cut(
+def cut_box(
     names: tuple[str, ...], extents: tuple[int, ...], steps: tuple[int, ...], sizes: Mapping[str, int]
 ) -> Iterator[Part]:
     """The box of all loops cut into parts, `steps[a]` long in axis `a`."""
@@ -111,7 +111,7 @@ def evaluate(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array 
     match value:
         case Const(number, dtype):
             constant = np.asarray(_constant(number, dtype))
-            return part.lifted(constant), part.lifted(_flushed(constant, dtype))
+            return part.lifted(constant), part.lifted(_flush_error(constant, dtype))
         case Index(index):
             return part.lifted(part.index(index)), part.lifted(0.0)
         case Load():
@@ -188,19 +188,19 @@ def _demand(allowed: Any, mask: Array | None, part: Part, index: list[Array], te
     raise Undefined(tensor, tuple(int(np.broadcast_to(i, shape)[point]) for i in index), why)
 
 
-def empty(name: str, dtype: str, shape: tuple[int, ...]) -> Memory:
+def empty_memory(name: str, dtype: str, shape: tuple[int, ...]) -> Memory:
     """A tensor without values."""
     kind = np.float64 if dtype in FLOATS else np.int64
     return Memory(name, dtype, np.zeros(shape, kind), np.zeros(shape), np.zeros(shape, bool))
 
 
-def filled(name: str, dtype: str, array: Array) -> Memory:
+def memory_of_input(name: str, dtype: str, array: Array) -> Memory:
     """An input, which is exact, but that a device may take a subnormal number as 0."""
     value = to_values(array, dtype)
-    return Memory(name, dtype, value, _flushed(value, dtype), np.ones(value.shape, bool))
+    return Memory(name, dtype, value, _flush_error(value, dtype), np.ones(value.shape, bool))
 
 
-def _flushed(value: Array, dtype: str) -> Array:
+def _flush_error(value: Array, dtype: str) -> Array:
     """How far it is from a subnormal number to the 0 that a device may take for it."""
     flushed = dtype in ("f32", "bf16") and np.abs(value) < tiny(dtype)
     return np.where(flushed, np.abs(value), 0.0)

@@ -123,7 +123,7 @@ def _stmt(w: Writer, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
     if stmt.reduce:
         w.put(depth, f"if not set{n}[{target}]: unset({where}, {stmt.target.buffer!r}, {target})")
         value = _update(stmt.reduce, f"data{n}[{target}]", value)
-    w.put(depth, f"data{n}[{target}] = {_stored(w, stmt.target.buffer, value)}")
+    w.put(depth, f"data{n}[{target}] = {_narrow(w, stmt.target.buffer, value)}")
     w.put(depth, f"set{n}[{target}] = 1")
 
 
@@ -142,8 +142,8 @@ def _best(w: Writer, stmt: Stmt, depth: int, where: str, value: str, target: str
     best = _place(w, stmt.best, depth, where, "b", "reads")
     n, m = w.buffers[stmt.target.buffer], w.buffers[stmt.best.buffer]
     w.put(depth, f"if not set{m}[{best}]: unset({where}, {stmt.best.buffer!r}, {best})")
-    w.put(depth, f"new = {_stored(w, stmt.best.buffer, value)}")
-    w.put(depth, f"index = {_stored(w, stmt.target.buffer, _expr(w, stmt.arg, depth, where, loads))}")
+    w.put(depth, f"new = {_narrow(w, stmt.best.buffer, value)}")
+    w.put(depth, f"index = {_narrow(w, stmt.target.buffer, _expr(w, stmt.arg, depth, where, loads))}")
     better = f"new {'>' if stmt.reduce == 'argmax' else '<'} data{m}[{best}]"
     if isinstance(stmt.arg, Load):
         w.put(depth, f"if not set{n}[{target}]: unset({where}, {stmt.target.buffer!r}, {target})")
@@ -168,7 +168,7 @@ def _update(reduce: str, old: str, value: str) -> str:
             raise TypeError(reduce)
 
 
-def _stored(w: Writer, buffer: str, value: str) -> str:
+def _narrow(w: Writer, buffer: str, value: str) -> str:
     """`value` brought to what the buffer's type can hold; f32 and f64 memory rounds by itself."""
     dtype = w.tree.buffer(buffer).dtype
     return value if dtype in ("f64", "f32") else f"to_{dtype}({value})"

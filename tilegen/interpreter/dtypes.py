@@ -63,7 +63,7 @@ def from_values(values: Array, dtype: str) -> Array:
         return values.astype(NUMPY[dtype])
 
 
-def wrapped(values: Array, dtype: str) -> Array:
+def wrap(values: Array, dtype: str) -> Array:
     """Integers of any size (int64) as those of `dtype` that have the same last bits, in int64."""
     if dtype == "i64":
         return values.astype(np.int64)

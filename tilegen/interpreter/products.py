@@ -8,9 +8,9 @@ from math import prod
 
 import numpy as np
 
-from tilegen.interpreter.box import Memory, Part, cut, evaluate
+from tilegen.interpreter.box import Memory, Part, cut_box, evaluate
 from tilegen.interpreter.dtypes import Array
-from tilegen.interpreter.rounding import gamma, overflowed, tiny, unit
+from tilegen.interpreter.rounding import error_with_overflow, gamma, tiny, unit
 from tilegen.ir.nodes import FLOATS, Equation, Expr, Index, Load, Op
 from tilegen.ir.walk import walk
 
@@ -47,7 +47,7 @@ def sums_of_products(
     whole = tuple(extents[n] for n in names)
     return (
         (part, *_part(equation, split, extents, part, memory))
-        for part in cut(names, whole, tuple(steps[n] for n in names), sizes)
+        for part in cut_box(names, whole, tuple(steps[n] for n in names), sizes)
     )
 
 
@@ -86,7 +86,7 @@ def _part(
     count = prod(lengths[n] for n in split.summed)
 
     def total(left: Array, right: Array) -> Array:
-        return _multiplied(left, right, split, lengths, part.names)
+        return _multiply(left, right, split, lengths, part.names)
 
     if value.dtype not in FLOATS:
         return _integer_total(x, y, count, total), np.zeros(())
@@ -96,7 +96,7 @@ def _part(
     error = (most - least) + u * most + gamma(count, value.dtype) * (1 + u) * most
     # Far below the normal numbers a product loses more than u of itself.
     result, error = total(x, y), error + np.where(most > 0, count * tiny(value.dtype), 0.0)
-    return result, np.where(np.isfinite(overflowed(most, error, value.dtype)), error, np.inf)
+    return result, np.where(np.isfinite(error_with_overflow(most, error, value.dtype)), error, np.inf)
 
 
 def _integer_total(x: Array, y: Array, count: int, total: Callable[[Array, Array], Array]) -> Array:
@@ -131,7 +131,7 @@ def _loops(value: Expr) -> set[str]:
     return names
 
 
-def _multiplied(left: Array, right: Array, split: _Split, extents: Mapping[str, int], order: tuple[str, ...]) -> Array:
+def _multiply(left: Array, right: Array, split: _Split, extents: Mapping[str, int], order: tuple[str, ...]) -> Array:
     def size(names: tuple[str, ...]) -> int:
         return prod(extents[n] for n in names)
 

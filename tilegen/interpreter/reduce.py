@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from tilegen.interpreter.dtypes import Array
-from tilegen.interpreter.rounding import gamma, overflowed, tiny
+from tilegen.interpreter.rounding import error_with_overflow, gamma, tiny
 from tilegen.interpreter.uncertain import Pair
 from tilegen.ir.nodes import FLOATS, Equation, init_value
 
@@ -80,7 +80,7 @@ class _Sum:
             return _wrapping(self.total, self.error)
         size = self.size + self.error
         lost = np.where(size > 0, self.count * tiny(self.dtype), 0.0)
-        error = overflowed(size, self.error + gamma(self.count, self.dtype) * size + lost, self.dtype)
+        error = error_with_overflow(size, self.error + gamma(self.count, self.dtype) * size + lost, self.dtype)
         return np.where(self.special == 0, self.total, self.special), error
 
     def best(self) -> Pair:
@@ -116,7 +116,7 @@ class _Product:
             return _wrapping(self.total, self.error)
         gone = np.where(self.most > 0, self.count * tiny(self.dtype) * self.large, 0.0)
         error = self.most * (1 + gamma(self.count, self.dtype)) - np.abs(self.total) + gone
-        error = np.where(np.isfinite(overflowed(self.large, self.large, self.dtype)), error, np.inf)
+        error = np.where(np.isfinite(error_with_overflow(self.large, self.large, self.dtype)), error, np.inf)
         nan = np.isnan(self.total) & np.isfinite(self.error) & np.isnan(self.large)
         return self.total, np.where(nan, 0.0, np.where(np.isfinite(error) & np.isfinite(self.error), error, np.inf))
 

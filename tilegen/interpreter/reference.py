@@ -12,11 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.interpreter.box import POINTS, Memory, Part, Rough, Undefined, empty, evaluate, filled, parts
-from tilegen.interpreter.dtypes import Array, check_arguments, shape_of, wrapped
+from tilegen.interpreter.box import (
+    POINTS,
+    Memory,
+    Part,
+    Rough,
+    Undefined,
+    empty_memory,
+    evaluate,
+    memory_of_input,
+    parts,
+)
+from tilegen.interpreter.dtypes import Array, check_arguments, shape_of, wrap
 from tilegen.interpreter.products import sums_of_products
 from tilegen.interpreter.reduce import Accumulator, accumulator
-from tilegen.interpreter.rounding import overflowed
+from tilegen.interpreter.rounding import error_with_overflow
 from tilegen.interpreter.run import InterpreterError
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.memory import memory_of, old_of
@@ -61,18 +71,18 @@ def reference(
     for tensor in kernel.tensors:
         if tensor.role == "input" or old_of(tensor.name) in memory:
             # What the equation of an updated tensor leaves out stays as it was.
-            memory[tensor.name] = filled(tensor.name, tensor.dtype, np.asarray(arrays[memory_of(tensor.name)]))
+            memory[tensor.name] = memory_of_input(tensor.name, tensor.dtype, np.asarray(arrays[memory_of(tensor.name)]))
         else:
-            memory[tensor.name] = empty(tensor.name, tensor.dtype, shape_of(tensor, sizes))
+            memory[tensor.name] = empty_memory(tensor.name, tensor.dtype, shape_of(tensor, sizes))
     for number in kernel.scalars:
-        memory[number.name] = filled(number.name, number.dtype, np.asarray(arrays[number.name]))
+        memory[number.name] = memory_of_input(number.name, number.dtype, np.asarray(arrays[number.name]))
     judges: dict[str, Callable[[Array], Array]] = {}
     with np.errstate(all="ignore"):
-        for equation in _roughened(kernel.equations, approximate):
+        for equation in _mark_rough(kernel.equations, approximate):
             try:
                 _compute(equation, sizes, memory)
             except Undefined as bad:
-                raise _undefined(equation, bad) from None
+                raise _undefined_error(equation, bad) from None
             if equation.best is not None:
                 judges[equation.target] = _judge(equation, dict(sizes), memory)
     return {
@@ -82,14 +92,14 @@ def reference(
     }
 
 
-def _roughened(equations: tuple[Equation, ...], approximate: Collection[str]) -> tuple[Equation, ...]:
+def _mark_rough(equations: tuple[Equation, ...], approximate: Collection[str]) -> tuple[Equation, ...]:
     """The equations with the operations that may be approximated marked as such."""
     return rewrite(
         equations, lambda v: Rough(v.name, v.args, v.dtype) if isinstance(v, Op) and v.name in approximate else v
     )
 
 
-def _undefined(equation: Equation, bad: Undefined) -> InterpreterError:
+def _undefined_error(equation: Equation, bad: Undefined) -> InterpreterError:
     at = ", ".join(map(str, bad.element))
     error = InterpreterError(
         f"the equation of '{equation.target}' reads {bad.tensor}[{at}], {bad.why}",
@@ -177,9 +187,9 @@ def _store(target: Memory, equation: Equation, part: Part, value: Array, error: 
             raise Undefined(target.name, tuple(int(j.max()) for j in place), "which is outside the tensor")
     value, error = np.broadcast_to(value, part.shape), np.broadcast_to(error, part.shape)
     if target.dtype in FLOATS:
-        error = overflowed(value, error, target.dtype)
+        error = error_with_overflow(value, error, target.dtype)
     else:
-        value = wrapped(value, target.dtype)
+        value = wrap(value, target.dtype)
     target.value[place] = value if mask is None else value[mask]
     target.error[place] = error if mask is None else error[mask]
     target.written[place] = True

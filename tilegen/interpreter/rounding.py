@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.interpreter.approximate import approximation_error
-from tilegen.interpreter.dtypes import NUMPY, Array, wrapped
+from tilegen.interpreter.dtypes import NUMPY, Array, wrap
 from tilegen.interpreter.uncertain import (
     EXACT,
     Pair,
@@ -70,7 +70,7 @@ def tiny(dtype: str) -> float:
     return _TINY[dtype]
 
 
-def rounded(value: Array, error: Array, dtype: str, ulps: float = 0.5) -> Pair:
+def round_to(value: Array, error: Array, dtype: str, ulps: float = 0.5) -> Pair:
     """The pair after the result was rounded to `dtype` with the given error in ulps (an ulp is at most 2u)."""
     if dtype not in FLOATS:
         return value, error
@@ -78,7 +78,7 @@ def rounded(value: Array, error: Array, dtype: str, ulps: float = 0.5) -> Pair:
     return value, error + 2 * ulps * unit(dtype) * size + np.where(size > 0, _TINY[dtype], 0.0)
 
 
-def overflowed(value: Array, error: Array, dtype: str) -> Array:
+def error_with_overflow(value: Array, error: Array, dtype: str) -> Array:
     """The error, inf where the number may be too large for `dtype`, or where nothing is known of it.
 
     What is infinite or nan is so for sure, unless nothing is known of it.
@@ -109,7 +109,7 @@ def operation(name: str, args: list[Pair], dtype: str, *, rough: bool = False) -
         finite = reduce(np.logical_and, (np.isfinite(v) for v, _ in args))
         pole = name == "/" and args[1][0] == 0
         error = np.where(np.isinf(value) & finite & ~np.asarray(pole), np.inf, error)
-    return value, np.where(_unknown(args), np.inf, overflowed(value, error, dtype))
+    return value, np.where(_unknown(args), np.inf, error_with_overflow(value, error, dtype))
 
 
 def _unknown(args: list[Pair]) -> Array:
@@ -122,11 +122,11 @@ def _of_floats(name: str, args: list[Pair], dtype: str, rough: bool) -> Pair:
     (x, ex), (y, ey) = args[0], args[-1]
     match name:
         case "+" | "-":
-            return rounded(x + y if name == "+" else x - y, ex + ey, dtype)
+            return round_to(x + y if name == "+" else x - y, ex + ey, dtype)
         case "*":
-            return rounded(*product(args[0], args[1]), dtype)
+            return round_to(*product(args[0], args[1]), dtype)
         case "/":
-            return _computed(name, args, quotient(args[0], args[1]), dtype, rough)
+            return _as_on_a_device(name, args, quotient(args[0], args[1]), dtype, rough)
         case "neg":
             return -x, ex
         case "abs":
@@ -136,7 +136,7 @@ def _of_floats(name: str, args: list[Pair], dtype: str, rough: bool) -> Pair:
         case "floor" | "ceil" | "round":
             return monotone(name, x, ex)
         case _:
-            return _computed(name, args, function(name, args), dtype, rough)
+            return _as_on_a_device(name, args, function(name, args), dtype, rough)
 
 
 def _of_integers(name: str, args: list[Pair], dtype: str) -> Pair:
@@ -157,28 +157,28 @@ def _of_integers(name: str, args: list[Pair], dtype: str) -> Pair:
             value, error = _integer_quotient(name, x, y), np.where(ex + ey > 0, np.inf, 0.0)
         case _:
             value, error = _BITS[name](*(v for v, _ in args)), np.where(ex + ey > 0, np.inf, 0.0)
-    return _wrapped((value, error), dtype)
+    return _wrap_pair((value, error), dtype)
 
 
-def _wrapped(pair: Pair, dtype: str) -> Pair:
+def _wrap_pair(pair: Pair, dtype: str) -> Pair:
     """An integer brought into the range of its type."""
     value, error = pair
     if not np.any(error):
-        return wrapped(value, dtype), EXACT
+        return wrap(value, dtype), EXACT
     limits, size = np.iinfo(NUMPY[dtype]), value.astype(np.float64)
     leaves = (error > 0) & ((size + error > limits.max) | (size - error < limits.min))
-    return wrapped(value, dtype), np.where(leaves | np.isnan(error), np.inf, error)
+    return wrap(value, dtype), np.where(leaves | np.isnan(error), np.inf, error)
 
 
-def _computed(name: str, args: list[Pair], exact: Pair, dtype: str, rough: bool) -> Pair:
+def _as_on_a_device(name: str, args: list[Pair], exact: Pair, dtype: str, rough: bool) -> Pair:
     """What a device may make of a function, given the exact function of the uncertain arguments."""
-    accurate = rounded(*exact, dtype, _ULPS[name])
+    accurate = round_to(*exact, dtype, _ULPS[name])
     if not rough or dtype == "f64":
         return accurate
     value, error = exact
     error = error + approximation_error(name, args, np.abs(value) + error)
     if dtype != "f32":
-        value, error = rounded(value, error, dtype)
+        value, error = round_to(value, error, dtype)
     # A device without the approximation has the accurate function.
     return value, np.maximum(accurate[1], error)
 
@@ -190,7 +190,7 @@ def cast(pair: Pair, old: str, new: str) -> Pair:
     """
     value, error = pair
     if new in INTEGERS:
-        return _whole(value, error, new) if old in FLOATS else _wrapped((value.astype(np.int64), error), new)
+        return _truncate(value, error, new) if old in FLOATS else _wrap_pair((value.astype(np.int64), error), new)
     value = value.astype(np.float64)
     if old in FLOATS:
         exact = _UNIT[new] <= _UNIT[old] and (old, new) != ("bf16", "f16")
@@ -198,11 +198,11 @@ def cast(pair: Pair, old: str, new: str) -> Pair:
         exact = bool(np.all(np.abs(value) <= min(1 / _UNIT[new], _LARGEST[new])))
     if exact:
         return value, error
-    value, wider = rounded(value, error, new)
-    return value, np.where(np.isinf(error), np.inf, overflowed(value, wider, new))
+    value, wider = round_to(value, error, new)
+    return value, np.where(np.isinf(error), np.inf, error_with_overflow(value, wider, new))
 
 
-def _whole(value: Array, error: Array, dtype: str) -> Pair:
+def _truncate(value: Array, error: Array, dtype: str) -> Pair:
     whole, spread = monotone("trunc", value, error)
     limits = np.iinfo(NUMPY[dtype])
     # The largest i64 is no float64.

@@ -53,7 +53,7 @@ def run(tree: Tree, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> di
     a buffer or reads an element without a value.
     """
     found = execute(tree, sizes, arrays)
-    return {name: _poisoned(values, written, tree.buffer(name).dtype) for name, (values, written) in found.items()}
+    return {name: _poison(values, written, tree.buffer(name).dtype) for name, (values, written) in found.items()}
 
 
 def execute(
@@ -80,7 +80,7 @@ def execute(
             known[home] = bytearray(b"\1" if buffer.role == "input" else b"\0") * count
         names[f"data{n}"], names[f"set{n}"] = memory[home], known[home]
         names[f"unset{n}"] = bytes(count)
-    exec(_compiled("\n".join(writer.lines), f"<tree of {tree.kernel.name}>"), names)
+    exec(_compile("\n".join(writer.lines), f"<tree of {tree.kernel.name}>"), names)
     names["execute"]()
     results = {}
     for buffer in tree.buffers:
@@ -92,7 +92,7 @@ def execute(
 
 
 @lru_cache(maxsize=64)
-def _compiled(text: str, name: str) -> CodeType:
+def _compile(text: str, name: str) -> CodeType:
     """The text of a tree, which steps that only say where loops run leave as it was."""
     return compile(text, name, "exec")
 
@@ -106,7 +106,7 @@ def _memory(buffer: Buffer, shape: tuple[int, ...], arrays: Mapping[str, Array])
     return array(letter, np.ascontiguousarray(values.astype(kind)).tobytes())
 
 
-def _poisoned(values: Array, written: Array, dtype: str) -> Array:
+def _poison(values: Array, written: Array, dtype: str) -> Array:
     poison: Any = np.nan if dtype in FLOATS else np.iinfo(values.dtype).min
     if dtype == "bf16":
         poison = 0x7FC0

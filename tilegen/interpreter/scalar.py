@@ -108,7 +108,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _shortened(x: float, bits: int) -> float:
+def _shorten(x: float, bits: int) -> float:
     """An integer rounded to so many significant bits, once, which a float in between would not; floats as they are."""
     if not isinstance(x, int) or (extra := x.bit_length() - bits) <= 0:
         return x
@@ -118,7 +118,7 @@ def _shortened(x: float, bits: int) -> float:
 
 
 def to_f32(x: float) -> float:
-    return c_float(_shortened(x, 24)).value
+    return c_float(_shorten(x, 24)).value
 
 
 def to_f16(x: float) -> float:
@@ -131,7 +131,7 @@ def to_f16(x: float) -> float:
 
 def to_bf16(x: float) -> float:
     """The bf16 number nearest to `x`, ties to even: 8 significant bits, exponents of f32."""
-    x = _shortened(x, 8)
+    x = _shorten(x, 8)
     if x == 0 or not math.isfinite(x):
         return x
     _, exponent = math.frexp(x)

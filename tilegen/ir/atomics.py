@@ -12,7 +12,7 @@ NATIVE = frozenset((("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32
 WIDE = frozenset((("sum", "f32", 2), ("sum", "f32", 4)))
 
 
-def accumulated(one: Stmt, two: Stmt, buffer: Buffer) -> bool:
+def are_updates_of_one(one: Stmt, two: Stmt, buffer: Buffer) -> bool:
     """True if the two do nothing in `buffer` but make atomic updates of one reduction."""
     return one.name == two.name and all(_updates(stmt, buffer) for stmt in (one, two))
 

@@ -8,7 +8,7 @@ from tilegen.ir.nodes import Cast, Const, Expr, Index, Op
 _FEW = 2**16
 
 
-def in_32_bits(place: Expr) -> bool:
+def fits_32_bits(place: Expr) -> bool:
     """True if 32 bits will do for an index of 64, wherever they do for the loops and sizes in it, one at a time.
 
     Its smallest, its largest and its remainder are no larger than what they are taken of.
@@ -21,9 +21,9 @@ def in_32_bits(place: Expr) -> bool:
         case Cast(arg):
             return arg.dtype in ("i32", "i8", "u8")
         case Op("min" | "max", (one, two)):
-            return in_32_bits(one) and in_32_bits(two)
+            return fits_32_bits(one) and fits_32_bits(two)
         case Op("%", (one, Index() | Const() as by)):
-            return in_32_bits(one) and in_32_bits(by)
+            return fits_32_bits(one) and fits_32_bits(by)
         case _:
             return False
 

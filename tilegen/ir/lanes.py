@@ -35,10 +35,10 @@ def combining(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
     Sums and products need the permission to be reassociated, and so does any reduction that goes on inside.
     Of argmax and argmin the best of parts can be combined: the lower index of equals wins, in whatever order.
     """
-    if not stmt.reduce or not inside(path, "thread.x"):
+    if not stmt.reduce or not is_bound(path, "thread.x"):
         return None
     depth = [*map(_kind, path)].index("thread.x")
-    if not _fits(path[depth]):
+    if not _divides_warp(path[depth]):
         return None
     own = {loop.name for loop in path[depth:]}
     for target in (stmt.target, stmt.best) if stmt.best else (stmt.target,):
@@ -59,12 +59,12 @@ def _interleaved(inner: tuple[Loop, ...], stmt: Stmt) -> bool:
     return any(loop.name not in target and loop.extent != const(1) for loop in inner)
 
 
-def _fits(loop: Loop) -> bool:
+def _divides_warp(loop: Loop) -> bool:
     """True for a power of two that divides a warp."""
     return loop.extent.is_const and loop.extent.const > 1 and WARP % loop.extent.const == 0
 
 
-def copied(tree: Tree, launch: Iterable[Leaf]) -> Copied:
+def copied_registers(tree: Tree, launch: Iterable[Leaf]) -> Copied:
     """The registers of one launch that every thread along an axis has, all with the same contents.
 
     What such a register is computed from, outside the loops of the axis, is copied as well.
@@ -86,7 +86,7 @@ def copied(tree: Tree, launch: Iterable[Leaf]) -> Copied:
     while pending:
         name, kind = pending.pop()
         for path, stmt in users[name]:
-            if inside(path, kind) or all(name != target for target, _ in writes(stmt)):
+            if is_bound(path, kind) or all(name != target for target, _ in writes(stmt)):
                 continue
             more = {(load.buffer, kind) for load in loads(stmt) if load.buffer in registers} - found
             found |= more
@@ -94,14 +94,14 @@ def copied(tree: Tree, launch: Iterable[Leaf]) -> Copied:
     return frozenset(found)
 
 
-def inside(path: Iterable[Loop], kind: str) -> bool:
+def is_bound(path: Iterable[Loop], kind: str) -> bool:
     """True if one of the loops is bound to `kind`."""
     return kind in map(_kind, path)
 
 
 def writes_alone(tree: Tree, path: tuple[Loop, ...], stmt: Stmt, name: str, kind: str) -> bool:
     """True if `stmt`, inside a loop of `kind`, writes `name` by one thread along it and no other."""
-    if not inside(path, kind) or all(name != target for target, _ in writes(stmt)):
+    if not is_bound(path, kind) or all(name != target for target, _ in writes(stmt)):
         return False
     lane = combining(tree, path, stmt)
     return lane is None or lane.kind != kind
@@ -112,7 +112,7 @@ def _everywhere(tree: Tree, name: str, users: list[Leaf], kind: str) -> bool:
 
     What lanes combine for the first of them alone is not used by the others.
     """
-    within = [leaf for leaf in users if inside(leaf[0], kind)]
+    within = [leaf for leaf in users if is_bound(leaf[0], kind)]
     used = [leaf for leaf in within if all(name != target for target, _ in writes(leaf[1]))]
     if not used or len(within) == len(users):
         return False

@@ -8,7 +8,7 @@ from tilegen.ir.affine import Affine, Div, Mod
 from tilegen.ir.nodes import Condition
 
 
-def bounds(value: Affine, extents: Mapping[str, int]) -> tuple[int, int] | None:
+def interval_of(value: Affine, extents: Mapping[str, int]) -> tuple[int, int] | None:
     """(least, greatest) of `value` when each name in `extents` runs over 0 .. extent-1.
 
     Exact where no name occurs twice; None where a name has no constant extent.
@@ -21,12 +21,12 @@ def bounds(value: Affine, extents: Mapping[str, int]) -> tuple[int, int] | None:
                     return None
                 part = (0, extents[atom] - 1)
             case Div(arg, by):
-                inner = bounds(arg, extents)
+                inner = interval_of(arg, extents)
                 if inner is None:
                     return None
                 part = (inner[0] // by, inner[1] // by)
             case Mod(arg, by):
-                inner = bounds(arg, extents)
+                inner = interval_of(arg, extents)
                 if inner is not None and inner[0] // by == inner[1] // by:
                     part = (inner[0] % by, inner[1] % by)
                 else:
@@ -44,7 +44,7 @@ def follows(
     """True if the condition is seen to hold by itself, or because its value is no less than one that is given."""
 
     def certain(value: Affine) -> bool:
-        low = least(value, extents, sizes)
+        low = least_value(value, extents, sizes)
         return low is not None and low >= 0
 
     if condition.equal:
@@ -52,7 +52,7 @@ def follows(
     return certain(condition.value) or any(certain(condition.value - g.value) for g in given if not g.equal)
 
 
-def least(value: Affine, extents: Mapping[str, Affine], sizes: Collection[str]) -> int | None:
+def least_value(value: Affine, extents: Mapping[str, Affine], sizes: Collection[str]) -> int | None:
     """A number that `value` is never below, each loop in 0 .. extent-1 and sizes from 1 on; None if none is seen.
 
     Each term is taken at its least by itself. Where (x/8)*8 is taken away, it is x at most.
@@ -73,7 +73,7 @@ def least(value: Affine, extents: Mapping[str, Affine], sizes: Collection[str]) 
             case Div(arg, by) if factor < 0 and factor % by == 0:
                 more, times = arg, factor // by
             case Div(arg, by):
-                inner = least(arg if factor > 0 else -arg, extents, sizes)
+                inner = least_value(arg if factor > 0 else -arg, extents, sizes)
                 if inner is None:
                     return None
                 low += factor * (inner // by if factor > 0 else -inner // by)
@@ -91,14 +91,14 @@ def least(value: Affine, extents: Mapping[str, Affine], sizes: Collection[str]) 
     return low + sum(of_sizes.values())
 
 
-def rejoined(value: Affine) -> Affine:
+def rejoin(value: Affine) -> Affine:
     """`value` with a quotient and a remainder that make up their number again, (x/8)*8 + x%8, as that number."""
     for atom, coefficient in value.terms:
         if isinstance(atom, Mod):
             whole, factor = Div(atom.arg, atom.by), coefficient * atom.by
             if (whole, factor) in value.terms:
                 both = Affine(((whole, factor),)) + Affine(((atom, coefficient),))
-                return rejoined(value - both + atom.arg * coefficient)
+                return rejoin(value - both + atom.arg * coefficient)
     return value
 
 
@@ -112,11 +112,11 @@ def simplify(value: Affine, extents: Mapping[str, int]) -> Affine:
         match atom:
             case Div(arg, by):
                 inner = simplify(arg, extents)
-                whole, rest = _carried(inner, by, extents)
+                whole, rest = _divide(inner, by, extents)
                 part = whole if rest is not None else inner // by
             case Mod(arg, by):
                 inner = simplify(arg, extents)
-                _, left = _carried(inner, by, extents)
+                _, left = _divide(inner, by, extents)
                 part = left if left is not None else inner % by
             case _:
                 raise TypeError(atom)
@@ -124,11 +124,11 @@ def simplify(value: Affine, extents: Mapping[str, int]) -> Affine:
     return result
 
 
-def _carried(value: Affine, by: int, extents: Mapping[str, int]) -> tuple[Affine, Affine | None]:
+def _divide(value: Affine, by: int, extents: Mapping[str, int]) -> tuple[Affine, Affine | None]:
     """(whole, rest) with value == by*whole + rest and 0 <= rest < by certain, or (value, None)."""
     whole = Affine(tuple((a, c // by) for a, c in value.terms if c // by), value.const // by)
     rest = Affine(tuple((a, c % by) for a, c in value.terms if c % by), value.const % by)
-    range_ = bounds(rest, extents)
+    range_ = interval_of(rest, extents)
     if range_ is None or range_[0] < 0 or range_[1] >= by:
         return value, None
     return whole, rest

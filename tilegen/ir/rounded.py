@@ -14,7 +14,7 @@ from tilegen.ir.walk import rewrite, walk
 T = TypeVar("T")
 
 
-def rounded(kernel: Kernel, made: RoundedUp) -> Kernel:
+def round_up_range(kernel: Kernel, made: RoundedUp) -> Kernel:
     """The kernel with that range rounded up. Reads that depend on it give 0 outside of their tensor."""
 
     def longer(r: Range) -> Range:

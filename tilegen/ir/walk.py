@@ -186,7 +186,7 @@ def _with_inner(node: Node, change: Callable[[Any], Any]) -> Node:
     return new
 
 
-def guarded(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
+def add_guard(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
     """`body` with `condition` in front of the guard of every statement."""
     return rewrite_nodes(body, lambda v: replace(v, guard=(condition, *v.guard)) if type(v) is Stmt else v)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition
-from tilegen.ir.ranges import bounds
+from tilegen.ir.ranges import interval_of
 from tilegen.ir.show import show_condition, show_expr
 from tilegen.ir.walk import gathers
 from tilegen.judge.gathers import stays_inside
@@ -73,5 +73,5 @@ def _check_use(program: Projection, leaf: Leaf, use: Use) -> None:
 
 def is_within(place: Affine, extent: Affine, extents: Mapping[str, int]) -> bool:
     """True if `place` is in 0 <= place < extent whatever the loops with these extents are."""
-    ends = bounds(place, extents)
+    ends = interval_of(place, extents)
     return ends is not None and ends[0] >= 0 and extent.is_const and ends[1] < extent.const

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import Literal
 
-from tilegen.ir.atomics import accumulated
+from tilegen.ir.atomics import are_updates_of_one
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
 from tilegen.poly.instances import Leaf, Placed, Projection, Use, common_index, equal_loops, project
@@ -48,21 +48,21 @@ class Dependence:
     @cached_property
     def exists(self) -> bool:
         """True if it exists at some admitted size; what isl cannot decide is taken to exist."""
-        return False in self._apart.values() or self._met is not None
+        return False in self._apart_at.values() or self._met is not None
 
-    def apart(self, loop: str) -> bool:
+    def is_iterations_apart(self, loop: str) -> bool:
         """True if a whole iteration of `loop` is certain to pass in between, where the dependence exists.
 
         It is the loop that carries it, and the sink never runs in the very next iteration, or a loop of the sink
         that it is never in the first iteration of.
         """
-        if loop not in self._apart:
+        if loop not in self._apart_at:
             one = self.crossings[0]
             row = dict(rows_of_adjacent(one.first, one.second, self.carried_by)).get(loop)
             if row is None:
                 return False
-            self._apart[loop] = not any(_may_be(crossing, row) for crossing in self.crossings)
-        return self._apart[loop]
+            self._apart_at[loop] = not any(_may_be(crossing, row) for crossing in self.crossings)
+        return self._apart_at[loop]
 
     @property
     def witness(self) -> str:
@@ -70,7 +70,7 @@ class Dependence:
         return self._met.tell() if isinstance(self._met, Crossing) else ""
 
     @cached_property
-    def _apart(self) -> dict[str, bool]:
+    def _apart_at(self) -> dict[str, bool]:
         return {}
 
     @cached_property
@@ -139,7 +139,7 @@ def meetings(program: Projection, leaves: Sequence[Placed]) -> Iterator[tuple[Pl
                 for b in others
                 if memory_of(a.buffer) == memory_of(b.buffer)
                 and (a.writes or b.writes)
-                and not accumulated(one.leaf.stmt, two.leaf.stmt, program.buffers[a.buffer])
+                and not are_updates_of_one(one.leaf.stmt, two.leaf.stmt, program.buffers[a.buffer])
             ]
             if pairs:
                 yield one, two, pairs

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from operator import attrgetter
 
-from tilegen.ir.atomics import accumulated
+from tilegen.ir.atomics import are_updates_of_one
 from tilegen.ir.lanes import writes_alone
 from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer
@@ -177,7 +177,7 @@ def _check_users(program: Projection, buffer: Buffer, launch: int, users: list[P
             # Two that run in no parallel loop are what one thread does.
             if writers.isdisjoint((one.number, two.number)) or parallel.isdisjoint((one.number, two.number)):
                 continue
-            if accumulated(one.leaf.stmt, two.leaf.stmt, buffer):
+            if are_updates_of_one(one.leaf.stmt, two.leaf.stmt, buffer):
                 continue
             lane = program.lanes.get(one.number, "") if one is two else ""
             _check_pair(program, buffer, one, two, Exempt(lane, copies, frozenset(combining)))

@@ -23,25 +23,27 @@ class _Plan:
     implied: Implied
     slots: dict[tuple[Path, int], list[Conflict]] = field(default_factory=dict)
 
-    def chosen(self, path: Path, slots: Iterable[int]) -> tuple[Path, int] | None:
+    def first_chosen(self, path: Path, slots: Iterable[int]) -> tuple[Path, int] | None:
         """The first of `slots` of the body at `path` that has a barrier."""
         return next(((path, s) for s in slots if (path, s) in self.slots), None)
 
-    def inside(self, path: Path) -> bool:
+    def has_inside(self, path: Path) -> bool:
         """True if a body at `path` or further in has a barrier."""
         return any(where[: len(path)] == path for where, _ in self.slots)
 
     def says(self, key: tuple[Path, int], conflict: Conflict) -> bool:
         """True if the barrier there, and what it says, would be the same without the conflict."""
         guarded = self.slots[key]
-        if any(_covers(other, conflict) and not other.apart(key[0]) for other in guarded):
+        if any(_covers(other, conflict) and not other.is_iterations_apart(key[0]) for other in guarded):
             return True
         # It speaks of what comes in one iteration, and of that alone; never of what has a whole one in between.
-        further = conflict.carried and _forward(key, guarded)
-        if not further and (not conflict.apart(key[0]) or all(c.apart(key[0]) for c in guarded)):
+        further = conflict.carried and _of_one_iteration(key, guarded)
+        if not further and (
+            not conflict.is_iterations_apart(key[0]) or all(c.is_iterations_apart(key[0]) for c in guarded)
+        ):
             return False
-        told = conflict.kind != "RAW" or conflict.buffer in _completed(guarded)
-        return told and (not conflict.of_global or any(c.of_global for c in guarded))
+        said = conflict.kind != "RAW" or conflict.buffer in _completed_buffers(guarded)
+        return said and (not conflict.of_global or any(c.of_global for c in guarded))
 
     def add(self, key: tuple[Path, int], conflict: Conflict) -> None:
         self.slots.setdefault(key, []).append(conflict)
@@ -64,7 +66,7 @@ def barriers(node: Node, found: Iterable[Conflict], implied: Implied) -> dict[tu
         by_body.setdefault(conflict.before[: conflict.depth], []).append(conflict)
     _plan_body((node,), None, (), by_body, plan)
     return {
-        key: Barrier(_claims(node, key, guarded), any(c.of_global for c in guarded), _completed(guarded))
+        key: Barrier(_claims(node, key, guarded), any(c.of_global for c in guarded), _completed_buffers(guarded))
         for key, guarded in plan.slots.items()
     }
 
@@ -81,24 +83,26 @@ def _plan_body(
     # Forward: the latest slot, before the second access; the earliest end first, so that few slots serve all.
     for conflict in sorted((c for c in here if not c.carried), key=lambda c: c.after[depth]):
         first, last = conflict.before[depth], conflict.after[depth]
-        _place(body, path, conflict, (path, last), range(first + 1, last + 1), plan)
+        _guard(body, path, conflict, (path, last), range(first + 1, last + 1), plan)
     # Carried by the loop of this body: any barrier on the way round, else one right behind the first access; the
     # last accesses first, so that few slots serve all, and behind them all those to whom any barrier will do.
     carried = [c for c in here if c.carried]
     rounds = [[*range(c.before[depth] + 1, len(body) + 1), *range(c.after[depth] + 1)] for c in carried]
     # Where all have a barrier on their way none is made, and who comes first does not matter.
-    any_ = plan.chosen(path, range(len(body) + 1))
+    any_ = plan.first_chosen(path, range(len(body) + 1))
     pairs = list(zip(carried, rounds, strict=True))
-    settled = any_ and all(plan.chosen(path, way) or c.apart(path) for c, way in pairs)
-    for conflict, way in sorted(pairs, key=lambda p: (not settled and p[0].apart(path), -p[0].before[depth])):
-        _place(body, path, conflict, (path, conflict.before[depth] + 1), way, plan)
+    all_have_one = any_ and all(plan.first_chosen(path, way) or c.is_iterations_apart(path) for c, way in pairs)
+    for conflict, way in sorted(
+        pairs, key=lambda p: (not all_have_one and p[0].is_iterations_apart(path), -p[0].before[depth])
+    ):
+        _guard(body, path, conflict, (path, conflict.before[depth] + 1), way, plan)
 
 
-def _place(
+def _guard(
     body: tuple[Node, ...], path: Path, conflict: Conflict, new: tuple[Path, int], slots: Sequence[int], plan: _Plan
 ) -> None:
     """A barrier for the conflict: one on the way, or a new one. Most need not be asked whether they exist."""
-    there = plan.chosen(path, slots) or _on_the_way(body, path, conflict, slots, plan)
+    there = plan.first_chosen(path, slots) or _on_the_way(body, path, conflict, slots, plan)
     if (there is None or not plan.says(there, conflict)) and conflict.exists:
         plan.add(there or new, conflict)
 
@@ -111,8 +115,8 @@ def _on_the_way(
     first, last = conflict.before[depth], conflict.after[depth]
     for loop in conflict.beyond:
         # A whole iteration: any slot of the body, and whatever is certain in it.
-        inner = _within(_body_at(body, path, loop), loop, plan) if loop[:depth] == path else None
-        if inner and conflict.apart(loop):
+        inner = _certain_in_iteration(_body_at(body, path, loop), loop, plan) if loop[:depth] == path else None
+        if inner and conflict.is_iterations_apart(loop):
             return inner
     for slot in slots:
         # Children passed whole: those before a slot whose own slot is on the way too.
@@ -120,25 +124,25 @@ def _on_the_way(
             slot - 1 in slots
             and slot - 1 not in (first, last)
             and slot
-            and (found := _certain(body[slot - 1], (*path, slot - 1), plan))
+            and (found := _certain_in(body[slot - 1], (*path, slot - 1), plan))
         ):
             return found
-    return _after(body[first], path, conflict, plan) or _ahead(body[last], path, conflict, plan)
+    return _behind_first(body[first], path, conflict, plan) or _ahead_of_second(body[last], path, conflict, plan)
 
 
-def _certain(node: Node, path: Path, plan: _Plan) -> tuple[Path, int] | None:
+def _certain_in(node: Node, path: Path, plan: _Plan) -> tuple[Path, int] | None:
     """A barrier that everybody who passes `node` meets."""
-    if isinstance(node, Stmt) or node.kind in THREAD_KINDS or not plan.inside(path):
+    if isinstance(node, Stmt) or node.kind in THREAD_KINDS or not plan.has_inside(path):
         return None
-    found = _within(node.body, path, plan)
-    return found if found and _runs(node, plan) else None
+    found = _certain_in_iteration(node.body, path, plan)
+    return found if found and _has_iterations(node, plan) else None
 
 
-def _within(body: tuple[Node, ...], path: Path, plan: _Plan) -> tuple[Path, int] | None:
+def _certain_in_iteration(body: tuple[Node, ...], path: Path, plan: _Plan) -> tuple[Path, int] | None:
     """A barrier that every iteration meets of the loop at `path`, which has this body."""
-    if found := plan.chosen(path, range(len(body) + 1)):
+    if found := plan.first_chosen(path, range(len(body) + 1)):
         return found
-    return _passed(body, path, range(len(body)), plan)
+    return _certain_in_children(body, path, range(len(body)), plan)
 
 
 def _body_at(body: tuple[Node, ...], path: Path, inner: Path) -> tuple[Node, ...]:
@@ -150,41 +154,43 @@ def _body_at(body: tuple[Node, ...], path: Path, inner: Path) -> tuple[Node, ...
     return body
 
 
-def _after(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tuple[Path, int] | None:
+def _behind_first(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tuple[Path, int] | None:
     """A barrier inside `node` behind the first access: the access has been made, so the loops have run."""
     path = conflict.before[: len(path) + 1]
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
         return None
     place = conflict.before[len(path)]
-    if found := plan.chosen(path, range(place + 1, len(node.body) + 1)):
+    if found := plan.first_chosen(path, range(place + 1, len(node.body) + 1)):
         return found
     rest = range(place + 1, len(node.body))
-    return _passed(node.body, path, rest, plan) or _after(node.body[place], path, conflict, plan)
+    return _certain_in_children(node.body, path, rest, plan) or _behind_first(node.body[place], path, conflict, plan)
 
 
-def _ahead(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tuple[Path, int] | None:
+def _ahead_of_second(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tuple[Path, int] | None:
     """A barrier inside `node` before the second access."""
     path = conflict.after[: len(path) + 1]
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
         return None
     place = conflict.after[len(path)]
-    if found := plan.chosen(path, range(place + 1)) or _passed(node.body, path, range(place), plan):
+    if found := plan.first_chosen(path, range(place + 1)) or _certain_in_children(node.body, path, range(place), plan):
         return found
-    return _ahead(node.body[place], path, conflict, plan)
+    return _ahead_of_second(node.body[place], path, conflict, plan)
 
 
-def _passed(body: tuple[Node, ...], path: Path, places: Iterable[int], plan: _Plan) -> tuple[Path, int] | None:
+def _certain_in_children(
+    body: tuple[Node, ...], path: Path, places: Iterable[int], plan: _Plan
+) -> tuple[Path, int] | None:
     """A barrier that everybody meets who passes one of these children of `body` whole."""
-    inner = (_certain(body[place], (*path, place), plan) for place in places)
+    inner = (_certain_in(body[place], (*path, place), plan) for place in places)
     return next((found for found in inner if found), None)
 
 
-def _runs(loop: Loop, plan: _Plan) -> bool:
+def _has_iterations(loop: Loop, plan: _Plan) -> bool:
     """True if the loop has an iteration at every size."""
     return plan.implied(Condition(loop.extent - 1), ())
 
 
-def _completed(guarded: list[Conflict]) -> tuple[str, ...]:
+def _completed_buffers(guarded: list[Conflict]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(c.buffer for c in guarded if c.kind == "RAW"))
 
 
@@ -193,25 +199,25 @@ def _completed(guarded: list[Conflict]) -> tuple[str, ...]:
 
 def _claims(node: Node, key: tuple[Path, int], guarded: list[Conflict]) -> tuple[Claim, ...]:
     """Of what comes in one iteration, the writes that are read if there are any; else of what a loop carries."""
-    forward = _forward(key, guarded)
+    forward = _of_one_iteration(key, guarded)
     if not forward:
-        near = [c for c in guarded if not c.apart(key[0])] or guarded
+        near = [c for c in guarded if not c.is_iterations_apart(key[0])] or guarded
         forward = sorted((c for c in near if not c.carried), key=lambda c: c.before)
         if not forward:
-            return _carried(node, near)
+            return _carried_claims(node, near)
     complete = [c for c in forward if c.kind == "RAW"]
     return tuple(dict.fromkeys(Claim(c.kind, c.buffer) for c in complete or forward))
 
 
-def _forward(key: tuple[Path, int], guarded: list[Conflict]) -> list[Conflict]:
+def _of_one_iteration(key: tuple[Path, int], guarded: list[Conflict]) -> list[Conflict]:
     """What comes in one iteration, in its order: the comment speaks of that first.
 
     What has a whole iteration in between needs no barrier of its own, and the comment does not speak of it.
     """
-    return sorted((c for c in guarded if not c.carried and not c.apart(key[0])), key=lambda c: c.before)
+    return sorted((c for c in guarded if not c.carried and not c.is_iterations_apart(key[0])), key=lambda c: c.before)
 
 
-def _carried(node: Node, guarded: list[Conflict]) -> tuple[Claim, ...]:
+def _carried_claims(node: Node, guarded: list[Conflict]) -> tuple[Claim, ...]:
     """Of one loop, what is overwritten if anything is, else what is read."""
     guarded = sorted(guarded, key=lambda c: c.after)
     loop = guarded[0].dependence.carried_by

@@ -47,9 +47,9 @@ class Conflict:
     def exists(self) -> bool:
         return self.dependence.exists
 
-    def apart(self, path: Path) -> bool:
+    def is_iterations_apart(self, path: Path) -> bool:
         """True if a whole iteration of the loop at `path` lies in between, whenever the two meet."""
-        return path in self.beyond and self.dependence.apart(self.beyond[path])
+        return path in self.beyond and self.dependence.is_iterations_apart(self.beyond[path])
 
 
 def conflicts(tree: Tree) -> tuple[Conflict, ...]:

@@ -12,7 +12,7 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import guarded, loops, rewrite_indices, rewrite_nodes, stmts
+from tilegen.ir.walk import add_guard, loops, rewrite_indices, rewrite_nodes, stmts
 
 T = TypeVar("T")
 
@@ -132,7 +132,7 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str,
     told[name] = Shares(element, values, partial(_decoded, var(number), nest, {**known, number: total}))
     body = simplified(tuple(_serial(child) for child in body), values, known)
     if total % block.threads:
-        body = guarded(body, Condition(total - 1 - element))
+        body = add_guard(body, Condition(total - 1 - element))
     new = Loop(name, const(rounds), body, "unrolled", span=loop.span, step=loop.step)
     for thread in block.loops:
         new = replace(thread, body=(new,))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilegen.ir.affine import Affine, Atom, const
 from tilegen.ir.nodes import Condition, Stmt
-from tilegen.ir.ranges import bounds
+from tilegen.ir.ranges import interval_of
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -294,13 +294,13 @@ def _least(condition: Condition, beside: Tests, box: Mapping[str, int], blocked:
     if condition.equal or not condition.value.names().isdisjoint(blocked):
         return None
     moving = Affine(tuple((a, f) for a, f in condition.value.terms if _moves(a, box)))
-    range_ = bounds(moving, box)
+    range_ = interval_of(moving, box)
     if range_ is None:
         return None
     low = range_[0]
     for other in beside:
         if not other.equal and other.value.names() <= box.keys() and other != condition:
-            rest = bounds(moving - other.value, box)
+            rest = interval_of(moving - other.value, box)
             low = max(low, rest[0]) if rest is not None else low
     value = condition.value - moving + low
     return Condition(value) if not value.is_const else None

@@ -12,7 +12,7 @@ from math import prod
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
-from tilegen.ir.gathers import in_32_bits
+from tilegen.ir.gathers import fits_32_bits
 from tilegen.ir.nodes import (
     BLOCK_KINDS,
     THREAD_KINDS,
@@ -280,7 +280,7 @@ class _Claims:
         for extent in self.launch.buffers[gather.buffer].shape:
             self.reach(extent, names)
         for place in gather.index:
-            if in_32_bits(place):
+            if fits_32_bits(place):
                 for each in walk(place):
                     if isinstance(each, Index):
                         self.reach(each.index, names)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
-from tilegen.ir.ranges import bounds, follows
+from tilegen.ir.ranges import follows, interval_of
 from tilegen.lowering.guards import Implied, Tests
 from tilegen.poly import Facts
 
@@ -32,7 +32,7 @@ def implied_in(kernel: Kernel, extents: Mapping[str, Affine], more: Tests = ()) 
         return known[key]
 
     def decide(condition: Condition, related: Tests) -> bool:
-        if condition.equal and bounds(condition.value, constant) == (0, 0):
+        if condition.equal and interval_of(condition.value, constant) == (0, 0):
             return True
         if follows(condition, related, extents, kernel.sizes):
             return True

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.lanes import combining, copied
+from tilegen.ir.lanes import combining, copied_registers
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Stmt, Tree
 from tilegen.ir.show import show_condition
 from tilegen.ir.walk import leaves
@@ -32,7 +32,7 @@ class Lanes:
     results: dict[str, Buffer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.copied = copied(self.tree, leaves(self.tree.body))
+        self.copied = copied_registers(self.tree, leaves(self.tree.body))
 
     def loop(self, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
         """The loop whose iterations combine their terms in `stmt`."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.nodes import Condition, Loop, Tree
-from tilegen.ir.walk import guarded, loop_around, loops, rewrite_nodes, substitute
+from tilegen.ir.walk import add_guard, loop_around, loops, rewrite_nodes, substitute
 from tilegen.lowering.running import running
 from tilegen.poly import Facts
 
@@ -33,7 +33,7 @@ def peeled(tree: Tree) -> Tree:
         last = value.extent - 1
         ending = running(substitute(value.body, {value.name: last}), facts, extents)
         if not facts.implied(Condition(last), {}):
-            ending = guarded(ending, Condition(last))
+            ending = add_guard(ending, Condition(last))
         return replace(value, extent=last), *ending
 
     # What lived in an iteration lives in both parts.

@@ -29,8 +29,8 @@ from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, Div, affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Tree
-from tilegen.ir.ranges import bounds, follows
-from tilegen.ir.walk import guarded, loop_around, loops, rewrite_accesses, rewrite_nodes, stmts, substitute
+from tilegen.ir.ranges import follows, interval_of
+from tilegen.ir.walk import add_guard, loop_around, loops, rewrite_accesses, rewrite_nodes, stmts, substitute
 from tilegen.judge import has_inside, leading_copies, nest_of, staged_buffers
 
 
@@ -99,7 +99,7 @@ def _ahead(loop: Loop, mine: frozenset[str], sizes: Collection[str]) -> tuple[No
     ahead = loop.stages - 1
     inside = _begins(loop.extent - 1 - var(fill))
     first = _at(copies, mine, var(fill), {loop.name: var(fill)})
-    first = first if follows(inside, (), {fill: const(ahead)}, sizes) else guarded(first, inside)
+    first = first if follows(inside, (), {fill: const(ahead)}, sizes) else add_guard(first, inside)
     later = _while_left(_next(loop, copies, mine), loop.extent - loop.stages - var(loop.name), loop)
     used = _at(rest, mine, var(loop.name) % loop.stages, {})
     filling = Loop(fill, const(ahead), first, "unrolled", stages=loop.stages, span=loop.span, step=loop.step)
@@ -159,8 +159,8 @@ def _at(body: tuple[Node, ...], mine: frozenset[str], slot: Affine, values: Mapp
 
 def _while_left(body: tuple[Node, ...], left: Affine, loop: Loop) -> tuple[Node, ...]:
     """`body` in the iterations of the loop with `left` >= 0; nothing where there are none."""
-    ends = bounds(left, {loop.name: loop.extent.const}) if loop.extent.is_const else None
-    return () if ends and ends[1] < 0 else guarded(body, _begins(left))
+    ends = interval_of(left, {loop.name: loop.extent.const}) if loop.extent.is_const else None
+    return () if ends and ends[1] < 0 else add_guard(body, _begins(left))
 
 
 def _begins(left: Affine) -> Condition:

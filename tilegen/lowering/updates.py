@@ -13,7 +13,7 @@ from operator import is_
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
-from tilegen.ir.ranges import bounds
+from tilegen.ir.ranges import interval_of
 from tilegen.ir.walk import accesses, gathers, leaves
 from tilegen.poly import Facts
 
@@ -114,7 +114,7 @@ def _inside(leaf: _Leaf, registers: Mapping[str, Buffer]) -> bool:
     for name, places in leaf.places.items():
         for index in places:
             for place, extent in zip(index, registers[name].shape, strict=True):
-                ends = bounds(place, extents)
+                ends = interval_of(place, extents)
                 if ends is None or ends[0] < 0 or not extent.is_const or ends[1] >= extent.const:
                     return False
     return True

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from operator import eq, ne
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.lanes import Copied, combining, copied
+from tilegen.ir.lanes import Copied, combining, copied_registers
 from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree, tree_of
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
 from tilegen.poly.rows import Rows, identify, rename
@@ -158,7 +158,7 @@ class Projection:
     @cached_property
     def copied(self) -> tuple[Copied, ...]:
         """For each launch, the registers of which every thread along an axis has a copy."""
-        return tuple([copied(self.tree, leaves((launch,))) for launch in self.tree.body])
+        return tuple([copied_registers(self.tree, leaves((launch,))) for launch in self.tree.body])
 
 
 @dataclass(frozen=True, eq=False)

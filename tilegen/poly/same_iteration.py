@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilegen.ir.affine import Affine, Atom, Div, Mod
-from tilegen.ir.ranges import bounds
+from tilegen.ir.ranges import interval_of
 
 
 def determined_loops(index: tuple[Affine, ...], extents: Mapping[str, Affine], fixed: frozenset[str]) -> frozenset[str]:
@@ -68,7 +68,7 @@ def is_increasing(value: Affine, loop: str, extents: Mapping[str, Affine], fixed
     step = value.coefficient(loop)
     constant = {name: extent.const for name, extent in extents.items() if extent.is_const}
     rest = tuple((atom, factor) for atom, factor in value.terms if atom != loop and not _names(atom) <= fixed)
-    ends = bounds(Affine(rest), constant)
+    ends = interval_of(Affine(rest), constant)
     return ends is not None and ends[1] - ends[0] < step
 
 
@@ -79,7 +79,7 @@ def _leading(value: Affine, constant: Mapping[str, int], known: set[str], atoms:
     found: list[Atom] = []
     while rest:
         atom, factor = rest.pop()
-        ends = bounds(Affine(tuple(rest)), constant)
+        ends = interval_of(Affine(tuple(rest)), constant)
         if ends is None or ends[1] - ends[0] >= abs(factor):
             break
         found.append(atom)

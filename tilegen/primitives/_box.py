@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, Atom
 from tilegen.ir.nodes import Buffer, Condition
-from tilegen.ir.ranges import bounds
+from tilegen.ir.ranges import interval_of
 from tilegen.primitives._region import Point, Region, Use
 
 
@@ -78,7 +78,7 @@ def _split(region: Region, use: Use, value: Affine) -> tuple[Affine, int, int]:
                 notes=(f"tile '{name}' and choose a loop outside its inner part, or fix the size",),
             )
         extents[name] = loop.extent.const
-    ends = bounds(moving, extents)
+    ends = interval_of(moving, extents)
     if ends is None:
         raise StepError(f"an index of '{region.buffer.name}' mixes loops inside and outside '{region.at}': {value}")
     return value - moving, ends[0], ends[1]
@@ -100,7 +100,7 @@ def bounds_conditions(
         if place.const < 0 or any(coefficient < 0 for _, coefficient in place.terms):
             conditions += [Condition(place)]
         room = extent - 1 - place
-        ends = bounds(_least_room(room, around or {}), extents)
+        ends = interval_of(_least_room(room, around or {}), extents)
         if ends is None or ends[0] < 0:
             conditions += [Condition(room)]
     return tuple(conditions)

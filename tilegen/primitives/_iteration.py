@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Loop, Range, Stmt
-from tilegen.ir.ranges import bounds
+from tilegen.ir.ranges import interval_of
 
 
 def iteration_of(
@@ -36,7 +36,7 @@ def _digit(value: Affine, loop: str, extents: dict[str, int]) -> Affine | None:
     if factor < 1 or not value.linear_in(loop):
         return None
     others = [(atom, c) for atom, c in value.terms if atom != loop]
-    ends = bounds(Affine(tuple((a, c) for a, c in others if c % factor), value.const), extents)
+    ends = interval_of(Affine(tuple((a, c) for a, c in others if c % factor), value.const), extents)
     if ends is None or ends[0] < 0 or ends[1] >= factor:
         return None
     digit = var("") // factor

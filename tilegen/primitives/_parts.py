@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.derived import Split
 from tilegen.ir.nodes import Condition, Equation, Kernel, Load, Range, Tensor, Tree
-from tilegen.ir.ranges import bounds
+from tilegen.ir.ranges import interval_of
 from tilegen.ir.walk import loop_names, substitute
 from tilegen.primitives._names import Names, word_of
 from tilegen.primitives._terms import Terms
@@ -83,7 +83,7 @@ def _conditions(terms: Terms, here: dict[str, Affine], values: dict[str, Affine]
     extents = {loop.name: loop.extent.const for loop in (*terms.across, *terms.rest) if loop.extent.is_const}
     for place, r in zip(terms.reduced, whole.reduced, strict=True):
         for room in (place, r.extent - 1 - place):
-            ends = bounds(room, extents)
+            ends = interval_of(room, extents)
             if (ends is None or ends[0] < 0) and not _holds_by_loops(place, room, terms):
                 found.append(Condition(room.substitute(here)))
     return tuple(dict.fromkeys(found))

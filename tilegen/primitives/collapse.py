@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Loop, Tree
-from tilegen.ir.ranges import rejoined, simplify
+from tilegen.ir.ranges import rejoin, simplify
 from tilegen.ir.walk import loops, rewrite, rewrite_nodes, substitute
 from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives._tree import need_constant, need_fresh, need_loop, need_serial, rescope
@@ -73,4 +73,4 @@ class Collapse:
 
 
 def _rejoin(value: object) -> object:
-    return rejoined(value) if isinstance(value, Affine) else value
+    return rejoin(value) if isinstance(value, Affine) else value

@@ -8,7 +8,7 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import var
 from tilegen.ir.derived import RoundedUp
 from tilegen.ir.nodes import Equation, Loop, Range, Stmt, Tree
-from tilegen.ir.rounded import rounded, with_zeros
+from tilegen.ir.rounded import round_up_range, with_zeros
 from tilegen.ir.walk import loads, loops, rewrite, stmts
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import need_loop, need_serial
@@ -56,7 +56,7 @@ class RoundUp:
                 return replace(value, value=with_zeros(value.value, {self.loop}))
             return value
 
-        return replace(tree, kernel=rounded(tree.kernel, made), body=rewrite(tree.body, change))
+        return replace(tree, kernel=round_up_range(tree.kernel, made), body=rewrite(tree.body, change))
 
     def _reduction(self, tree: Tree) -> tuple[Equation, Range]:
         """The reduction that the loop is the range of. StepError where it is not, or is more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.derived import RoundedUp
 from tilegen.ir.nodes import INTEGERS, Cast, Condition, Const, Expr, Kernel, Load, Op
-from tilegen.ir.rounded import rounded
+from tilegen.ir.rounded import round_up_range
 from tilegen.judge.derived.parts import equation_of
 from tilegen.poly.instances import original_of
 from tilegen.poly.system import Row, example, rows_of, solvable
@@ -19,7 +19,7 @@ def check_rounded(kernel: Kernel, origin: Kernel, made: RoundedUp) -> None:
     """
     old, new = equation_of(origin, made.target), equation_of(kernel, made.target)
     ranges = [r for r in old.reduced if r.name == made.loop]
-    if len(ranges) != 1 or made.by < 1 or kernel != rounded(origin, made):
+    if len(ranges) != 1 or made.by < 1 or kernel != round_up_range(origin, made):
         raise Refused(f"kernel '{kernel.name}' has more than the range of '{made.target}' rounded up")
     original = original_of(kernel)
     leaf = original.statements[made.target].leaf
