@@ -150,6 +150,8 @@ class _Reader:
     def parameters(self):
         self.take("(")
         parameters = []
+        if self.took(")"):
+            return ()
         while self.next(-1) != ")":
             words = []
             while self.next() != "(" and self.next(1) not in (",", ")"):

@@ -46,12 +46,18 @@ class Calls(Values):
                 scope[name] = self._handed_over(words, argument)
             else:
                 scope[name] = self.term(argument)
-                kind = self.integer if isinstance(scope[name], int) else tuple(self._working(scope[name][1]).split())
-                same(words, kind, f"type of {name}")
+                same(words, self._type_of(scope[name]), f"type of {name}")
         values = [argument.evaluate(self.env) for argument in node.arguments]
         given = [scope[name] for _, name in text.parameters[len(text.parameters) - len(values) :]]
         same(given, values, f"arguments of {node.function}")
         self._inside(text, scope, function, env, values)
+
+    def _type_of(self, value):
+        """The words of the type of an integer, or of a scalar argument of the kernel."""
+        if isinstance(value, int):
+            return self.integer
+        _, name = value
+        return tuple(self._working(next(s.dtype for s in self.launch.scalars if s.name == name)).split())
 
     def _inside(self, text, scope, function, env, values):
         outer = self.scope, self.env
