@@ -55,14 +55,10 @@ def functions(schedule):
 def test_the_main_loop_of_a_pipelined_product_is_seen_whole():
     found, launch = functions("across")
     assert found == {
-        "load.A.shared": ("ko",),
-        "load.B.shared": ("ko",),
-        "load.A.shared.partial": ("ko",),
-        "load.B.shared.partial": ("ko",),
-        "load.A.shared.reg": ("slot", "ki"),
-        "load.B.shared.reg": ("slot", "ki"),
-        "load.A.shared.reg.partial": ("slot", "ki"),
-        "load.B.shared.reg.partial": ("slot", "ki"),
+        "load.shared": ("ko",),
+        "load.shared.partial": ("ko",),
+        "load.registers": ("slot", "ki"),
+        "load.registers.partial": ("slot", "ki"),
         "multiply": ("slot",),
     }
     (inlined,) = in_line((launch,))

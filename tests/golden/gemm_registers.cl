@@ -53,8 +53,7 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
                     const int i = l * 64 + tid / 4;
                     const int k = tid % 4;
                     if (bi * 128 + i < M) {
-                        const float4 A_vec =
-                            *(__global const float4*)&A[(bi * 128 + i) * K + ko * 16 + k * 4];
+                        const float4 A_vec = *(__global const float4*)&A[(bi * 128 + i) * K + ko * 16 + k * 4];
                         A_shared[k * 4][i ^ (((k * 4) & 7) << 1)] = A_vec.s0;
                         A_shared[k * 4 + 1][i ^ (((k * 4 + 1) & 7) << 1)] = A_vec.s1;
                         A_shared[k * 4 + 2][i ^ (((k * 4 + 2) & 7) << 1)] = A_vec.s2;

@@ -27,8 +27,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             for (int l = 0; l < 2; ++l) {
                 const int i = l * 64 + tid / 4;
                 const int k = tid % 4;
-                const float4 A_vec =
-                    *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
+                const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
                 A_shared[k * 4][i ^ (((k * 4) & 7) << 1)] = A_vec.x;
                 A_shared[k * 4 + 1][i ^ (((k * 4 + 1) & 7) << 1)] = A_vec.y;
                 A_shared[k * 4 + 2][i ^ (((k * 4 + 2) & 7) << 1)] = A_vec.z;
@@ -49,8 +48,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                     const int i = l * 64 + tid / 4;
                     const int k = tid % 4;
                     if (bi * 128 + i < M) {
-                        const float4 A_vec =
-                            *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
+                        const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
                         A_shared[k * 4][i ^ (((k * 4) & 7) << 1)] = A_vec.x;
                         A_shared[k * 4 + 1][i ^ (((k * 4 + 1) & 7) << 1)] = A_vec.y;
                         A_shared[k * 4 + 2][i ^ (((k * 4 + 2) & 7) << 1)] = A_vec.z;

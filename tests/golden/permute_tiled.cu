@@ -23,8 +23,7 @@ permute(const float* __restrict__ X, float* __restrict__ Y, int A, int B, int C,
                 #pragma unroll
                 for (int l = 0; l < 16; ++l) {
                     if (bc * 64 + l * 4 + td < C) {
-                        X_shared[l * 4 + td][tc] =
-                            X[((a * B + b) * C + bc * 64 + l * 4 + td) * D + bd * 64 + tc];
+                        X_shared[l * 4 + td][tc] = X[((a * B + b) * C + bc * 64 + l * 4 + td) * D + bd * 64 + tc];
                     }
                 }
             }
@@ -38,15 +37,13 @@ permute(const float* __restrict__ X, float* __restrict__ Y, int A, int B, int C,
                 // unroll(wd)
                 #pragma unroll
                 for (int wd = 0; wd < 16; ++wd) {
-                    Y[(((bd * 64 + wd * 4 + td) * B + b) * A + a) * C + bc * 64 + tc] =
-                        X_shared[tc][wd * 4 + td];
+                    Y[(((bd * 64 + wd * 4 + td) * B + b) * A + a) * C + bc * 64 + tc] = X_shared[tc][wd * 4 + td];
                 }
             } else {
                 #pragma unroll
                 for (int wd = 0; wd < 16; ++wd) {
                     if (bd * 64 + wd * 4 + td < D) {
-                        Y[(((bd * 64 + wd * 4 + td) * B + b) * A + a) * C + bc * 64 + tc] =
-                            X_shared[tc][wd * 4 + td];
+                        Y[(((bd * 64 + wd * 4 + td) * B + b) * A + a) * C + bc * 64 + tc] = X_shared[tc][wd * 4 + td];
                     }
                 }
             }

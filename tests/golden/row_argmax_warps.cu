@@ -21,9 +21,8 @@ template <typename Vector, typename T> __device__ __forceinline__ void load_vect
 {
     const Vector vector = *reinterpret_cast<const Vector*>(memory);
     #pragma unroll
-    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
         registers[lane] = reinterpret_cast<const T*>(&vector)[lane];
-    }
 }
 
 // row_argmax: grid (ceil(M/8)), block (32, 8)

@@ -29,9 +29,8 @@ template <typename Vector, typename T> __device__ __forceinline__ void load_vect
 {
     const Vector vector = *reinterpret_cast<const Vector*>(memory);
     #pragma unroll
-    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
         registers[lane] = reinterpret_cast<const T*>(&vector)[lane];
-    }
 }
 
 // One vector store of neighbouring registers.
@@ -39,9 +38,8 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
 {
     Vector vector;
     #pragma unroll
-    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
         reinterpret_cast<T*>(&vector)[lane] = registers[lane];
-    }
     *reinterpret_cast<Vector*>(memory) = vector;
 }
 

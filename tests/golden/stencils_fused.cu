@@ -36,12 +36,10 @@ stencils(const float* __restrict__ A, float* __restrict__ C, int M, int N)
             for (int px = 0; px < 2; ++px) {
                 if (px * 32 + qx < 34) {
                     B_shared[py * 8 + qy][px * 32 + qx] =
-                        by * 8 + py * 8 + qy >= 1 && by * 8 + py * 8 + qy < M + 1
-                            && bx * 32 + px * 32 + qx >= 1 && bx * 32 + px * 32 + qx < N + 1
-                            ? (A_shared[py * 8 + qy + 1][px * 32 + qx + 1]
-                                + A_shared[py * 8 + qy][px * 32 + qx + 1]
-                                + A_shared[py * 8 + qy + 2][px * 32 + qx + 1]
-                                + A_shared[py * 8 + qy + 1][px * 32 + qx]
+                        by * 8 + py * 8 + qy >= 1 && by * 8 + py * 8 + qy < M + 1 && bx * 32 + px * 32 + qx >= 1
+                            && bx * 32 + px * 32 + qx < N + 1
+                            ? (A_shared[py * 8 + qy + 1][px * 32 + qx + 1] + A_shared[py * 8 + qy][px * 32 + qx + 1]
+                                + A_shared[py * 8 + qy + 2][px * 32 + qx + 1] + A_shared[py * 8 + qy + 1][px * 32 + qx]
                                 + A_shared[py * 8 + qy + 1][px * 32 + qx + 2])
                                 / 5.0f
                             : 0.0f;

@@ -28,8 +28,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 for (int l = 0; l < 2; ++l) {
                     const int i = l * 64 + tid / 4;
                     const int k = tid % 4;
-                    const float4 A_vec =
-                        *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
+                    const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
                     Ai[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec.x;
                     Ai[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec.y;
                     Ai[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec.z;
@@ -40,8 +39,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 for (int l = 0; l < 2; ++l) {
                     const int i = l * 64 + tid / 4;
                     const int k = tid % 4;
-                    const float4 A_vec2 =
-                        *reinterpret_cast<const float4*>(&A[(bj * 128 + i) * K + ko * 16 + k * 4]);
+                    const float4 A_vec2 = *reinterpret_cast<const float4*>(&A[(bj * 128 + i) * K + ko * 16 + k * 4]);
                     Aj[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec2.x;
                     Aj[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec2.y;
                     Aj[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec2.z;
@@ -53,8 +51,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                     const int i = l * 64 + tid / 4;
                     const int k = tid % 4;
                     if (bi * 128 + i < M) {
-                        const float4 A_vec =
-                            *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
+                        const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
                         Ai[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec.x;
                         Ai[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec.y;
                         Ai[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec.z;

@@ -14,9 +14,8 @@ template <typename Vector, typename T> __device__ __forceinline__ void load_vect
 {
     const Vector vector = *reinterpret_cast<const Vector*>(memory);
     #pragma unroll
-    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
         registers[lane] = reinterpret_cast<const T*>(&vector)[lane];
-    }
 }
 
 // total_y: grid (1), block (1)

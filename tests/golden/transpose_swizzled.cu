@@ -22,8 +22,7 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
             #pragma unroll
             for (int l = 0; l < 4; ++l) {
                 if (bi * 32 + l * 8 + tj < M) {
-                    X_shared[l * 8 + tj][ti ^ ((l * 8 + tj) & 31)] =
-                        X[(bi * 32 + l * 8 + tj) * N + bj * 32 + ti];
+                    X_shared[l * 8 + tj][ti ^ ((l * 8 + tj) & 31)] = X[(bi * 32 + l * 8 + tj) * N + bj * 32 + ti];
                 }
             }
         }

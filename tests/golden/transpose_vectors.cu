@@ -3,9 +3,8 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
 {
     Vector vector;
     #pragma unroll
-    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
         reinterpret_cast<T*>(&vector)[lane] = registers[lane];
-    }
     *reinterpret_cast<Vector*>(memory) = vector;
 }
 
@@ -71,8 +70,7 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi) {
                     if (bi * 64 + ti * 4 + vi < M) {
-                        Y_reg[wj][vi] =
-                            X_shared[ti * 4 + vi][wj * 32 + (tj ^ ((((ti * 4 + vi) >> 2) & 7) << 2))];
+                        Y_reg[wj][vi] = X_shared[ti * 4 + vi][wj * 32 + (tj ^ ((((ti * 4 + vi) >> 2) & 7) << 2))];
                     }
                 }
             }

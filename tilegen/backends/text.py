@@ -13,7 +13,7 @@ from tilegen.backends.text_expr import Writer
 from tilegen.backends.text_helpers import helpers
 from tilegen.backends.text_lanes import local_arrays
 from tilegen.backends.text_names import names_of
-from tilegen.backends.text_wrap import LONGEST_COMMENT, wrapped
+from tilegen.backends.text_wrap import LONGEST, wrapped
 from tilegen.ir.affine import Affine, Div, var
 from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer
 from tilegen.lowering import GRID_LIMIT, Launch
@@ -174,7 +174,7 @@ def _coordinates(launch: Launch, writer: Writer, body: Body) -> list[str]:
     lines: list[str] = []
     for text, note in rows:
         beside = f"{text:{width}}  // {note}" if note else text
-        lines += [beside] if len(beside) <= LONGEST_COMMENT - 4 else [f"// {note}", text]
+        lines += [beside] if len(beside) <= LONGEST - 4 else [f"// {note}", text]
     return lines
 
 

@@ -115,9 +115,8 @@ template <typename Vector, typename T> __device__ __forceinline__ void load_vect
 {
     const Vector vector = *reinterpret_cast<const Vector*>(memory);
     #pragma unroll
-    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
         registers[lane] = reinterpret_cast<const T*>(&vector)[lane];
-    }
 }""",
     "store_vector<": """\
 // One vector store of neighbouring registers.
@@ -125,9 +124,8 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
 {
     Vector vector;
     #pragma unroll
-    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane) {
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
         reinterpret_cast<T*>(&vector)[lane] = registers[lane];
-    }
     *reinterpret_cast<Vector*>(memory) = vector;
 }""",
     "approximate_sqrt(": """\
@@ -170,9 +168,8 @@ template <int bytes> __device__ __forceinline__ void copy_async(void* to, const 
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(bytes) : "memory");
 #else
-    for (int i = 0; i < bytes / 4; ++i) {
+    for (int i = 0; i < bytes / 4; ++i)
         static_cast<int*>(to)[i] = static_cast<const int*>(from)[i];
-    }
 #endif
 }""",
     "copy_async_or_zero<": """\
@@ -184,9 +181,8 @@ template <int bytes> __device__ __forceinline__ void copy_async_or_zero(void* to
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(bytes),
                  "r"(inside ? bytes : 0) : "memory");
 #else
-    for (int i = 0; i < bytes / 4; ++i) {
+    for (int i = 0; i < bytes / 4; ++i)
         static_cast<int*>(to)[i] = inside ? static_cast<const int*>(from)[i] : 0;
-    }
 #endif
 }""",
     "end_copies(": """\

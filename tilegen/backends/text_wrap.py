@@ -6,16 +6,15 @@ from __future__ import annotations
 import re
 import textwrap
 
-LONGEST = 110
-LONGEST_COMMENT = 120
+LONGEST = 120
 _ASSIGNMENT = re.compile(r"(.*? [+*]?=) (.*)")
 
 
 def wrapped(line: str) -> list[str]:
-    """`line`, or several where it is longer than LONGEST, a comment than LONGEST_COMMENT."""
-    if line.lstrip().startswith("//") and len(line) > LONGEST_COMMENT:
+    """`line`, or several where it is longer than LONGEST."""
+    if line.lstrip().startswith("//") and len(line) > LONGEST:
         lead = line[: line.index("//")] + "// "
-        return textwrap.wrap(line, LONGEST_COMMENT, subsequent_indent=f"{lead}    ", break_long_words=False)
+        return textwrap.wrap(line, LONGEST, subsequent_indent=f"{lead}    ", break_long_words=False)
     if len(line) <= LONGEST or line.lstrip().startswith(("#", "for ")) or "//" in line:
         return [line]  # what stands behind // ends with its line
     indent = line[: len(line) - len(line.lstrip())]

@@ -13,6 +13,7 @@ that are equal up to their index expressions are one function; what differs beco
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
@@ -60,15 +61,12 @@ def outlined(body: tuple[Spmd, ...], memory: Iterable[Buffer], seen: frozenset[s
     """
     buffers = {b.name: b for b in memory}
     chosen: list[_Outline] = []
-    # Those first that a text has most lines of, beyond the first one.
-    for places in sorted(
-        _alike(body, buffers), key=lambda blocks: (-blocks[0].lines * (len(blocks) - 1), blocks[0].path)
-    ):
+    for places in sorted(_alike(body, buffers), key=_repeated):
         free = [b for b in places if not any(_overlap(b.path, path) for o in chosen for path in o.calls)]
         outline = _outline(body, free, buffers, seen) if len(free) > 1 else None
         chosen += [outline] if outline else []
     worth = any(_lines(o.function.body) >= SOME_LINES for o in chosen)
-    return _with_calls("body", body, (), _named(chosen)) if worth else body
+    return _with_calls("body", body, (), _named(_joined(chosen))) if worth else body
 
 
 def _repeated(blocks: list[_Block]) -> tuple[int, Path]:
@@ -154,12 +152,17 @@ def _lines(body: tuple[Spmd, ...]) -> int:
 
 @dataclass(frozen=True)
 class _Outline:
-    """A function, its calls by their paths, and the path of the node that it is to stand before."""
+    """A function, its calls by their paths, and the path of the node that it is to stand before.
+
+    `space` is the memory that it writes. A call is made in place of so many nodes as `count`.
+    """
 
     purpose: Purpose
     function: Function
     calls: dict[Path, Call]
     before: Path
+    space: str
+    count: int = 1
 
     @property
     def is_tested(self) -> bool:
@@ -190,7 +193,8 @@ def _outline(
 
     printed = parameters.general([row.printed for row in rows], name)
     shown = sorted(parameters.values, key=lambda n: not n.startswith("slot"))
-    instances = parameters.general([row.instances for row in rows], name)
+    count = itertools.count()
+    instances = parameters.general([row.instances for row in rows], lambda _: f"{places[0].purpose[1]}.{next(count)}")
     unprinted = [n for n in parameters.values if n not in shown]
     if len(shown) > MOST_PARAMETERS or any(names_in(v) & own for v in parameters.values.values()):
         return None
@@ -200,7 +204,9 @@ def _outline(
         block.path: Call("", tuple(row[name] for name in shown), tuple(row[name] for name in unprinted))
         for block, row in zip(places, values, strict=True)
     }
-    return _Outline(places[0].purpose, Function("", tuple(shown), tuple(unprinted), (made,)), calls, before)
+    purpose = places[0].purpose
+    function = Function("", tuple(shown), tuple(unprinted), (made,))
+    return _Outline(purpose, function, calls, before, buffers[purpose[1]].space)
 
 
 def _unused(name: str, taken: Set[str]) -> str:
@@ -273,6 +279,49 @@ def _can_stand(inside: list[Spmd], view: _View, own: set[str], buffers: Mapping[
     return all(a.buffer in found.get(buffers[a.buffer].space, {a.buffer}) for a in accesses(inside[0]))
 
 
+# -- loads that always stand together
+
+
+def _joined(outlines: list[_Outline]) -> list[_Outline]:
+    """`outlines` with one function for those that load into one kind of memory, and are always called together."""
+    for one in outlines:
+        for other in outlines:
+            if one is not other and _together(one, other):
+                rest = [o for o in outlines if o is not one and o is not other]
+                return _joined([_both(one, other), *rest])
+    return outlines
+
+
+def _together(one: _Outline, other: _Outline) -> bool:
+    """True if each call of `one` stands before one of `other` with the same arguments."""
+    loads = one.purpose[0] == other.purpose[0] == "load" and one.space == other.space
+    if not loads or one.is_tested != other.is_tested or one.function.parameters != other.function.parameters:
+        return False
+    pairs = [(call, other.calls.get(_behind(path, one.count))) for path, call in one.calls.items()]
+    if len(pairs) != len(other.calls):
+        return False
+    return all(beside is not None and beside.arguments == call.arguments for call, beside in pairs)
+
+
+def _behind(path: Path, count: int) -> Path:
+    name, place = path[-1]
+    return (*path[:-1], (name, place + count))
+
+
+def _both(one: _Outline, other: _Outline) -> _Outline:
+    """One function that does the work of two that are called together."""
+    calls: dict[Path, Call] = {}
+    for path, call in one.calls.items():
+        beside = other.calls[_behind(path, one.count)]
+        calls[path] = replace(call, unprinted=call.unprinted + beside.unprinted)
+    unprinted = one.function.unprinted + other.function.unprinted
+    function = replace(one.function, unprinted=unprinted, body=one.function.body + other.function.body)
+    what = {"register": "registers"}.get(one.space, one.space)
+    # As far in as the one that finds less outside.
+    before = _common(list(one.calls))[: max(len(one.before), len(other.before))]
+    return _Outline(("load", what), function, calls, before, one.space, one.count + other.count)
+
+
 # -- names, and calls in place of the blocks
 
 
@@ -296,13 +345,17 @@ def _named(outlines: list[_Outline]) -> list[_Outline]:
 def _with_calls(name: str, body: tuple[Spmd, ...], path: Path, outlines: list[_Outline]) -> tuple[Spmd, ...]:
     """The list `name` at `path` with functions, and calls of them."""
     out: list[Spmd] = []
+    behind = 0  # the nodes up to here have been made one call
     for place, node in enumerate(body):
         here = (*path, (name, place))
         out += (o.function for o in outlines if o.before == here)
-        call = next((o.calls[here] for o in outlines if here in o.calls), None)
+        outline = next((o for o in outlines if here in o.calls), None)
         match node:
-            case _ if call is not None:
-                out.append(call)
+            case _ if outline is not None:
+                out.append(outline.calls[here])
+                behind = place + outline.count
+            case _ if place < behind:
+                pass
             case For():
                 out.append(with_body(node, _with_calls("body", node.body, here, outlines)))
             case If():
