@@ -47,29 +47,29 @@ def after(kernel, steps):
     return tree
 
 
-def said(tree):
+def refusal_of(tree):
     violation = judge(tree)
     return (violation.sentence, violation.witness) if violation else None
 
 
 def test_aligned_vector_is_right():
-    assert said(after("add", ["tile(i, 4) -> t, v", "vectorize(v)"])) is None
+    assert refusal_of(after("add", ["tile(i, 4) -> t, v", "vectorize(v)"])) is None
 
 
 def test_vector_that_starts_inside_another():
-    assert said(after("ahead", ["tile(i, 4) -> t, v", "vectorize(v)"])) == (
+    assert refusal_of(after("ahead", ["tile(i, 4) -> t, v", "vectorize(v)"])) == (
         "the vectors of 'A' in loop 'v' do not start at a multiple of 4 elements of their row",
         "lane v=0 of C(i=0) is at A[1] (N=1)",
     )
 
 
 def test_vector_of_too_many_bytes():
-    sentence, _ = said(after("double", ["tile(i, 4) -> t, v", "vectorize(v)"]))
+    sentence, _ = refusal_of(after("double", ["tile(i, 4) -> t, v", "vectorize(v)"]))
     assert sentence == "a vector of 4 f64 has 32 bytes, and 16 is the most"
 
 
 def test_lanes_in_different_rows():
-    assert said(after("turn", ["tile(i, 4) -> t, v", "order(t, j, v)", "vectorize(v)"])) == (
+    assert refusal_of(after("turn", ["tile(i, 4) -> t, v", "order(t, j, v)", "vectorize(v)"])) == (
         "the lanes of 'v' are not side by side in 'X'",
         "lane v=0 is at X[0, 0] and lane v=1 is at X[1, 0] (M=1, N=1)",
     )
@@ -79,11 +79,11 @@ def test_intermediate_in_registers_is_right():
     steps = ["fuse(c.i, out.i) -> i", "tile(i, 32) -> b, t", "bind(b, block.x)", "bind(t, thread.x)"]
     tree = after("two", [*steps, "cache_register(c, at=t)"])
     assert "c" not in [b.name for b in tree.buffers]
-    assert said(tree) is None
+    assert refusal_of(tree) is None
 
 
 def test_fusion_that_reads_too_early():
-    assert said(after("back", ["fuse(c.i, out.i) -> i"])) == (
+    assert refusal_of(after("back", ["fuse(c.i, out.i) -> i"])) == (
         "'out' runs before 'c', which it depends on through 'c'",
         "c(i=1) must run before out(i=0), but runs after it (N=2)",
     )
@@ -91,12 +91,12 @@ def test_fusion_that_reads_too_early():
 
 def test_moved_intermediate_that_is_needed_in_a_later_iteration():
     tree = after("two", ["tile(c.i, 4) -> b, t", "cache_shared(c, at=b)"])
-    assert said(tree) is None  # stored back for the second launch
+    assert refusal_of(tree) is None  # stored back for the second launch
     gone = replace(tree, buffers=tuple(b for b in tree.buffers if b.name != "c"))
-    assert said(gone) == ("'c.shared' uses 'c', and there is no such buffer", None)
+    assert refusal_of(gone) == ("'c.shared' uses 'c', and there is no such buffer", None)
 
 
 def test_lanes_apart_are_shown_where_the_statement_runs():
-    sentence, witness = said(after("late", ["tile(i, 2) -> t, v", "order(..., v)", "vectorize(v)"]))
+    sentence, witness = refusal_of(after("late", ["tile(i, 2) -> t, v", "order(..., v)", "vectorize(v)"]))
     assert sentence == "the lanes of 'v' are not side by side in 'X'"
     assert witness.endswith("(N=2)")
