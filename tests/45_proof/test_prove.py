@@ -134,19 +134,24 @@ def test_a_copy_that_is_gone():
     assert "B.shared" in refused("gemm", "tiled", change, "barriers")
 
 
-def test_a_start_that_is_gone():
-    def change(launch):
-        return in_body(lambda v: () if isinstance(v, Stmt) and v.name == "C.init" else v)(launch)
+def started(**other):
+    """A fault in what declarations start with."""
+    return in_body(lambda v: replace(v, **other) if isinstance(v, Declare) and v.start is not None else v)
 
-    assert "'C.init' never runs" in refused("gemm", "registers", change, "coverage")
+
+@pytest.mark.parametrize("schedule", ["tiled", "registers"])
+def test_a_start_that_is_gone(schedule):
+    gone = started(start=None, origin=None)
+    assert "'C.init' never runs" in refused("gemm", schedule, gone, "coverage")
 
 
 def test_a_start_with_another_value():
-    def change(launch):
-        one = Const(1.0, "f32")
-        return in_body(lambda v: replace(v, value=one) if isinstance(v, Stmt) and v.name == "C.init" else v)(launch)
+    assert "does not compute" in refused("gemm", "tiled", started(start=Const(1.0, "f32")), "values")
 
-    assert "does not compute" in refused("gemm", "registers", change, "values")
+
+def test_an_array_that_starts_with_another_value():
+    one = started(start=Const(1.0, "f32"))
+    assert "'C.reg' does not start as it is declared" in refused("gemm", "registers", one, "text")
 
 
 def test_a_register_that_two_iterations_share():
