@@ -25,7 +25,11 @@ GOLDEN = [
     ("nbody", "coarsened"), ("gemm", "tiled"), ("gemm", "registers"),
     ("matching", "fused"), ("softmax", "blocks"), ("row_argmax", "warps"),
     ("total", "atomic"), ("syrk", "tiled"), ("syrk", "registers"),
-    ("gemm_batched", "tiled"), ("stencils", "fused"),
+    ("gemm_batched", "tiled"), ("stencils", "fused"), ("gemm", "naive"), ("gemm", "coarsened"), ("gemm", "wider"),
+    ("gemm", "rectangular"), ("gemm", "warps"), ("gemm", "pipelined"), ("gemm", "across"), ("gemm", "transposed"),
+    ("gemm", "padded"), ("conv1x1", "product"), ("conv2d", "patches"), ("conv2d_winograd", "products"),
+    ("gemm_split", "split_k"), ("gemm_bias_gelu", "fused"), ("layer_norm", "blocks"), ("matching_dot", "across"),
+    ("nbody", "split"), ("row_sum", "blocks"), ("vector_add", "vector"), ("blur", "fused"),
 ]  # fmt: skip
 KINDS = """
 kernel halves(A: f16[M, K], B: f16[K, N]) -> C: f32[M, N]:

@@ -11,16 +11,16 @@ conv1d(const float* __restrict__ X, float* __restrict__ Y, int N)
 
     if (b * 128 + 127 < N) {
         #pragma unroll
-        for (int l = 0; l < 2; ++l) {
-            if (l * 128 + t < 130) {
-                X_shared[l * 128 + t] = X[l * 128 + b * 128 + t];
+        for (int part = 0; part < 2; ++part) {
+            if (part * 128 + t < 130) {
+                X_shared[part * 128 + t] = X[part * 128 + b * 128 + t];
             }
         }
     } else {
         #pragma unroll
-        for (int l = 0; l < 2; ++l) {
-            if (l * 128 + t < 130 && l * 128 + b * 128 + t < N + 2) {
-                X_shared[l * 128 + t] = X[l * 128 + b * 128 + t];
+        for (int part = 0; part < 2; ++part) {
+            if (part * 128 + t < 130 && part * 128 + b * 128 + t < N + 2) {
+                X_shared[part * 128 + t] = X[part * 128 + b * 128 + t];
             }
         }
     }

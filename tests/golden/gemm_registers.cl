@@ -31,8 +31,8 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
     for (int ko = 0; ko < (K + 15) / 16; ++ko) {
         const bool full = hidden(ko * 16 + 15 < K & bi * 128 + 127 < M & bj * 128 + 127 < N);
         if (full) {
-            for (int l = 0; l < 2; ++l) {
-                const int i = l * 64 + tid / 4;
+            for (int part = 0; part < 2; ++part) {
+                const int i = part * 64 + tid / 4;
                 const int k = tid % 4;
                 const float4 A_vec = *(__global const float4*)&A[(bi * 128 + i) * K + ko * 16 + k * 4];
                 A_shared[k * 4][i ^ (((k * 4) & 7) << 1)] = A_vec.s0;
@@ -41,16 +41,16 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
                 A_shared[k * 4 + 3][i ^ (((k * 4 + 3) & 7) << 1)] = A_vec.s3;
             }
 
-            for (int l = 0; l < 2; ++l) {
-                const int k = l * 8 + tid / 32;
+            for (int part = 0; part < 2; ++part) {
+                const int k = part * 8 + tid / 32;
                 const int j = tid % 32;
                 *(__local float4*)&B_shared[k][j * 4] =
                     *(__global const float4*)&B[(ko * 16 + k) * N + bj * 128 + j * 4];
             }
         } else {
             if (ko * 16 + (tid % 4) * 4 + 3 < K) {
-                for (int l = 0; l < 2; ++l) {
-                    const int i = l * 64 + tid / 4;
+                for (int part = 0; part < 2; ++part) {
+                    const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
                     if (bi * 128 + i < M) {
                         const float4 A_vec = *(__global const float4*)&A[(bi * 128 + i) * K + ko * 16 + k * 4];
@@ -63,8 +63,8 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
             }
 
             if (bj * 128 + (tid % 32) * 4 + 3 < N) {
-                for (int l = 0; l < 2; ++l) {
-                    const int k = l * 8 + tid / 32;
+                for (int part = 0; part < 2; ++part) {
+                    const int k = part * 8 + tid / 32;
                     const int j = tid % 32;
                     if (ko * 16 + k < K) {
                         *(__local float4*)&B_shared[k][j * 4] =

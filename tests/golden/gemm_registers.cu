@@ -24,8 +24,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         const bool full = ko * 16 + 15 < K && bi * 128 + 127 < M && bj * 128 + 127 < N;
         if (full) {
             #pragma unroll
-            for (int l = 0; l < 2; ++l) {
-                const int i = l * 64 + tid / 4;
+            for (int part = 0; part < 2; ++part) {
+                const int i = part * 64 + tid / 4;
                 const int k = tid % 4;
                 const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
                 A_shared[k * 4][i ^ (((k * 4) & 7) << 1)] = A_vec.x;
@@ -35,8 +35,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             }
 
             #pragma unroll
-            for (int l = 0; l < 2; ++l) {
-                const int k = l * 8 + tid / 32;
+            for (int part = 0; part < 2; ++part) {
+                const int k = part * 8 + tid / 32;
                 const int j = tid % 32;
                 *reinterpret_cast<float4*>(&B_shared[k][j * 4]) =
                     *reinterpret_cast<const float4*>(&B[(ko * 16 + k) * N + bj * 128 + j * 4]);
@@ -44,8 +44,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         } else {
             if (ko * 16 + (tid % 4) * 4 + 3 < K) {
                 #pragma unroll
-                for (int l = 0; l < 2; ++l) {
-                    const int i = l * 64 + tid / 4;
+                for (int part = 0; part < 2; ++part) {
+                    const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
                     if (bi * 128 + i < M) {
                         const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
@@ -59,8 +59,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
             if (bj * 128 + (tid % 32) * 4 + 3 < N) {
                 #pragma unroll
-                for (int l = 0; l < 2; ++l) {
-                    const int k = l * 8 + tid / 32;
+                for (int part = 0; part < 2; ++part) {
+                    const int k = part * 8 + tid / 32;
                     const int j = tid % 32;
                     if (ko * 16 + k < K) {
                         *reinterpret_cast<float4*>(&B_shared[k][j * 4]) =

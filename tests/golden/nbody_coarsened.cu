@@ -22,20 +22,20 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
 
         if (jo * 512 + 511 < N) {
             #pragma unroll
-            for (int l = 0; l < 3; ++l) {
-                const int e = l * 512 + t;
-                const int j = e / 3;
-                const int d1 = e % 3;
-                P_shared[j][d1] = P[(jo * 512 + j) * 3 + d1];
+            for (int part = 0; part < 3; ++part) {
+                const int element = part * 512 + t;
+                const int j = element / 3;
+                const int axis1 = element % 3;
+                P_shared[j][axis1] = P[(jo * 512 + j) * 3 + axis1];
             }
         } else {
             #pragma unroll
-            for (int l = 0; l < 3; ++l) {
-                const int e = l * 512 + t;
-                const int j = e / 3;
-                const int d1 = e % 3;
+            for (int part = 0; part < 3; ++part) {
+                const int element = part * 512 + t;
+                const int j = element / 3;
+                const int axis1 = element % 3;
                 if (jo * 512 + j < N) {
-                    P_shared[j][d1] = P[(jo * 512 + j) * 3 + d1];
+                    P_shared[j][axis1] = P[(jo * 512 + j) * 3 + axis1];
                 }
             }
         }
@@ -48,8 +48,8 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
             #pragma unroll
             for (int j = 0; j < 2; ++j) {
                 #pragma unroll
-                for (int d1 = 0; d1 < 3; ++d1) {
-                    P_reg[j][d1] = P[(b * 1024 + t * 2 + j) * 3 + d1];
+                for (int axis1 = 0; axis1 < 3; ++axis1) {
+                    P_reg[j][axis1] = P[(b * 1024 + t * 2 + j) * 3 + axis1];
                 }
             }
 
@@ -87,8 +87,8 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
             for (int j = 0; j < 2; ++j) {
                 if (b * 1024 + t * 2 + j < N) {
                     #pragma unroll
-                    for (int d1 = 0; d1 < 3; ++d1) {
-                        P_reg[j][d1] = P[(b * 1024 + t * 2 + j) * 3 + d1];
+                    for (int axis1 = 0; axis1 < 3; ++axis1) {
+                        P_reg[j][axis1] = P[(b * 1024 + t * 2 + j) * 3 + axis1];
                     }
                 }
             }

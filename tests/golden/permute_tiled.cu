@@ -16,14 +16,14 @@ permute(const float* __restrict__ X, float* __restrict__ Y, int A, int B, int C,
         if (bd * 64 + tc < D) {
             if (bc * 64 + 63 < C) {
                 #pragma unroll
-                for (int l = 0; l < 16; ++l) {
-                    X_shared[l * 4 + td][tc] = X[((a * B + b) * C + bc * 64 + l * 4 + td) * D + bd * 64 + tc];
+                for (int part = 0; part < 16; ++part) {
+                    X_shared[part * 4 + td][tc] = X[((a * B + b) * C + bc * 64 + part * 4 + td) * D + bd * 64 + tc];
                 }
             } else {
                 #pragma unroll
-                for (int l = 0; l < 16; ++l) {
-                    if (bc * 64 + l * 4 + td < C) {
-                        X_shared[l * 4 + td][tc] = X[((a * B + b) * C + bc * 64 + l * 4 + td) * D + bd * 64 + tc];
+                for (int part = 0; part < 16; ++part) {
+                    if (bc * 64 + part * 4 + td < C) {
+                        X_shared[part * 4 + td][tc] = X[((a * B + b) * C + bc * 64 + part * 4 + td) * D + bd * 64 + tc];
                     }
                 }
             }

@@ -17,11 +17,11 @@ stencils(const float* __restrict__ A, float* __restrict__ C, int M, int N)
     __shared__ float A_shared[12][36];
 
     #pragma unroll
-    for (int l = 0; l < 2; ++l) {
-        const int e = l * 256 + tid;
-        const int i = e / 36;
-        const int j = e % 36;
-        if (e < 432) {
+    for (int part = 0; part < 2; ++part) {
+        const int element = part * 256 + tid;
+        const int i = element / 36;
+        const int j = element % 36;
+        if (element < 432) {
             A_shared[i][j] =
                 by * 8 + i >= 2 && by * 8 + i < M + 2 && bx * 32 + j >= 2 && bx * 32 + j < N + 2
                     ? A[(by * 8 + i - 2) * N + bx * 32 + j - 2]

@@ -25,8 +25,8 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
         if (ko * 16 + (tid % 4) * 4 + 3 < K) {
             if (bi * 128 + 127 < M && bj * 128 + 127 < M) {
                 #pragma unroll
-                for (int l = 0; l < 2; ++l) {
-                    const int i = l * 64 + tid / 4;
+                for (int part = 0; part < 2; ++part) {
+                    const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
                     const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
                     Ai[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec.x;
@@ -36,8 +36,8 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 }
 
                 #pragma unroll
-                for (int l = 0; l < 2; ++l) {
-                    const int i = l * 64 + tid / 4;
+                for (int part = 0; part < 2; ++part) {
+                    const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
                     const float4 A_vec2 = *reinterpret_cast<const float4*>(&A[(bj * 128 + i) * K + ko * 16 + k * 4]);
                     Aj[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec2.x;
@@ -47,8 +47,8 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 }
             } else {
                 #pragma unroll
-                for (int l = 0; l < 2; ++l) {
-                    const int i = l * 64 + tid / 4;
+                for (int part = 0; part < 2; ++part) {
+                    const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
                     if (bi * 128 + i < M) {
                         const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
@@ -60,8 +60,8 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 }
 
                 #pragma unroll
-                for (int l = 0; l < 2; ++l) {
-                    const int i = l * 64 + tid / 4;
+                for (int part = 0; part < 2; ++part) {
+                    const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
                     if (bj * 128 + i < M) {
                         const float4 A_vec2 =

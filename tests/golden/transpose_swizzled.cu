@@ -15,14 +15,15 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
     if (bj * 32 + ti < N) {
         if (bi * 32 + 31 < M) {
             #pragma unroll
-            for (int l = 0; l < 4; ++l) {
-                X_shared[l * 8 + tj][ti ^ ((l * 8 + tj) & 31)] = X[(bi * 32 + l * 8 + tj) * N + bj * 32 + ti];
+            for (int part = 0; part < 4; ++part) {
+                X_shared[part * 8 + tj][ti ^ ((part * 8 + tj) & 31)] = X[(bi * 32 + part * 8 + tj) * N + bj * 32 + ti];
             }
         } else {
             #pragma unroll
-            for (int l = 0; l < 4; ++l) {
-                if (bi * 32 + l * 8 + tj < M) {
-                    X_shared[l * 8 + tj][ti ^ ((l * 8 + tj) & 31)] = X[(bi * 32 + l * 8 + tj) * N + bj * 32 + ti];
+            for (int part = 0; part < 4; ++part) {
+                if (bi * 32 + part * 8 + tj < M) {
+                    X_shared[part * 8 + tj][ti ^ ((part * 8 + tj) & 31)] =
+                        X[(bi * 32 + part * 8 + tj) * N + bj * 32 + ti];
                 }
             }
         }

@@ -26,16 +26,16 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
     if (bj * 64 + ti * 4 + 3 < N) {
         if (bi * 64 + 63 < M) {
             #pragma unroll
-            for (int l = 0; l < 2; ++l) {
-                *reinterpret_cast<float4*>(&X_shared[l * 32 + tj][(ti * 4) ^ (((tj >> 2) & 7) << 2)]) =
-                    *reinterpret_cast<const float4*>(&X[(bi * 64 + l * 32 + tj) * N + bj * 64 + ti * 4]);
+            for (int part = 0; part < 2; ++part) {
+                *reinterpret_cast<float4*>(&X_shared[part * 32 + tj][(ti * 4) ^ (((tj >> 2) & 7) << 2)]) =
+                    *reinterpret_cast<const float4*>(&X[(bi * 64 + part * 32 + tj) * N + bj * 64 + ti * 4]);
             }
         } else {
             #pragma unroll
-            for (int l = 0; l < 2; ++l) {
-                if (bi * 64 + l * 32 + tj < M) {
-                    *reinterpret_cast<float4*>(&X_shared[l * 32 + tj][(ti * 4) ^ (((tj >> 2) & 7) << 2)]) =
-                        *reinterpret_cast<const float4*>(&X[(bi * 64 + l * 32 + tj) * N + bj * 64 + ti * 4]);
+            for (int part = 0; part < 2; ++part) {
+                if (bi * 64 + part * 32 + tj < M) {
+                    *reinterpret_cast<float4*>(&X_shared[part * 32 + tj][(ti * 4) ^ (((tj >> 2) & 7) << 2)]) =
+                        *reinterpret_cast<const float4*>(&X[(bi * 64 + part * 32 + tj) * N + bj * 64 + ti * 4]);
                 }
             }
         }

@@ -9,12 +9,14 @@ from tilegen.lowering.program import Combine, For, Function, If, Launch, Let, Sp
 from tilegen.lowering.words import fresh, means
 
 _NAMED = (For, Let)
+_WORDS = {("l", True): "part", ("e", False): "element"}  # what distribute names; True of a loop
 
 
 def names_of(launch: Launch) -> dict[str, str]:
     """The name in C of every loop, size, coordinate and buffer of `launch`; `exchanged(name)` has one, too.
 
-    A loop of a copy, `A.shared.l`, is called `l` where no other name is in its way.
+    What a copy names, `A.shared.k`, is called `k` where no other name is in its way; its loop over the parts of a
+    thread `part`, the number of an element `element`, a dimension without a name `axis2`.
     """
     loops = list(dict.fromkeys(name for node in launch.nodes for name in _integers(node)))
     coordinates = [name for name, _, _ in launch.coordinates]
@@ -22,6 +24,7 @@ def names_of(launch: Launch) -> dict[str, str]:
     fixed = [*launch.tensors, *(s.name for s in launch.scalars), *launch.sizes, *coordinates, "tid"]
     fixed += [*launch.buffers, *map(exchanged, combined)]
     plain = [name for name in loops if "." not in name]
+    counted = {f.name for f in launch.nodes if isinstance(f, For)}
     functions = [f.name for f in launch.nodes if isinstance(f, Function)]
     taken = {launch.name}
     names: dict[str, str] = {}
@@ -33,7 +36,7 @@ def names_of(launch: Launch) -> dict[str, str]:
         if name in names:
             continue
         short = name.rpartition(".")[2]
-        short = f"d{short}" if short.isdigit() else short
+        short = f"axis{short}" if short.isdigit() else _WORDS.get((short, name in counted), short)
         clash = any(names.get(other) == short for other in around[name])
         if short in taken or means(short) or not short.isidentifier() or clash:
             names[name] = fresh(name, taken)

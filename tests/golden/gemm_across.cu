@@ -1,0 +1,275 @@
+// One vector load into neighbouring registers.
+template <typename Vector, typename T> __device__ __forceinline__ void load_vector(T* registers, const T* memory)
+{
+    const Vector vector = *reinterpret_cast<const Vector*>(memory);
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
+        registers[lane] = reinterpret_cast<const T*>(&vector)[lane];
+}
+
+// One vector store of neighbouring registers.
+template <typename Vector, typename T> __device__ __forceinline__ void store_vector(T* memory, const T* registers)
+{
+    Vector vector;
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
+        reinterpret_cast<T*>(&vector)[lane] = registers[lane];
+    *reinterpret_cast<Vector*>(memory) = vector;
+}
+
+// An asynchronous copy of 4, 8 or 16 bytes from global to shared memory; a plain one before sm_80.
+template <int bytes> __device__ __forceinline__ void copy_async(void* to, const void* from)
+{
+#if __CUDA_ARCH__ >= 800
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(bytes) : "memory");
+#else
+    for (int i = 0; i < bytes / 4; ++i)
+        static_cast<int*>(to)[i] = static_cast<const int*>(from)[i];
+#endif
+}
+
+// The asynchronous copies made since the last call form a group.
+__device__ __forceinline__ void end_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits until at most `groups` groups of copies, the latest ones, are still under way.
+template <int groups> __device__ __forceinline__ void wait_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+#endif
+}
+
+// gemm: grid (ceil(N/256), ceil(M/128)), block (32, 2, 4), 24832 bytes of shared memory
+// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
+// needs N % 4 == 0, M % 4 == 0, B aligned to 16 bytes, C aligned to 16 bytes
+extern "C" __global__ void __launch_bounds__(256)
+gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int K, int N)
+{
+    const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
+    const int wi = threadIdx.z;
+    const int wj = threadIdx.y;                // warp_tile(tj, WJ, 8) -> wj, cj, lj, vj
+    const int lane = threadIdx.x;
+    const int tid = wi * 64 + wj * 32 + lane;
+
+    // cache_shared(A, at=ko, layout=[k, i])
+    __shared__ __align__(16) float A_shared[2][8][132];
+    // cache_shared(B, at=ko, vector=4)
+    __shared__ __align__(16) float B_shared[2][8][256];
+
+    // cache_register(C, at=bj, vector=4)
+    float C_reg[2][4][4][4] = {};
+
+    const auto load_shared = [&](int ko) {
+        #pragma unroll
+        for (int part = 0; part < 4; ++part) {
+            const int i = part * 32 + tid / 8;
+            const int k = tid % 8;
+            copy_async<4>(&A_shared[ko % 2][k][i], &A[(bi * 128 + i) * K + ko * 8 + k]);
+        }
+
+        #pragma unroll
+        for (int part = 0; part < 2; ++part) {
+            copy_async<16>(&B_shared[ko % 2][part * 4 + wi][wj * 128 + lane * 4],
+                &B[(ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
+        }
+    };
+
+    const auto load_shared_partial = [&](int ko) {
+        if (ko * 8 + tid % 8 < K) {
+            #pragma unroll
+            for (int part = 0; part < 4; ++part) {
+                const int i = part * 32 + tid / 8;
+                const int k = tid % 8;
+                if (bi * 128 + i < M) {
+                    copy_async<4>(&A_shared[ko % 2][k][i], &A[(bi * 128 + i) * K + ko * 8 + k]);
+                }
+            }
+        }
+
+        if (bj * 256 + wj * 128 + lane * 4 + 3 < N) {
+            #pragma unroll
+            for (int part = 0; part < 2; ++part) {
+                if (ko * 8 + part * 4 + wi < K) {
+                    copy_async<16>(&B_shared[ko % 2][part * 4 + wi][wj * 128 + lane * 4],
+                        &B[(ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
+                }
+            }
+        }
+    };
+
+    if (K >= 8 && bi * 128 + 127 < M && bj * 256 + 255 < N) {
+        load_shared(0);
+    } else {
+        load_shared_partial(0);
+    }
+
+    end_copies();
+
+    wait_copies<0>();
+    __syncthreads();  // A.shared and B.shared are complete: written above, read below
+
+    // cache_operands(A.shared, B.shared, ki)
+    float B_shared_reg[2][4][4];
+    float A_shared_reg[2][2][4];
+
+    const auto load_registers = [&](int slot, int ki) {
+        #pragma unroll
+        for (int ci = 0; ci < 2; ++ci) {
+            load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
+        }
+
+        #pragma unroll
+        for (int cj = 0; cj < 4; ++cj) {
+            load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
+        }
+    };
+
+    const auto load_registers_partial = [&](int slot, int ki) {
+        #pragma unroll
+        for (int ci = 0; ci < 2; ++ci) {
+            if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M) {
+                load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
+            }
+        }
+
+        #pragma unroll
+        for (int cj = 0; cj < 4; ++cj) {
+            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N) {
+                load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
+            }
+        }
+    };
+
+    if (bi * 128 + 127 < M && bj * 256 + 255 < N) {
+        load_registers(0, 0);
+    } else {
+        load_registers_partial(0, 0);
+    }
+
+    const auto multiply = [&](int slot) {
+        #pragma unroll
+        for (int cj = 0; cj < 4; ++cj) {
+            #pragma unroll
+            for (int vj = 0; vj < 2; ++vj) {
+                #pragma unroll
+                for (int ci = 0; ci < 2; ++ci) {
+                    #pragma unroll
+                    for (int vi = 0; vi < 4; ++vi) {
+                        C_reg[ci][vi][cj][vj * 2] += A_shared_reg[slot][ci][vi] * B_shared_reg[slot][cj][vj * 2];
+                    }
+                }
+
+                #pragma unroll
+                for (int ci = 0; ci < 2; ++ci) {
+                    #pragma unroll
+                    for (int vi = 0; vi < 4; ++vi) {
+                        C_reg[1 - ci][3 - vi][cj][vj * 2 + 1] +=
+                            A_shared_reg[slot][1 - ci][3 - vi] * B_shared_reg[slot][cj][vj * 2 + 1];
+                    }
+                }
+            }
+        }
+    };
+
+    // tile(k, TK) -> ko, ki
+    // pipeline(ko, STAGES)
+    // peel(ko)
+    for (int ko = 0; ko < (K + 7) / 8 - 1; ++ko) {
+        if (ko * 8 + 15 < K && bi * 128 + 127 < M && bj * 256 + 255 < N) {
+            load_shared(ko + 1);
+        } else {
+            load_shared_partial(ko + 1);
+        }
+
+        end_copies();
+        const bool full = bi * 128 + 127 < M && bj * 256 + 255 < N;
+        if (full) {
+            // pipeline(ki, 2, across=ko)
+            #pragma unroll
+            for (int ki = 0; ki < 7; ++ki) {
+                load_registers(ko % 2, ki + 1);
+                multiply(ki % 2);
+            }
+        } else {
+            #pragma unroll
+            for (int ki = 0; ki < 7; ++ki) {
+                load_registers_partial(ko % 2, ki + 1);
+                multiply(ki % 2);
+            }
+        }
+
+        wait_copies<0>();
+        __syncthreads();  // A.shared and B.shared are complete: written above, read below
+
+        if (full) {
+            load_registers((ko + 1) % 2, 0);
+        } else {
+            load_registers_partial((ko + 1) % 2, 0);
+        }
+
+        multiply(1);
+    }
+
+    if (((K + 7) / 8) * 8 <= K && bi * 128 + 127 < M && bj * 256 + 255 < N) {
+        #pragma unroll
+        for (int ki = 0; ki < 7; ++ki) {
+            load_registers(((K + 7) / 8 + 1) % 2, ki + 1);
+            multiply(ki % 2);
+        }
+
+        multiply(1);
+
+        #pragma unroll
+        for (int cj = 0; cj < 4; ++cj) {
+            #pragma unroll
+            for (int ci = 0; ci < 2; ++ci) {
+                #pragma unroll
+                for (int vi = 0; vi < 4; ++vi) {
+                    store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
+                        + wj * 128 + cj * 32 + (lane % 8) * 4],
+                        C_reg[ci][vi][cj]);
+                }
+            }
+        }
+    } else {
+        #pragma unroll
+        for (int ki = 0; ki < 7; ++ki) {
+            if (((K + 7) / 8) * 8 + ki < K + 7) {
+                load_registers_partial(((K + 7) / 8 + 1) % 2, ki + 1);
+            }
+
+            if (((K + 7) / 8) * 8 + ki < K + 8) {
+                multiply(ki % 2);
+            }
+        }
+
+        if (((K + 7) / 8) * 8 <= K) {
+            multiply(1);
+        }
+
+        #pragma unroll
+        for (int cj = 0; cj < 4; ++cj) {
+            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N) {
+                #pragma unroll
+                for (int ci = 0; ci < 2; ++ci) {
+                    #pragma unroll
+                    for (int vi = 0; vi < 4; ++vi) {
+                        if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M) {
+                            store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
+                                + wj * 128 + cj * 32 + (lane % 8) * 4],
+                                C_reg[ci][vi][cj]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

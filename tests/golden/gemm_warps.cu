@@ -1,0 +1,226 @@
+// One vector load into neighbouring registers.
+template <typename Vector, typename T> __device__ __forceinline__ void load_vector(T* registers, const T* memory)
+{
+    const Vector vector = *reinterpret_cast<const Vector*>(memory);
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
+        registers[lane] = reinterpret_cast<const T*>(&vector)[lane];
+}
+
+// One vector store of neighbouring registers.
+template <typename Vector, typename T> __device__ __forceinline__ void store_vector(T* memory, const T* registers)
+{
+    Vector vector;
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
+        reinterpret_cast<T*>(&vector)[lane] = registers[lane];
+    *reinterpret_cast<Vector*>(memory) = vector;
+}
+
+// gemm: grid (ceil(N/256), ceil(M/128)), block (32, 4, 2), 49664 bytes of shared memory (dynamic)
+// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
+// needs K % 4 == 0, N % 4 == 0, M % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
+extern "C" __global__ void __launch_bounds__(256)
+gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int K, int N)
+{
+    const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
+    const int wi = threadIdx.z;
+    const int wj = threadIdx.y;                 // warp_tile(tj, WJ, 8) -> wj, cj, lj, vj
+    const int lane = threadIdx.x;
+    const int tid = wi * 128 + wj * 32 + lane;
+
+    extern __shared__ __align__(16) unsigned char shared[];
+    // cache_shared(A, at=ko, layout=[k, i], vector=4)
+    float (*A_shared)[132] = reinterpret_cast<float (*)[132]>(shared);
+    // cache_shared(B, at=ko, vector=4)
+    float (*B_shared)[256] = reinterpret_cast<float (*)[256]>(shared + 16896);
+
+    // cache_register(C, at=bj, vector=4)
+    float C_reg[4][4][2][4] = {};
+
+    // tile(k, TK) -> ko, ki
+    for (int ko = 0; ko < (K + 31) / 32; ++ko) {
+        const bool full = ko * 32 + 31 < K && bi * 128 + 127 < M && bj * 256 + 255 < N;
+        if (full) {
+            #pragma unroll
+            for (int part = 0; part < 4; ++part) {
+                const int i = part * 32 + tid / 8;
+                const int k = tid % 8;
+                const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 32 + k * 4]);
+                A_shared[k * 4][i] = A_vec.x;
+                A_shared[k * 4 + 1][i] = A_vec.y;
+                A_shared[k * 4 + 2][i] = A_vec.z;
+                A_shared[k * 4 + 3][i] = A_vec.w;
+            }
+
+            #pragma unroll
+            for (int part = 0; part < 8; ++part) {
+                const int k = part * 4 + tid / 64;
+                const int j = tid % 64;
+                *reinterpret_cast<float4*>(&B_shared[k][j * 4]) =
+                    *reinterpret_cast<const float4*>(&B[(ko * 32 + k) * N + bj * 256 + j * 4]);
+            }
+        } else {
+            if (ko * 32 + (tid % 8) * 4 + 3 < K) {
+                #pragma unroll
+                for (int part = 0; part < 4; ++part) {
+                    const int i = part * 32 + tid / 8;
+                    const int k = tid % 8;
+                    if (bi * 128 + i < M) {
+                        const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 32 + k * 4]);
+                        A_shared[k * 4][i] = A_vec.x;
+                        A_shared[k * 4 + 1][i] = A_vec.y;
+                        A_shared[k * 4 + 2][i] = A_vec.z;
+                        A_shared[k * 4 + 3][i] = A_vec.w;
+                    }
+                }
+            }
+
+            if (bj * 256 + (tid % 64) * 4 + 3 < N) {
+                #pragma unroll
+                for (int part = 0; part < 8; ++part) {
+                    const int k = part * 4 + tid / 64;
+                    const int j = tid % 64;
+                    if (ko * 32 + k < K) {
+                        *reinterpret_cast<float4*>(&B_shared[k][j * 4]) =
+                            *reinterpret_cast<const float4*>(&B[(ko * 32 + k) * N + bj * 256 + j * 4]);
+                    }
+                }
+            }
+        }
+
+        __syncthreads();  // A.shared and B.shared are complete: written above, read below
+
+        if (full) {
+            // cache_operands(A.shared, B.shared, ki)
+            #pragma unroll
+            for (int ki = 0; ki < 32; ++ki) {
+                float A_shared_reg[4][4];
+                #pragma unroll
+                for (int ci = 0; ci < 4; ++ci) {
+                    load_vector<float4>(A_shared_reg[ci], &A_shared[ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
+                }
+
+                float B_shared_reg[2][4];
+                #pragma unroll
+                for (int cj = 0; cj < 2; ++cj) {
+                    load_vector<float4>(B_shared_reg[cj], &B_shared[ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
+                }
+
+                #pragma unroll
+                for (int ci = 0; ci < 4; ++ci) {
+                    #pragma unroll
+                    for (int vi = 0; vi < 2; ++vi) {
+                        #pragma unroll
+                        for (int cj = 0; cj < 2; ++cj) {
+                            #pragma unroll
+                            for (int vj = 0; vj < 4; ++vj) {
+                                C_reg[ci][vi * 2][cj][vj] += A_shared_reg[ci][vi * 2] * B_shared_reg[cj][vj];
+                            }
+                        }
+
+                        #pragma unroll
+                        for (int cj = 0; cj < 2; ++cj) {
+                            #pragma unroll
+                            for (int vj = 0; vj < 4; ++vj) {
+                                C_reg[ci][vi * 2 + 1][1 - cj][3 - vj] +=
+                                    A_shared_reg[ci][vi * 2 + 1] * B_shared_reg[1 - cj][3 - vj];
+                            }
+                        }
+                    }
+                }
+            }
+        } else {
+            #pragma unroll
+            for (int ki = 0; ki < 32; ++ki) {
+                if (ko * 32 + ki < K) {
+                    float A_shared_reg[4][4];
+                    #pragma unroll
+                    for (int ci = 0; ci < 4; ++ci) {
+                        if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + 3 < M) {
+                            load_vector<float4>(A_shared_reg[ci], &A_shared[ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
+                        }
+                    }
+
+                    float B_shared_reg[2][4];
+                    #pragma unroll
+                    for (int cj = 0; cj < 2; ++cj) {
+                        if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N) {
+                            load_vector<float4>(B_shared_reg[cj], &B_shared[ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
+                        }
+                    }
+
+                    #pragma unroll
+                    for (int ci = 0; ci < 4; ++ci) {
+                        #pragma unroll
+                        for (int vi = 0; vi < 2; ++vi) {
+                            #pragma unroll
+                            for (int cj = 0; cj < 2; ++cj) {
+                                #pragma unroll
+                                for (int vj = 0; vj < 4; ++vj) {
+                                    C_reg[ci][vi * 2][cj][vj] += A_shared_reg[ci][vi * 2] * B_shared_reg[cj][vj];
+                                }
+                            }
+
+                            #pragma unroll
+                            for (int cj = 0; cj < 2; ++cj) {
+                                #pragma unroll
+                                for (int vj = 0; vj < 4; ++vj) {
+                                    C_reg[ci][vi * 2 + 1][1 - cj][3 - vj] +=
+                                        A_shared_reg[ci][vi * 2 + 1] * B_shared_reg[1 - cj][3 - vj];
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+
+        __syncthreads();  // before the next ko overwrites A.shared and B.shared
+    }
+
+    if (bi * 128 + 127 < M && bj * 256 + 255 < N) {
+        #pragma unroll
+        for (int ci = 0; ci < 4; ++ci) {
+            #pragma unroll
+            for (int vi = 0; vi < 2; ++vi) {
+                const auto store_C = [&](int slot) {
+                    #pragma unroll
+                    for (int cj = 0; cj < 2; ++cj) {
+                        store_vector<float4>(&C[(bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N
+                            + bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4],
+                            C_reg[ci][vi * 2 + slot][cj]);
+                    }
+                };
+
+                store_C(0);
+                store_C(1);
+            }
+        }
+    } else {
+        #pragma unroll
+        for (int ci = 0; ci < 4; ++ci) {
+            #pragma unroll
+            for (int vi = 0; vi < 2; ++vi) {
+                const auto store_C_partial = [&](int slot) {
+                    if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot < M) {
+                        #pragma unroll
+                        for (int cj = 0; cj < 2; ++cj) {
+                            if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N) {
+                                store_vector<float4>(&C[(bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot)
+                                    * N
+                                    + bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4],
+                                    C_reg[ci][vi * 2 + slot][cj]);
+                            }
+                        }
+                    }
+                };
+
+                store_C_partial(0);
+                store_C_partial(1);
+            }
+        }
+    }
+}
