@@ -42,14 +42,14 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
 def _kernel(launch: Launch, dialect: Dialect) -> str:
     writer = Writer(dialect, names_of(launch), launch.buffers, launch.wide, launch.approximate)
     body = Body(writer, launch)
-    declared = [*_coordinates(launch, writer, body), *_shared(launch, writer, body)]
+    declared = [*_coordinates(launch, writer, body), *_shared_arrays(launch, writer, body)]
     declared += [""] if declared else []
     statements = body.lines(launch.body)
     lines = [*body.functions, *_header(launch), *_signature(launch, writer), "{", *declared, *statements, "}"]
-    return "\n".join([part for line in _indented(lines) for part in wrapped(line)]) + "\n"
+    return "\n".join([part for line in _indent(lines) for part in wrapped(line)]) + "\n"
 
 
-def _indented(lines: Iterable[str]) -> Iterator[str]:
+def _indent(lines: Iterable[str]) -> Iterator[str]:
     """The lines, those between braces further in."""
     lead = ""
     for line in lines:
@@ -82,9 +82,9 @@ def _header(launch: Launch) -> list[str]:
 def _sizes(launch: Launch) -> Iterator[str]:
     """The arrays and sizes that the text is right for: those at which integers and the grid are large enough."""
     given = [(t.name, t.shape) for t in launch.kernel.tensors if t.name in launch.tensors]
-    yield from (_shaped(name, shape) for name, shape in given if any(extent.is_const for extent in shape))
+    yield from (_tensor_of_shape(name, shape) for name, shape in given if any(extent.is_const for extent in shape))
     if any(not extent.is_const for shape in shapes(launch) for extent in shape):
-        like = " and ".join(_shaped(name, shape) for name, shape in launch.beyond)
+        like = " and ".join(_tensor_of_shape(name, shape) for name, shape in launch.beyond)
         most = "2^48" if launch.wide else "2^31 - 2^20"
         yield f"arrays of fewer than {most} elements" + (f", as {like} would have" if like else "")
     for condition in launch.fitting:
@@ -95,7 +95,7 @@ def _sizes(launch: Launch) -> Iterator[str]:
             yield f"{_blocks(along)} <= {limit}"
 
 
-def _shaped(name: str, shape: Iterable[Affine]) -> str:
+def _tensor_of_shape(name: str, shape: Iterable[Affine]) -> str:
     return f"{name}[{', '.join(map(str, shape))}]"
 
 
@@ -200,7 +200,7 @@ def _hardware(kind: str, dialect: Dialect) -> str:
 # -- shared memory
 
 
-def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
+def _shared_arrays(launch: Launch, writer: Writer, body: Body) -> list[str]:
     shared = [b for b in launch.buffers.values() if b.space == "shared"]
     exchanged = local_arrays([v for v in launch.nodes if isinstance(v, Combine)], writer, launch)
     if not shared:
@@ -213,7 +213,7 @@ def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
     places, _ = shared_layout(shared)
     for buffer in shared:
         lines += [f"// {note}" for note in body.fresh_notes(buffer.step)]
-        lines += [f"// {where}" for where in _swizzled(buffer, writer)]
+        lines += [f"// {where}" for where in _swizzle_notes(buffer, writer)]
         dims = [f"[{extent}]" for extent in shared_extents(buffer)]
         name, kind = writer.names[buffer.name], writer.storage(buffer.name)
         if dynamic:
@@ -230,7 +230,7 @@ def _shared(launch: Launch, writer: Writer, body: Body) -> list[str]:
     return lines + exchanged
 
 
-def _swizzled(buffer: Buffer, writer: Writer) -> list[str]:
+def _swizzle_notes(buffer: Buffer, writer: Writer) -> list[str]:
     """Where the elements of a swizzled buffer lie, for a reader."""
     if not buffer.swizzle or buffer.row is None:
         return []

@@ -74,7 +74,7 @@ class Body:
             new = self._node(node)
             if not new:  # what the language has not, or has outside of the kernel
                 continue
-            if previous is not None and _apart(previous, node, new):
+            if previous is not None and _needs_empty_line(previous, node, new):
                 out.append("")
             out += new
             previous = node
@@ -99,7 +99,7 @@ class Body:
                 return self._function(node)
             case Call(function, arguments):
                 given = [*self._seen.get(function, ()), *map(w.index, arguments)]
-                return [f"{self._called(function)}({', '.join(given)});"]
+                return [f"{self._name_of_function(function)}({', '.join(given)});"]
             case Combine():
                 return combined(node, w, self._launch)
             case Declare():
@@ -135,7 +135,7 @@ class Body:
             case VectorCopy(_, 1, target):
                 return self._stmt(Stmt(target.buffer, target, node.value(node.source)))
             case VectorCopy(_, _, target, source) if "register" in (self._space(target), self._space(source)):
-                return [self._moved(node)]
+                return [self._copy_of_registers(node)]
             case VectorCopy(dtype, width, target, source):
                 return [f"{self._lanes(target, dtype, width)} = {self._lanes(source, dtype, width, const=True)};"]
 
@@ -150,7 +150,7 @@ class Body:
     def _space(self, access: Access) -> str:
         return self._launch.buffers[access.buffer].space
 
-    def _moved(self, node: VectorCopy) -> str:
+    def _copy_of_registers(self, node: VectorCopy) -> str:
         """As many registers as a vector has lanes, from memory or to it at once."""
         loads, w = self._space(node.target) == "register", self._writer
         registers, memory = (node.target, node.source) if loads else (node.source, node.target)
@@ -180,13 +180,13 @@ class Body:
     def _function(self, node: Function) -> list[str]:
         names = [f"{self._integer} {self._writer.names[name]}" for name in node.parameters]
         if self._writer.dialect is CUDA:
-            head = f"const auto {self._called(node.name)} = [&]({', '.join(names)})"
+            head = f"const auto {self._name_of_function(node.name)} = [&]({', '.join(names)})"
             return [*self._block(head, node.body)[:-1], "};"]
         seen = seen_by(node, self._launch, self._writer)
         self._seen[node.name] = [name for name, _ in seen]
         parameters = ", ".join([*(declared for _, declared in seen), *names])
         self.functions += [
-            f"static inline void {self._called(node.name)}({parameters})",
+            f"static inline void {self._name_of_function(node.name)}({parameters})",
             "{",
             *self.lines(node.body),
             "}",
@@ -194,7 +194,7 @@ class Body:
         ]
         return []
 
-    def _called(self, function: str) -> str:
+    def _name_of_function(self, function: str) -> str:
         """The name in C of a function; OpenCL has them all outside of the kernels."""
         name = self._writer.names[function]
         return name if self._writer.dialect is CUDA else f"{self._launch.name}_{name}"
@@ -320,7 +320,7 @@ class Body:
         return f"*({space[self._launch.buffers[access.buffer].space]}{kind}*)&{place}"
 
 
-def _apart(before: Spmd, node: Spmd, lines: list[str]) -> bool:
+def _needs_empty_line(before: Spmd, node: Spmd, lines: list[str]) -> bool:
     """An empty line around loops, tests and barriers; none between plain lines."""
     if isinstance(before, _PLAIN) and isinstance(node, _PLAIN):
         return lines[0].startswith("//")

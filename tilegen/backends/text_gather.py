@@ -18,7 +18,7 @@ def tests_of(w: Writer, gather: Gather) -> str:
     shape = w.buffers[gather.buffer].shape
     tests: list[str] = []
     for d in gather.tested:
-        text = _place(w, gather.index[d], _SUM)
+        text = _index_text(w, gather.index[d], _SUM)
         tests += [f"{text} >= 0", f"{text} < {w.index(shape[d])}"]
     return " && ".join(tests)
 
@@ -27,14 +27,14 @@ def offset_of(w: Writer, gather: Gather) -> str:
     """The distance from the first element, nested as that of affine places is."""
     memory = w.buffers[gather.buffer]
     first, *others = memory.order
-    text = _place(w, gather.index[first], _FACTOR if others else 0)
+    text = _index_text(w, gather.index[first], _FACTOR if others else 0)
     for number, d in enumerate(others):
         inner = f"({text})" if number else text
-        text = f"{inner} * {w.index(memory.shape[d], _FACTOR + 1)} + {_place(w, gather.index[d], _FACTOR)}"
+        text = f"{inner} * {w.index(memory.shape[d], _FACTOR + 1)} + {_index_text(w, gather.index[d], _FACTOR)}"
     return text
 
 
-def _place(w: Writer, place: Expr, level: int) -> str:
+def _index_text(w: Writer, place: Expr, level: int) -> str:
     """An index, in the integers of the loops where these will do."""
     return _short(w, place, level) if not w.wide and fits_32_bits(place) else w.value(place, level)
 

@@ -13,7 +13,7 @@ from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, distribute, explicit, singly
 from tilegen.lowering.flatten import GRID_LIMIT, Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
-from tilegen.lowering.functions import outlined
+from tilegen.lowering.functions import make_functions
 from tilegen.lowering.guards import guard
 from tilegen.lowering.integers import fits, typed
 from tilegen.lowering.known import implied_in
@@ -41,7 +41,7 @@ from tilegen.lowering.vectors import Needs, vectorize
 from tilegen.lowering.waits import asynchronous, group_ends, waited, with_waits
 from tilegen.lowering.whole import whole_tiles
 from tilegen.lowering.words import fresh
-from tilegen.lowering.zeros import zeroed
+from tilegen.lowering.zeros import declare_zeros
 
 __all__ = ["GRID_LIMIT", "Launch", "distributed_tree", "fits", "lower", "unmet"]
 
@@ -103,7 +103,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     lanes = Lanes(replace(tree, body=(dealt,)))
     less = spare(dealt, tree.buffers, tree.kernel)
     body = flatten(less.node, block, where, with_waits(plain, slots, pipes), frozenset(told), groups, lanes)
-    body, buffers = _squeezed(tree, body, dealt)
+    body, buffers = _drop_needless_dims(tree, body, dealt)
     needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied, version.loose, list(requires))
     registers = [b for b in buffers if b.space == "register"]
     body = unrolled(vectorize(body, needs), frozenset(b.name for b in registers if b.shape))
@@ -114,8 +114,8 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, implied)
     body = named_places(asynchronous(body, ahead, {b.name: b for b in buffers}), told)
-    body = outlined(_registers(body, registers, dealt), buffers, _known(tree, block, where))
-    mine, shared = _used(body, buffers, needs)
+    body = make_functions(_declare_registers(body, registers, dealt), buffers, _known(tree, block, where))
+    mine, shared = _used_buffers(body, buffers, needs)
     return Launch(
         name=name,
         kernel=tree.kernel,
@@ -141,7 +141,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
 # -- stages that are a few lines
 
 
-def _squeezed(tree: Tree, body: tuple[Spmd, ...], node: Node) -> tuple[tuple[Spmd, ...], tuple[Buffer, ...]]:
+def _drop_needless_dims(tree: Tree, body: tuple[Spmd, ...], node: Node) -> tuple[tuple[Spmd, ...], tuple[Buffer, ...]]:
     """Buffers on the chip without the dimensions that a thread's program does not need."""
     threads = frozenset(loop.name for loop in loops(node) if loop.kind.startswith("thread"))
     kept = kept_dims(tree.buffers, node, threads)
@@ -150,15 +150,15 @@ def _squeezed(tree: Tree, body: tuple[Spmd, ...], node: Node) -> tuple[tuple[Spm
     return drop_dims(body, kept), buffers
 
 
-def _registers(body: tuple[Spmd, ...], registers: list[Buffer], node: Node) -> tuple[Spmd, ...]:
+def _declare_registers(body: tuple[Spmd, ...], registers: list[Buffer], node: Node) -> tuple[Spmd, ...]:
     """Declarations of the register buffers."""
     outer = lives(node, registers)
     for buffer in reversed(registers):
         body = declared(body, buffer.name, outer.get(buffer.name, frozenset()), len(buffer.shape))
-    return zeroed(body, {buffer.name: buffer for buffer in registers})
+    return declare_zeros(body, {buffer.name: buffer for buffer in registers})
 
 
-def _used(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Needs) -> tuple[dict[str, Buffer], int]:
+def _used_buffers(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Needs) -> tuple[dict[str, Buffer], int]:
     """The buffers that the program speaks of, and the bytes of the shared ones."""
     used = {access.buffer for access in accesses(body)} | {v.buffer for v in nodes(body) if isinstance(v, Declare)}
     used |= needs.variables.keys() | {v.buffer for v in gathers(body)}

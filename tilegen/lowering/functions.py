@@ -53,7 +53,7 @@ Path = tuple[tuple[str, int], ...]  # for each list down to a node its name and 
 Purpose = tuple[str, str]  # what is done with which buffer
 
 
-def outlined(body: tuple[Spmd, ...], memory: Iterable[Buffer], seen: frozenset[str]) -> tuple[Spmd, ...]:
+def make_functions(body: tuple[Spmd, ...], memory: Iterable[Buffer], seen: frozenset[str]) -> tuple[Spmd, ...]:
     """`body` with functions for the blocks that stand several times in it.
 
     Args:
@@ -61,15 +61,15 @@ def outlined(body: tuple[Spmd, ...], memory: Iterable[Buffer], seen: frozenset[s
     """
     buffers = {b.name: b for b in memory}
     chosen: list[_Outline] = []
-    for places in sorted(_alike(body, buffers), key=_repeated):
+    for places in sorted(_alike(body, buffers), key=_by_repetition):
         free = [b for b in places if not any(_overlap(b.path, path) for o in chosen for path in o.calls)]
         outline = _outline(body, free, buffers, seen) if len(free) > 1 else None
         chosen += [outline] if outline else []
     worth = any(_lines(o.function.body) >= SOME_LINES for o in chosen)
-    return _with_calls("body", body, (), _named(_joined(chosen))) if worth else body
+    return _with_calls("body", body, (), _name_functions(_join_loads(chosen))) if worth else body
 
 
-def _repeated(blocks: list[_Block]) -> tuple[int, Path]:
+def _by_repetition(blocks: list[_Block]) -> tuple[int, Path]:
     """Puts those first that a text has most lines of, beyond the first one."""
     return -blocks[0].lines * (len(blocks) - 1), blocks[0].path
 
@@ -189,7 +189,7 @@ def _outline(
     def name(values: Values) -> str:
         taken = view.names | own | parameters.values.keys()
         wanted = next((n for n in loop_names(values) if n not in taken and "." not in n), None)
-        return wanted or _unused("slot" if any(v.divisions() for v in values) else "at", taken)
+        return wanted or _free_name("slot" if any(v.divisions() for v in values) else "at", taken)
 
     printed = parameters.general([row.printed for row in rows], name)
     shown = sorted(parameters.values, key=lambda n: not n.startswith("slot"))
@@ -209,7 +209,7 @@ def _outline(
     return _Outline(purpose, function, calls, before, buffers[purpose[1]].space)
 
 
-def _unused(name: str, taken: Set[str]) -> str:
+def _free_name(name: str, taken: Set[str]) -> str:
     number, found = 1, name
     while found in taken:
         number += 1
@@ -235,14 +235,14 @@ class _View:
 
 
 def _view(body: tuple[Spmd, ...], before: Path, seen: frozenset[str], places: list[Path]) -> _View:
-    known = _declared(body, before)
-    since = {each for place in places for each in _declared(body, place)[len(known) :]}
+    known = _declarations_before(body, before)
+    since = {each for place in places for each in _declarations_before(body, place)[len(known) :]}
     names, registers = ({name for kind, name in known if kind == wanted} for wanted in ("integer", "register"))
     renewed = {name for _, name in since}
     return _View((seen | names) - renewed, frozenset(registers - renewed))
 
 
-def _declared(body: tuple[Spmd, ...], path: Path) -> list[tuple[str, str]]:
+def _declarations_before(body: tuple[Spmd, ...], path: Path) -> list[tuple[str, str]]:
     """The loops around the node at `path`, and what is declared in front of it, in their order."""
     found: list[tuple[str, str]] = []
     node: Spmd | None = None
@@ -282,17 +282,17 @@ def _can_stand(inside: list[Spmd], view: _View, own: set[str], buffers: Mapping[
 # -- loads that always stand together
 
 
-def _joined(outlines: list[_Outline]) -> list[_Outline]:
+def _join_loads(outlines: list[_Outline]) -> list[_Outline]:
     """`outlines` with one function for those that load into one kind of memory, and are always called together."""
     for one in outlines:
         for other in outlines:
-            if one is not other and _together(one, other):
+            if one is not other and _are_called_together(one, other):
                 rest = [o for o in outlines if o is not one and o is not other]
-                return _joined([_both(one, other), *rest])
+                return _join_loads([_join(one, other), *rest])
     return outlines
 
 
-def _together(one: _Outline, other: _Outline) -> bool:
+def _are_called_together(one: _Outline, other: _Outline) -> bool:
     """True if each call of `one` stands before one of `other` with the same arguments."""
     loads = one.purpose[0] == other.purpose[0] == "load" and one.space == other.space
     if not loads or one.is_tested != other.is_tested or one.function.parameters != other.function.parameters:
@@ -308,7 +308,7 @@ def _behind(path: Path, count: int) -> Path:
     return (*path[:-1], (name, place + count))
 
 
-def _both(one: _Outline, other: _Outline) -> _Outline:
+def _join(one: _Outline, other: _Outline) -> _Outline:
     """One function that does the work of two that are called together."""
     calls: dict[Path, Call] = {}
     for path, call in one.calls.items():
@@ -325,7 +325,7 @@ def _both(one: _Outline, other: _Outline) -> _Outline:
 # -- names, and calls in place of the blocks
 
 
-def _named(outlines: list[_Outline]) -> list[_Outline]:
+def _name_functions(outlines: list[_Outline]) -> list[_Outline]:
     """The functions with their names: what they do, and with what; `partial` where another does it without tests."""
     outlines = sorted(outlines, key=lambda o: min(o.calls))
     whole = {o.purpose for o in outlines if not o.is_tested}
@@ -335,7 +335,7 @@ def _named(outlines: list[_Outline]) -> list[_Outline]:
     for outline in outlines:
         verb, buffer = outline.purpose
         name = verb if multiplied == {outline.purpose} else f"{verb}.{buffer}"
-        name = _unused(f"{name}.partial" if outline.is_tested and outline.purpose in whole else name, taken)
+        name = _free_name(f"{name}.partial" if outline.is_tested and outline.purpose in whole else name, taken)
         taken |= {name}
         calls = {path: replace(call, function=name) for path, call in outline.calls.items()}
         found.append(replace(outline, function=replace(outline.function, name=name), calls=calls))

@@ -42,30 +42,30 @@ def expressions(node: Spmd) -> Expressions:
         (instances if of_instance else printed).append(value)
         return value
 
-    _traversed(node, note)
+    _rebuild(node, note)
     return Expressions(tuple(printed), tuple(instances))
 
 
 def shape(node: Spmd) -> Spmd:
     """`node` with 0 in place of each index expression and without its notes: equal for nodes that differ in these."""
     nothing = const(0)
-    bare: Spmd = _unnoted(_traversed(node, lambda _, __: nothing))
+    bare: Spmd = _without_notes(_rebuild(node, lambda _, __: nothing))
     return bare
 
 
 def with_expressions(node: Spmd, new: Expressions) -> Spmd:
     """`node` with other index expressions, in the order of `expressions`."""
     printed, instances = iter(new.printed), iter(new.instances)
-    made: Spmd = _traversed(node, lambda _, of_instance: next(instances if of_instance else printed))
+    made: Spmd = _rebuild(node, lambda _, of_instance: next(instances if of_instance else printed))
     return made
 
 
-def _traversed(value: Any, change: Callable[[Affine, bool], Affine], of_instance: bool = False) -> Any:
+def _rebuild(value: Any, change: Callable[[Affine, bool], Affine], of_instance: bool = False) -> Any:
     kind = type(value)
     if kind is Affine:
         return change(value, of_instance)
     if kind is tuple:
-        return tuple(_traversed(item, change, of_instance) for item in value)
+        return tuple(_rebuild(item, change, of_instance) for item in value)
     if kind is Condition:
         return value._replace(value=change(value.value, of_instance))
     if not is_dataclass(value) or isinstance(value, type):
@@ -74,19 +74,23 @@ def _traversed(value: Any, change: Callable[[Affine, bool], Affine], of_instance
     for each in fields(value):
         old = getattr(value, each.name)
         if old and each.name not in _SKIPPED and not (kind is For and each.name == "extent"):
-            new[each.name] = _traversed(old, change, of_instance or kind is Stmt and each.name in _UNPRINTED)
+            new[each.name] = _rebuild(old, change, of_instance or kind is Stmt and each.name in _UNPRINTED)
     if isinstance(value, VectorCopy) and value.origin is not None:
-        said = {name: _traversed(getattr(value.origin, name), change, True) for name in _UNPRINTED}
+        said = {name: _rebuild(getattr(value.origin, name), change, True) for name in _UNPRINTED}
         new["origin"] = replace(value.origin, **said)
     return replace(value, **new)
 
 
-def _unnoted(node: Any) -> Any:
+def _without_notes(node: Any) -> Any:
     if type(node) is tuple:
-        return tuple(map(_unnoted, node))
+        return tuple(map(_without_notes, node))
     if isinstance(node, For):
-        return replace(node, step="", body=_unnoted(node.body))
-    return replace(node, body=_unnoted(node.body), orelse=_unnoted(node.orelse)) if hasattr(node, "orelse") else node
+        return replace(node, step="", body=_without_notes(node.body))
+    return (
+        replace(node, body=_without_notes(node.body), orelse=_without_notes(node.orelse))
+        if hasattr(node, "orelse")
+        else node
+    )
 
 
 # -- parameters
@@ -140,7 +144,7 @@ class Parameters:
         if by > 1 and all((r.const - least) % by == 0 for r in rests):
             common, rests = common + least * sign, [r - least for r in rests]
         factor = gcd(by, *(r.const for r in rests))
-        return common, tuple(_divided(r, factor) for r in rests), factor * sign
+        return common, tuple(_divide(r, factor) for r in rests), factor * sign
 
     def _of_known(self, rest: Values) -> Affine | None:
         """`rest` as an expression of a parameter that there is: a*p + b or p % m."""
@@ -158,7 +162,7 @@ def _names(atom: Any) -> frozenset[str]:
     return frozenset((atom,)) if isinstance(atom, str) else atom.arg.names()
 
 
-def _divided(value: Affine, by: int) -> Affine:
+def _divide(value: Affine, by: int) -> Affine:
     return Affine(tuple((a, c // by) for a, c in value.terms), value.const // by)
 
 

@@ -38,30 +38,30 @@ def guard(
         implied: decides whether a condition can be left out.
         free: (name, target) of the statements that do no harm without their guard.
     """
-    return _block_level(_pushed(_pruned(body, (), implied)), inner, free)
+    return _block_level(_push_tests_in(_drop_implied_tests(body, (), implied)), inner, free)
 
 
 # -- what is known needs no test
 
 
-def _pruned(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
+def _drop_implied_tests(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:
             case If(test=test, body=then):
-                kept = _needed(test, given, implied)
-                then = _pruned(then, given + kept, implied)
+                kept = _needed_conditions(test, given, implied)
+                then = _drop_implied_tests(then, given + kept, implied)
                 out += (If(kept, then),) if kept else then
             case For():
-                out.append(with_body(node, _pruned(node.body, given, implied)))
+                out.append(with_body(node, _drop_implied_tests(node.body, given, implied)))
             case Combine():
-                out.append(replace(node, test=_needed(node.test, given, implied)))
+                out.append(replace(node, test=_needed_conditions(node.test, given, implied)))
             case _:
                 out.append(node)
     return tuple(out)
 
 
-def _needed(test: Tests, given: Tests, implied: Implied) -> Tests:
+def _needed_conditions(test: Tests, given: Tests, implied: Implied) -> Tests:
     """The conditions of `test` that neither `given` nor the others imply.
 
     Of two that imply each other the one without division stays, and then the one that speaks of less.
@@ -78,15 +78,15 @@ def _dispensable(condition: Condition) -> tuple[bool, int]:
     return all(isinstance(atom, str) for atom, _ in condition.value.terms), -len(condition.value.names())
 
 
-def _pushed(body: tuple[Spmd, ...], tests: Tests = ()) -> tuple[Spmd, ...]:
+def _push_tests_in(body: tuple[Spmd, ...], tests: Tests = ()) -> tuple[Spmd, ...]:
     """Every statement in a test of its own that says all that it needs."""
     out: list[Spmd] = []
     for node in body:
         match node:
             case If(test=test, body=then):
-                out += _pushed(then, tests + tuple(t for t in test if t not in tests))
+                out += _push_tests_in(then, tests + tuple(t for t in test if t not in tests))
             case For():
-                out.append(with_body(node, _pushed(node.body, tests)))
+                out.append(with_body(node, _push_tests_in(node.body, tests)))
             case _:
                 out.append(If(tests, (node,)) if tests else node)
     return tuple(out)
@@ -108,7 +108,7 @@ def _block_level(
         out += _region(tuple(region), inner, free)
         region = []
         out.append(with_body(node, _block_level(node.body, inner, free)) if isinstance(node, For) else node)
-    return _named((*out, *_region(tuple(region), inner, free)))
+    return _name_full_test((*out, *_region(tuple(region), inner, free)))
 
 
 def _synchronizes(node: Spmd) -> bool:
@@ -122,10 +122,10 @@ def _synchronizes(node: Spmd) -> bool:
 
 
 def _region(body: tuple[Spmd, ...], inner: Mapping[str, int], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:
-    return _versions(_freed(_placed(body), free), inner)
+    return _split_full_tiles(_drop_harmless_tests(_hoist_tests(body), free), inner)
 
 
-def _freed(body: tuple[Spmd, ...], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:
+def _drop_harmless_tests(body: tuple[Spmd, ...], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:
     """`body` without the tests that stand around free statements alone."""
     out: list[Spmd] = []
     for node in body:
@@ -133,35 +133,35 @@ def _freed(body: tuple[Spmd, ...], free: frozenset[tuple[str, str]]) -> tuple[Sp
             case If(body=then):
                 inside = [v for v in nodes(then) if isinstance(v, Stmt | VectorLoad | VectorStore | VectorCopy)]
                 harmless = inside and all(isinstance(s, Stmt) and (s.name, s.target.buffer) in free for s in inside)
-                then = _freed(then, free)
+                then = _drop_harmless_tests(then, free)
                 out += then if harmless else (with_body(node, then),)
             case For():
-                out.append(with_body(node, _freed(node.body, free)))
+                out.append(with_body(node, _drop_harmless_tests(node.body, free)))
             case _:
                 out.append(node)
     return tuple(out)
 
 
-def _placed(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+def _hoist_tests(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     """Each test as far out as it can be, and once for neighbours that share it."""
     out: list[Spmd] = []
     place = 0
     while place < len(body):
         node = body[place]
-        shared = _needs(node)
+        shared = _tests_around(node)
         end = place + 1
-        while shared and end < len(body) and (both := _both(shared, _needs(body[end]))):
+        while shared and end < len(body) and (both := _common_tests(shared, _tests_around(body[end]))):
             shared, end = both, end + 1
         if shared:
-            inner = _placed(_without(body[place:end], shared))
-            out.append(_merged(shared, inner))
+            inner = _hoist_tests(_drop_tests(body[place:end], shared))
+            out.append(_merge_tests(shared, inner))
         else:
-            out.append(with_body(node, _placed(node.body)) if isinstance(node, For) else node)
+            out.append(with_body(node, _hoist_tests(node.body)) if isinstance(node, For) else node)
         place = end
     return tuple(out)
 
 
-def _merged(test: Tests, body: tuple[Spmd, ...]) -> Spmd:
+def _merge_tests(test: Tests, body: tuple[Spmd, ...]) -> Spmd:
     """One test where nothing stands between two."""
     match body:
         case (If(test=inner, body=then, orelse=()),):
@@ -170,35 +170,35 @@ def _merged(test: Tests, body: tuple[Spmd, ...]) -> Spmd:
             return If(test, body)
 
 
-def _needs(node: Spmd) -> Tests:
+def _tests_around(node: Spmd) -> Tests:
     """The tests that everything in `node` is under and that can be made before it."""
     match node:
         case If(test=test):
             return test
         case For(name=name, body=body) if body:
-            shared = _needs(body[0])
+            shared = _tests_around(body[0])
             for child in body[1:]:
-                shared = _both(shared, _needs(child)) if shared else ()
+                shared = _common_tests(shared, _tests_around(child)) if shared else ()
             return tuple(c for c in shared if name not in c.value.names())
         case _:
             return ()
 
 
-def _both(left: Tests, right: Tests) -> Tests:
+def _common_tests(left: Tests, right: Tests) -> Tests:
     return tuple(c for c in left if c in right)
 
 
-def _without(body: Iterable[Spmd], tests: Tests) -> tuple[Spmd, ...]:
+def _drop_tests(body: Iterable[Spmd], tests: Tests) -> tuple[Spmd, ...]:
     """`body` without the given tests."""
     out: list[Spmd] = []
     for node in body:
         match node:
             case If(test=test, body=then, orelse=orelse):
                 kept = tuple(c for c in test if c not in tests)
-                then = _without(then, tests)
-                out += (If(kept, then, _without(orelse, tests)),) if kept else then
+                then = _drop_tests(then, tests)
+                out += (If(kept, then, _drop_tests(orelse, tests)),) if kept else then
             case For():
-                out.append(with_body(node, _without(node.body, tests)))
+                out.append(with_body(node, _drop_tests(node.body, tests)))
             case _:
                 out.append(node)
     return tuple(out)
@@ -207,7 +207,7 @@ def _without(body: Iterable[Spmd], tests: Tests) -> tuple[Spmd, ...]:
 # -- full and partial tiles
 
 
-def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, ...]:
+def _split_full_tiles(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, ...]:
     """Where tests stand inside loops: one test that they all succeed, and a version without them behind it."""
     inside = nodes(body)
     if not any(isinstance(node, If) for node in inside):
@@ -229,7 +229,7 @@ def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, .
     for found in hardest[first:last]:
         for condition, low in found.items():
             least[condition] = _harder(least.get(condition, low), low)
-    bare = _versions(_without(span, tuple(c for c, low in least.items() if low)), inner)
+    bare = _split_full_tiles(_drop_tests(span, tuple(c for c, low in least.items() if low)), inner)
     version = If(_strictest(low for low in least.values() if low), bare, span)
     return (*map(lambda n: _deeper(n, inner), body[:first]), version, *map(lambda n: _deeper(n, inner), body[last:]))
 
@@ -237,7 +237,7 @@ def _versions(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, .
 def _deeper(node: Spmd, inner: Mapping[str, int]) -> Spmd:
     match node:
         case For() | If(orelse=()):
-            return with_body(node, _versions(node.body, inner))
+            return with_body(node, _split_full_tiles(node.body, inner))
         case _:
             return node
 
@@ -319,7 +319,7 @@ def _strictest(tests: Iterable[Condition]) -> Tests:
     return tuple(Condition(key + const(low)) for key, low in lowest.items())
 
 
-def _named(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+def _name_full_test(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     """A test for full tiles that stands several times in a list is made once, and named."""
     tests = [node.test for node in body if isinstance(node, If) and node.orelse]
     twice = [t for t in tests if sum(set(t) == set(other) for other in tests) > 1]

@@ -23,7 +23,9 @@ def declared(body: tuple[Spmd, ...], buffer: str, outer: frozenset[str], dims: i
     if not using:
         return body
     if all(_opens(body[place], outer) for place in using) and (len(using) == 1 or _only_loops(body, using)):
-        return tuple(_inside(node, buffer, outer, dims) if place in using else node for place, node in enumerate(body))
+        return tuple(
+            _declare_inside(node, buffer, outer, dims) if place in using else node for place, node in enumerate(body)
+        )
     first = using[0]
     node = body[first]
     if dims == 0 and isinstance(node, Stmt) and node.reduce is None and node.target.buffer == buffer:
@@ -39,7 +41,7 @@ def _opens(node: Spmd, outer: frozenset[str]) -> bool:
     return isinstance(node, If) or (isinstance(node, For) and node.name in outer)
 
 
-def _inside(node: Spmd, buffer: str, outer: frozenset[str], dims: int) -> Spmd:
+def _declare_inside(node: Spmd, buffer: str, outer: frozenset[str], dims: int) -> Spmd:
     match node:
         case If(body=then, orelse=orelse):
             return with_body(node, declared(then, buffer, outer, dims), declared(orelse, buffer, outer, dims))

@@ -49,7 +49,7 @@ def _pending(node: Node, key: Slot, waits: frozenset[Slot], pipe: Pipe) -> int:
     the first i + 1, for its own tile, and one more for the next tile.
     """
     path, slot = key
-    loop = _at(node, path)
+    loop = _loop_at(node, path)
     if loop is None or loop.name != pipe.loop:
         return _pending_ahead(loop, key, waits, pipe)
     (end,) = (place for p, place in group_ends(loop, (pipe,), path) if p == path)
@@ -92,7 +92,7 @@ def _tiles(node: Node, pipe: Pipe) -> set[int]:
     return {(turn - var(pipe.loop)).const for turn in turns if pipe.loop in turn.names()}
 
 
-def _at(node: Node, path: Path) -> Loop | None:
+def _loop_at(node: Node, path: Path) -> Loop | None:
     """The loop with the body at `path`, which begins with the place of `node`."""
     for place in path[1:]:
         if not isinstance(node, Loop):

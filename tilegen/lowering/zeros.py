@@ -16,7 +16,7 @@ from tilegen.lowering.program import Declare, For, If, Spmd, with_body
 Element = dict[str, tuple[int, int, int]]  # loop -> (dimension, factor, constant): the place is factor*loop + constant
 
 
-def zeroed(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer]) -> tuple[Spmd, ...]:
+def declare_zeros(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer]) -> tuple[Spmd, ...]:
     """`body` with zeros at the declarations of arrays that the next node fills with them."""
     out: list[Spmd] = []
     for node in body:
@@ -24,9 +24,9 @@ def zeroed(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer]) -> tuple[Spmd,
         if isinstance(before, Declare) and before.start is None and (nest := _filling(node, buffers[before.buffer])):
             out[-1] = replace(before, start=_value(nest), origin=nest)
         elif isinstance(node, For):
-            out.append(with_body(node, zeroed(node.body, buffers)))
+            out.append(with_body(node, declare_zeros(node.body, buffers)))
         elif isinstance(node, If):
-            out.append(with_body(node, zeroed(node.body, buffers), zeroed(node.orelse, buffers)))
+            out.append(with_body(node, declare_zeros(node.body, buffers), declare_zeros(node.orelse, buffers)))
         else:
             out.append(node)
     return tuple(out)
@@ -42,7 +42,7 @@ def _value(nest: Spmd) -> Const:
 
 def _filling(node: Spmd, buffer: Buffer) -> For | None:
     """`node`, which gives each element of `buffer` the value 0 once, as loops over its dimensions, or else None."""
-    found = _starts(node, {}, buffer) if buffer.shape and buffer.dtype not in ("f16", "bf16") else None
+    found = _find_starts(node, {}, buffer) if buffer.shape and buffer.dtype not in ("f16", "bf16") else None
     if not found:
         return None
     shape = [extent.const for extent in buffer.shape]
@@ -50,7 +50,7 @@ def _filling(node: Spmd, buffer: Buffer) -> For | None:
     instances = {_in_places(stmt, element, names) for _, stmt, element in found}
     boxes = [_box(loops, element, len(shape)) for loops, _, element in found]
     whole = sum(_size(box) for box in boxes) == _size([range(extent) for extent in shape])
-    apart = all(_apart(one, two) for n, one in enumerate(boxes) for two in boxes[:n])
+    apart = all(_are_disjoint(one, two) for n, one in enumerate(boxes) for two in boxes[:n])
     inside = all(min(r) >= 0 and max(r) < extent for box in boxes for r, extent in zip(box, shape, strict=True))
     if len(instances) != 1 or None in instances or not (whole and apart and inside):
         return None
@@ -63,13 +63,13 @@ def _filling(node: Spmd, buffer: Buffer) -> For | None:
     return nest
 
 
-def _starts(
+def _find_starts(
     node: Spmd, loops: Mapping[str, int], buffer: Buffer
 ) -> list[tuple[Mapping[str, int], Stmt, Element]] | None:
     """The statements in `node` with their loops and elements; None if one is no start of a whole row."""
     match node:
         case For(name, extent, body) if extent.is_const and extent.const > 0 and body:
-            found = [_starts(child, {**loops, name: extent.const}, buffer) for child in body]
+            found = [_find_starts(child, {**loops, name: extent.const}, buffer) for child in body]
             return None if None in found else [each for some in found for each in some or ()]
         case Stmt(_, target, Const(value)) if str(value) in ("0", "0.0") and target.buffer == buffer.name:
             element = None if node.reduce or node.guard else _element(node)
@@ -114,5 +114,5 @@ def _size(box: list[range]) -> int:
     return count
 
 
-def _apart(one: list[range], two: list[range]) -> bool:
+def _are_disjoint(one: list[range], two: list[range]) -> bool:
     return any(set(a).isdisjoint(b) for a, b in zip(one, two, strict=True))
