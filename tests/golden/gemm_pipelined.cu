@@ -68,10 +68,10 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_register(C, at=bj, vector=4)
     float C_reg[4][4][2][4] = {};
 
-    const auto load_shared = [&](int slot, int ko) {
+    const auto load_shared = [&](int ko) {
         #pragma unroll
         for (int part = 0; part < 16; ++part) {
-            copy_async<4>(&A_shared[slot][lane][part * 8 + wi * 4 + wj],
+            copy_async<4>(&A_shared[ko % 3][lane][part * 8 + wi * 4 + wj],
                 &A[(bi * 128 + part * 8 + wi * 4 + wj) * K + ko * 32 + lane]);
         }
 
@@ -79,16 +79,16 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         for (int part = 0; part < 8; ++part) {
             const int k = part * 4 + tid / 64;
             const int j = tid % 64;
-            copy_async<16>(&B_shared[slot][k][j * 4], &B[(ko * 32 + k) * N + bj * 256 + j * 4]);
+            copy_async<16>(&B_shared[ko % 3][k][j * 4], &B[(ko * 32 + k) * N + bj * 256 + j * 4]);
         }
     };
 
-    const auto load_shared_partial = [&](int slot, int ko) {
+    const auto load_shared_partial = [&](int ko) {
         if (ko * 32 + lane < K) {
             #pragma unroll
             for (int part = 0; part < 16; ++part) {
                 if (bi * 128 + part * 8 + wi * 4 + wj < M) {
-                    copy_async<4>(&A_shared[slot][lane][part * 8 + wi * 4 + wj],
+                    copy_async<4>(&A_shared[ko % 3][lane][part * 8 + wi * 4 + wj],
                         &A[(bi * 128 + part * 8 + wi * 4 + wj) * K + ko * 32 + lane]);
                 }
             }
@@ -100,7 +100,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const int k = part * 4 + tid / 64;
                 const int j = tid % 64;
                 if (ko * 32 + k < K) {
-                    copy_async<16>(&B_shared[slot][k][j * 4], &B[(ko * 32 + k) * N + bj * 256 + j * 4]);
+                    copy_async<16>(&B_shared[ko % 3][k][j * 4], &B[(ko * 32 + k) * N + bj * 256 + j * 4]);
                 }
             }
         }
@@ -111,9 +111,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     #pragma unroll
     for (int fill = 0; fill < 2; ++fill) {
         if (fill * 32 + 31 < K && bi * 128 + 127 < M && bj * 256 + 255 < N) {
-            load_shared(fill, fill);
+            load_shared(fill);
         } else {
-            load_shared_partial(fill, fill);
+            load_shared_partial(fill);
         }
 
         end_copies();
@@ -124,9 +124,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
     for (int ko = 0; ko < (K + 31) / 32; ++ko) {
         if (ko * 32 + 95 < K && bi * 128 + 127 < M && bj * 256 + 255 < N) {
-            load_shared((ko + 2) % 3, ko + 2);
+            load_shared(ko + 2);
         } else {
-            load_shared_partial((ko + 2) % 3, ko + 2);
+            load_shared_partial(ko + 2);
         }
 
         end_copies();

@@ -126,12 +126,12 @@ matching_dot_best(const float* __restrict__ A,
         // cache_register(dot, at=bj)
         float dot_reg[4][4][2][4] = {};
 
-        const auto load_B_global_shared = [&](int slot, int ko) {
+        const auto load_B_global_shared = [&](int ko) {
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 const int d = part * 4 + tid / 64;
                 const int j = tid % 64;
-                copy_async<16>(&B_global_shared[slot][d][j * 4], &B_global[(ko * 16 + d) * M + bj * 256 + j * 4]);
+                copy_async<16>(&B_global_shared[ko % 3][d][j * 4], &B_global[(ko * 16 + d) * M + bj * 256 + j * 4]);
             }
         };
 
@@ -140,7 +140,7 @@ matching_dot_best(const float* __restrict__ A,
         #pragma unroll
         for (int fill = 0; fill < 2; ++fill) {
             if (bj * 256 + (tid % 64) * 4 + 3 < M) {
-                load_B_global_shared(fill, fill);
+                load_B_global_shared(fill);
             }
 
             end_copies();
@@ -225,7 +225,7 @@ matching_dot_best(const float* __restrict__ A,
 
         for (int ko = 0; ko < 8; ++ko) {
             if (ko < 6 && bj * 256 + (tid % 64) * 4 + 3 < M) {
-                load_B_global_shared((ko + 2) % 3, ko + 2);
+                load_B_global_shared(ko + 2);
             }
 
             end_copies();

@@ -184,7 +184,8 @@ def _outline(
         return None
     # As far out as it can be: the loops that it is called in are then seen whole.
     before, view = common[: fitting[0] + 1], views[fitting[0]]
-    parameters = Parameters(frozenset(view.names | own))
+    extents = {f.name: f.extent.const for f in nodes(body) if isinstance(f, For) and f.extent.is_const}
+    parameters = Parameters(frozenset(view.names | own), extents)
 
     def name(values: Values) -> str:
         taken = view.names | own | parameters.values.keys()

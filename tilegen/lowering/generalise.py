@@ -10,13 +10,14 @@ values of a parameter; rests that an expression of another parameter gives need 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from math import gcd
 from typing import Any
 
 from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Condition, Stmt
+from tilegen.ir.ranges import simplify
 from tilegen.lowering.program import For, Spmd, VectorCopy
 
 _SKIPPED = ("span", "step", "origin", "lane")  # where a value came from
@@ -102,9 +103,11 @@ class Parameters:
 
     Attributes:
         seen: the names that mean the same everywhere, so that terms of these need no parameter.
+        extents: of loops, where they are constants.
     """
 
     seen: frozenset[str]
+    extents: Mapping[str, int] = field(default_factory=dict)
     values: dict[str, Values] = field(default_factory=dict)
 
     def general(self, rows: Sequence[Values], name: Callable[[Values], str]) -> Values:
@@ -153,7 +156,7 @@ class Parameters:
                 times, plus = line
                 return var(name) * times + plus
             for by in sorted(_moduli(rest)):
-                if all(r == v % by for r, v in zip(rest, values, strict=True)):
+                if all(r == simplify(v % by, self.extents) for r, v in zip(rest, values, strict=True)):
                     return var(name) % by
         return None
 
