@@ -19,10 +19,11 @@ _WORDS = {
     "WORD": "a name",
     "NUMBER": "a number",
     "DOTS": "'...'",
+    "STRING": "a text in double quotes",
 }
 _KEYWORDS = {
     "KERNEL", "SCHEDULE", "DEFINE", "DEF", "VAR", "WHERE", "FOR", "IN", "EXTENDS", "PASS", "BEFORE", "AFTER", "INSTEAD",
-    "OF", "WITHOUT", "IF", "ELSE", "AND", "OR", "NOT",
+    "OF", "WITHOUT", "IF", "ELSE", "AND", "OR", "NOT", "INSTRUCTION", "BY", "SINCE", "AS", "LANE", "REGISTER", "PTX",
 }  # fmt: skip
 _SIGNS = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "COLON": ":", "COMMA": ",",
@@ -73,7 +74,7 @@ def _expectation(accepted: set[str]) -> str:
         named.append("an operator")
         left -= _OPERATORS
     if {"KERNEL", "SCHEDULE"} <= left:
-        return "a kernel, a schedule, a 'define' or a 'def'"
+        return "a kernel, a schedule, an instruction, a 'define' or a 'def'"
     signs = sorted(f"'{_SIGNS[t]}'" for t in left & _SIGNS.keys())
     keywords = sorted(f"'{t.lower()}'" for t in left & _KEYWORDS)
     others = sorted(_WORDS[t] for t in left & _WORDS.keys() - _SIGNS.keys())
@@ -109,6 +110,6 @@ def _way_out(place: Place, found: Token, accepted: set[str]) -> tuple[str, ...]:
         return ("a kernel names its outputs: kernel f(A: f32[N]) -> B: f32[N]:",)
     if "EQUAL" in accepted and line.startswith("schedule"):
         return ("a parameter has a default: T=32, or T=32 in {16, 32, 64} to try several",)
-    if "EQUAL" in accepted and found.type in ("ADD", "MUL") and "LSQB" not in accepted:
+    if "EQUAL" in accepted and (found.type in ("ADD", "MUL") or found == "+=") and "LSQB" not in accepted:
         return ("an equation is written with '='; a sum over k is C[i] = sum[k](...)",)
     return ()

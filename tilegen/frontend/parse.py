@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from threading import Lock
@@ -12,11 +13,12 @@ from lark.exceptions import UnexpectedInput
 from lark.indenter import DedentError, Indenter
 
 from tilegen.errors import Source, SourceError
-from tilegen.frontend import calls
+from tilegen.frontend import calls, machine
 from tilegen.frontend.complain import complain
 from tilegen.frontend.data import data_folder
 from tilegen.frontend.expressions import convert, convert_all, name
 from tilegen.frontend.extend import flat_schedules
+from tilegen.frontend.instructions import build_instruction
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.scan import check_text
 from tilegen.frontend.syntax import (
@@ -33,6 +35,7 @@ from tilegen.frontend.syntax import (
     Syntax,
     Unary,
 )
+from tilegen.ir.instructions import Instruction
 from tilegen.ir.nodes import DTYPE_BYTES, REDUCTIONS
 from tilegen.ir.operations import OPERATIONS
 from tilegen.ir.steps import Define, Schedule
@@ -153,6 +156,7 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
     kernels: dict[str, KernelDecl] = {}
     schedules: list[ScheduleDecl] = []
     defines: list[Define] = []
+    instructions: dict[str, Instruction] = {}
     items = branches(tree.children)
     for item in items:
         if rule(item) != "function":
@@ -178,11 +182,15 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
                 assert define.span
                 _check_new(Name(define.word, define.span), {d.word for d in defines}, "step")
                 defines.append(define)
+            case "instruction":
+                instruction = machine.instruction(place, item)
+                _check_new(instruction.name, instructions, "instruction")
+                instructions[instruction.name.text] = build_instruction(instruction)
             case "function":
                 pass
             case _:
                 raise TypeError(item.data)
-    return _flatten(kernels, schedules, defines, place.source, around)
+    return replace(_flatten(kernels, schedules, defines, place.source, around), instructions=instructions)
 
 
 def _flatten(

@@ -12,6 +12,7 @@ from tilegen.frontend.data import data_folder
 from tilegen.frontend.parse import parse
 from tilegen.frontend.scan import MOST_CHARACTERS
 from tilegen.frontend.syntax import KernelDecl, Module
+from tilegen.ir.instructions import Instruction
 from tilegen.ir.nodes import Equation, Kernel
 from tilegen.ir.steps import Define
 
@@ -52,7 +53,7 @@ def stock_names() -> tuple[str, ...]:
     """The names of the stock files."""
     folders = (data_folder("schedules"), data_folder("examples"))
     names = {f.name.removesuffix(".tg") for folder in folders for f in folder.iterdir() if f.name.endswith(".tg")}
-    return tuple(sorted(names - {"std"}))
+    return tuple(sorted(names - {"std", "instructions"}))
 
 
 @cache
@@ -60,6 +61,13 @@ def standard_steps() -> Mapping[str, Define]:
     """The composite steps that every schedule may use."""
     text = (data_folder("schedules") / "std.tg").read_text(encoding="utf-8")
     return {d.word: d for d in parse(Source("std.tg", text)).defines}
+
+
+@cache
+def stock_instructions() -> Mapping[str, Instruction]:
+    """The stock instructions by name."""
+    text = (data_folder("schedules") / "instructions.tg").read_text(encoding="utf-8")
+    return parse(Source("instructions.tg", text)).instructions
 
 
 def stock(name: str) -> Module:
@@ -108,7 +116,9 @@ def _merge(module: Module, other: Module) -> Module:
     """`module` with the kernels, schedules and steps of `other` that it does not have itself."""
     schedules = module.schedules or tuple(s for s in other.schedules if s.kernel in module.kernels)
     kernels = {n: k for n, k in other.kernels.items() if n in {s.kernel for s in schedules}}
-    return Module(kernels | dict(module.kernels), schedules, (*other.defines, *module.defines), module.source)
+    return Module(
+        kernels | dict(module.kernels), schedules, (*other.defines, *module.defines), module.source, module.instructions
+    )
 
 
 def _have_one_form(mine: KernelDecl, other: KernelDecl) -> bool:

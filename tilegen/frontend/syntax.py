@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilegen.errors import Source, Span
+from tilegen.ir.instructions import Instruction
 from tilegen.ir.steps import Call, Define, Parameter, Schedule
 
 # -- expressions
@@ -214,10 +215,60 @@ class ScheduleDecl:
 
 
 @dataclass(frozen=True)
+class Operand:
+    """`name: type[shape] as format`; format is None where absent."""
+
+    param: Param
+    format: Name | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`element in lane expression, register expression`."""
+
+    element: Subscript
+    lane: Syntax
+    register: Syntax
+    span: Span
+
+
+@dataclass(frozen=True)
+class InstructionDecl:
+    """An instruction as the text declares it; `build_instruction` turns it into an `Instruction`.
+
+    `operands` are the inputs and, last, the output. It runs on `arch` `and_later` ones, or on that alone.
+    """
+
+    name: Name
+    operands: tuple[Operand, ...]
+    unit: Name
+    arch: Name
+    and_later: bool
+    equations: tuple[Assign, ...]
+    accumulates: bool
+    layouts: tuple[Layout, ...]
+    ptx: Name
+    doc: str
+    text: str
+
+    def names(self) -> dict[str, Operand]:
+        """The operands by name."""
+        return {operand.param.name.text: operand for operand in self.operands}
+
+    def head(self) -> KernelDecl:
+        """The kernel that the instruction computes."""
+        *inputs, output = (operand.param for operand in self.operands)
+        name, span = self.name.text, self.name.span
+        return KernelDecl(name, tuple(inputs), (output,), (), (), self.equations, {}, {}, self.doc, span)
+
+
+@dataclass(frozen=True)
 class Module:
-    """A file: its kernels by name, its schedules and composite steps in order."""
+    """A file: its kernels and its instructions by name, its schedules and composite steps in order."""
 
     kernels: Mapping[str, KernelDecl]
     schedules: tuple[Schedule, ...]
     defines: tuple[Define, ...]
     source: Source = field(compare=False)
+    instructions: Mapping[str, Instruction] = field(default_factory=dict)

@@ -1,0 +1,277 @@
+"""From the declaration of an instruction to an `Instruction`, checked by enumeration: its operands are small."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+from tilegen.errors import SourceError, Span, did_you_mean
+from tilegen.frontend import syntax as s
+from tilegen.frontend.build import build
+from tilegen.frontend.index import affine_of
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.instructions import (
+    ARCHITECTURES,
+    FORMATS,
+    PLACEHOLDER,
+    SPECIFIC_ARCHITECTURES,
+    UNITS,
+    Fragment,
+    Instruction,
+    Point,
+    Slot,
+)
+from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Tensor
+from tilegen.ir.walk import loads
+
+MOST_POINTS = 2**16  # of a meaning; enumeration walks over each
+_LINES = "an instruction has one equation, one line 'A[i, k] in lane ..., register ...' for each operand, and one 'ptx'"
+
+
+def build_instruction(decl: s.InstructionDecl) -> Instruction:
+    """The instruction of a declaration.
+
+    Raises:
+        SourceError: an unknown unit, architecture or operand; a meaning that leaves an operand; a layout that does not
+            put each element into a slot of its own; a text that leaves out an operand or names another one.
+    """
+    _check_machine(decl)
+    _check_shapes(decl)
+    meaning = _meaning(decl)
+    fragments = tuple(_fragment(decl, operand, meaning) for operand in decl.operands)
+    _check_ptx(decl)
+    return Instruction(
+        decl.name.text,
+        meaning,
+        decl.accumulates,
+        fragments,
+        decl.unit.text,
+        decl.arch.text,
+        decl.ptx.text,
+        decl.doc,
+        decl.text,
+        span=decl.name.span,
+    )
+
+
+def _check_machine(decl: s.InstructionDecl) -> None:
+    """Raises SourceError for a unit or an architecture that there is not."""
+    unit, arch = decl.unit, decl.arch
+    if unit.text not in UNITS:
+        notes = did_you_mean(unit.text, list(UNITS)) or (f"what runs an instruction is: {', '.join(UNITS)}",)
+        raise SourceError(f"there is no unit '{unit.text}'", unit.span, notes=notes)
+    known, other = (ARCHITECTURES, SPECIFIC_ARCHITECTURES)[:: 1 if decl.and_later else -1]
+    if arch.text in known:
+        return
+    if arch.text in other and decl.and_later:
+        notes = (f"no later architecture has the instructions of {arch.text}: write 'for {arch.text}'",)
+        raise SourceError(f"'{arch.text}' begins no line of architectures", arch.span, notes=notes)
+    if arch.text in other:
+        notes = (f"later architectures have them, too: write 'since {arch.text}'",)
+        raise SourceError(f"'{arch.text}' has no instructions of its own", arch.span, notes=notes)
+    notes = did_you_mean(arch.text, list(known)) or (f"the architectures are {', '.join(known)}",)
+    raise SourceError(f"there is no architecture '{arch.text}'", arch.span, notes=notes)
+
+
+def _check_shapes(decl: s.InstructionDecl) -> None:
+    for operand in decl.operands:
+        for extent in operand.param.shape or ():
+            if not affine_of(extent, dict.fromkeys(decl.head().size_names(), var("n"))).is_const:
+                raise SourceError(
+                    f"'{extent.span.text}' is no number, and the shape of an instruction's operand is fixed",
+                    extent.span,
+                    notes=("an instruction for several shapes is several instructions",),
+                )
+        name, wanted = operand.param.name, operand.format
+        if wanted is None:
+            continue
+        if wanted.text not in FORMATS:
+            notes = did_you_mean(wanted.text, list(FORMATS)) or (f"the formats are: {', '.join(FORMATS)}",)
+            raise SourceError(f"there is no format '{wanted.text}'", wanted.span, notes=notes)
+        holder = FORMATS[wanted.text]
+        if operand.param.type.text != holder:
+            notes = (f"a value of the format {wanted.text} is kept in an {holder}",)
+            raise SourceError(
+                f"'{name.text}' is {operand.param.type.text}, which has no values in the format {wanted.text}",
+                operand.param.type.span,
+                notes=notes,
+            )
+
+
+# -- the meaning
+
+
+def _meaning(decl: s.InstructionDecl) -> Kernel:
+    """The kernel that the equation is, over the operands. Raises SourceError."""
+    if len(decl.equations) != 1:
+        span = decl.equations[1].span if decl.equations else decl.name.span
+        what = "has a second meaning" if decl.equations else "has no meaning"
+        raise SourceError(f"the instruction '{decl.name.text}' {what}", span, notes=(_LINES,))
+    written = decl.equations[0]
+    if decl.accumulates and isinstance(written.value, s.Reduction) and written.value.word.text != "sum":
+        raise SourceError(
+            f"'+=' adds to '{written.target.base.text}', and {written.value.word.text}[...] is no sum",
+            written.value.word.span,
+            notes=("a meaning is C[i, j] = ..., or adds a term or a sum: C[i, j] += sum[k](...)",),
+        )
+    kernel = build(decl.head())
+    _check_points(decl, kernel)
+    return kernel
+
+
+def _check_points(decl: s.InstructionDecl, kernel: Kernel) -> None:
+    """Raises SourceError unless the meaning stays inside its operands and writes each element of the target once."""
+    equation, span = kernel.equations[0], decl.equations[0].span
+    ranges = (*equation.loops, *equation.reduced)
+    if any(not r.extent.is_const for r in ranges) or prod(r.extent.const for r in ranges) > MOST_POINTS:
+        message = f"the meaning is no box of at most {MOST_POINTS} points"
+        raise SourceError(message, span, notes=("an instruction is small: each index runs from 0 to a number",))
+    target = kernel.tensor(equation.target)
+    accesses = [(target, equation.index), *((kernel.tensor(x.buffer), x.index) for x in loads(equation.value))]
+    writers: dict[Point, dict[str, int]] = {}
+    for values in product(*(range(r.extent.const) for r in ranges)):
+        point = {r.name: value for r, value in zip(ranges, values, strict=True)}
+        if not all(condition.holds(point) for condition in equation.conditions):
+            continue
+        for tensor, index in accesses:
+            _check_inside(tensor, _element(index, point), point, span)
+        left = {r.name: point[r.name] for r in equation.loops}
+        written = _element(equation.index, point)
+        if writers.setdefault(written, left) != left:
+            witness = f"{target.name}{list(written)} is written at {_shown(writers[written])} and at {_shown(left)}"
+            raise SourceError(f"the meaning writes an element of '{target.name}' twice", span, witness=witness)
+    _check_all_written(target, writers, equation, span)
+
+
+def _check_all_written(target: Tensor, writers: object, equation: Equation, span: Span) -> None:
+    assert isinstance(writers, dict)
+    for point in product(*(range(extent.const) for extent in target.shape)):
+        if point not in writers:
+            message = f"the meaning leaves out an element of '{target.name}'"
+            notes = ("an instruction writes all of its output: give the output the shape of what is written",)
+            raise SourceError(message, span, witness=f"{target.name}{list(point)}", notes=notes)
+
+
+def _check_inside(tensor: Tensor, element: Point, point: dict[str, int], span: Span) -> None:
+    shape = [extent.const for extent in tensor.shape]
+    if not all(0 <= at < extent for at, extent in zip(element, shape, strict=True)):
+        witness = f"{tensor.name}{list(element)} at {_shown(point)}"
+        notes = (f"the shape of {tensor.name} is {shape}",)
+        raise SourceError(f"the meaning leaves '{tensor.name}'", span, witness=witness, notes=notes)
+
+
+def _element(index: tuple[Affine, ...], point: dict[str, int]) -> Point:
+    return tuple(each.evaluate(point) for each in index)
+
+
+def _shown(point: dict[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in point.items())
+
+
+# -- the layouts
+
+
+def _fragment(decl: s.InstructionDecl, operand: s.Operand, meaning: Kernel) -> Fragment:
+    """The layout of an operand, which puts each element into a slot of its own. Raises SourceError."""
+    name = operand.param.name
+    tensor = meaning.tensor(name.text)
+    for layout in decl.layouts:
+        base = layout.element.base
+        if base.text not in decl.names():
+            raise _unknown_operand_error(decl, base.text, base.span)
+    found = [layout for layout in decl.layouts if layout.element.base.text == name.text]
+    if len(found) != 1:
+        notes = (f"say where its elements lie: {name.text}[{_example(tensor)}] in lane ..., register ...",)
+        span = found[1].span if found else operand.span
+        what = "has a second layout" if found else "has no layout"
+        raise SourceError(f"the operand '{name.text}' {what}", span, notes=() if found else notes)
+    indices = _indices(found[0], tensor)
+    known = {index: var(index) for index in indices}
+    lane, register = (affine_of(each, known, decl.names()) for each in (found[0].lane, found[0].register))
+    form = operand.format.text if operand.format else None
+    fragment = Fragment(tensor, indices, lane, register, form, span=found[0].span)
+    _check_registers_are_full(fragment, UNITS[decl.unit.text], operand.span)
+    _check_bijection(fragment, UNITS[decl.unit.text])
+    return fragment
+
+
+def _indices(layout: s.Layout, tensor: Tensor) -> tuple[str, ...]:
+    """The names of the element's indices: one for each dimension."""
+    items = layout.element.items
+    names = tuple(item.text for item in items if isinstance(item, s.Name))
+    if len(set(names)) != len(items) or len(items) != len(tensor.shape):
+        count = len(tensor.shape)
+        raise SourceError(
+            f"the element of a layout is written with one name for each of the {count} dimensions of '{tensor.name}'",
+            layout.element.span,
+            notes=(f"such as {tensor.name}[{_example(tensor)}]",),
+        )
+    return names
+
+
+def _example(tensor: Tensor) -> str:
+    """Names for its indices."""
+    count = len(tensor.shape)
+    return ", ".join("ijklmnop"[:count]) if count <= 8 else "..."
+
+
+def _check_registers_are_full(fragment: Fragment, lanes: int, span: Span) -> None:
+    name, elements = fragment.operand.name, prod(fragment.shape)
+    if elements % lanes:
+        message = f"'{name}' has {elements} elements, which {lanes} lanes cannot hold in equal parts"
+        raise SourceError(message, span, notes=("each lane of the unit holds as many elements as any other",))
+    size = DTYPE_BYTES[fragment.operand.dtype]
+    if elements // lanes * size % 4:
+        message = f"a lane holds {elements // lanes * size} bytes of '{name}', which fill no register of 4 bytes"
+        raise SourceError(message, span, notes=("small elements fill registers: 2 of 16 bits, or 4 of 8 bits, each",))
+
+
+def _check_bijection(fragment: Fragment, lanes: int) -> None:
+    """Raises SourceError unless each element has a slot of its own; as there are as many slots, none is left empty."""
+    name, most = fragment.operand.name, fragment.elements_of_a_lane
+    slots: dict[Slot, Point] = {}
+    collision = None
+    for point in fragment.points():
+        slot = fragment.slot(point)
+        if not (0 <= slot.lane < lanes and 0 <= slot.register < most):
+            raise SourceError(
+                f"the layout of '{name}' leaves the lanes 0 to {lanes - 1} or their registers 0 to {most - 1}",
+                fragment.span,
+                witness=f"{name}{list(point)} would be in {slot}",
+                notes=(f"{prod(fragment.shape)} elements in {lanes} lanes are {most} in each",),
+            )
+        if slot in slots and collision is None:
+            collision = f"{name}{list(slots[slot])} and {name}{list(point)} are both in {slot}"
+        slots.setdefault(slot, point)
+    if collision:
+        empty = next(e for e in (Slot(*pair) for pair in product(range(lanes), range(most))) if e not in slots)
+        raise SourceError(
+            f"the layout of '{name}' puts two elements into one slot",
+            fragment.span,
+            witness=f"{collision}; nothing is in {empty}",
+            notes=("each element has a lane and a register of its own",),
+        )
+
+
+# -- the text
+
+
+def _check_ptx(decl: s.InstructionDecl) -> None:
+    """Raises SourceError unless the text names the operands, all of them and no other."""
+    named = set()
+    for match in PLACEHOLDER.finditer(decl.ptx.text):
+        place = decl.ptx.span
+        span = place._replace(column=place.column + 1 + match.start(), width=len(match.group()))
+        if match[1] not in decl.names():
+            raise _unknown_operand_error(decl, match[1], span)
+        named.add(match[1])
+    for operand in decl.operands:
+        name = operand.param.name.text
+        if name not in named:
+            notes = (f"write {{{name}}} where its registers stand",)
+            raise SourceError(f"the text does not name the operand '{name}'", decl.ptx.span, notes=notes)
+
+
+def _unknown_operand_error(decl: s.InstructionDecl, name: str, span: Span) -> SourceError:
+    notes = did_you_mean(name, list(decl.names())) or (f"its operands are {', '.join(decl.names())}",)
+    return SourceError(f"'{decl.name.text}' has no operand '{name}'", span, notes=notes)

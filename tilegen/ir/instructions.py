@@ -1,0 +1,137 @@
+"""Instructions of a GPU as data: what one computes, where each lane holds its operands, how it is written.
+
+Nothing here knows an instruction by name. Each is declared in the language; `schedules/instructions.tg` has the stock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from tilegen.errors import Span
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Tensor
+
+UNITS = {"warp": 32}
+"""What runs an instruction as one, and how many lanes it has."""
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121")
+SPECIFIC_ARCHITECTURES = ("sm_90a", "sm_100a", "sm_103a", "sm_120a", "sm_121a")
+"""Those whose own instructions no later architecture has."""
+
+FORMATS = {"tf32": "f32"}
+"""Formats of an operand that are no types of the language, and the type that holds such a value.
+
+A tf32 value is an f32 whose last 13 bits are 0. An instruction computes with such values; it rounds nothing.
+"""
+
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+"""An operand's name in the text of an instruction."""
+
+Point = tuple[int, ...]
+
+
+class Slot(NamedTuple):
+    """One element's worth of one lane's registers."""
+
+    lane: int
+    register: int
+
+    def __str__(self) -> str:
+        return f"lane {self.lane}, register {self.register}"
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """Where the elements of an operand lie: element `indices` in register `register` of lane `lane`.
+
+    `register` counts elements: 16-bit elements 2r and 2r + 1 fill the 32-bit register r, the even one low.
+    An operand in the `format` "tf32" holds values that this format has.
+    """
+
+    operand: Tensor
+    indices: tuple[str, ...]
+    lane: Affine
+    register: Affine
+    format: str | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def shape(self) -> Point:
+        """The extents of the operand, which are constant."""
+        return tuple(extent.const for extent in self.operand.shape)
+
+    @property
+    def words(self) -> int:
+        """The registers of a lane that the machine counts: of 32 bits, or 64 for f64 and i64."""
+        size = DTYPE_BYTES[self.operand.dtype]
+        return self.elements_of_a_lane * size // max(4, size)
+
+    @property
+    def elements_of_a_lane(self) -> int:
+        return prod(self.shape) // UNITS["warp"]
+
+    def points(self) -> Iterator[Point]:
+        """The elements of the operand, row by row."""
+        return product(*map(range, self.shape))
+
+    def slot(self, point: Point) -> Slot:
+        """Where element `point` lies."""
+        values = dict(zip(self.indices, point, strict=True))
+        return Slot(self.lane.evaluate(values), self.register.evaluate(values))
+
+    def elements(self) -> dict[Slot, Point]:
+        """The element in each slot. The layout is a bijection, so nothing is lost."""
+        return {self.slot(point): point for point in self.points()}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """What a unit of threads computes at once.
+
+    Attributes:
+        meaning: a kernel of one equation over the operands, of constant shapes.
+        accumulates: the equation's value is added to the target, which is an operand that is read, too.
+        fragments: the layout of each operand, in the order of the head.
+        unit: a key of UNITS.
+        arch: the first architecture that has it; the only one, where that is one of SPECIFIC_ARCHITECTURES.
+        ptx: its text, with `{A}` for the registers of the operand A.
+        doc: the comment above the declaration.
+        text: the declaration as written.
+    """
+
+    name: str
+    meaning: Kernel
+    accumulates: bool
+    fragments: tuple[Fragment, ...]
+    unit: str
+    arch: str
+    ptx: str
+    doc: str = field(default="", compare=False, repr=False)
+    text: str = field(default="", compare=False, repr=False)
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def equation(self) -> Equation:
+        return self.meaning.equations[0]
+
+    def fragment(self, operand: str) -> Fragment:
+        """The layout of an operand; KeyError if there is none of that name."""
+        for fragment in self.fragments:
+            if fragment.operand.name == operand:
+                return fragment
+        raise KeyError(operand)
+
+    def runs_on(self, arch: str) -> bool:
+        """True if the architecture `arch` ("sm_90", "sm_90a") has it."""
+        if self.arch in SPECIFIC_ARCHITECTURES:
+            return arch == self.arch
+        return _number(arch) >= _number(self.arch)
+
+
+def _number(arch: str) -> int:
+    return int(arch.removeprefix("sm_").rstrip("a"))
