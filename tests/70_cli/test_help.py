@@ -47,6 +47,13 @@ def test_help_of_a_composite_step_shows_its_comment_and_its_steps(capsys) -> Non
     assert text.endswith(COARSEN)
 
 
+def test_help_of_an_instruction_shows_its_layout_and_its_function(capsys) -> None:
+    text = helped(capsys, "mma_m8n8k4_f64")
+    assert "C[i, j] in lane i * 4 + j / 2, register j % 2" in text
+    assert "  lane      0      1\n     0    0,0    0,1\n     1    0,2    0,3\n" in text
+    assert text.endswith('        : "d"(A[0]), "d"(B[0]));\n}\n')
+
+
 def test_help_of_a_command_is_that_command_s_own(capsys) -> None:
     text = helped(capsys, "emit")
     assert text.startswith("Usage: tilegen emit [OPTIONS] FILE\n")

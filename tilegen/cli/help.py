@@ -10,9 +10,11 @@ from textwrap import indent
 
 import click
 
+from tilegen.backends.instructions import device_function
 from tilegen.cli.commands import tilegen
 from tilegen.errors import UsageError
-from tilegen.frontend.stock import standard_steps
+from tilegen.frontend.stock import standard_steps, stock_instructions
+from tilegen.ir.instructions import Fragment, Instruction, Slot
 from tilegen.ir.steps import Define
 from tilegen.primitives import GROUPS, registry, words_in
 from tilegen.primitives._words import step_meant
@@ -40,10 +42,12 @@ def help_command(context: click.Context, step: str | None) -> int:
         lines = _primitive(step)
     elif step in standard_steps():
         lines = _composite(standard_steps()[step])
+    elif step in stock_instructions():
+        lines = _instruction(stock_instructions()[step])
     elif step in tilegen.commands:
         lines = iter([tilegen.commands[step].get_help(click.Context(tilegen.commands[step], context.parent, step))])
     else:
-        known = [*registry(), *standard_steps(), *tilegen.commands]
+        known = [*registry(), *standard_steps(), *stock_instructions(), *tilegen.commands]
         notes = step_meant(step, known) or ("tilegen help lists the steps, tilegen --help the commands",)
         raise UsageError(f"there is no step and no command '{step}'", notes=notes)
     for line in lines:
@@ -60,7 +64,10 @@ def _overview() -> Iterator[str]:
     yield "composite steps, written in the language itself (schedules/std.tg)"
     yield from (_summary(define.word, define.doc) for define in standard_steps().values())
     yield ""
-    yield "tilegen help STEP explains one of them."
+    yield f"instructions, declared and checked, and not yet used by schedules: {len(stock_instructions())}, such as"
+    yield ", ".join(list(stock_instructions())[:4])
+    yield ""
+    yield "tilegen help NAME explains one of them."
 
 
 def _summary(word: str, doc: str) -> str:
@@ -90,3 +97,29 @@ def _composite(define: Define) -> Iterator[str]:
     yield ""
     yield "stands for:"
     yield indent("\n".join(call.text for call in define.steps), "    ")
+
+
+def _instruction(instruction: Instruction) -> Iterator[str]:
+    """Its declaration, the element in each register of the first lanes, and its function."""
+    yield instruction.doc
+    yield ""
+    yield instruction.text
+    for fragment in instruction.fragments:
+        yield ""
+        yield from _layout(fragment)
+    yield ""
+    yield device_function(instruction).rstrip()
+
+
+def _layout(fragment: Fragment) -> Iterator[str]:
+    """The element in each slot: a line for a lane, those of the first eight and the last."""
+    elements = fragment.elements()
+    registers = range(fragment.elements_of_a_lane)
+    form = f" as {fragment.format}" if fragment.format else ""
+    yield f"{fragment.operand.name}: {fragment.operand.dtype}{list(fragment.shape)}{form}, by lane and register"
+    yield "  lane" + "".join(f"{register:>7}" for register in registers)
+    for lane in (*range(8), 31):
+        cells = (",".join(map(str, elements[Slot(lane, register)])) for register in registers)
+        yield f"  {lane:>4}" + "".join(f"{cell:>7}" for cell in cells)
+        if lane == 7:
+            yield "   ..."
