@@ -175,6 +175,9 @@ class _Reader:
         return dims
 
     def body(self):
+        """What stands in braces, or one statement without them."""
+        if self.next() != "{":
+            return (self.statement(),)
         self.take("{")
         items = []
         while not self.took("}"):

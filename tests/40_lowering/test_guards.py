@@ -52,5 +52,5 @@ def test_a_thread_loop_shorter_than_the_block_is_tested_for():
     module = parse(Source("two.tg", NARROW))
     kernel = build(module.kernels["two"])
     launches = lower(apply(kernel, module.schedules[0]).tree)
-    assert "if (B_j < 32) {" in emit(launches, "cuda")
+    assert "if (B_j < 32)\n" in emit(launches, "cuda")
     assert prove(kernel, launches).verdict == "proved"

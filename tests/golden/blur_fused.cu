@@ -15,32 +15,27 @@ blur(const float* __restrict__ X, float* __restrict__ out, int M, int N)
 
     if (bc * 32 + bx_x < N) {
         if (by * 8 + 7 < M) {
-            for (int py = 0; py < 2; ++py) {
-                if (py * 8 + qy < 10) {
+            for (int py = 0; py < 2; ++py)
+                if (py * 8 + qy < 10)
                     bx_shared[py * 8 + qy][bx_x] =
                         (X[(by * 8 + py * 8 + qy) * (N + 2) + bc * 32 + bx_x]
                             + X[(by * 8 + py * 8 + qy) * (N + 2) + bc * 32 + bx_x + 1]
                             + X[(by * 8 + py * 8 + qy) * (N + 2) + bc * 32 + bx_x + 2])
                             / 3.0f;
-                }
-            }
         } else {
-            for (int py = 0; py < 2; ++py) {
-                if (by * 8 + py * 8 + qy < M + 2 && py * 8 + qy < 10) {
+            for (int py = 0; py < 2; ++py)
+                if (by * 8 + py * 8 + qy < M + 2 && py * 8 + qy < 10)
                     bx_shared[py * 8 + qy][bx_x] =
                         (X[(by * 8 + py * 8 + qy) * (N + 2) + bc * 32 + bx_x]
                             + X[(by * 8 + py * 8 + qy) * (N + 2) + bc * 32 + bx_x + 1]
                             + X[(by * 8 + py * 8 + qy) * (N + 2) + bc * 32 + bx_x + 2])
                             / 3.0f;
-                }
-            }
         }
     }
 
     __syncthreads();  // bx.shared is complete: written above, read below
 
-    if (by * 8 + ty < M && bc * 32 + tx < N) {
+    if (by * 8 + ty < M && bc * 32 + tx < N)
         out[(by * 8 + ty) * N + bc * 32 + tx] =
             (bx_shared[ty][tx] + bx_shared[ty + 1][tx] + bx_shared[ty + 2][tx]) / 3.0f;
-    }
 }

@@ -11,18 +11,14 @@ conv1d(const float* __restrict__ X, float* __restrict__ Y, int N)
 
     if (b * 128 + 127 < N) {
         #pragma unroll
-        for (int part = 0; part < 2; ++part) {
-            if (part * 128 + t < 130) {
+        for (int part = 0; part < 2; ++part)
+            if (part * 128 + t < 130)
                 X_shared[part * 128 + t] = X[part * 128 + b * 128 + t];
-            }
-        }
     } else {
         #pragma unroll
-        for (int part = 0; part < 2; ++part) {
-            if (part * 128 + t < 130 && part * 128 + b * 128 + t < N + 2) {
+        for (int part = 0; part < 2; ++part)
+            if (part * 128 + t < 130 && part * 128 + b * 128 + t < N + 2)
                 X_shared[part * 128 + t] = X[part * 128 + b * 128 + t];
-            }
-        }
     }
 
     __syncthreads();  // X.shared is complete: written above, read below
@@ -33,9 +29,8 @@ conv1d(const float* __restrict__ X, float* __restrict__ Y, int N)
 
         // unroll(r)
         #pragma unroll
-        for (int r = 0; r < 3; ++r) {
+        for (int r = 0; r < 3; ++r)
             Y_reg += X_shared[r + t] / 3.0f;
-        }
 
         Y[b * 128 + t] = Y_reg;
     }

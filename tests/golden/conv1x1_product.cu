@@ -84,38 +84,33 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
     };
 
     const auto load_shared_partial = [&](int co) {
-        if (bp * 64 + (tid % 16) * 4 + 3 < P) {
+        if (bp * 64 + (tid % 16) * 4 + 3 < P)
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 const int c = part * 4 + tid / 16;
                 const int p = tid % 16;
-                if (co * 16 + c < C) {
+                if (co * 16 + c < C)
                     copy_async<16>(&X_shared[co % 3][c][p * 4], &X[(n * C + co * 16 + c) * P + bp * 64 + p * 4]);
-                }
             }
-        }
 
-        if (co * 16 + tid % 16 < C) {
+        if (co * 16 + tid % 16 < C)
             #pragma unroll
             for (int part = 0; part < 16; ++part) {
                 const int f = part * 4 + tid / 16;
                 const int c = tid % 16;
-                if (bf * 64 + f < F) {
+                if (bf * 64 + f < F)
                     copy_async<4>(&K_shared[co % 3][c][f], &K[(bf * 64 + f) * C + co * 16 + c]);
-                }
             }
-        }
     };
 
     // tile(c, TC) -> co, ci
     // pipeline(co, STAGES)
     #pragma unroll
     for (int fill = 0; fill < 2; ++fill) {
-        if (bp * 64 + 63 < P && fill * 16 + 15 < C && bf * 64 + 63 < F) {
+        if (bp * 64 + 63 < P && fill * 16 + 15 < C && bf * 64 + 63 < F)
             load_shared(fill);
-        } else {
+        else
             load_shared_partial(fill);
-        }
 
         end_copies();
     }
@@ -124,19 +119,17 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
     __syncthreads();  // X.shared and K.shared are complete: written above, read below
 
     for (int co = 0; co < (C + 15) / 16; ++co) {
-        if (bp * 64 + 63 < P && co * 16 + 47 < C && bf * 64 + 63 < F) {
+        if (bp * 64 + 63 < P && co * 16 + 47 < C && bf * 64 + 63 < F)
             load_shared(co + 2);
-        } else {
+        else
             load_shared_partial(co + 2);
-        }
 
         end_copies();
 
         // cache_register(X.shared, at=ci, vector=4)
         float X_shared_reg[2][4];
-        if (bp * 64 + wp * 32 + (lane % 8) * 4 + 3 < P) {
+        if (bp * 64 + wp * 32 + (lane % 8) * 4 + 3 < P)
             load_vector<float4>(X_shared_reg[0], &X_shared[co % 3][0][wp * 32 + (lane % 8) * 4]);
-        }
 
         if (bf * 64 + 63 < F && co * 16 + 15 < C && bp * 64 + 63 < P) {
             // cache_register(K.shared, at=ci, vector=4)
@@ -144,10 +137,9 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
 
             const auto load_K_shared_reg = [&](int ci) {
                 #pragma unroll
-                for (int cf = 0; cf < 4; ++cf) {
+                for (int cf = 0; cf < 4; ++cf)
                     load_vector<float4>(K_shared_reg[ci % 2][cf],
                         &K_shared[co % 3][ci][wf * 64 + cf * 16 + (lane / 8) * 4]);
-                }
             };
 
             load_K_shared_reg(0);
@@ -163,33 +155,28 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
                 }
 
                 #pragma unroll
-                for (int cf = 0; cf < 4; ++cf) {
+                for (int cf = 0; cf < 4; ++cf)
                     #pragma unroll
                     for (int vf = 0; vf < 2; ++vf) {
                         #pragma unroll
-                        for (int vp = 0; vp < 4; ++vp) {
+                        for (int vp = 0; vp < 4; ++vp)
                             Y_reg[cf][vf * 2][vp] += X_shared_reg[ci % 2][vp] * K_shared_reg[ci % 2][cf][vf * 2];
-                        }
 
                         #pragma unroll
-                        for (int vp = 0; vp < 4; ++vp) {
+                        for (int vp = 0; vp < 4; ++vp)
                             Y_reg[cf][vf * 2 + 1][3 - vp] +=
                                 X_shared_reg[ci % 2][3 - vp] * K_shared_reg[ci % 2][cf][vf * 2 + 1];
-                        }
                     }
-                }
             }
         } else {
             float K_shared_reg[2][4][4];
 
             const auto load_K_shared_reg_partial = [&](int ci) {
                 #pragma unroll
-                for (int cf = 0; cf < 4; ++cf) {
-                    if (bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + 3 < F) {
+                for (int cf = 0; cf < 4; ++cf)
+                    if (bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + 3 < F)
                         load_vector<float4>(K_shared_reg[ci % 2][cf],
                             &K_shared[co % 3][ci][wf * 64 + cf * 16 + (lane / 8) * 4]);
-                    }
-                }
             };
 
             load_K_shared_reg_partial(0);
@@ -197,32 +184,27 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
             #pragma unroll
             for (int ci = 0; ci < 16; ++ci) {
                 if (ci < 15 && co * 16 + ci + 1 < C) {
-                    if (bp * 64 + wp * 32 + (lane % 8) * 4 + 3 < P) {
+                    if (bp * 64 + wp * 32 + (lane % 8) * 4 + 3 < P)
                         load_vector<float4>(X_shared_reg[(ci + 1) % 2],
                             &X_shared[co % 3][ci + 1][wp * 32 + (lane % 8) * 4]);
-                    }
 
                     load_K_shared_reg_partial(ci + 1);
                 }
 
-                if (co * 16 + ci < C) {
+                if (co * 16 + ci < C)
                     #pragma unroll
-                    for (int cf = 0; cf < 4; ++cf) {
+                    for (int cf = 0; cf < 4; ++cf)
                         #pragma unroll
                         for (int vf = 0; vf < 2; ++vf) {
                             #pragma unroll
-                            for (int vp = 0; vp < 4; ++vp) {
+                            for (int vp = 0; vp < 4; ++vp)
                                 Y_reg[cf][vf * 2][vp] += X_shared_reg[ci % 2][vp] * K_shared_reg[ci % 2][cf][vf * 2];
-                            }
 
                             #pragma unroll
-                            for (int vp = 0; vp < 4; ++vp) {
+                            for (int vp = 0; vp < 4; ++vp)
                                 Y_reg[cf][vf * 2 + 1][3 - vp] +=
                                     X_shared_reg[ci % 2][3 - vp] * K_shared_reg[ci % 2][cf][vf * 2 + 1];
-                            }
                         }
-                    }
-                }
             }
         }
 
@@ -233,7 +215,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
     if (bp * 64 + wp * 32 + (lane % 8) * 4 + 3 < P) {
         if (bf * 64 + 63 < F) {
             #pragma unroll
-            for (int cf = 0; cf < 4; ++cf) {
+            for (int cf = 0; cf < 4; ++cf)
                 #pragma unroll
                 for (int vf = 0; vf < 2; ++vf) {
                     store_vector<float4>(&Y[(n * F + bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2) * P
@@ -243,25 +225,21 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
                         + bp * 64 + wp * 32 + (lane % 8) * 4],
                         Y_reg[cf][vf * 2 + 1]);
                 }
-            }
         } else {
             #pragma unroll
-            for (int cf = 0; cf < 4; ++cf) {
+            for (int cf = 0; cf < 4; ++cf)
                 #pragma unroll
                 for (int vf = 0; vf < 2; ++vf) {
-                    if (bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 < F) {
+                    if (bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 < F)
                         store_vector<float4>(&Y[(n * F + bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2) * P
                             + bp * 64 + wp * 32 + (lane % 8) * 4],
                             Y_reg[cf][vf * 2]);
-                    }
 
-                    if (bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 + 1 < F) {
+                    if (bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 + 1 < F)
                         store_vector<float4>(&Y[(n * F + bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P
                             + bp * 64 + wp * 32 + (lane % 8) * 4],
                             Y_reg[cf][vf * 2 + 1]);
-                    }
                 }
-            }
         }
     }
 }

@@ -68,14 +68,11 @@ conv2d_K_global(const float* __restrict__ K, float* __restrict__ K_global, int C
     const int kw = threadIdx.y;
     const int kl = threadIdx.x;
 
-    if (kf * 32 + kl < F && kc * 8 + kw < C) {
-        for (int r = 0; r < 3; ++r) {
-            for (int s = 0; s < 3; ++s) {
+    if (kf * 32 + kl < F && kc * 8 + kw < C)
+        for (int r = 0; r < 3; ++r)
+            for (int s = 0; s < 3; ++s)
                 K_global[(kc * 72 + kw * 9 + r * 3 + s) * F + kf * 32 + kl] =
                     K[(((kf * 32 + kl) * C + kc * 8 + kw) * 3 + r) * 3 + s];
-            }
-        }
-    }
 }
 
 // conv2d_Y: grid (ceil(W/8), ceil(H/8), ceil(B/2)), block (32, 4), 39168 bytes of shared memory
@@ -110,15 +107,13 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                 const int axis3 = tid % 10;
 
                 #pragma unroll
-                for (int n = 0; n < 2; ++n) {
+                for (int n = 0; n < 2; ++n)
                     #pragma unroll
-                    for (int c = 0; c < 4; ++c) {
+                    for (int c = 0; c < 4; ++c)
                         copy_async_or_zero<4>(&X_shared[co % 3][n][c][axis2][axis3],
                             &X[(((bn * 2 + n) * C + co * 4 + c) * H + by * 8 + axis2 - 1) * W + bx * 8 + axis3 - 1],
                             by * 8 + axis2 >= 1 && by * 8 + axis2 < H + 1 && bx * 8 + axis3 >= 1
                                 && bx * 8 + axis3 < W + 1 && bn * 2 + n < B && co * 4 + c < C);
-                    }
-                }
             }
 
             if (bf * 64 + (tid % 16) * 4 + 3 < F) {
@@ -127,20 +122,18 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                     for (int part = 0; part < 5; ++part) {
                         const int c_r_s = part * 8 + tid / 16;
                         const int f = tid % 16;
-                        if (part * 128 + tid < 576) {
+                        if (part * 128 + tid < 576)
                             copy_async<16>(&K_global_shared[co % 3][c_r_s][f * 4],
                                 &K_global[(co * 36 + c_r_s) * F + bf * 64 + f * 4]);
-                        }
                     }
                 } else {
                     #pragma unroll
                     for (int part = 0; part < 5; ++part) {
                         const int c_r_s = part * 8 + tid / 16;
                         const int f = tid % 16;
-                        if (part * 128 + tid < 576 && co * 36 + c_r_s < C * 9) {
+                        if (part * 128 + tid < 576 && co * 36 + c_r_s < C * 9)
                             copy_async<16>(&K_global_shared[co % 3][c_r_s][f * 4],
                                 &K_global[(co * 36 + c_r_s) * F + bf * 64 + f * 4]);
-                        }
                     }
                 }
             }
@@ -166,13 +159,11 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                     // cache_register(X.shared, at=ci)
                     float X_shared_reg[6][6];
                     #pragma unroll
-                    for (int axis2 = 0; axis2 < 6; ++axis2) {
+                    for (int axis2 = 0; axis2 < 6; ++axis2)
                         #pragma unroll
-                        for (int axis3 = 0; axis3 < 6; ++axis3) {
+                        for (int axis3 = 0; axis3 < 6; ++axis3)
                             X_shared_reg[axis2][axis3] =
                                 X_shared[co % 3][w / 2][ci][(w % 2) * 4 + axis2][((lane % 2) % 2) * 4 + axis3];
-                        }
-                    }
 
                     // cache_register(K.global.shared, at=ci, vector=OWN_F)
                     float K_global_shared_reg[3][3][4];
@@ -181,72 +172,56 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                     for (int r = 0; r < 3; ++r) {
                         // unroll(s)
                         #pragma unroll
-                        for (int s = 0; s < 3; ++s) {
+                        for (int s = 0; s < 3; ++s)
                             load_vector<float4>(K_global_shared_reg[r][s],
                                 &K_global_shared[co % 3][ci * 9 + r * 3 + s][wf * 64 + (lane / 2) * 4]);
-                        }
                     }
 
                     #pragma unroll
-                    for (int r = 0; r < 3; ++r) {
+                    for (int r = 0; r < 3; ++r)
                         #pragma unroll
-                        for (int s = 0; s < 3; ++s) {
+                        for (int s = 0; s < 3; ++s)
                             #pragma unroll
-                            for (int vy = 0; vy < 4; ++vy) {
+                            for (int vy = 0; vy < 4; ++vy)
                                 #pragma unroll
-                                for (int vf = 0; vf < 4; ++vf) {
+                                for (int vf = 0; vf < 4; ++vf)
                                     #pragma unroll
-                                    for (int vx = 0; vx < 4; ++vx) {
+                                    for (int vx = 0; vx < 4; ++vx)
                                         Y_reg[vy][vf][vx] +=
                                             X_shared_reg[r + vy][s + vx] * K_global_shared_reg[r][s][vf];
-                                    }
-                                }
-                            }
-                        }
-                    }
                 }
             } else {
                 for (int ci = 0; ci < 4; ++ci) {
                     float X_shared_reg[6][6];
                     #pragma unroll
-                    for (int axis2 = 0; axis2 < 6; ++axis2) {
+                    for (int axis2 = 0; axis2 < 6; ++axis2)
                         #pragma unroll
-                        for (int axis3 = 0; axis3 < 6; ++axis3) {
+                        for (int axis3 = 0; axis3 < 6; ++axis3)
                             X_shared_reg[axis2][axis3] =
                                 X_shared[co % 3][w / 2][ci][(w % 2) * 4 + axis2][((lane % 2) % 2) * 4 + axis3];
-                        }
-                    }
 
                     if (co * 4 + ci < C) {
                         float K_global_shared_reg[3][3][4];
-                        if (bn * 2 + w / 2 < B && bf * 64 + wf * 64 + (lane / 2) * 4 + 3 < F) {
+                        if (bn * 2 + w / 2 < B && bf * 64 + wf * 64 + (lane / 2) * 4 + 3 < F)
                             #pragma unroll
-                            for (int r = 0; r < 3; ++r) {
+                            for (int r = 0; r < 3; ++r)
                                 #pragma unroll
-                                for (int s = 0; s < 3; ++s) {
+                                for (int s = 0; s < 3; ++s)
                                     load_vector<float4>(K_global_shared_reg[r][s],
                                         &K_global_shared[co % 3][ci * 9 + r * 3 + s][wf * 64 + (lane / 2) * 4]);
-                                }
-                            }
-                        }
 
                         #pragma unroll
-                        for (int r = 0; r < 3; ++r) {
+                        for (int r = 0; r < 3; ++r)
                             #pragma unroll
-                            for (int s = 0; s < 3; ++s) {
+                            for (int s = 0; s < 3; ++s)
                                 #pragma unroll
-                                for (int vy = 0; vy < 4; ++vy) {
+                                for (int vy = 0; vy < 4; ++vy)
                                     #pragma unroll
-                                    for (int vf = 0; vf < 4; ++vf) {
+                                    for (int vf = 0; vf < 4; ++vf)
                                         #pragma unroll
-                                        for (int vx = 0; vx < 4; ++vx) {
+                                        for (int vx = 0; vx < 4; ++vx)
                                             Y_reg[vy][vf][vx] +=
                                                 X_shared_reg[r + vy][s + vx] * K_global_shared_reg[r][s][vf];
-                                        }
-                                    }
-                                }
-                            }
-                        }
                     }
                 }
             }
@@ -258,23 +233,21 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
         if (bn * 2 + w / 2 < B && bx * 8 + (lane % 2) * 4 + 3 < W) {
             if (by * 8 + 7 < H && bf * 64 + 63 < F) {
                 #pragma unroll
-                for (int vy = 0; vy < 4; ++vy) {
+                for (int vy = 0; vy < 4; ++vy)
                     #pragma unroll
-                    for (int vf = 0; vf < 4; ++vf) {
+                    for (int vf = 0; vf < 4; ++vf)
                         store_vector<float4>(&Y[(((bn * 2 + w / 2) * F + bf * 64 + wf * 64 + (lane / 2) * 4 + vf) * H
                             + by * 8 + (w % 2) * 4 + vy)
                             * W
                             + bx * 8 + (lane % 2) * 4],
                             Y_reg[vy][vf]);
-                    }
-                }
             } else {
                 #pragma unroll
-                for (int vy = 0; vy < 4; ++vy) {
-                    if (by * 8 + (w % 2) * 4 + vy < H) {
+                for (int vy = 0; vy < 4; ++vy)
+                    if (by * 8 + (w % 2) * 4 + vy < H)
                         #pragma unroll
-                        for (int vf = 0; vf < 4; ++vf) {
-                            if (bf * 64 + wf * 64 + (lane / 2) * 4 + vf < F) {
+                        for (int vf = 0; vf < 4; ++vf)
+                            if (bf * 64 + wf * 64 + (lane / 2) * 4 + vf < F)
                                 store_vector<float4>(&Y[(((bn * 2 + w / 2) * F + bf * 64 + wf * 64 + (lane / 2) * 4
                                     + vf)
                                     * H
@@ -282,10 +255,6 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                                     * W
                                     + bx * 8 + (lane % 2) * 4],
                                     Y_reg[vy][vf]);
-                            }
-                        }
-                    }
-                }
             }
         }
     }

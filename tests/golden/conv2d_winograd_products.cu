@@ -57,18 +57,16 @@ conv2d_winograd_KC(const float* __restrict__ K, float* __restrict__ KT, int C, i
     if (kb * 32 + kt < F) {
         float K_reg[3][3];
         #pragma unroll
-        for (int axis2 = 0; axis2 < 3; ++axis2) {
+        for (int axis2 = 0; axis2 < 3; ++axis2)
             #pragma unroll
-            for (int K_reg_s = 0; K_reg_s < 3; ++K_reg_s) {
+            for (int K_reg_s = 0; K_reg_s < 3; ++K_reg_s)
                 K_reg[axis2][K_reg_s] = K[(((kb * 32 + kt) * C + kc) * 3 + axis2) * 3 + K_reg_s];
-            }
-        }
 
         float KC_reg[6][3];
         #pragma unroll
-        for (int u = 0; u < 6; ++u) {
+        for (int u = 0; u < 6; ++u)
             #pragma unroll
-            for (int s = 0; s < 3; ++s) {
+            for (int s = 0; s < 3; ++s)
                 KC_reg[u][s] =
                     u == 0
                         ? K_reg[0][s]
@@ -83,13 +81,11 @@ conv2d_winograd_KC(const float* __restrict__ K, float* __restrict__ KT, int C, i
                                         ? 0.16666666666666666f
                                             * (K_reg[0][s] - sqrtf(2.0f) * K_reg[1][s] + 2.0f * K_reg[2][s])
                                         : K_reg[2][s]))));
-            }
-        }
 
         #pragma unroll
-        for (int u = 0; u < 6; ++u) {
+        for (int u = 0; u < 6; ++u)
             #pragma unroll
-            for (int v = 0; v < 6; ++v) {
+            for (int v = 0; v < 6; ++v)
                 KT[((u * 6 + v) * C + kc) * F + kb * 32 + kt] =
                     v == 0
                         ? KC_reg[u][0]
@@ -105,8 +101,6 @@ conv2d_winograd_KC(const float* __restrict__ K, float* __restrict__ KT, int C, i
                                         ? 0.16666666666666666f
                                             * (KC_reg[u][0] - sqrtf(2.0f) * KC_reg[u][1] + 2.0f * KC_reg[u][2])
                                         : KC_reg[u][2]))));
-            }
-        }
     }
 }
 
@@ -122,9 +116,9 @@ conv2d_winograd_D(const float* __restrict__ X, float* __restrict__ DT, int B, in
     if (db * 128 + dt < B * 49) {
         float D_reg[6][6];
         #pragma unroll
-        for (int i = 0; i < 6; ++i) {
+        for (int i = 0; i < 6; ++i)
             #pragma unroll
-            for (int j = 0; j < 6; ++j) {
+            for (int j = 0; j < 6; ++j)
                 D_reg[i][j] =
                     ((db * 4 + (db * 2 + dt) / 7) % 7) * 4 + i >= 1 && ((db * 4 + (db * 2 + dt) / 7) % 7) * 4 + i < 29
                         && ((db * 2 + dt) % 7) * 4 + j >= 1 && ((db * 2 + dt) % 7) * 4 + j < 29
@@ -133,14 +127,12 @@ conv2d_winograd_D(const float* __restrict__ X, float* __restrict__ DT, int B, in
                             * 28
                             + ((db * 2 + dt) % 7) * 4 + j - 1]
                         : 0.0f;
-            }
-        }
 
         float DC_reg[6][6];
         #pragma unroll
-        for (int u = 0; u < 6; ++u) {
+        for (int u = 0; u < 6; ++u)
             #pragma unroll
-            for (int j = 0; j < 6; ++j) {
+            for (int j = 0; j < 6; ++j)
                 DC_reg[u][j] =
                     u == 0
                         ? D_reg[0][j] - 2.5f * D_reg[2][j] + D_reg[4][j]
@@ -155,13 +147,11 @@ conv2d_winograd_D(const float* __restrict__ X, float* __restrict__ DT, int B, in
                                         ? D_reg[4][j] - 0.5f * D_reg[2][j]
                                             - sqrtf(2.0f) * (D_reg[3][j] - 0.5f * D_reg[1][j])
                                         : D_reg[1][j] - 2.5f * D_reg[3][j] + D_reg[5][j]))));
-            }
-        }
 
         #pragma unroll
-        for (int u = 0; u < 6; ++u) {
+        for (int u = 0; u < 6; ++u)
             #pragma unroll
-            for (int v = 0; v < 6; ++v) {
+            for (int v = 0; v < 6; ++v)
                 DT[((u * 6 + v) * C + dc) * (B * 49) + db * 128 + dt] =
                     v == 0
                         ? DC_reg[u][0] - 2.5f * DC_reg[u][2] + DC_reg[u][4]
@@ -177,8 +167,6 @@ conv2d_winograd_D(const float* __restrict__ X, float* __restrict__ DT, int B, in
                                         ? DC_reg[u][4] - 0.5f * DC_reg[u][2]
                                             - sqrtf(2.0f) * (DC_reg[u][3] - 0.5f * DC_reg[u][1])
                                         : DC_reg[u][1] - 2.5f * DC_reg[u][3] + DC_reg[u][5]))));
-            }
-        }
     }
 }
 
@@ -217,42 +205,35 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
         }
 
         #pragma unroll
-        for (int part = 0; part < 4; ++part) {
+        for (int part = 0; part < 4; ++part)
             copy_async<16>(&DT_shared[co % 2][part * 4 + wf * 2 + wp][lane * 4],
                 &DT[((uv / 6 * 6 + uv % 6) * C + co * 16 + part * 4 + wf * 2 + wp) * (B * 49) + bp * 128 + lane * 4]);
-        }
     };
 
     const auto load_shared_partial = [&](int co) {
-        if (bf * 64 + (tid % 16) * 4 + 3 < F) {
+        if (bf * 64 + (tid % 16) * 4 + 3 < F)
             #pragma unroll
             for (int part = 0; part < 2; ++part) {
                 const int c = part * 8 + tid / 16;
                 const int f = tid % 16;
-                if (co * 16 + c < C) {
+                if (co * 16 + c < C)
                     copy_async<16>(&KT_shared[co % 2][c][f * 4],
                         &KT[((uv / 6 * 6 + uv % 6) * C + co * 16 + c) * F + bf * 64 + f * 4]);
-                }
             }
-        }
 
-        if (bp * 128 + lane * 4 + 3 < B * 49) {
+        if (bp * 128 + lane * 4 + 3 < B * 49)
             #pragma unroll
-            for (int part = 0; part < 4; ++part) {
-                if (co * 16 + part * 4 + wf * 2 + wp < C) {
+            for (int part = 0; part < 4; ++part)
+                if (co * 16 + part * 4 + wf * 2 + wp < C)
                     copy_async<16>(&DT_shared[co % 2][part * 4 + wf * 2 + wp][lane * 4],
                         &DT[((uv / 6 * 6 + uv % 6) * C + co * 16 + part * 4 + wf * 2 + wp) * (B * 49) + bp * 128
                             + lane * 4]);
-                }
-            }
-        }
     };
 
-    if (bf * 64 + 63 < F && C >= 16 && bp * 128 + 127 < B * 49) {
+    if (bf * 64 + 63 < F && C >= 16 && bp * 128 + 127 < B * 49)
         load_shared(0);
-    } else {
+    else
         load_shared_partial(0);
-    }
 
     end_copies();
 
@@ -269,73 +250,60 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
 
     const auto load_registers = [&](int slot, int ci) {
         #pragma unroll
-        for (int cf = 0; cf < 2; ++cf) {
+        for (int cf = 0; cf < 2; ++cf)
             load_vector<float4>(KT_shared_reg[ci % 2][cf], &KT_shared[slot][ci][wf * 32 + cf * 16 + (lane / 8) * 4]);
-        }
 
         #pragma unroll
-        for (int cp = 0; cp < 2; ++cp) {
+        for (int cp = 0; cp < 2; ++cp)
             load_vector<float4>(DT_shared_reg[ci % 2][cp], &DT_shared[slot][ci][wp * 64 + cp * 32 + (lane % 8) * 4]);
-        }
     };
 
     const auto load_registers_partial = [&](int slot, int ci) {
         #pragma unroll
-        for (int cf = 0; cf < 2; ++cf) {
-            if (bf * 64 + wf * 32 + cf * 16 + (lane / 8) * 4 + 3 < F) {
+        for (int cf = 0; cf < 2; ++cf)
+            if (bf * 64 + wf * 32 + cf * 16 + (lane / 8) * 4 + 3 < F)
                 load_vector<float4>(KT_shared_reg[ci % 2][cf],
                     &KT_shared[slot][ci][wf * 32 + cf * 16 + (lane / 8) * 4]);
-            }
-        }
 
         #pragma unroll
-        for (int cp = 0; cp < 2; ++cp) {
-            if (bp * 128 + wp * 64 + cp * 32 + (lane % 8) * 4 + 3 < B * 49) {
+        for (int cp = 0; cp < 2; ++cp)
+            if (bp * 128 + wp * 64 + cp * 32 + (lane % 8) * 4 + 3 < B * 49)
                 load_vector<float4>(DT_shared_reg[ci % 2][cp],
                     &DT_shared[slot][ci][wp * 64 + cp * 32 + (lane % 8) * 4]);
-            }
-        }
     };
 
-    if (full) {
+    if (full)
         load_registers(0, 0);
-    } else {
+    else
         load_registers_partial(0, 0);
-    }
 
     const auto multiply = [&](int slot) {
         #pragma unroll
-        for (int cp = 0; cp < 2; ++cp) {
+        for (int cp = 0; cp < 2; ++cp)
             #pragma unroll
             for (int vp = 0; vp < 2; ++vp) {
                 #pragma unroll
-                for (int cf = 0; cf < 2; ++cf) {
+                for (int cf = 0; cf < 2; ++cf)
                     #pragma unroll
-                    for (int vf = 0; vf < 4; ++vf) {
+                    for (int vf = 0; vf < 4; ++vf)
                         M_reg[cf][vf][cp][vp * 2] += KT_shared_reg[slot][cf][vf] * DT_shared_reg[slot][cp][vp * 2];
-                    }
-                }
 
                 #pragma unroll
-                for (int cf = 0; cf < 2; ++cf) {
+                for (int cf = 0; cf < 2; ++cf)
                     #pragma unroll
-                    for (int vf = 0; vf < 4; ++vf) {
+                    for (int vf = 0; vf < 4; ++vf)
                         M_reg[1 - cf][3 - vf][cp][vp * 2 + 1] +=
                             KT_shared_reg[slot][1 - cf][3 - vf] * DT_shared_reg[slot][cp][vp * 2 + 1];
-                    }
-                }
             }
-        }
     };
 
     // tile(M.c, TC) -> co, ci
     // pipeline(co, STAGES)
     for (int co = 0; co < (C + 15) / 16; ++co) {
-        if (bf * 64 + 63 < F && co * 16 + 31 < C && bp * 128 + 127 < B * 49) {
+        if (bf * 64 + 63 < F && co * 16 + 31 < C && bp * 128 + 127 < B * 49)
             load_shared(co + 1);
-        } else {
+        else
             load_shared_partial(co + 1);
-        }
 
         end_copies();
 
@@ -350,13 +318,11 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
         } else {
             #pragma unroll
             for (int ci = 0; ci < 15; ++ci) {
-                if (co * 16 + ci + 1 < C) {
+                if (co * 16 + ci + 1 < C)
                     load_registers_partial(co % 2, ci + 1);
-                }
 
-                if (co * 16 + ci < C) {
+                if (co * 16 + ci < C)
                     multiply(ci % 2);
-                }
             }
         }
 
@@ -364,52 +330,42 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
         __syncthreads();  // KT.shared and DT.shared are complete: written above, read below
 
         if (co * 16 + 16 < C) {
-            if (bf * 64 + 63 < F && bp * 128 + 127 < B * 49) {
+            if (bf * 64 + 63 < F && bp * 128 + 127 < B * 49)
                 load_registers((co + 1) % 2, 0);
-            } else {
+            else
                 load_registers_partial((co + 1) % 2, 0);
-            }
         }
 
-        if (co * 16 + 15 < C) {
+        if (co * 16 + 15 < C)
             multiply(1);
-        }
     }
 
     if (full) {
         #pragma unroll
-        for (int cp = 0; cp < 2; ++cp) {
+        for (int cp = 0; cp < 2; ++cp)
             #pragma unroll
-            for (int cf = 0; cf < 2; ++cf) {
+            for (int cf = 0; cf < 2; ++cf)
                 #pragma unroll
-                for (int vf = 0; vf < 4; ++vf) {
+                for (int vf = 0; vf < 4; ++vf)
                     store_vector<float4>(&M[((uv / 6 * 6 + uv % 6) * F + bf * 64 + wf * 32 + cf * 16 + (lane / 8) * 4
                         + vf)
                         * (B * 49)
                         + bp * 128 + wp * 64 + cp * 32 + (lane % 8) * 4],
                         M_reg[cf][vf][cp]);
-                }
-            }
-        }
     } else {
         #pragma unroll
-        for (int cp = 0; cp < 2; ++cp) {
-            if (bp * 128 + wp * 64 + cp * 32 + (lane % 8) * 4 + 3 < B * 49) {
+        for (int cp = 0; cp < 2; ++cp)
+            if (bp * 128 + wp * 64 + cp * 32 + (lane % 8) * 4 + 3 < B * 49)
                 #pragma unroll
-                for (int cf = 0; cf < 2; ++cf) {
+                for (int cf = 0; cf < 2; ++cf)
                     #pragma unroll
-                    for (int vf = 0; vf < 4; ++vf) {
-                        if (bf * 64 + wf * 32 + cf * 16 + (lane / 8) * 4 + vf < F) {
+                    for (int vf = 0; vf < 4; ++vf)
+                        if (bf * 64 + wf * 32 + cf * 16 + (lane / 8) * 4 + vf < F)
                             store_vector<float4>(&M[((uv / 6 * 6 + uv % 6) * F + bf * 64 + wf * 32 + cf * 16
                                 + (lane / 8) * 4 + vf)
                                 * (B * 49)
                                 + bp * 128 + wp * 64 + cp * 32 + (lane % 8) * 4],
                                 M_reg[cf][vf][cp]);
-                        }
-                    }
-                }
-            }
-        }
     }
 }
 
@@ -426,18 +382,16 @@ conv2d_winograd_S(float* __restrict__ Y, const float* __restrict__ M, int B, int
     if (yb * 128 + yt < B * 49) {
         float S_reg[6][6];
         #pragma unroll
-        for (int u = 0; u < 6; ++u) {
+        for (int u = 0; u < 6; ++u)
             #pragma unroll
-            for (int v = 0; v < 6; ++v) {
+            for (int v = 0; v < 6; ++v)
                 S_reg[u][v] = M[((u * 6 + v) * F + Y_f) * (B * 49) + yb * 128 + yt];
-            }
-        }
 
         float SC_reg[4][6];
         #pragma unroll
-        for (int i = 0; i < 4; ++i) {
+        for (int i = 0; i < 4; ++i)
             #pragma unroll
-            for (int v = 0; v < 6; ++v) {
+            for (int v = 0; v < 6; ++v)
                 SC_reg[i][v] =
                     i == 0
                         ? S_reg[0][v] + S_reg[1][v] + S_reg[2][v] + S_reg[3][v] + S_reg[4][v]
@@ -447,14 +401,12 @@ conv2d_winograd_S(float* __restrict__ Y, const float* __restrict__ M, int B, int
                                 ? 0.5f * (S_reg[1][v] + S_reg[2][v]) + 2.0f * (S_reg[3][v] + S_reg[4][v])
                                 : sqrtf(0.125f) * (S_reg[1][v] - S_reg[2][v])
                                     + sqrtf(8.0f) * (S_reg[3][v] - S_reg[4][v]) + S_reg[5][v]));
-            }
-        }
 
         float ST_reg[4][4];
         #pragma unroll
-        for (int i = 0; i < 4; ++i) {
+        for (int i = 0; i < 4; ++i)
             #pragma unroll
-            for (int j = 0; j < 4; ++j) {
+            for (int j = 0; j < 4; ++j)
                 ST_reg[i][j] =
                     j == 0
                         ? SC_reg[i][0] + SC_reg[i][1] + SC_reg[i][2] + SC_reg[i][3] + SC_reg[i][4]
@@ -464,16 +416,13 @@ conv2d_winograd_S(float* __restrict__ Y, const float* __restrict__ M, int B, int
                                 ? 0.5f * (SC_reg[i][1] + SC_reg[i][2]) + 2.0f * (SC_reg[i][3] + SC_reg[i][4])
                                 : sqrtf(0.125f) * (SC_reg[i][1] - SC_reg[i][2])
                                     + sqrtf(8.0f) * (SC_reg[i][3] - SC_reg[i][4]) + SC_reg[i][5]));
-            }
-        }
 
         #pragma unroll
         for (int iy = 0; iy < 4; ++iy) {
             float Y_reg[4];
             #pragma unroll
-            for (int ix = 0; ix < 4; ++ix) {
+            for (int ix = 0; ix < 4; ++ix)
                 Y_reg[ix] = ST_reg[iy % 4][ix % 4];
-            }
 
             store_vector<float4>(&Y[(((yb * 2 + (yb * 30 + yt) / 49) * F + Y_f) * 28 + ((yb * 30 + yt) % 49 / 7) * 4
                 + iy)

@@ -76,40 +76,33 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         }
 
         #pragma unroll
-        for (int part = 0; part < 2; ++part) {
+        for (int part = 0; part < 2; ++part)
             copy_async<16>(&B_shared[ko % 2][part * 4 + wi][wj * 128 + lane * 4],
                 &B[(ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
-        }
     };
 
     const auto load_shared_partial = [&](int ko) {
-        if (ko * 8 + tid % 8 < K) {
+        if (ko * 8 + tid % 8 < K)
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 const int i = part * 32 + tid / 8;
                 const int k = tid % 8;
-                if (bi * 128 + i < M) {
+                if (bi * 128 + i < M)
                     copy_async<4>(&A_shared[ko % 2][k][i], &A[(bi * 128 + i) * K + ko * 8 + k]);
-                }
             }
-        }
 
-        if (bj * 256 + wj * 128 + lane * 4 + 3 < N) {
+        if (bj * 256 + wj * 128 + lane * 4 + 3 < N)
             #pragma unroll
-            for (int part = 0; part < 2; ++part) {
-                if (ko * 8 + part * 4 + wi < K) {
+            for (int part = 0; part < 2; ++part)
+                if (ko * 8 + part * 4 + wi < K)
                     copy_async<16>(&B_shared[ko % 2][part * 4 + wi][wj * 128 + lane * 4],
                         &B[(ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
-                }
-            }
-        }
     };
 
-    if (K >= 8 && bi * 128 + 127 < M && bj * 256 + 255 < N) {
+    if (K >= 8 && bi * 128 + 127 < M && bj * 256 + 255 < N)
         load_shared(0);
-    } else {
+    else
         load_shared_partial(0);
-    }
 
     end_copies();
 
@@ -122,72 +115,59 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
     const auto load_registers = [&](int slot, int ki) {
         #pragma unroll
-        for (int ci = 0; ci < 2; ++ci) {
+        for (int ci = 0; ci < 2; ++ci)
             load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
-        }
 
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
+        for (int cj = 0; cj < 4; ++cj)
             load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
-        }
     };
 
     const auto load_registers_partial = [&](int slot, int ki) {
         #pragma unroll
-        for (int ci = 0; ci < 2; ++ci) {
-            if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M) {
+        for (int ci = 0; ci < 2; ++ci)
+            if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M)
                 load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
-            }
-        }
 
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
-            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N) {
+        for (int cj = 0; cj < 4; ++cj)
+            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
                 load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
-            }
-        }
     };
 
-    if (bi * 128 + 127 < M && bj * 256 + 255 < N) {
+    if (bi * 128 + 127 < M && bj * 256 + 255 < N)
         load_registers(0, 0);
-    } else {
+    else
         load_registers_partial(0, 0);
-    }
 
     const auto multiply = [&](int slot) {
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
+        for (int cj = 0; cj < 4; ++cj)
             #pragma unroll
             for (int vj = 0; vj < 2; ++vj) {
                 #pragma unroll
-                for (int ci = 0; ci < 2; ++ci) {
+                for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
-                    for (int vi = 0; vi < 4; ++vi) {
+                    for (int vi = 0; vi < 4; ++vi)
                         C_reg[ci][vi][cj][vj * 2] += A_shared_reg[slot][ci][vi] * B_shared_reg[slot][cj][vj * 2];
-                    }
-                }
 
                 #pragma unroll
-                for (int ci = 0; ci < 2; ++ci) {
+                for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
-                    for (int vi = 0; vi < 4; ++vi) {
+                    for (int vi = 0; vi < 4; ++vi)
                         C_reg[1 - ci][3 - vi][cj][vj * 2 + 1] +=
                             A_shared_reg[slot][1 - ci][3 - vi] * B_shared_reg[slot][cj][vj * 2 + 1];
-                    }
-                }
             }
-        }
     };
 
     // tile(k, TK) -> ko, ki
     // pipeline(ko, STAGES)
     // peel(ko)
     for (int ko = 0; ko < (K + 7) / 8 - 1; ++ko) {
-        if (ko * 8 + 15 < K && bi * 128 + 127 < M && bj * 256 + 255 < N) {
+        if (ko * 8 + 15 < K && bi * 128 + 127 < M && bj * 256 + 255 < N)
             load_shared(ko + 1);
-        } else {
+        else
             load_shared_partial(ko + 1);
-        }
 
         end_copies();
         const bool full = bi * 128 + 127 < M && bj * 256 + 255 < N;
@@ -209,11 +189,10 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         wait_copies<0>();
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
-        if (full) {
+        if (full)
             load_registers((ko + 1) % 2, 0);
-        } else {
+        else
             load_registers_partial((ko + 1) % 2, 0);
-        }
 
         multiply(1);
     }
@@ -228,48 +207,37 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         multiply(1);
 
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
+        for (int cj = 0; cj < 4; ++cj)
             #pragma unroll
-            for (int ci = 0; ci < 2; ++ci) {
+            for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
-                for (int vi = 0; vi < 4; ++vi) {
+                for (int vi = 0; vi < 4; ++vi)
                     store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
                         + wj * 128 + cj * 32 + (lane % 8) * 4],
                         C_reg[ci][vi][cj]);
-                }
-            }
-        }
     } else {
         #pragma unroll
         for (int ki = 0; ki < 7; ++ki) {
-            if (((K + 7) / 8) * 8 + ki < K + 7) {
+            if (((K + 7) / 8) * 8 + ki < K + 7)
                 load_registers_partial(((K + 7) / 8 + 1) % 2, ki + 1);
-            }
 
-            if (((K + 7) / 8) * 8 + ki < K + 8) {
+            if (((K + 7) / 8) * 8 + ki < K + 8)
                 multiply(ki % 2);
-            }
         }
 
-        if (((K + 7) / 8) * 8 <= K) {
+        if (((K + 7) / 8) * 8 <= K)
             multiply(1);
-        }
 
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
-            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N) {
+        for (int cj = 0; cj < 4; ++cj)
+            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
                 #pragma unroll
-                for (int ci = 0; ci < 2; ++ci) {
+                for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
-                    for (int vi = 0; vi < 4; ++vi) {
-                        if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M) {
+                    for (int vi = 0; vi < 4; ++vi)
+                        if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
                             store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
                                 + wj * 128 + cj * 32 + (lane % 8) * 4],
                                 C_reg[ci][vi][cj]);
-                        }
-                    }
-                }
-            }
-        }
     }
 }

@@ -21,34 +21,28 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
     // tile(k, T) -> ko, ki
     for (int ko = 0; ko < (K + 15) / 16; ++ko) {
-        if (bi * 16 + ti < M && ko * 16 + tj < K) {
+        if (bi * 16 + ti < M && ko * 16 + tj < K)
             A_shared[ti][tj] = A[(bi * 16 + ti) * K + ko * 16 + tj];
-        }
 
-        if (ko * 16 + ti < K && bj * 16 + tj < N) {
+        if (ko * 16 + ti < K && bj * 16 + tj < N)
             B_shared[ti][tj] = B[(ko * 16 + ti) * N + bj * 16 + tj];
-        }
 
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
         if (bi * 16 + ti < M && bj * 16 + tj < N) {
             if (ko * 16 + 15 < K) {
-                for (int ki = 0; ki < 16; ++ki) {
+                for (int ki = 0; ki < 16; ++ki)
                     P_reg += A_shared[ti][ki] * B_shared[ki][tj];
-                }
             } else {
-                for (int ki = 0; ki < 16; ++ki) {
-                    if (ko * 16 + ki < K) {
+                for (int ki = 0; ki < 16; ++ki)
+                    if (ko * 16 + ki < K)
                         P_reg += A_shared[ti][ki] * B_shared[ki][tj];
-                    }
-                }
             }
         }
 
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (bi * 16 + ti < M && bj * 16 + tj < N) {
+    if (bi * 16 + ti < M && bj * 16 + tj < N)
         C[(bi * 16 + ti) * N + bj * 16 + tj] = alpha * P_reg + beta * C[(bi * 16 + ti) * N + bj * 16 + tj];
-    }
 }

@@ -21,13 +21,11 @@ gemm_batched(const float* __restrict__ A, const float* __restrict__ V, float* __
 
     // tile(k, TS) -> ko, ki
     for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-        if (bi * 32 + ti < M && ko * 32 + tj < K) {
+        if (bi * 32 + ti < M && ko * 32 + tj < K)
             A_shared[ti][tj] = A[((b * H + h) * M + bi * 32 + ti) * K + ko * 32 + tj];
-        }
 
-        if (ko * 32 + ti < K && bj * 32 + tj < N) {
+        if (ko * 32 + ti < K && bj * 32 + tj < N)
             V_shared[ti][tj] = V[((b * H + h) * K + ko * 32 + ti) * N + bj * 32 + tj];
-        }
 
         __syncthreads();  // A.shared and V.shared are complete: written above, read below
 
@@ -35,23 +33,19 @@ gemm_batched(const float* __restrict__ A, const float* __restrict__ V, float* __
             if (ko * 32 + 31 < K) {
                 // unroll(ki)
                 #pragma unroll
-                for (int ki = 0; ki < 32; ++ki) {
+                for (int ki = 0; ki < 32; ++ki)
                     C_reg += A_shared[ti][ki] * V_shared[ki][tj];
-                }
             } else {
                 #pragma unroll
-                for (int ki = 0; ki < 32; ++ki) {
-                    if (ko * 32 + ki < K) {
+                for (int ki = 0; ki < 32; ++ki)
+                    if (ko * 32 + ki < K)
                         C_reg += A_shared[ti][ki] * V_shared[ki][tj];
-                    }
-                }
             }
         }
 
         __syncthreads();  // before the next ko overwrites A.shared and V.shared
     }
 
-    if (bi * 32 + ti < M && bj * 32 + tj < N) {
+    if (bi * 32 + ti < M && bj * 32 + tj < N)
         C[((b * H + h) * M + bi * 32 + ti) * N + bj * 32 + tj] = C_reg;
-    }
 }

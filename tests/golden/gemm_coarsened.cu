@@ -20,32 +20,24 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     for (int ko = 0; ko < (K + 31) / 32; ++ko) {
         if (ko * 32 + 31 < K && bi * 32 + 31 < M && bj * 32 + 31 < N) {
             #pragma unroll
-            for (int part = 0; part < 8; ++part) {
+            for (int part = 0; part < 8; ++part)
                 A_shared[part * 4 + ti][tj] = A[(bi * 32 + part * 4 + ti) * K + ko * 32 + tj];
-            }
 
             #pragma unroll
-            for (int part = 0; part < 8; ++part) {
+            for (int part = 0; part < 8; ++part)
                 B_shared[part * 4 + ti][tj] = B[(ko * 32 + part * 4 + ti) * N + bj * 32 + tj];
-            }
         } else {
-            if (ko * 32 + tj < K) {
+            if (ko * 32 + tj < K)
                 #pragma unroll
-                for (int part = 0; part < 8; ++part) {
-                    if (bi * 32 + part * 4 + ti < M) {
+                for (int part = 0; part < 8; ++part)
+                    if (bi * 32 + part * 4 + ti < M)
                         A_shared[part * 4 + ti][tj] = A[(bi * 32 + part * 4 + ti) * K + ko * 32 + tj];
-                    }
-                }
-            }
 
-            if (bj * 32 + tj < N) {
+            if (bj * 32 + tj < N)
                 #pragma unroll
-                for (int part = 0; part < 8; ++part) {
-                    if (ko * 32 + part * 4 + ti < K) {
+                for (int part = 0; part < 8; ++part)
+                    if (ko * 32 + part * 4 + ti < K)
                         B_shared[part * 4 + ti][tj] = B[(ko * 32 + part * 4 + ti) * N + bj * 32 + tj];
-                    }
-                }
-            }
         }
 
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
@@ -60,24 +52,20 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
                     // coarsen(ti, WPT) -> ti, wi
                     #pragma unroll
-                    for (int wi = 0; wi < 8; ++wi) {
+                    for (int wi = 0; wi < 8; ++wi)
                         C_reg[wi] += A_shared[wi * 4 + ti][ki] * B_shared_reg;
-                    }
                 }
             } else {
                 #pragma unroll
-                for (int ki = 0; ki < 32; ++ki) {
+                for (int ki = 0; ki < 32; ++ki)
                     if (ko * 32 + ki < K) {
                         float B_shared_reg = B_shared[ki][tj];
 
                         #pragma unroll
-                        for (int wi = 0; wi < 8; ++wi) {
-                            if (bi * 32 + wi * 4 + ti < M) {
+                        for (int wi = 0; wi < 8; ++wi)
+                            if (bi * 32 + wi * 4 + ti < M)
                                 C_reg[wi] += A_shared[wi * 4 + ti][ki] * B_shared_reg;
-                            }
-                        }
                     }
-                }
             }
         }
 
@@ -87,16 +75,13 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     if (bj * 32 + tj < N) {
         if (bi * 32 + 31 < M) {
             #pragma unroll
-            for (int wi = 0; wi < 8; ++wi) {
+            for (int wi = 0; wi < 8; ++wi)
                 C[(bi * 32 + wi * 4 + ti) * N + bj * 32 + tj] = C_reg[wi];
-            }
         } else {
             #pragma unroll
-            for (int wi = 0; wi < 8; ++wi) {
-                if (bi * 32 + wi * 4 + ti < M) {
+            for (int wi = 0; wi < 8; ++wi)
+                if (bi * 32 + wi * 4 + ti < M)
                     C[(bi * 32 + wi * 4 + ti) * N + bj * 32 + tj] = C_reg[wi];
-                }
-            }
         }
     }
 }

@@ -12,9 +12,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         // cache_register(C, at=tj)
         float C_reg = 0.0f;
 
-        for (int k = 0; k < K; ++k) {
+        for (int k = 0; k < K; ++k)
             C_reg += A[(bi * 32 + ti) * K + k] * B[k * N + bj * 32 + tj];
-        }
 
         C[(bi * 32 + ti) * N + bj * 32 + tj] = C_reg;
     }

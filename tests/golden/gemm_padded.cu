@@ -75,10 +75,9 @@ gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, 
     __shared__ float A_shared[32][33];
 
     #pragma unroll
-    for (int part = 0; part < 4; ++part) {
+    for (int part = 0; part < 4; ++part)
         A_shared[part * 8 + qk][qi] =
             pk * 32 + qi < K && pi * 32 + part * 8 + qk < M ? A[(pi * 32 + part * 8 + qk) * K + pk * 32 + qi] : 0.0f;
-    }
 
     __syncthreads();  // A.shared is complete: written above, read below
 
@@ -114,10 +113,9 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
 
     const auto load_B_global_shared = [&](int ko) {
         #pragma unroll
-        for (int part = 0; part < 2; ++part) {
+        for (int part = 0; part < 2; ++part)
             copy_async<16>(&B_global_shared[ko % 2][part * 4 + wi][wj * 128 + lane * 4],
                 &B_global[(ko * 8 + part * 4 + wi) * (((N + 255) / 256) * 256) + bj * 256 + wj * 128 + lane * 4]);
-        }
     };
 
     load_B_global_shared(0);
@@ -131,10 +129,9 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
 
     const auto load_A_global_shared_reg = [&](int slot, int ki) {
         #pragma unroll
-        for (int ci = 0; ci < 2; ++ci) {
+        for (int ci = 0; ci < 2; ++ci)
             load_vector<float4>(A_global_shared_reg[ki % 2][ci],
                 &A_global_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
-        }
     };
 
     load_A_global_shared_reg(0, 0);
@@ -142,38 +139,32 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
 
     const auto load_B_global_shared_reg = [&](int slot, int ki) {
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
+        for (int cj = 0; cj < 4; ++cj)
             load_vector<float4>(B_global_shared_reg[ki % 2][cj],
                 &B_global_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
-        }
     };
 
     load_B_global_shared_reg(0, 0);
 
     const auto multiply = [&](int slot) {
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
+        for (int cj = 0; cj < 4; ++cj)
             #pragma unroll
             for (int vj = 0; vj < 2; ++vj) {
                 #pragma unroll
-                for (int ci = 0; ci < 2; ++ci) {
+                for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
-                    for (int vi = 0; vi < 4; ++vi) {
+                    for (int vi = 0; vi < 4; ++vi)
                         C_reg[ci][vi][cj][vj * 2] +=
                             A_global_shared_reg[slot][ci][vi] * B_global_shared_reg[slot][cj][vj * 2];
-                    }
-                }
 
                 #pragma unroll
-                for (int ci = 0; ci < 2; ++ci) {
+                for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
-                    for (int vi = 0; vi < 4; ++vi) {
+                    for (int vi = 0; vi < 4; ++vi)
                         C_reg[1 - ci][3 - vi][cj][vj * 2 + 1] +=
                             A_global_shared_reg[slot][1 - ci][3 - vi] * B_global_shared_reg[slot][cj][vj * 2 + 1];
-                    }
-                }
             }
-        }
     };
 
     // tile(k, TK) -> ko, ki
@@ -212,33 +203,25 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
 
     if (bj * 256 + 255 < N && bi * 128 + 127 < M) {
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
+        for (int cj = 0; cj < 4; ++cj)
             #pragma unroll
-            for (int ci = 0; ci < 2; ++ci) {
+            for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
-                for (int vi = 0; vi < 4; ++vi) {
+                for (int vi = 0; vi < 4; ++vi)
                     store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
                         + wj * 128 + cj * 32 + (lane % 8) * 4],
                         C_reg[ci][vi][cj]);
-                }
-            }
-        }
     } else {
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
-            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N) {
+        for (int cj = 0; cj < 4; ++cj)
+            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
                 #pragma unroll
-                for (int ci = 0; ci < 2; ++ci) {
+                for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
-                    for (int vi = 0; vi < 4; ++vi) {
-                        if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M) {
+                    for (int vi = 0; vi < 4; ++vi)
+                        if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
                             store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
                                 + wj * 128 + cj * 32 + (lane % 8) * 4],
                                 C_reg[ci][vi][cj]);
-                        }
-                    }
-                }
-            }
-        }
     }
 }

@@ -70,10 +70,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
     const auto load_shared = [&](int ko) {
         #pragma unroll
-        for (int part = 0; part < 16; ++part) {
+        for (int part = 0; part < 16; ++part)
             copy_async<4>(&A_shared[ko % 3][lane][part * 8 + wi * 4 + wj],
                 &A[(bi * 128 + part * 8 + wi * 4 + wj) * K + ko * 32 + lane]);
-        }
 
         #pragma unroll
         for (int part = 0; part < 8; ++part) {
@@ -84,37 +83,31 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     };
 
     const auto load_shared_partial = [&](int ko) {
-        if (ko * 32 + lane < K) {
+        if (ko * 32 + lane < K)
             #pragma unroll
-            for (int part = 0; part < 16; ++part) {
-                if (bi * 128 + part * 8 + wi * 4 + wj < M) {
+            for (int part = 0; part < 16; ++part)
+                if (bi * 128 + part * 8 + wi * 4 + wj < M)
                     copy_async<4>(&A_shared[ko % 3][lane][part * 8 + wi * 4 + wj],
                         &A[(bi * 128 + part * 8 + wi * 4 + wj) * K + ko * 32 + lane]);
-                }
-            }
-        }
 
-        if (bj * 256 + (tid % 64) * 4 + 3 < N) {
+        if (bj * 256 + (tid % 64) * 4 + 3 < N)
             #pragma unroll
             for (int part = 0; part < 8; ++part) {
                 const int k = part * 4 + tid / 64;
                 const int j = tid % 64;
-                if (ko * 32 + k < K) {
+                if (ko * 32 + k < K)
                     copy_async<16>(&B_shared[ko % 3][k][j * 4], &B[(ko * 32 + k) * N + bj * 256 + j * 4]);
-                }
             }
-        }
     };
 
     // tile(k, TK) -> ko, ki
     // pipeline(ko, STAGES)
     #pragma unroll
     for (int fill = 0; fill < 2; ++fill) {
-        if (fill * 32 + 31 < K && bi * 128 + 127 < M && bj * 256 + 255 < N) {
+        if (fill * 32 + 31 < K && bi * 128 + 127 < M && bj * 256 + 255 < N)
             load_shared(fill);
-        } else {
+        else
             load_shared_partial(fill);
-        }
 
         end_copies();
     }
@@ -123,11 +116,10 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
     for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-        if (ko * 32 + 95 < K && bi * 128 + 127 < M && bj * 256 + 255 < N) {
+        if (ko * 32 + 95 < K && bi * 128 + 127 < M && bj * 256 + 255 < N)
             load_shared(ko + 2);
-        } else {
+        else
             load_shared_partial(ko + 2);
-        }
 
         end_copies();
 
@@ -137,10 +129,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
             const auto load_A_shared_reg = [&](int ki) {
                 #pragma unroll
-                for (int ci = 0; ci < 4; ++ci) {
+                for (int ci = 0; ci < 4; ++ci)
                     load_vector<float4>(A_shared_reg[ki % 2][ci],
                         &A_shared[ko % 3][ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
-                }
             };
 
             load_A_shared_reg(0);
@@ -148,10 +139,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
             const auto load_B_shared_reg = [&](int ki) {
                 #pragma unroll
-                for (int cj = 0; cj < 2; ++cj) {
+                for (int cj = 0; cj < 2; ++cj)
                     load_vector<float4>(B_shared_reg[ki % 2][cj],
                         &B_shared[ko % 3][ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
-                }
             };
 
             load_B_shared_reg(0);
@@ -165,40 +155,33 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 }
 
                 #pragma unroll
-                for (int ci = 0; ci < 4; ++ci) {
+                for (int ci = 0; ci < 4; ++ci)
                     #pragma unroll
                     for (int vi = 0; vi < 2; ++vi) {
                         #pragma unroll
-                        for (int cj = 0; cj < 2; ++cj) {
+                        for (int cj = 0; cj < 2; ++cj)
                             #pragma unroll
-                            for (int vj = 0; vj < 4; ++vj) {
+                            for (int vj = 0; vj < 4; ++vj)
                                 C_reg[ci][vi * 2][cj][vj] +=
                                     A_shared_reg[ki % 2][ci][vi * 2] * B_shared_reg[ki % 2][cj][vj];
-                            }
-                        }
 
                         #pragma unroll
-                        for (int cj = 0; cj < 2; ++cj) {
+                        for (int cj = 0; cj < 2; ++cj)
                             #pragma unroll
-                            for (int vj = 0; vj < 4; ++vj) {
+                            for (int vj = 0; vj < 4; ++vj)
                                 C_reg[ci][vi * 2 + 1][1 - cj][3 - vj] +=
                                     A_shared_reg[ki % 2][ci][vi * 2 + 1] * B_shared_reg[ki % 2][1 - cj][3 - vj];
-                            }
-                        }
                     }
-                }
             }
         } else {
             float A_shared_reg[2][4][4];
 
             const auto load_A_shared_reg_partial = [&](int ki) {
                 #pragma unroll
-                for (int ci = 0; ci < 4; ++ci) {
-                    if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + 3 < M) {
+                for (int ci = 0; ci < 4; ++ci)
+                    if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + 3 < M)
                         load_vector<float4>(A_shared_reg[ki % 2][ci],
                             &A_shared[ko % 3][ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
-                    }
-                }
             };
 
             load_A_shared_reg_partial(0);
@@ -206,12 +189,10 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
             const auto load_B_shared_reg_partial = [&](int ki) {
                 #pragma unroll
-                for (int cj = 0; cj < 2; ++cj) {
-                    if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N) {
+                for (int cj = 0; cj < 2; ++cj)
+                    if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
                         load_vector<float4>(B_shared_reg[ki % 2][cj],
                             &B_shared[ko % 3][ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
-                    }
-                }
             };
 
             load_B_shared_reg_partial(0);
@@ -223,31 +204,25 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                     load_B_shared_reg_partial(ki + 1);
                 }
 
-                if (ko * 32 + ki < K) {
+                if (ko * 32 + ki < K)
                     #pragma unroll
-                    for (int ci = 0; ci < 4; ++ci) {
+                    for (int ci = 0; ci < 4; ++ci)
                         #pragma unroll
                         for (int vi = 0; vi < 2; ++vi) {
                             #pragma unroll
-                            for (int cj = 0; cj < 2; ++cj) {
+                            for (int cj = 0; cj < 2; ++cj)
                                 #pragma unroll
-                                for (int vj = 0; vj < 4; ++vj) {
+                                for (int vj = 0; vj < 4; ++vj)
                                     C_reg[ci][vi * 2][cj][vj] +=
                                         A_shared_reg[ki % 2][ci][vi * 2] * B_shared_reg[ki % 2][cj][vj];
-                                }
-                            }
 
                             #pragma unroll
-                            for (int cj = 0; cj < 2; ++cj) {
+                            for (int cj = 0; cj < 2; ++cj)
                                 #pragma unroll
-                                for (int vj = 0; vj < 4; ++vj) {
+                                for (int vj = 0; vj < 4; ++vj)
                                     C_reg[ci][vi * 2 + 1][1 - cj][3 - vj] +=
                                         A_shared_reg[ki % 2][ci][vi * 2 + 1] * B_shared_reg[ki % 2][1 - cj][3 - vj];
-                                }
-                            }
                         }
-                    }
-                }
             }
         }
 
@@ -257,44 +232,38 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
     if (bi * 128 + 127 < M && bj * 256 + 255 < N) {
         #pragma unroll
-        for (int ci = 0; ci < 4; ++ci) {
+        for (int ci = 0; ci < 4; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 2; ++vi) {
                 const auto store_C = [&](int slot) {
                     #pragma unroll
-                    for (int cj = 0; cj < 2; ++cj) {
+                    for (int cj = 0; cj < 2; ++cj)
                         store_vector<float4>(&C[(bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N
                             + bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4],
                             C_reg[ci][vi * 2 + slot][cj]);
-                    }
                 };
 
                 store_C(0);
                 store_C(1);
             }
-        }
     } else {
         #pragma unroll
-        for (int ci = 0; ci < 4; ++ci) {
+        for (int ci = 0; ci < 4; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 2; ++vi) {
                 const auto store_C_partial = [&](int slot) {
-                    if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot < M) {
+                    if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot < M)
                         #pragma unroll
-                        for (int cj = 0; cj < 2; ++cj) {
-                            if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N) {
+                        for (int cj = 0; cj < 2; ++cj)
+                            if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
                                 store_vector<float4>(&C[(bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot)
                                     * N
                                     + bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4],
                                     C_reg[ci][vi * 2 + slot][cj]);
-                            }
-                        }
-                    }
                 };
 
                 store_C_partial(0);
                 store_C_partial(1);
             }
-        }
     }
 }

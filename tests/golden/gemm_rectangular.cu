@@ -56,18 +56,16 @@ gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restri
                 for (int part = 0; part < 4; ++part) {
                     const int i = part * 16 + tid / 32;
                     const int k = tid % 32;
-                    if (bi * 64 + i < M) {
+                    if (bi * 64 + i < M)
                         A_shared[i][k] = A[(bi * 64 + i) * K + ko * 32 + k];
-                    }
                 }
 
                 #pragma unroll
                 for (int part = 0; part < 4; ++part) {
                     const int j = part * 16 + tid / 32;
                     const int k = tid % 32;
-                    if (bj * 64 + j < N) {
+                    if (bj * 64 + j < N)
                         B_global_shared[k][j] = B_global[(bj * 64 + j) * K + ko * 32 + k];
-                    }
                 }
             }
         }
@@ -84,24 +82,20 @@ gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restri
 
                     // coarsen(tj, WPTN) -> tj, wj
                     #pragma unroll
-                    for (int wj = 0; wj < 8; ++wj) {
+                    for (int wj = 0; wj < 8; ++wj)
                         C_reg[wj] += A_shared_reg * B_global_shared[ki][wj * 8 + tj];
-                    }
                 }
             } else {
                 #pragma unroll
-                for (int ki = 0; ki < 32; ++ki) {
+                for (int ki = 0; ki < 32; ++ki)
                     if (ko * 32 + ki < K) {
                         float A_shared_reg = A_shared[ti][ki];
 
                         #pragma unroll
-                        for (int wj = 0; wj < 8; ++wj) {
-                            if (bj * 64 + wj * 8 + tj < N) {
+                        for (int wj = 0; wj < 8; ++wj)
+                            if (bj * 64 + wj * 8 + tj < N)
                                 C_reg[wj] += A_shared_reg * B_global_shared[ki][wj * 8 + tj];
-                            }
-                        }
                     }
-                }
             }
         }
 
@@ -111,16 +105,13 @@ gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restri
     if (bi * 64 + ti < M) {
         if (bj * 64 + 63 < N) {
             #pragma unroll
-            for (int wj = 0; wj < 8; ++wj) {
+            for (int wj = 0; wj < 8; ++wj)
                 C[(bi * 64 + ti) * N + bj * 64 + wj * 8 + tj] = C_reg[wj];
-            }
         } else {
             #pragma unroll
-            for (int wj = 0; wj < 8; ++wj) {
-                if (bj * 64 + wj * 8 + tj < N) {
+            for (int wj = 0; wj < 8; ++wj)
+                if (bj * 64 + wj * 8 + tj < N)
                     C[(bi * 64 + ti) * N + bj * 64 + wj * 8 + tj] = C_reg[wj];
-                }
-            }
         }
     }
 }

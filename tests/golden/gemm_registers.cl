@@ -48,7 +48,7 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
                     *(__global const float4*)&B[(ko * 16 + k) * N + bj * 128 + j * 4];
             }
         } else {
-            if (ko * 16 + (tid % 4) * 4 + 3 < K) {
+            if (ko * 16 + (tid % 4) * 4 + 3 < K)
                 for (int part = 0; part < 2; ++part) {
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
@@ -60,18 +60,15 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
                         A_shared[k * 4 + 3][i ^ (((k * 4 + 3) & 7) << 1)] = A_vec.s3;
                     }
                 }
-            }
 
-            if (bj * 128 + (tid % 32) * 4 + 3 < N) {
+            if (bj * 128 + (tid % 32) * 4 + 3 < N)
                 for (int part = 0; part < 2; ++part) {
                     const int k = part * 8 + tid / 32;
                     const int j = tid % 32;
-                    if (ko * 16 + k < K) {
+                    if (ko * 16 + k < K)
                         *(__local float4*)&B_shared[k][j * 4] =
                             *(__global const float4*)&B[(ko * 16 + k) * N + bj * 128 + j * 4];
-                    }
                 }
-            }
         }
 
         barrier(CLK_LOCAL_MEM_FENCE);  // A.shared and B.shared are complete: written above, read below
@@ -82,67 +79,50 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
                 // cache_register(A.shared, at=ki)
                 float A_shared_reg[8];
                 // coarsen(ti, WM) -> ti, wi
-                for (int wi = 0; wi < 8; ++wi) {
+                for (int wi = 0; wi < 8; ++wi)
                     A_shared_reg[wi] = A_shared[ki][wi * 16 + (ti ^ ((ki & 7) << 1))];
-                }
 
                 // cache_register(B.shared, at=ki)
                 float B_shared_reg[8];
                 // coarsen(tj, WN) -> tj, wj
-                for (int wj = 0; wj < 8; ++wj) {
+                for (int wj = 0; wj < 8; ++wj)
                     B_shared_reg[wj] = B_shared[ki][wj * 16 + tj];
-                }
 
-                for (int wi = 0; wi < 8; ++wi) {
-                    for (int wj = 0; wj < 8; ++wj) {
+                for (int wi = 0; wi < 8; ++wi)
+                    for (int wj = 0; wj < 8; ++wj)
                         C_reg[wi][wj] += A_shared_reg[wi] * B_shared_reg[wj];
-                    }
-                }
             }
         } else {
-            for (int ki = 0; ki < 16; ++ki) {
+            for (int ki = 0; ki < 16; ++ki)
                 if (ko * 16 + ki < K) {
                     float A_shared_reg[8];
-                    for (int wi = 0; wi < 8; ++wi) {
-                        if (bi * 128 + wi * 16 + ti < M) {
+                    for (int wi = 0; wi < 8; ++wi)
+                        if (bi * 128 + wi * 16 + ti < M)
                             A_shared_reg[wi] = A_shared[ki][wi * 16 + (ti ^ ((ki & 7) << 1))];
-                        }
-                    }
 
                     float B_shared_reg[8];
-                    for (int wj = 0; wj < 8; ++wj) {
-                        if (bj * 128 + wj * 16 + tj < N) {
+                    for (int wj = 0; wj < 8; ++wj)
+                        if (bj * 128 + wj * 16 + tj < N)
                             B_shared_reg[wj] = B_shared[ki][wj * 16 + tj];
-                        }
-                    }
 
-                    for (int wi = 0; wi < 8; ++wi) {
-                        for (int wj = 0; wj < 8; ++wj) {
+                    for (int wi = 0; wi < 8; ++wi)
+                        for (int wj = 0; wj < 8; ++wj)
                             C_reg[wi][wj] += A_shared_reg[wi] * B_shared_reg[wj];
-                        }
-                    }
                 }
-            }
         }
 
         barrier(CLK_LOCAL_MEM_FENCE);  // before the next ko overwrites A.shared and B.shared
     }
 
     if (hidden(bi * 128 + 127 < M & bj * 128 + 127 < N)) {
-        for (int wi = 0; wi < 8; ++wi) {
-            for (int wj = 0; wj < 8; ++wj) {
+        for (int wi = 0; wi < 8; ++wi)
+            for (int wj = 0; wj < 8; ++wj)
                 C[(bi * 128 + wi * 16 + ti) * N + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];
-            }
-        }
     } else {
-        for (int wi = 0; wi < 8; ++wi) {
-            if (bi * 128 + wi * 16 + ti < M) {
-                for (int wj = 0; wj < 8; ++wj) {
-                    if (bj * 128 + wj * 16 + tj < N) {
+        for (int wi = 0; wi < 8; ++wi)
+            if (bi * 128 + wi * 16 + ti < M)
+                for (int wj = 0; wj < 8; ++wj)
+                    if (bj * 128 + wj * 16 + tj < N)
                         C[(bi * 128 + wi * 16 + ti) * N + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];
-                    }
-                }
-            }
-        }
     }
 }

@@ -60,16 +60,13 @@ gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, 
     if (pk * 32 + qi < K) {
         if (pi * 32 + 31 < M) {
             #pragma unroll
-            for (int part = 0; part < 4; ++part) {
+            for (int part = 0; part < 4; ++part)
                 A_shared[part * 8 + qk][qi] = A[(pi * 32 + part * 8 + qk) * K + pk * 32 + qi];
-            }
         } else {
             #pragma unroll
-            for (int part = 0; part < 4; ++part) {
-                if (pi * 32 + part * 8 + qk < M) {
+            for (int part = 0; part < 4; ++part)
+                if (pi * 32 + part * 8 + qk < M)
                     A_shared[part * 8 + qk][qi] = A[(pi * 32 + part * 8 + qk) * K + pk * 32 + qi];
-                }
-            }
         }
     }
 
@@ -84,11 +81,9 @@ gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, 
             }
         } else {
             #pragma unroll
-            for (int rk = 0; rk < 4; ++rk) {
-                if (pk * 32 + rk * 8 + qk < K) {
+            for (int rk = 0; rk < 4; ++rk)
+                if (pk * 32 + rk * 8 + qk < K)
                     A_global[(pk * 32 + rk * 8 + qk) * M + pi * 32 + qi] = A_shared[qi][rk * 8 + qk];
-                }
-            }
         }
     }
 }
@@ -113,26 +108,22 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
 
     // cache_register(C, at=bj, vector=4)
     float C_reg[2][4][4][4] = {};
-    if (bi * 128 + lane * 4 + 3 < M && wi * 2 + wj < K) {
+    if (bi * 128 + lane * 4 + 3 < M && wi * 2 + wj < K)
         copy_async<16>(&A_global_shared[0][wi * 2 + wj][lane * 4], &A_global[(wi * 2 + wj) * M + bi * 128 + lane * 4]);
-    }
 
     const auto load_B_shared = [&](int ko) {
         if (bj * 256 + wj * 128 + lane * 4 + 3 < N) {
             if (ko * 8 + 7 < K) {
                 #pragma unroll
-                for (int part = 0; part < 2; ++part) {
+                for (int part = 0; part < 2; ++part)
                     copy_async<16>(&B_shared[ko % 2][part * 4 + wi][wj * 128 + lane * 4],
                         &B[(ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
-                }
             } else {
                 #pragma unroll
-                for (int part = 0; part < 2; ++part) {
-                    if (ko * 8 + part * 4 + wi < K) {
+                for (int part = 0; part < 2; ++part)
+                    if (ko * 8 + part * 4 + wi < K)
                         copy_async<16>(&B_shared[ko % 2][part * 4 + wi][wj * 128 + lane * 4],
                             &B[(ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
-                    }
-                }
             }
         }
     };
@@ -149,73 +140,60 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
 
     const auto load_registers = [&](int slot, int ki) {
         #pragma unroll
-        for (int ci = 0; ci < 2; ++ci) {
+        for (int ci = 0; ci < 2; ++ci)
             load_vector<float4>(A_global_shared_reg[ki % 2][ci],
                 &A_global_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
-        }
 
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
+        for (int cj = 0; cj < 4; ++cj)
             load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
-        }
     };
 
     const auto load_registers_partial = [&](int slot, int ki) {
         #pragma unroll
-        for (int ci = 0; ci < 2; ++ci) {
-            if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M) {
+        for (int ci = 0; ci < 2; ++ci)
+            if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M)
                 load_vector<float4>(A_global_shared_reg[ki % 2][ci],
                     &A_global_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
-            }
-        }
 
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
-            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N) {
+        for (int cj = 0; cj < 4; ++cj)
+            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
                 load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
-            }
-        }
     };
 
-    if (bi * 128 + 127 < M && bj * 256 + 255 < N) {
+    if (bi * 128 + 127 < M && bj * 256 + 255 < N)
         load_registers(0, 0);
-    } else {
+    else
         load_registers_partial(0, 0);
-    }
 
     const auto multiply = [&](int slot) {
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
+        for (int cj = 0; cj < 4; ++cj)
             #pragma unroll
             for (int vj = 0; vj < 2; ++vj) {
                 #pragma unroll
-                for (int ci = 0; ci < 2; ++ci) {
+                for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
-                    for (int vi = 0; vi < 4; ++vi) {
+                    for (int vi = 0; vi < 4; ++vi)
                         C_reg[ci][vi][cj][vj * 2] += A_global_shared_reg[slot][ci][vi] * B_shared_reg[slot][cj][vj * 2];
-                    }
-                }
 
                 #pragma unroll
-                for (int ci = 0; ci < 2; ++ci) {
+                for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
-                    for (int vi = 0; vi < 4; ++vi) {
+                    for (int vi = 0; vi < 4; ++vi)
                         C_reg[1 - ci][3 - vi][cj][vj * 2 + 1] +=
                             A_global_shared_reg[slot][1 - ci][3 - vi] * B_shared_reg[slot][cj][vj * 2 + 1];
-                    }
-                }
             }
-        }
     };
 
     // tile(k, TK) -> ko, ki
     // pipeline(ko, STAGES)
     // peel(ko)
     for (int ko = 0; ko < (K + 7) / 8 - 1; ++ko) {
-        if (bi * 128 + lane * 4 + 3 < M && ko * 8 + wi * 2 + wj + 8 < K) {
+        if (bi * 128 + lane * 4 + 3 < M && ko * 8 + wi * 2 + wj + 8 < K)
             copy_async<16>(&A_global_shared[(ko + 1) % 2][wi * 2 + wj][lane * 4],
                 &A_global[(ko * 8 + wi * 2 + wj + 8) * M + bi * 128 + lane * 4]);
-        }
 
         load_B_shared(ko + 1);
         end_copies();
@@ -238,11 +216,10 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
         wait_copies<0>();
         __syncthreads();  // A.global.shared and B.shared are complete: written above, read below
 
-        if (full) {
+        if (full)
             load_registers((ko + 1) % 2, 0);
-        } else {
+        else
             load_registers_partial((ko + 1) % 2, 0);
-        }
 
         multiply(1);
     }
@@ -257,48 +234,37 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
         multiply(1);
 
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
+        for (int cj = 0; cj < 4; ++cj)
             #pragma unroll
-            for (int ci = 0; ci < 2; ++ci) {
+            for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
-                for (int vi = 0; vi < 4; ++vi) {
+                for (int vi = 0; vi < 4; ++vi)
                     store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
                         + wj * 128 + cj * 32 + (lane % 8) * 4],
                         C_reg[ci][vi][cj]);
-                }
-            }
-        }
     } else {
         #pragma unroll
         for (int ki = 0; ki < 7; ++ki) {
-            if (((K + 7) / 8) * 8 + ki < K + 7) {
+            if (((K + 7) / 8) * 8 + ki < K + 7)
                 load_registers_partial(((K + 7) / 8 + 1) % 2, ki + 1);
-            }
 
-            if (((K + 7) / 8) * 8 + ki < K + 8) {
+            if (((K + 7) / 8) * 8 + ki < K + 8)
                 multiply(ki % 2);
-            }
         }
 
-        if (((K + 7) / 8) * 8 <= K) {
+        if (((K + 7) / 8) * 8 <= K)
             multiply(1);
-        }
 
         #pragma unroll
-        for (int cj = 0; cj < 4; ++cj) {
-            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N) {
+        for (int cj = 0; cj < 4; ++cj)
+            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
                 #pragma unroll
-                for (int ci = 0; ci < 2; ++ci) {
+                for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
-                    for (int vi = 0; vi < 4; ++vi) {
-                        if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M) {
+                    for (int vi = 0; vi < 4; ++vi)
+                        if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
                             store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
                                 + wj * 128 + cj * 32 + (lane % 8) * 4],
                                 C_reg[ci][vi][cj]);
-                        }
-                    }
-                }
-            }
-        }
     }
 }

@@ -63,7 +63,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                     *reinterpret_cast<const float4*>(&B[(ko * 32 + k) * N + bj * 256 + j * 4]);
             }
         } else {
-            if (ko * 32 + (tid % 8) * 4 + 3 < K) {
+            if (ko * 32 + (tid % 8) * 4 + 3 < K)
                 #pragma unroll
                 for (int part = 0; part < 4; ++part) {
                     const int i = part * 32 + tid / 8;
@@ -76,19 +76,16 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                         A_shared[k * 4 + 3][i] = A_vec.w;
                     }
                 }
-            }
 
-            if (bj * 256 + (tid % 64) * 4 + 3 < N) {
+            if (bj * 256 + (tid % 64) * 4 + 3 < N)
                 #pragma unroll
                 for (int part = 0; part < 8; ++part) {
                     const int k = part * 4 + tid / 64;
                     const int j = tid % 64;
-                    if (ko * 32 + k < K) {
+                    if (ko * 32 + k < K)
                         *reinterpret_cast<float4*>(&B_shared[k][j * 4]) =
                             *reinterpret_cast<const float4*>(&B[(ko * 32 + k) * N + bj * 256 + j * 4]);
-                    }
                 }
-            }
         }
 
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
@@ -99,83 +96,66 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             for (int ki = 0; ki < 32; ++ki) {
                 float A_shared_reg[4][4];
                 #pragma unroll
-                for (int ci = 0; ci < 4; ++ci) {
+                for (int ci = 0; ci < 4; ++ci)
                     load_vector<float4>(A_shared_reg[ci], &A_shared[ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
-                }
 
                 float B_shared_reg[2][4];
                 #pragma unroll
-                for (int cj = 0; cj < 2; ++cj) {
+                for (int cj = 0; cj < 2; ++cj)
                     load_vector<float4>(B_shared_reg[cj], &B_shared[ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
-                }
 
                 #pragma unroll
-                for (int ci = 0; ci < 4; ++ci) {
+                for (int ci = 0; ci < 4; ++ci)
                     #pragma unroll
                     for (int vi = 0; vi < 2; ++vi) {
                         #pragma unroll
-                        for (int cj = 0; cj < 2; ++cj) {
+                        for (int cj = 0; cj < 2; ++cj)
                             #pragma unroll
-                            for (int vj = 0; vj < 4; ++vj) {
+                            for (int vj = 0; vj < 4; ++vj)
                                 C_reg[ci][vi * 2][cj][vj] += A_shared_reg[ci][vi * 2] * B_shared_reg[cj][vj];
-                            }
-                        }
 
                         #pragma unroll
-                        for (int cj = 0; cj < 2; ++cj) {
+                        for (int cj = 0; cj < 2; ++cj)
                             #pragma unroll
-                            for (int vj = 0; vj < 4; ++vj) {
+                            for (int vj = 0; vj < 4; ++vj)
                                 C_reg[ci][vi * 2 + 1][1 - cj][3 - vj] +=
                                     A_shared_reg[ci][vi * 2 + 1] * B_shared_reg[1 - cj][3 - vj];
-                            }
-                        }
                     }
-                }
             }
         } else {
             #pragma unroll
-            for (int ki = 0; ki < 32; ++ki) {
+            for (int ki = 0; ki < 32; ++ki)
                 if (ko * 32 + ki < K) {
                     float A_shared_reg[4][4];
                     #pragma unroll
-                    for (int ci = 0; ci < 4; ++ci) {
-                        if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + 3 < M) {
+                    for (int ci = 0; ci < 4; ++ci)
+                        if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + 3 < M)
                             load_vector<float4>(A_shared_reg[ci], &A_shared[ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
-                        }
-                    }
 
                     float B_shared_reg[2][4];
                     #pragma unroll
-                    for (int cj = 0; cj < 2; ++cj) {
-                        if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N) {
+                    for (int cj = 0; cj < 2; ++cj)
+                        if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
                             load_vector<float4>(B_shared_reg[cj], &B_shared[ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
-                        }
-                    }
 
                     #pragma unroll
-                    for (int ci = 0; ci < 4; ++ci) {
+                    for (int ci = 0; ci < 4; ++ci)
                         #pragma unroll
                         for (int vi = 0; vi < 2; ++vi) {
                             #pragma unroll
-                            for (int cj = 0; cj < 2; ++cj) {
+                            for (int cj = 0; cj < 2; ++cj)
                                 #pragma unroll
-                                for (int vj = 0; vj < 4; ++vj) {
+                                for (int vj = 0; vj < 4; ++vj)
                                     C_reg[ci][vi * 2][cj][vj] += A_shared_reg[ci][vi * 2] * B_shared_reg[cj][vj];
-                                }
-                            }
 
                             #pragma unroll
-                            for (int cj = 0; cj < 2; ++cj) {
+                            for (int cj = 0; cj < 2; ++cj)
                                 #pragma unroll
-                                for (int vj = 0; vj < 4; ++vj) {
+                                for (int vj = 0; vj < 4; ++vj)
                                     C_reg[ci][vi * 2 + 1][1 - cj][3 - vj] +=
                                         A_shared_reg[ci][vi * 2 + 1] * B_shared_reg[1 - cj][3 - vj];
-                                }
-                            }
                         }
-                    }
                 }
-            }
         }
 
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
@@ -183,44 +163,38 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
     if (bi * 128 + 127 < M && bj * 256 + 255 < N) {
         #pragma unroll
-        for (int ci = 0; ci < 4; ++ci) {
+        for (int ci = 0; ci < 4; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 2; ++vi) {
                 const auto store_C = [&](int slot) {
                     #pragma unroll
-                    for (int cj = 0; cj < 2; ++cj) {
+                    for (int cj = 0; cj < 2; ++cj)
                         store_vector<float4>(&C[(bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N
                             + bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4],
                             C_reg[ci][vi * 2 + slot][cj]);
-                    }
                 };
 
                 store_C(0);
                 store_C(1);
             }
-        }
     } else {
         #pragma unroll
-        for (int ci = 0; ci < 4; ++ci) {
+        for (int ci = 0; ci < 4; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 2; ++vi) {
                 const auto store_C_partial = [&](int slot) {
-                    if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot < M) {
+                    if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot < M)
                         #pragma unroll
-                        for (int cj = 0; cj < 2; ++cj) {
-                            if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N) {
+                        for (int cj = 0; cj < 2; ++cj)
+                            if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
                                 store_vector<float4>(&C[(bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot)
                                     * N
                                     + bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4],
                                     C_reg[ci][vi * 2 + slot][cj]);
-                            }
-                        }
-                    }
                 };
 
                 store_C_partial(0);
                 store_C_partial(1);
             }
-        }
     }
 }

@@ -29,15 +29,13 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
     // tile(k, TS) -> ko, ki
     for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-        if (bi * 32 + ti < M && ko * 32 + tj * 4 + 3 < K) {
+        if (bi * 32 + ti < M && ko * 32 + tj * 4 + 3 < K)
             *reinterpret_cast<float4*>(&A_shared[ti][tj * 4]) =
                 *reinterpret_cast<const float4*>(&A[(bi * 32 + ti) * K + ko * 32 + tj * 4]);
-        }
 
-        if (ko * 32 + ti < K && bj * 32 + tj * 4 + 3 < N) {
+        if (ko * 32 + ti < K && bj * 32 + tj * 4 + 3 < N)
             *reinterpret_cast<float4*>(&B_shared[ti][tj * 4]) =
                 *reinterpret_cast<const float4*>(&B[(ko * 32 + ti) * N + bj * 32 + tj * 4]);
-        }
 
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
@@ -54,7 +52,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 }
             } else {
                 #pragma unroll
-                for (int ki = 0; ki < 32; ++ki) {
+                for (int ki = 0; ki < 32; ++ki)
                     if (ko * 32 + ki < K) {
                         const float4 B_shared_vec = *reinterpret_cast<const float4*>(&B_shared[ki][tj * 4]);
                         C_reg[0] += A_shared[ti][ki] * B_shared_vec.x;
@@ -62,14 +60,12 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                         C_reg[2] += A_shared[ti][ki] * B_shared_vec.z;
                         C_reg[3] += A_shared[ti][ki] * B_shared_vec.w;
                     }
-                }
             }
         }
 
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (bi * 32 + ti < M && bj * 32 + tj * 4 + 3 < N) {
+    if (bi * 32 + ti < M && bj * 32 + tj * 4 + 3 < N)
         store_vector<float4>(&C[(bi * 32 + ti) * N + bj * 32 + tj * 4], C_reg);
-    }
 }

@@ -51,19 +51,16 @@ layer_norm(const float* __restrict__ X,
     float X_reg[2][4];
     // tile(j, WARPS*128) -> c, r
     #pragma unroll
-    for (int c = 0; c < 2; ++c) {
+    for (int c = 0; c < 2; ++c)
         load_vector<float4>(X_reg[c], &X[i * 1024 + c * 512 + w * 128 + l * 4]);
-    }
 
     float mp_reg = 0.0f;
 
     #pragma unroll
-    for (int c = 0; c < 2; ++c) {
+    for (int c = 0; c < 2; ++c)
         #pragma unroll
-        for (int v = 0; v < 4; ++v) {
+        for (int v = 0; v < 4; ++v)
             mp_reg += X_reg[c][v] / 1024.0f;
-        }
-    }
 
     float mw_reg = 0.0f;
 
@@ -79,20 +76,18 @@ layer_norm(const float* __restrict__ X,
     __syncthreads();  // mw.shared is complete: written above, read below
 
     // rfactor(mean, mean.w) -> mw
-    for (int w2 = 0; w2 < 4; ++w2) {
+    for (int w2 = 0; w2 < 4; ++w2)
         mean_reg += mw_shared[w2];
-    }
 
     float vp_reg = 0.0f;
 
     #pragma unroll
-    for (int c = 0; c < 2; ++c) {
+    for (int c = 0; c < 2; ++c)
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
             const float u = X_reg[c][v] - mean_reg;
             vp_reg += u * u / 1024.0f;
         }
-    }
 
     float vw_reg = 0.0f;
 
@@ -108,9 +103,8 @@ layer_norm(const float* __restrict__ X,
     __syncthreads();  // vw.shared is complete: written above, read below
 
     // rfactor(variance, variance.w) -> vw
-    for (int w2 = 0; w2 < 4; ++w2) {
+    for (int w2 = 0; w2 < 4; ++w2)
         variance_reg += vw_shared[w2];
-    }
 
     #pragma unroll
     for (int c = 0; c < 2; ++c) {
@@ -125,9 +119,8 @@ layer_norm(const float* __restrict__ X,
         // cache_register(Y, at=c, vector=4)
         float Y_reg[4];
         #pragma unroll
-        for (int v = 0; v < 4; ++v) {
+        for (int v = 0; v < 4; ++v)
             Y_reg[v] = (X_reg[c][v] - mean_reg) * rsqrtf(variance_reg + 1e-05f) * scale_reg[v] + shift_reg[v];
-        }
 
         store_vector<float4>(&Y[i * 1024 + c * 512 + w * 128 + l * 4], Y_reg);
     }

@@ -48,9 +48,8 @@ matching_dot_B_global(const float* __restrict__ B, float* __restrict__ B_global,
     const int gt = threadIdx.x;
     const int B_global_d = threadIdx.y;
 
-    if (gb * 8 + gt < M) {
+    if (gb * 8 + gt < M)
         B_global[B_global_d * M + gb * 8 + gt] = B[(gb * 8 + gt) * 128 + B_global_d];
-    }
 }
 
 // matching_dot_norm: grid (ceil(M/128)), block (128)
@@ -64,9 +63,8 @@ matching_dot_norm(float* __restrict__ norm, const float* __restrict__ B_global, 
     if (nb * 128 + nt < M) {
         norm[nb * 128 + nt] = 0.0f;
 
-        for (int d = 0; d < 128; ++d) {
+        for (int d = 0; d < 128; ++d)
             norm[nb * 128 + nt] += B_global[d * M + nb * 128 + nt] * B_global[d * M + nb * 128 + nt];
-        }
     }
 }
 
@@ -98,27 +96,23 @@ matching_dot_best(const float* __restrict__ A,
     float best_best_reg[2][4];
     int best_reg[2][4];
     #pragma unroll
-    for (int ci = 0; ci < 2; ++ci) {
+    for (int ci = 0; ci < 2; ++ci)
         #pragma unroll
         for (int vi = 0; vi < 4; ++vi) {
             best_reg[ci][vi] = 0;
             best_best_reg[ci][vi] = INFINITY;
         }
-    }
 
     const bool full = bi * 128 + 127 < N;
     if (full) {
         #pragma unroll
-        for (int part = 0; part < 64; ++part) {
+        for (int part = 0; part < 64; ++part)
             A_shared[wj * 32 + lane][part * 2 + wi] = A[(bi * 128 + part * 2 + wi) * 128 + wj * 32 + lane];
-        }
     } else {
         #pragma unroll
-        for (int part = 0; part < 64; ++part) {
-            if (bi * 128 + part * 2 + wi < N) {
+        for (int part = 0; part < 64; ++part)
+            if (bi * 128 + part * 2 + wi < N)
                 A_shared[wj * 32 + lane][part * 2 + wi] = A[(bi * 128 + part * 2 + wi) * 128 + wj * 32 + lane];
-            }
-        }
     }
 
     // tile(j, TN) -> bj, tj
@@ -139,9 +133,8 @@ matching_dot_best(const float* __restrict__ A,
         // pipeline(ko, STAGES)
         #pragma unroll
         for (int fill = 0; fill < 2; ++fill) {
-            if (bj * 256 + (tid % 64) * 4 + 3 < M) {
+            if (bj * 256 + (tid % 64) * 4 + 3 < M)
                 load_B_global_shared(fill);
-            }
 
             end_copies();
         }
@@ -157,36 +150,30 @@ matching_dot_best(const float* __restrict__ A,
 
         const auto load_A_shared_reg = [&](int ki) {
             #pragma unroll
-            for (int ci = 0; ci < 2; ++ci) {
+            for (int ci = 0; ci < 2; ++ci)
                 load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[ki][wi * 64 + ci * 32 + (lane / 4) * 4]);
-            }
         };
 
         const auto load_B_global_shared_reg = [&](int slot, int ki) {
             #pragma unroll
-            for (int cj = 0; cj < 4; ++cj) {
+            for (int cj = 0; cj < 4; ++cj)
                 load_vector<float4>(B_global_shared_reg[ki % 2][cj],
                     &B_global_shared[slot][ki][wj * 64 + cj * 16 + (lane % 4) * 4]);
-            }
         };
 
         const auto load_A_shared_reg_partial = [&](int ki) {
             #pragma unroll
-            for (int ci = 0; ci < 2; ++ci) {
-                if (bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + 3 < N) {
+            for (int ci = 0; ci < 2; ++ci)
+                if (bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + 3 < N)
                     load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[ki][wi * 64 + ci * 32 + (lane / 4) * 4]);
-                }
-            }
         };
 
         const auto load_B_global_shared_reg_partial = [&](int slot, int ki) {
             #pragma unroll
-            for (int cj = 0; cj < 4; ++cj) {
-                if (bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + 3 < M) {
+            for (int cj = 0; cj < 4; ++cj)
+                if (bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + 3 < M)
                     load_vector<float4>(B_global_shared_reg[ki % 2][cj],
                         &B_global_shared[slot][ki][wj * 64 + cj * 16 + (lane % 4) * 4]);
-                }
-            }
         };
 
         if (full) {
@@ -199,34 +186,28 @@ matching_dot_best(const float* __restrict__ A,
 
         const auto multiply = [&](int slot) {
             #pragma unroll
-            for (int cj = 0; cj < 4; ++cj) {
+            for (int cj = 0; cj < 4; ++cj)
                 #pragma unroll
                 for (int vj = 0; vj < 2; ++vj) {
                     #pragma unroll
-                    for (int ci = 0; ci < 2; ++ci) {
+                    for (int ci = 0; ci < 2; ++ci)
                         #pragma unroll
-                        for (int vi = 0; vi < 4; ++vi) {
+                        for (int vi = 0; vi < 4; ++vi)
                             dot_reg[cj][vj * 2][ci][vi] +=
                                 A_shared_reg[slot][ci][vi] * B_global_shared_reg[slot][cj][vj * 2];
-                        }
-                    }
 
                     #pragma unroll
-                    for (int ci = 0; ci < 2; ++ci) {
+                    for (int ci = 0; ci < 2; ++ci)
                         #pragma unroll
-                        for (int vi = 0; vi < 4; ++vi) {
+                        for (int vi = 0; vi < 4; ++vi)
                             dot_reg[cj][vj * 2 + 1][1 - ci][3 - vi] +=
                                 A_shared_reg[slot][1 - ci][3 - vi] * B_global_shared_reg[slot][cj][vj * 2 + 1];
-                        }
-                    }
                 }
-            }
         };
 
         for (int ko = 0; ko < 8; ++ko) {
-            if (ko < 6 && bj * 256 + (tid % 64) * 4 + 3 < M) {
+            if (ko < 6 && bj * 256 + (tid % 64) * 4 + 3 < M)
                 load_B_global_shared(ko + 2);
-            }
 
             end_copies();
 
@@ -267,11 +248,11 @@ matching_dot_best(const float* __restrict__ A,
 
         if (full) {
             #pragma unroll
-            for (int cj = 0; cj < 4; ++cj) {
+            for (int cj = 0; cj < 4; ++cj)
                 #pragma unroll
                 for (int vj = 0; vj < 2; ++vj) {
                     #pragma unroll
-                    for (int ci = 0; ci < 2; ++ci) {
+                    for (int ci = 0; ci < 2; ++ci)
                         #pragma unroll
                         for (int vi = 0; vi < 4; ++vi) {
                             const float candidate =
@@ -282,10 +263,9 @@ matching_dot_best(const float* __restrict__ A,
                                 best_reg[ci][vi] = bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2;
                             }
                         }
-                    }
 
                     #pragma unroll
-                    for (int ci = 0; ci < 2; ++ci) {
+                    for (int ci = 0; ci < 2; ++ci)
                         #pragma unroll
                         for (int vi = 0; vi < 4; ++vi) {
                             const float candidate =
@@ -296,19 +276,17 @@ matching_dot_best(const float* __restrict__ A,
                                 best_reg[1 - ci][3 - vi] = bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1;
                             }
                         }
-                    }
                 }
-            }
         } else {
             #pragma unroll
-            for (int cj = 0; cj < 4; ++cj) {
+            for (int cj = 0; cj < 4; ++cj)
                 #pragma unroll
                 for (int vj = 0; vj < 2; ++vj) {
-                    if (bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 < M) {
+                    if (bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 < M)
                         #pragma unroll
-                        for (int ci = 0; ci < 2; ++ci) {
+                        for (int ci = 0; ci < 2; ++ci)
                             #pragma unroll
-                            for (int vi = 0; vi < 4; ++vi) {
+                            for (int vi = 0; vi < 4; ++vi)
                                 if (bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N) {
                                     const float candidate =
                                         norm[bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2]
@@ -318,15 +296,12 @@ matching_dot_best(const float* __restrict__ A,
                                         best_reg[ci][vi] = bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2;
                                     }
                                 }
-                            }
-                        }
-                    }
 
-                    if (bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1 < M) {
+                    if (bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1 < M)
                         #pragma unroll
-                        for (int ci = 0; ci < 2; ++ci) {
+                        for (int ci = 0; ci < 2; ++ci)
                             #pragma unroll
-                            for (int vi = 0; vi < 4; ++vi) {
+                            for (int vi = 0; vi < 4; ++vi)
                                 if (bi * 128 + wi * 64 + (lane / 4) * 4 + 35 < ci * 32 + N + vi) {
                                     const float candidate =
                                         norm[bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1]
@@ -337,53 +312,39 @@ matching_dot_best(const float* __restrict__ A,
                                             bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1;
                                     }
                                 }
-                            }
-                        }
-                    }
                 }
-            }
         }
     }
 
     if (full) {
         #pragma unroll
-        for (int ci = 0; ci < 2; ++ci) {
+        for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
-            for (int vi = 0; vi < 4; ++vi) {
+            for (int vi = 0; vi < 4; ++vi)
                 best_best[(wj * 4 + lane % 4) * N + bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
                     best_best_reg[ci][vi];
-            }
-        }
 
         #pragma unroll
-        for (int ci = 0; ci < 2; ++ci) {
+        for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
-            for (int vi = 0; vi < 4; ++vi) {
+            for (int vi = 0; vi < 4; ++vi)
                 best[(wj * 4 + lane % 4) * N + bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] = best_reg[ci][vi];
-            }
-        }
     } else {
         #pragma unroll
-        for (int ci = 0; ci < 2; ++ci) {
+        for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
-            for (int vi = 0; vi < 4; ++vi) {
-                if (bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N) {
+            for (int vi = 0; vi < 4; ++vi)
+                if (bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N)
                     best_best[(wj * 4 + lane % 4) * N + bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
                         best_best_reg[ci][vi];
-                }
-            }
-        }
 
         #pragma unroll
-        for (int ci = 0; ci < 2; ++ci) {
+        for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
-            for (int vi = 0; vi < 4; ++vi) {
-                if (bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N) {
+            for (int vi = 0; vi < 4; ++vi)
+                if (bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N)
                     best[(wj * 4 + lane % 4) * N + bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
                         best_reg[ci][vi];
-                }
-            }
-        }
     }
 }
 
@@ -402,7 +363,7 @@ matching_dot_nearest(int* __restrict__ nearest, const int* __restrict__ best, co
         float nearest_best_reg = INFINITY;
 
         // rfactor(nearest, [wj, lj]) -> best
-        for (int wj = 0; wj < 4; ++wj) {
+        for (int wj = 0; wj < 4; ++wj)
             for (int lj = 0; lj < 4; ++lj) {
                 const float candidate = best_best[(wj * 4 + lj) * N + b * 128 + t];
                 const int index = best[(wj * 4 + lj) * N + b * 128 + t];
@@ -411,7 +372,6 @@ matching_dot_nearest(int* __restrict__ nearest, const int* __restrict__ best, co
                     nearest_reg = index;
                 }
             }
-        }
 
         nearest[b * 128 + t] = nearest_reg;
     }

@@ -16,9 +16,8 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
 
     // tile(j, TJ) -> jo, ji
     for (int jo = 0; jo < (N + 511) / 512; ++jo) {
-        if (jo * 512 + t < N) {
+        if (jo * 512 + t < N)
             m_shared[t] = m[jo * 512 + t];
-        }
 
         if (jo * 512 + 511 < N) {
             #pragma unroll
@@ -34,9 +33,8 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
                 const int element = part * 512 + t;
                 const int j = element / 3;
                 const int axis1 = element % 3;
-                if (jo * 512 + j < N) {
+                if (jo * 512 + j < N)
                     P_shared[j][axis1] = P[(jo * 512 + j) * 3 + axis1];
-                }
             }
         }
 
@@ -46,12 +44,10 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
             // cache_register(P, at=t, using=[t])
             float P_reg[2][3];
             #pragma unroll
-            for (int j = 0; j < 2; ++j) {
+            for (int j = 0; j < 2; ++j)
                 #pragma unroll
-                for (int axis1 = 0; axis1 < 3; ++axis1) {
+                for (int axis1 = 0; axis1 < 3; ++axis1)
                     P_reg[j][axis1] = P[(b * 1024 + t * 2 + j) * 3 + axis1];
-                }
-            }
 
             for (int ji = 0; ji < 64; ++ji) {
                 // tile(ji, U) -> ji, u
@@ -73,33 +69,29 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
 
                         // unroll(d)
                         #pragma unroll
-                        for (int d = 0; d < 3; ++d) {
+                        for (int d = 0; d < 3; ++d)
                             F_reg[w][d] +=
                                 m_shared[ji * 8 + u] * (s_reg[w] * s_reg[w] * s_reg[w])
                                     * (P_shared[ji * 8 + u][d] - P_reg[w][d]);
-                        }
                     }
                 }
             }
         } else {
             float P_reg[2][3];
             #pragma unroll
-            for (int j = 0; j < 2; ++j) {
-                if (b * 1024 + t * 2 + j < N) {
+            for (int j = 0; j < 2; ++j)
+                if (b * 1024 + t * 2 + j < N)
                     #pragma unroll
-                    for (int axis1 = 0; axis1 < 3; ++axis1) {
+                    for (int axis1 = 0; axis1 < 3; ++axis1)
                         P_reg[j][axis1] = P[(b * 1024 + t * 2 + j) * 3 + axis1];
-                    }
-                }
-            }
 
-            for (int ji = 0; ji < 64; ++ji) {
+            for (int ji = 0; ji < 64; ++ji)
                 #pragma unroll
-                for (int u = 0; u < 8; ++u) {
+                for (int u = 0; u < 8; ++u)
                     if (jo * 512 + ji * 8 + u < N) {
                         float s_reg[2];
                         #pragma unroll
-                        for (int w = 0; w < 2; ++w) {
+                        for (int w = 0; w < 2; ++w)
                             if (b * 1024 + t * 2 + w < N) {
                                 {
                                     const float v = P_shared[ji * 8 + u][0] - P_reg[w][0];
@@ -109,16 +101,12 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
                                 }
 
                                 #pragma unroll
-                                for (int d = 0; d < 3; ++d) {
+                                for (int d = 0; d < 3; ++d)
                                     F_reg[w][d] +=
                                         m_shared[ji * 8 + u] * (s_reg[w] * s_reg[w] * s_reg[w])
                                             * (P_shared[ji * 8 + u][d] - P_reg[w][d]);
-                                }
                             }
-                        }
                     }
-                }
-            }
         }
 
         __syncthreads();  // before the next jo overwrites m.shared and P.shared
@@ -126,21 +114,16 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
 
     if (b * 1024 + 1023 < N) {
         #pragma unroll
-        for (int w = 0; w < 2; ++w) {
+        for (int w = 0; w < 2; ++w)
             #pragma unroll
-            for (int d = 0; d < 3; ++d) {
+            for (int d = 0; d < 3; ++d)
                 F[(b * 1024 + t * 2 + w) * 3 + d] = F_reg[w][d];
-            }
-        }
     } else {
         #pragma unroll
-        for (int w = 0; w < 2; ++w) {
-            if (b * 1024 + t * 2 + w < N) {
+        for (int w = 0; w < 2; ++w)
+            if (b * 1024 + t * 2 + w < N)
                 #pragma unroll
-                for (int d = 0; d < 3; ++d) {
+                for (int d = 0; d < 3; ++d)
                     F[(b * 1024 + t * 2 + w) * 3 + d] = F_reg[w][d];
-                }
-            }
-        }
     }
 }

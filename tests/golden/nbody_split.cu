@@ -19,9 +19,8 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
     for (int jo = 0; jo < 8; ++jo) {
         if (jp * 2048 + jo * 256 + 255 < N) {
             #pragma unroll
-            for (int m_shared_l = 0; m_shared_l < 2; ++m_shared_l) {
+            for (int m_shared_l = 0; m_shared_l < 2; ++m_shared_l)
                 m_shared[m_shared_l * 128 + t] = m[jp * 2048 + jo * 256 + m_shared_l * 128 + t];
-            }
 
             #pragma unroll
             for (int P_shared_l = 0; P_shared_l < 6; ++P_shared_l) {
@@ -32,20 +31,17 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
             }
         } else {
             #pragma unroll
-            for (int m_shared_l = 0; m_shared_l < 2; ++m_shared_l) {
-                if (jp * 2048 + jo * 256 + m_shared_l * 128 + t < N) {
+            for (int m_shared_l = 0; m_shared_l < 2; ++m_shared_l)
+                if (jp * 2048 + jo * 256 + m_shared_l * 128 + t < N)
                     m_shared[m_shared_l * 128 + t] = m[jp * 2048 + jo * 256 + m_shared_l * 128 + t];
-                }
-            }
 
             #pragma unroll
             for (int P_shared_l = 0; P_shared_l < 6; ++P_shared_l) {
                 const int element = P_shared_l * 128 + t;
                 const int j = element / 3;
                 const int axis1 = element % 3;
-                if (jp * 2048 + jo * 256 + j < N) {
+                if (jp * 2048 + jo * 256 + j < N)
                     P_shared[j][axis1] = P[(jp * 2048 + jo * 256 + j) * 3 + axis1];
-                }
             }
         }
 
@@ -55,12 +51,10 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
             // cache_register(P, at=t, using=[t])
             float P_reg[4][3];
             #pragma unroll
-            for (int j = 0; j < 4; ++j) {
+            for (int j = 0; j < 4; ++j)
                 #pragma unroll
-                for (int axis1 = 0; axis1 < 3; ++axis1) {
+                for (int axis1 = 0; axis1 < 3; ++axis1)
                     P_reg[j][axis1] = P[(b * 512 + t * 4 + j) * 3 + axis1];
-                }
-            }
 
             for (int ji = 0; ji < 64; ++ji) {
                 // tile(ji, U) -> ji, u
@@ -82,33 +76,29 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
 
                         // unroll(d)
                         #pragma unroll
-                        for (int d = 0; d < 3; ++d) {
+                        for (int d = 0; d < 3; ++d)
                             part_reg[w][d] +=
                                 m_shared[ji * 4 + u] * (s_reg[w] * s_reg[w] * s_reg[w])
                                     * (P_shared[ji * 4 + u][d] - P_reg[w][d]);
-                        }
                     }
                 }
             }
         } else {
             float P_reg[4][3];
             #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                if (b * 512 + t * 4 + j < N) {
+            for (int j = 0; j < 4; ++j)
+                if (b * 512 + t * 4 + j < N)
                     #pragma unroll
-                    for (int axis1 = 0; axis1 < 3; ++axis1) {
+                    for (int axis1 = 0; axis1 < 3; ++axis1)
                         P_reg[j][axis1] = P[(b * 512 + t * 4 + j) * 3 + axis1];
-                    }
-                }
-            }
 
-            for (int ji = 0; ji < 64; ++ji) {
+            for (int ji = 0; ji < 64; ++ji)
                 #pragma unroll
-                for (int u = 0; u < 4; ++u) {
+                for (int u = 0; u < 4; ++u)
                     if (jp * 2048 + jo * 256 + ji * 4 + u < N) {
                         float s_reg[4];
                         #pragma unroll
-                        for (int w = 0; w < 4; ++w) {
+                        for (int w = 0; w < 4; ++w)
                             if (b * 512 + t * 4 + w < N) {
                                 {
                                     const float v = P_shared[ji * 4 + u][0] - P_reg[w][0];
@@ -118,16 +108,12 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
                                 }
 
                                 #pragma unroll
-                                for (int d = 0; d < 3; ++d) {
+                                for (int d = 0; d < 3; ++d)
                                     part_reg[w][d] +=
                                         m_shared[ji * 4 + u] * (s_reg[w] * s_reg[w] * s_reg[w])
                                             * (P_shared[ji * 4 + u][d] - P_reg[w][d]);
-                                }
                             }
-                        }
                     }
-                }
-            }
         }
 
         __syncthreads();  // before the next jo overwrites m.shared and P.shared
@@ -135,22 +121,17 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
 
     if (b * 512 + 511 < N) {
         #pragma unroll
-        for (int w = 0; w < 4; ++w) {
+        for (int w = 0; w < 4; ++w)
             #pragma unroll
-            for (int d = 0; d < 3; ++d) {
+            for (int d = 0; d < 3; ++d)
                 part[(jp * N + b * 512 + t * 4 + w) * 3 + d] = part_reg[w][d];
-            }
-        }
     } else {
         #pragma unroll
-        for (int w = 0; w < 4; ++w) {
-            if (b * 512 + t * 4 + w < N) {
+        for (int w = 0; w < 4; ++w)
+            if (b * 512 + t * 4 + w < N)
                 #pragma unroll
-                for (int d = 0; d < 3; ++d) {
+                for (int d = 0; d < 3; ++d)
                     part[(jp * N + b * 512 + t * 4 + w) * 3 + d] = part_reg[w][d];
-                }
-            }
-        }
     }
 }
 
@@ -167,9 +148,8 @@ nbody_F(float* __restrict__ F, const float* __restrict__ part, int N)
         for (int d = 0; d < 3; ++d) {
             F[(fb * 256 + ft) * 3 + d] = 0.0f;
 
-            for (int jp = 0; jp < (N + 2047) / 2048; ++jp) {
+            for (int jp = 0; jp < (N + 2047) / 2048; ++jp)
                 F[(fb * 256 + ft) * 3 + d] += part[(jp * N + fb * 256 + ft) * 3 + d];
-            }
         }
     }
 }

@@ -16,16 +16,13 @@ permute(const float* __restrict__ X, float* __restrict__ Y, int A, int B, int C,
         if (bd * 64 + tc < D) {
             if (bc * 64 + 63 < C) {
                 #pragma unroll
-                for (int part = 0; part < 16; ++part) {
+                for (int part = 0; part < 16; ++part)
                     X_shared[part * 4 + td][tc] = X[((a * B + b) * C + bc * 64 + part * 4 + td) * D + bd * 64 + tc];
-                }
             } else {
                 #pragma unroll
-                for (int part = 0; part < 16; ++part) {
-                    if (bc * 64 + part * 4 + td < C) {
+                for (int part = 0; part < 16; ++part)
+                    if (bc * 64 + part * 4 + td < C)
                         X_shared[part * 4 + td][tc] = X[((a * B + b) * C + bc * 64 + part * 4 + td) * D + bd * 64 + tc];
-                    }
-                }
             }
         }
 
@@ -36,16 +33,13 @@ permute(const float* __restrict__ X, float* __restrict__ Y, int A, int B, int C,
                 // tile(td, ROWS) -> wd, td
                 // unroll(wd)
                 #pragma unroll
-                for (int wd = 0; wd < 16; ++wd) {
+                for (int wd = 0; wd < 16; ++wd)
                     Y[(((bd * 64 + wd * 4 + td) * B + b) * A + a) * C + bc * 64 + tc] = X_shared[tc][wd * 4 + td];
-                }
             } else {
                 #pragma unroll
-                for (int wd = 0; wd < 16; ++wd) {
-                    if (bd * 64 + wd * 4 + td < D) {
+                for (int wd = 0; wd < 16; ++wd)
+                    if (bd * 64 + wd * 4 + td < D)
                         Y[(((bd * 64 + wd * 4 + td) * B + b) * A + a) * C + bc * 64 + tc] = X_shared[tc][wd * 4 + td];
-                    }
-                }
             }
         }
 

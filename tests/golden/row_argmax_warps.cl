@@ -45,18 +45,16 @@ row_argmax(__global const float* restrict X, __global int* restrict at, int M)
         // cache_register(X, at=l, vector=4)
         float X_reg[8][4];
         // tile(j, 128) -> c, r
-        for (int c = 0; c < 8; ++c) {
+        for (int c = 0; c < 8; ++c)
             vstore4(*(__global const float4*)&X[(b * 8 + w) * 1024 + c * 128 + l * 4], 0, X_reg[c]);
-        }
 
-        for (int c = 0; c < 8; ++c) {
+        for (int c = 0; c < 8; ++c)
             for (int v = 0; v < 4; ++v) {
                 if (X_reg[c][v] > part_best_reg) {
                     part_best_reg = X_reg[c][v];
                     part_reg = c * 128 + l * 4 + v;
                 }
             }
-        }
 
         at_reg = 0;
         at_best_reg = -INFINITY;

@@ -54,12 +54,11 @@ row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)
         float X_reg[8][4];
         // tile(j, 128) -> c, r
         #pragma unroll
-        for (int c = 0; c < 8; ++c) {
+        for (int c = 0; c < 8; ++c)
             load_vector<float4>(X_reg[c], &X[(b * 8 + w) * 1024 + c * 128 + l * 4]);
-        }
 
         #pragma unroll
-        for (int c = 0; c < 8; ++c) {
+        for (int c = 0; c < 8; ++c)
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 if (X_reg[c][v] > part_best_reg) {
@@ -67,7 +66,6 @@ row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)
                     part_reg = c * 128 + l * 4 + v;
                 }
             }
-        }
 
         at_reg = 0;
         at_best_reg = -INFINITY;

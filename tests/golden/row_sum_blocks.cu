@@ -37,12 +37,10 @@ row_sum(const float* __restrict__ X, float* __restrict__ y)
     }
 
     #pragma unroll
-    for (int c = 0; c < 2; ++c) {
+    for (int c = 0; c < 2; ++c)
         #pragma unroll
-        for (int v = 0; v < 4; ++v) {
+        for (int v = 0; v < 4; ++v)
             yl_reg += X_reg[c][v];
-        }
-    }
 
     float yw_reg = 0.0f;
 
@@ -58,9 +56,8 @@ row_sum(const float* __restrict__ X, float* __restrict__ y)
     __syncthreads();  // yw.shared is complete: written above, read below
 
     if (l == 0 && w == 0) {
-        for (int w2 = 0; w2 < 4; ++w2) {
+        for (int w2 = 0; w2 < 4; ++w2)
             y_reg += yw_shared[w2];
-        }
 
         y[i] = y_reg;
     }

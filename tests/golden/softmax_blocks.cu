@@ -62,19 +62,16 @@ softmax(const float* __restrict__ X, float* __restrict__ Y)
     float X_reg[2][4];
     // tile(j, WARPS*128) -> c, r
     #pragma unroll
-    for (int c = 0; c < 2; ++c) {
+    for (int c = 0; c < 2; ++c)
         load_vector<float4>(X_reg[c], &X[i * 1024 + c * 512 + w * 128 + l * 4]);
-    }
 
     float mp_reg = -INFINITY;
 
     #pragma unroll
-    for (int c = 0; c < 2; ++c) {
+    for (int c = 0; c < 2; ++c)
         #pragma unroll
-        for (int v = 0; v < 4; ++v) {
+        for (int v = 0; v < 4; ++v)
             mp_reg = fmaxf(mp_reg, X_reg[c][v]);
-        }
-    }
 
     float mw_reg = -INFINITY;
 
@@ -90,29 +87,24 @@ softmax(const float* __restrict__ X, float* __restrict__ Y)
     __syncthreads();  // mw.shared is complete: written above, read below
 
     // rfactor(m, m.w) -> mw
-    for (int w2 = 0; w2 < 4; ++w2) {
+    for (int w2 = 0; w2 < 4; ++w2)
         m_reg = fmaxf(m_reg, mw_shared[w2]);
-    }
 
     // cache_register(e, at=i)
     float e_reg[2][4];
     #pragma unroll
-    for (int c = 0; c < 2; ++c) {
+    for (int c = 0; c < 2; ++c)
         #pragma unroll
-        for (int v = 0; v < 4; ++v) {
+        for (int v = 0; v < 4; ++v)
             e_reg[c][v] = expf(X_reg[c][v] - m_reg);
-        }
-    }
 
     float sp_reg = 0.0f;
 
     #pragma unroll
-    for (int c = 0; c < 2; ++c) {
+    for (int c = 0; c < 2; ++c)
         #pragma unroll
-        for (int v = 0; v < 4; ++v) {
+        for (int v = 0; v < 4; ++v)
             sp_reg += e_reg[c][v];
-        }
-    }
 
     float sw_reg = 0.0f;
 
@@ -128,18 +120,16 @@ softmax(const float* __restrict__ X, float* __restrict__ Y)
     __syncthreads();  // sw.shared is complete: written above, read below
 
     // rfactor(s, s.w) -> sw
-    for (int w2 = 0; w2 < 4; ++w2) {
+    for (int w2 = 0; w2 < 4; ++w2)
         s_reg += sw_shared[w2];
-    }
 
     #pragma unroll
     for (int c = 0; c < 2; ++c) {
         // cache_register(Y, at=c, vector=4)
         float Y_reg[4];
         #pragma unroll
-        for (int v = 0; v < 4; ++v) {
+        for (int v = 0; v < 4; ++v)
             Y_reg[v] = e_reg[c][v] / s_reg;
-        }
 
         store_vector<float4>(&Y[i * 1024 + c * 512 + w * 128 + l * 4], Y_reg);
     }

@@ -21,20 +21,19 @@ stencils(const float* __restrict__ A, float* __restrict__ C, int M, int N)
         const int element = part * 256 + tid;
         const int i = element / 36;
         const int j = element % 36;
-        if (element < 432) {
+        if (element < 432)
             A_shared[i][j] =
                 by * 8 + i >= 2 && by * 8 + i < M + 2 && bx * 32 + j >= 2 && bx * 32 + j < N + 2
                     ? A[(by * 8 + i - 2) * N + bx * 32 + j - 2]
                     : 0.0f;
-        }
     }
 
     __syncthreads();  // A.shared is complete: written above, read below
 
-    for (int py = 0; py < 2; ++py) {
-        if (py * 8 + qy < 10) {
-            for (int px = 0; px < 2; ++px) {
-                if (px * 32 + qx < 34) {
+    for (int py = 0; py < 2; ++py)
+        if (py * 8 + qy < 10)
+            for (int px = 0; px < 2; ++px)
+                if (px * 32 + qx < 34)
                     B_shared[py * 8 + qy][px * 32 + qx] =
                         by * 8 + py * 8 + qy >= 1 && by * 8 + py * 8 + qy < M + 1 && bx * 32 + px * 32 + qx >= 1
                             && bx * 32 + px * 32 + qx < N + 1
@@ -43,17 +42,12 @@ stencils(const float* __restrict__ A, float* __restrict__ C, int M, int N)
                                 + A_shared[py * 8 + qy + 1][px * 32 + qx + 2])
                                 / 5.0f
                             : 0.0f;
-                }
-            }
-        }
-    }
 
     __syncthreads();  // B.shared is complete: written above, read below
 
-    if (by * 8 + ty < M && bx * 32 + tx < N) {
+    if (by * 8 + ty < M && bx * 32 + tx < N)
         C[(by * 8 + ty) * N + bx * 32 + tx] =
             (B_shared[ty + 1][tx + 1] + B_shared[ty][tx + 1] + B_shared[ty + 2][tx + 1] + B_shared[ty + 1][tx]
                 + B_shared[ty + 1][tx + 2])
                 / 5.0f;
-    }
 }

@@ -85,55 +85,44 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 float Ai_reg[8];
                 // coarsen(ti, WM) -> ti, wi
                 #pragma unroll
-                for (int wi = 0; wi < 8; ++wi) {
+                for (int wi = 0; wi < 8; ++wi)
                     Ai_reg[wi] = Ai[ki][(wi * 16 + ti) ^ ((ki & 15) << 1)];
-                }
 
                 // cache_register(Aj, at=ki)
                 float Aj_reg[8];
                 // coarsen(tj, WN) -> tj, wj
                 #pragma unroll
-                for (int wj = 0; wj < 8; ++wj) {
+                for (int wj = 0; wj < 8; ++wj)
                     Aj_reg[wj] = Aj[ki][(wj * 16 + tj) ^ ((ki & 15) << 1)];
-                }
 
                 #pragma unroll
-                for (int wi = 0; wi < 8; ++wi) {
+                for (int wi = 0; wi < 8; ++wi)
                     #pragma unroll
-                    for (int wj = 0; wj < 8; ++wj) {
+                    for (int wj = 0; wj < 8; ++wj)
                         C_reg[wi][wj] += Ai_reg[wi] * Aj_reg[wj];
-                    }
-                }
             }
         } else {
             #pragma unroll
-            for (int ki = 0; ki < 16; ++ki) {
+            for (int ki = 0; ki < 16; ++ki)
                 if (ko * 16 + ki < K) {
                     float Ai_reg[8];
                     #pragma unroll
-                    for (int wi = 0; wi < 8; ++wi) {
-                        if (bi * 128 + wi * 16 + ti < M) {
+                    for (int wi = 0; wi < 8; ++wi)
+                        if (bi * 128 + wi * 16 + ti < M)
                             Ai_reg[wi] = Ai[ki][(wi * 16 + ti) ^ ((ki & 15) << 1)];
-                        }
-                    }
 
                     float Aj_reg[8];
                     #pragma unroll
-                    for (int wj = 0; wj < 8; ++wj) {
-                        if (bj * 128 + wj * 16 + tj < M) {
+                    for (int wj = 0; wj < 8; ++wj)
+                        if (bj * 128 + wj * 16 + tj < M)
                             Aj_reg[wj] = Aj[ki][(wj * 16 + tj) ^ ((ki & 15) << 1)];
-                        }
-                    }
 
                     #pragma unroll
-                    for (int wi = 0; wi < 8; ++wi) {
+                    for (int wi = 0; wi < 8; ++wi)
                         #pragma unroll
-                        for (int wj = 0; wj < 8; ++wj) {
+                        for (int wj = 0; wj < 8; ++wj)
                             C_reg[wi][wj] += Ai_reg[wi] * Aj_reg[wj];
-                        }
-                    }
                 }
-            }
         }
 
         __syncthreads();  // before the next ko overwrites Ai and Aj
@@ -141,23 +130,17 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
 
     if (bi * 128 + 127 < M && bj * 128 + 126 < bi * 128) {
         #pragma unroll
-        for (int wi = 0; wi < 8; ++wi) {
+        for (int wi = 0; wi < 8; ++wi)
             #pragma unroll
-            for (int wj = 0; wj < 8; ++wj) {
+            for (int wj = 0; wj < 8; ++wj)
                 C[(bi * 128 + wi * 16 + ti) * M + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];
-            }
-        }
     } else {
         #pragma unroll
-        for (int wi = 0; wi < 8; ++wi) {
-            if (bi * 128 + wi * 16 + ti < M) {
+        for (int wi = 0; wi < 8; ++wi)
+            if (bi * 128 + wi * 16 + ti < M)
                 #pragma unroll
-                for (int wj = 0; wj < 8; ++wj) {
-                    if (bj * 128 + wj * 16 + tj <= bi * 128 + wi * 16 + ti) {
+                for (int wj = 0; wj < 8; ++wj)
+                    if (bj * 128 + wj * 16 + tj <= bi * 128 + wi * 16 + ti)
                         C[(bi * 128 + wi * 16 + ti) * M + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];
-                    }
-                }
-            }
-        }
     }
 }

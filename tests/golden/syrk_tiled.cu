@@ -19,13 +19,11 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
     // tile(k, TS) -> ko, ki
     for (int ko = 0; ko < (K + 31) / 32; ++ko) {
         if (ko * 32 + tj < K) {
-            if (bi * 32 + ti < M) {
+            if (bi * 32 + ti < M)
                 Ai[ti][tj] = A[(bi * 32 + ti) * K + ko * 32 + tj];
-            }
 
-            if (bj * 32 + ti < M) {
+            if (bj * 32 + ti < M)
                 Aj[ti][tj] = A[(bj * 32 + ti) * K + ko * 32 + tj];
-            }
         }
 
         __syncthreads();  // Ai and Aj are complete: written above, read below
@@ -34,23 +32,19 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
             if (ko * 32 + 31 < K) {
                 // unroll(ki)
                 #pragma unroll
-                for (int ki = 0; ki < 32; ++ki) {
+                for (int ki = 0; ki < 32; ++ki)
                     C_reg += Ai[ti][ki] * Aj[tj][ki];
-                }
             } else {
                 #pragma unroll
-                for (int ki = 0; ki < 32; ++ki) {
-                    if (ko * 32 + ki < K) {
+                for (int ki = 0; ki < 32; ++ki)
+                    if (ko * 32 + ki < K)
                         C_reg += Ai[ti][ki] * Aj[tj][ki];
-                    }
-                }
             }
         }
 
         __syncthreads();  // before the next ko overwrites Ai and Aj
     }
 
-    if (bj * 32 + tj <= bi * 32 + ti && bi * 32 + ti < M) {
+    if (bj * 32 + tj <= bi * 32 + ti && bi * 32 + ti < M)
         C[(bi * 32 + ti) * M + bj * 32 + tj] = C_reg;
-    }
 }

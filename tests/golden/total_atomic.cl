@@ -60,22 +60,18 @@ total_pl(__global const float* restrict x, __global float* restrict y, int N)
             float x_reg[4];
             vstore4(*(__global const float4*)&x[b * 65536 + c * 4096 + w * 128 + l * 4], 0, x_reg);
 
-            for (int v = 0; v < 4; ++v) {
+            for (int v = 0; v < 4; ++v)
                 pl_reg += x_reg[v];
-            }
         }
     } else {
         for (int c = 0; c < 16; ++c) {
             float x_reg[4];
-            if (b * 65536 + c * 4096 + w * 128 + l * 4 + 3 < N) {
+            if (b * 65536 + c * 4096 + w * 128 + l * 4 + 3 < N)
                 vstore4(*(__global const float4*)&x[b * 65536 + c * 4096 + w * 128 + l * 4], 0, x_reg);
-            }
 
-            for (int v = 0; v < 4; ++v) {
-                if (b * 65536 + c * 4096 + w * 128 + l * 4 + v < N) {
+            for (int v = 0; v < 4; ++v)
+                if (b * 65536 + c * 4096 + w * 128 + l * 4 + v < N)
                     pl_reg += x_reg[v];
-                }
-            }
         }
     }
 
@@ -94,9 +90,8 @@ total_pl(__global const float* restrict x, __global float* restrict y, int N)
         float part_reg = 0.0f;
 
         // rfactor(part, part.w) -> pw
-        for (int w2 = 0; w2 < 32; ++w2) {
+        for (int w2 = 0; w2 < 32; ++w2)
             part_reg += pw_shared[w2];
-        }
 
         atomic_add_float(&y[0], part_reg);
     }

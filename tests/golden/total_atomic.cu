@@ -48,23 +48,19 @@ total_pl(const float* __restrict__ x, float* __restrict__ y, int N)
             load_vector<float4>(x_reg, &x[b * 65536 + c * 4096 + w * 128 + l * 4]);
 
             #pragma unroll
-            for (int v = 0; v < 4; ++v) {
+            for (int v = 0; v < 4; ++v)
                 pl_reg += x_reg[v];
-            }
         }
     } else {
         for (int c = 0; c < 16; ++c) {
             float x_reg[4];
-            if (b * 65536 + c * 4096 + w * 128 + l * 4 + 3 < N) {
+            if (b * 65536 + c * 4096 + w * 128 + l * 4 + 3 < N)
                 load_vector<float4>(x_reg, &x[b * 65536 + c * 4096 + w * 128 + l * 4]);
-            }
 
             #pragma unroll
-            for (int v = 0; v < 4; ++v) {
-                if (b * 65536 + c * 4096 + w * 128 + l * 4 + v < N) {
+            for (int v = 0; v < 4; ++v)
+                if (b * 65536 + c * 4096 + w * 128 + l * 4 + v < N)
                     pl_reg += x_reg[v];
-                }
-            }
         }
     }
 
@@ -83,9 +79,8 @@ total_pl(const float* __restrict__ x, float* __restrict__ y, int N)
         float part_reg = 0.0f;
 
         // rfactor(part, part.w) -> pw
-        for (int w2 = 0; w2 < 32; ++w2) {
+        for (int w2 = 0; w2 < 32; ++w2)
             part_reg += pw_shared[w2];
-        }
 
         atomicAdd(&y[0], part_reg);
     }

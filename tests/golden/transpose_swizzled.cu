@@ -15,17 +15,14 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
     if (bj * 32 + ti < N) {
         if (bi * 32 + 31 < M) {
             #pragma unroll
-            for (int part = 0; part < 4; ++part) {
+            for (int part = 0; part < 4; ++part)
                 X_shared[part * 8 + tj][ti ^ ((part * 8 + tj) & 31)] = X[(bi * 32 + part * 8 + tj) * N + bj * 32 + ti];
-            }
         } else {
             #pragma unroll
-            for (int part = 0; part < 4; ++part) {
-                if (bi * 32 + part * 8 + tj < M) {
+            for (int part = 0; part < 4; ++part)
+                if (bi * 32 + part * 8 + tj < M)
                     X_shared[part * 8 + tj][ti ^ ((part * 8 + tj) & 31)] =
                         X[(bi * 32 + part * 8 + tj) * N + bj * 32 + ti];
-                }
-            }
         }
     }
 
@@ -36,16 +33,13 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
             // tile(tj, ROWS) -> wj, tj
             // unroll(wj)
             #pragma unroll
-            for (int wj = 0; wj < 4; ++wj) {
+            for (int wj = 0; wj < 4; ++wj)
                 Y[(bj * 32 + wj * 8 + tj) * M + bi * 32 + ti] = X_shared[ti][(wj * 8 + tj) ^ (ti & 31)];
-            }
         } else {
             #pragma unroll
-            for (int wj = 0; wj < 4; ++wj) {
-                if (bj * 32 + wj * 8 + tj < N) {
+            for (int wj = 0; wj < 4; ++wj)
+                if (bj * 32 + wj * 8 + tj < N)
                     Y[(bj * 32 + wj * 8 + tj) * M + bi * 32 + ti] = X_shared[ti][(wj * 8 + tj) ^ (ti & 31)];
-                }
-            }
         }
     }
 }

@@ -26,18 +26,15 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
     if (bj * 64 + ti * 4 + 3 < N) {
         if (bi * 64 + 63 < M) {
             #pragma unroll
-            for (int part = 0; part < 2; ++part) {
+            for (int part = 0; part < 2; ++part)
                 *reinterpret_cast<float4*>(&X_shared[part * 32 + tj][(ti * 4) ^ (((tj >> 2) & 7) << 2)]) =
                     *reinterpret_cast<const float4*>(&X[(bi * 64 + part * 32 + tj) * N + bj * 64 + ti * 4]);
-            }
         } else {
             #pragma unroll
-            for (int part = 0; part < 2; ++part) {
-                if (bi * 64 + part * 32 + tj < M) {
+            for (int part = 0; part < 2; ++part)
+                if (bi * 64 + part * 32 + tj < M)
                     *reinterpret_cast<float4*>(&X_shared[part * 32 + tj][(ti * 4) ^ (((tj >> 2) & 7) << 2)]) =
                         *reinterpret_cast<const float4*>(&X[(bi * 64 + part * 32 + tj) * N + bj * 64 + ti * 4]);
-                }
-            }
         }
     }
 
@@ -53,36 +50,27 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
             // tile(ti, 4) -> ti, vi
             // unroll(vi)
             #pragma unroll
-            for (int vi = 0; vi < 4; ++vi) {
+            for (int vi = 0; vi < 4; ++vi)
                 Y_reg[wj][vi] = X_shared[ti * 4 + vi][wj * 32 + (tj ^ ((((ti * 4 + vi) >> 2) & 7) << 2))];
-            }
         }
 
         #pragma unroll
-        for (int wj = 0; wj < 2; ++wj) {
+        for (int wj = 0; wj < 2; ++wj)
             store_vector<float4>(&Y[(bj * 64 + wj * 32 + tj) * M + bi * 64 + ti * 4], Y_reg[wj]);
-        }
     } else {
         float Y_reg[2][4];
         #pragma unroll
-        for (int wj = 0; wj < 2; ++wj) {
-            if (bj * 64 + wj * 32 + tj < N) {
+        for (int wj = 0; wj < 2; ++wj)
+            if (bj * 64 + wj * 32 + tj < N)
                 #pragma unroll
-                for (int vi = 0; vi < 4; ++vi) {
-                    if (bi * 64 + ti * 4 + vi < M) {
+                for (int vi = 0; vi < 4; ++vi)
+                    if (bi * 64 + ti * 4 + vi < M)
                         Y_reg[wj][vi] = X_shared[ti * 4 + vi][wj * 32 + (tj ^ ((((ti * 4 + vi) >> 2) & 7) << 2))];
-                    }
-                }
-            }
-        }
 
-        if (bi * 64 + ti * 4 + 3 < M) {
+        if (bi * 64 + ti * 4 + 3 < M)
             #pragma unroll
-            for (int wj = 0; wj < 2; ++wj) {
-                if (bj * 64 + wj * 32 + tj < N) {
+            for (int wj = 0; wj < 2; ++wj)
+                if (bj * 64 + wj * 32 + tj < N)
                     store_vector<float4>(&Y[(bj * 64 + wj * 32 + tj) * M + bi * 64 + ti * 4], Y_reg[wj]);
-                }
-            }
-        }
     }
 }

@@ -6,7 +6,6 @@ vector_add(const float* __restrict__ A, const float* __restrict__ B, float* __re
     const int b = blockIdx.x;   // blocks(i, T) -> b, t
     const int t = threadIdx.x;
 
-    if (b * 256 + t < N) {
+    if (b * 256 + t < N)
         C[b * 256 + t] = A[b * 256 + t] + B[b * 256 + t];
-    }
 }

@@ -50,10 +50,10 @@ def _kernel(launch: Launch, dialect: Dialect) -> str:
 
 
 def _indent(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, those between braces further in."""
+    """The lines, those between braces further in than they are."""
     lead = ""
     for line in lines:
-        if line.startswith("}"):
+        if line.lstrip().startswith("}"):
             lead = lead[4:]
         yield lead + line if line else ""
         if line.endswith("{"):

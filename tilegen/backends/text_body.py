@@ -181,7 +181,7 @@ class Body:
         names = [f"{self._integer} {self._writer.names[name]}" for name in node.parameters]
         if self._writer.dialect is CUDA:
             head = f"const auto {self._name_of_function(node.name)} = [&]({', '.join(names)})"
-            return [*self._block(head, node.body)[:-1], "};"]
+            return [*_under(head, self.lines(node.body), braces=True)[:-1], "};"]
         seen = seen_by(node, self._launch, self._writer)
         self._seen[node.name] = [name for name, _ in seen]
         parameters = ", ".join([*(declared for _, declared in seen), *names])
@@ -202,11 +202,13 @@ class Body:
     def _if(self, node: If) -> list[str]:
         if not node.orelse:
             return self._block(f"if ({self._writer.test(node.test)})", node.body)
-        lines = self._block(f"if ({node.flag or self._uniform(node.test)})", node.body)
-        other = self._block("else", node.orelse)
-        if lines[-1] != "}":
-            return lines + other
-        return [*lines[:-1], f"}} {other[0]}", *other[1:]]
+        heads = f"if ({node.flag or self._uniform(node.test)})", "else"
+        bodies = [self.lines(body) for body in (node.body, node.orelse)]
+        braces = not all(_is_simple(lines) for lines in bodies)
+        parts = [_under(head, lines, braces) for head, lines in zip(heads, bodies, strict=True) if lines]
+        if braces and len(parts) == 2:
+            return [*parts[0][:-1], f"}} {parts[1][0]}", *parts[1][1:]]
+        return [line for part in parts for line in part]
 
     def _uniform(self, test: tuple[Condition, ...]) -> str:
         """A test that is the same for all threads of a block, which the text's compiler may not know."""
@@ -214,12 +216,16 @@ class Body:
         return text if self._writer.dialect is CUDA else f"hidden({text})"
 
     def _block(self, head: str, body: tuple[Spmd, ...]) -> list[str]:
+        """`head` with the body under it, in braces where that is more than one statement."""
         inner = self.lines(body)
         if not inner:  # groups of copies alone, in a language without them
             return []
         if inner[0] == "{" and len(body) == 1:
             inner = inner[1:-1]
-        return [f"{head} {{", *inner, "}"]
+            return _under(head, inner, braces=True)
+        nested = len(body) == 1 and (isinstance(body[0], For) or (isinstance(body[0], If) and not body[0].orelse))
+        single = _is_simple(inner) or (nested and not inner[0].startswith("//"))
+        return _under(head, inner, braces=not single)
 
     def _barrier(self, barrier: Barrier) -> list[str]:
         if self._writer.dialect is CUDA:
@@ -318,6 +324,18 @@ class Body:
             return f"__ldcs({pointer})" if const and self._launch.buffers[access.buffer].streamed else f"*{pointer}"
         space = {"global": "__global ", "shared": "__local ", "register": ""}
         return f"*({space[self._launch.buffers[access.buffer].space]}{kind}*)&{place}"
+
+
+def _is_simple(lines: list[str]) -> bool:
+    """True of one statement on a line of its own."""
+    return len(lines) == 1 and lines[0].endswith(";")
+
+
+def _under(head: str, lines: list[str], braces: bool) -> list[str]:
+    """The lines under the head of a loop or a test."""
+    if braces:
+        return [f"{head} {{", *lines, "}"]
+    return [head, *(f"    {line}" if line else "" for line in lines)]
 
 
 def _needs_empty_line(before: Spmd, node: Spmd, lines: list[str]) -> bool:
