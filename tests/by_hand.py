@@ -63,8 +63,8 @@ def assert_within(what, got, wanted, bound):
 
 
 def on_pocl(made, sizes, arrays):
+    from tilegen.backends.device_program import Program
     from tilegen.backends.opencl import OpenclEngine
-    from tilegen.backends.program import Program
 
     asked = {n: v for n, v in sizes.items() if not any(n in map(str, t.shape) for t in made.kernel.tensors)}
     got = Program(made.tree, OpenclEngine())(**arrays, **asked)

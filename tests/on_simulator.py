@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 
 
 @dataclass(frozen=True)

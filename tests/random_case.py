@@ -37,7 +37,7 @@ from tilegen.errors import IllegalStep, LimitError, ProofError, Source, SourceEr
 from tilegen.frontend import data_folder, parse
 from tilegen.interpreter import NUMPY, reference, run
 from tilegen.ir.affine import Mod
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.ir.walk import loops
 from tilegen.judge import judge

@@ -4,7 +4,7 @@ import pytest
 
 from tilegen.errors import Source, SourceError
 from tilegen.frontend import data_folder, parse
-from tilegen.frontend.text import text_of_schedule
+from tilegen.frontend.unparse import text_of_schedule
 
 BASE = """
 kernel twice(A: f32[N]) -> B: f32[N]:

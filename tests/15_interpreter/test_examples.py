@@ -12,7 +12,7 @@ from numpy_references import CASES, Case, Inputs, Sizes
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import NUMPY, bf16_to_float32, float_to_bf16, reference, run
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import FLOATS, Kernel, tree_of
 
 ROOT = Path(__file__).parents[2]

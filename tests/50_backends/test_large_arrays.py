@@ -15,9 +15,9 @@ import pytest
 
 from tilegen import load
 from tilegen.backends.arrays import GUARD_BYTES, NUMPY_NAME, guarded, shape_of
+from tilegen.backends.device_program import Program
 from tilegen.backends.devices import engine
 from tilegen.backends.nvrtc import compile_text
-from tilegen.backends.program import Program
 from tilegen.backends.text import emit
 from tilegen.frontend import data_folder
 from tilegen.interpreter import run

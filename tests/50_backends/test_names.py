@@ -13,7 +13,7 @@ from tilegen.backends.text import emit
 from tilegen.backends.text_names import names_of
 from tilegen.errors import SourceError
 from tilegen.lowering import lower
-from tilegen.lowering.words import fresh, means
+from tilegen.lowering.reserved_words import fresh, means
 
 NASTY = re.findall(
     r"\w+",

@@ -7,8 +7,8 @@ from overflow import extremes, overflow
 from stock import cases, scheduled
 
 from tilegen import load
+from tilegen.backends.device_program import Program
 from tilegen.backends.devices import InterpreterEngine
-from tilegen.backends.program import Program
 from tilegen.backends.text import emit
 from tilegen.errors import LimitError
 from tilegen.lowering import fits, lower

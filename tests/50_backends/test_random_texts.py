@@ -24,7 +24,7 @@ from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, Source, SourceError, StepError
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference, run
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.walk import loops
 from tilegen.lowering import distributed_tree, lower
 from tilegen.schedule import expand, start
@@ -87,7 +87,7 @@ def one_case(pick, number: int, engine) -> str:
 
 def run_text(tree, engine, arrays, sizes, vector, wide):
     """The output; `vector` lets the program choose, otherwise the scalar version runs."""
-    from tilegen.backends import program as module
+    from tilegen.backends import device_program as module
 
     program = module.Program(tree, engine)
     loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")

@@ -139,8 +139,8 @@ def arrays_of(kernel, sizes):
 
 
 def run_on_pocl(scheduled_kernel, sizes):
+    from tilegen.backends.device_program import Program
     from tilegen.backends.opencl import OpenclEngine
-    from tilegen.backends.program import Program
 
     kernel = scheduled_kernel.kernel
     arrays = arrays_of(kernel, sizes)

@@ -9,9 +9,9 @@ from typing import Any
 from tilegen import interpreter
 from tilegen.backends import cuda, opencl
 from tilegen.backends.arrays import check_sizes
+from tilegen.backends.device_program import Program
 from tilegen.backends.engine import Engine, Run
 from tilegen.backends.host import HostArrays
-from tilegen.backends.program import Program
 from tilegen.errors import UsageError, did_you_mean
 from tilegen.ir.nodes import Tree
 from tilegen.lowering import Launch

@@ -17,7 +17,7 @@ from tilegen.cli.arguments import parse_list, parse_numbers
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.request import Request, join, schedules
 from tilegen.errors import LimitError, ProofError, TilegenError, WrongResult
-from tilegen.frontend.text import text_of_schedule
+from tilegen.frontend.unparse import text_of_schedule
 from tilegen.ir.show import show as show_tree
 from tilegen.lowering import Launch, lower
 from tilegen.lowering.integers import elements

@@ -11,13 +11,13 @@ from tilegen.frontend import syntax as s
 from tilegen.frontend.first import argmax_place_and_start
 from tilegen.frontend.folding import Literal
 from tilegen.frontend.index import affine_of, conditions_of, constant_truth
+from tilegen.frontend.index_words import Declared, Words, check_words, words_of
 from tilegen.frontend.loops import loops_of
 from tilegen.frontend.nested import NestedReduction
 from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, adapt_to_default
 from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_of
-from tilegen.frontend.words import Declared, Words, check_words, words_of
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.memory import old_of
+from tilegen.ir.in_place import old_of
 from tilegen.ir.nodes import INTEGERS, REDUCTIONS, Condition, Equation, Expr, Kernel, Scalar, Tensor
 from tilegen.ir.walk import loads
 

@@ -6,7 +6,7 @@ from tilegen.errors import SourceError
 from tilegen.frontend import syntax as s
 from tilegen.frontend.index import subexpressions
 from tilegen.ir.gathers import has_ends
-from tilegen.ir.memory import is_old, memory_of
+from tilegen.ir.in_place import is_old, memory_of
 from tilegen.ir.nodes import INTEGERS, Cast, Const, Expr, Index, Op, Tensor
 
 _EXACT = ("+", "-", "*", "min", "max", "//", "%", "neg", "abs", "select")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from tilegen.errors import SourceError, Span
 from tilegen.frontend import syntax as s
 from tilegen.frontend.index import affine_of, conditions_of, never_negative, subexpressions
-from tilegen.frontend.words import Declared, Words
+from tilegen.frontend.index_words import Declared, Words
 from tilegen.ir.affine import Affine, Div, Mod, const, var
 from tilegen.ir.nodes import Condition, Range, Tensor
 

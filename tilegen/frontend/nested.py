@@ -11,7 +11,7 @@ from tilegen.errors import SourceError
 from tilegen.frontend import syntax as s
 from tilegen.frontend.index import COMPARISONS, subexpressions
 from tilegen.frontend.operators import DTYPES
-from tilegen.frontend.text import text_of, text_of_equation
+from tilegen.frontend.unparse import text_of, text_of_equation
 from tilegen.ir.nodes import REDUCTIONS
 
 _MOST_TRIED = 40

@@ -14,7 +14,7 @@ from tilegen.frontend.index import affine_of
 from tilegen.frontend.operators import DTYPES, Budget, Open, Typed, adapt, adapt_to_default, check_bool, may_be, operate
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import condition_of
-from tilegen.ir.memory import memory_of, old_of
+from tilegen.ir.in_place import memory_of, old_of
 from tilegen.ir.nodes import REDUCTIONS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar, Tensor
 from tilegen.ir.operations import OPERATIONS
 from tilegen.ir.ranges import follows

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilegen.errors import ArgumentError
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import FLOATS, Kernel, Scalar, Tensor
 
 Array = npt.NDArray[Any]

@@ -29,7 +29,7 @@ from tilegen.interpreter.reduce import Accumulator, accumulator
 from tilegen.interpreter.rounding import error_with_overflow
 from tilegen.interpreter.run import InterpreterError
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.memory import memory_of, old_of
+from tilegen.ir.in_place import memory_of, old_of
 from tilegen.ir.nodes import FLOATS, Equation, Kernel, Op, init_value
 from tilegen.ir.walk import rewrite
 

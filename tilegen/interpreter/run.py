@@ -16,7 +16,7 @@ from tilegen.errors import TilegenError
 from tilegen.interpreter import scalar
 from tilegen.interpreter.code import Writer, write
 from tilegen.interpreter.dtypes import Array, check_arguments, from_values, to_values
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Buffer, Tree
 
 # Memory of one letter of `array`: f32 rounds as it stores; f16 and bf16 are rounded before.

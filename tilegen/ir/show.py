@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import (
     Buffer,
     Cast,

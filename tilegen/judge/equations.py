@@ -18,7 +18,7 @@ from tilegen.errors import SourceError
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, tests_of
 from tilegen.ir.defined import conditions_on_left, defines_all
-from tilegen.ir.memory import memory_of, old_of
+from tilegen.ir.in_place import memory_of, old_of
 from tilegen.ir.nodes import (
     Cast,
     Condition,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from tilegen.ir.affine import const
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops, reads, stmts, writes
 from tilegen.poly.instances import Projection

@@ -17,8 +17,8 @@ from itertools import zip_longest
 from operator import attrgetter
 
 from tilegen.ir.atomics import are_updates_of_one
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.lanes import writes_alone
-from tilegen.ir.memory import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.judge.ways_out import ways_out

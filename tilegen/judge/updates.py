@@ -7,7 +7,7 @@ any other tensor.
 
 from __future__ import annotations
 
-from tilegen.ir.memory import is_old, memory_of
+from tilegen.ir.in_place import is_old, memory_of
 from tilegen.poly.execution import ways_before
 from tilegen.poly.instances import Placed, Projection, Use, common_index, is_excluded_by_index
 from tilegen.poly.system import example, solvable

@@ -10,9 +10,9 @@ import numpy as np
 
 from tilegen import interpreter
 from tilegen.backends.arrays import GUARD_VALUE, NUMPY_NAME, empty, guarded, shape_of
-from tilegen.backends.program import Program
+from tilegen.backends.device_program import Program
 from tilegen.errors import WrongResult
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Kernel, Tensor, Tree
 from tilegen.lab import inputs
 

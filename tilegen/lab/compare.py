@@ -7,9 +7,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from tilegen.backends import nvrtc
+from tilegen.backends.device_program import Program
 from tilegen.backends.devices import program
 from tilegen.backends.engine import Engine
-from tilegen.backends.program import Program
 from tilegen.backends.text import emit
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Tree

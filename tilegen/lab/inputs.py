@@ -10,7 +10,7 @@ import numpy as np
 from tilegen.backends.arrays import NUMPY_NAME, empty, shape_of
 from tilegen.backends.scalars import stored_scalar
 from tilegen.interpreter import float_to_bf16
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import FLOATS, Const, Kernel, Load, Op, Scalar, Tensor
 from tilegen.ir.walk import gathers, loads, walk
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tilegen.backends.device_program import Program
 from tilegen.backends.devices import InterpreterEngine, program
 from tilegen.backends.engine import Engine
-from tilegen.backends.program import Program
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Kernel, Tree
 from tilegen.lab.check import Case, Trial, cases_by_approximation, check

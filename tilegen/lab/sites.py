@@ -27,7 +27,7 @@ from tilegen.lowering.program import (
     VectorLoad,
     VectorStore,
 )
-from tilegen.proof.calls import without_calls
+from tilegen.proof.inlining import without_calls
 
 # Elements of an unrolled loop's accesses that are compared one by one.
 _EXPANDED = 256

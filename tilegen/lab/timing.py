@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tilegen.backends.arrays import empty, shape_of
+from tilegen.backends.device_program import Program
 from tilegen.backends.devices import InterpreterEngine
 from tilegen.backends.engine import Engine
-from tilegen.backends.program import Program
 from tilegen.errors import TilegenError, WrongResult
 from tilegen.ir.nodes import Kernel
 from tilegen.lab import inputs

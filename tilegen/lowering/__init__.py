@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node, Stmt, Tree
 from tilegen.ir.walk import accesses, gathers, loads, loops, stmts, walk
 from tilegen.lowering.barriers import barriers
@@ -33,14 +33,14 @@ from tilegen.lowering.program import (
     unmet,
 )
 from tilegen.lowering.reads import choose
+from tilegen.lowering.register_guards import spare
 from tilegen.lowering.registers import declared, lives, unrolled
+from tilegen.lowering.reserved_words import fresh
 from tilegen.lowering.running import without_dead
 from tilegen.lowering.starts import starts
-from tilegen.lowering.updates import spare
 from tilegen.lowering.vectors import Needs, vectorize
 from tilegen.lowering.waits import asynchronous, group_ends, waited, with_waits
 from tilegen.lowering.whole import whole_tiles
-from tilegen.lowering.words import fresh
 from tilegen.lowering.zeros import declare_zeros
 
 __all__ = ["GRID_LIMIT", "Launch", "distributed_tree", "fits", "lower", "unmet"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import rewrite_accesses, substitute, writes
 from tilegen.lowering.guards import Implied, Tests

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.affine import Affine
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer, Load, Tree
 from tilegen.ir.walk import walk
 

@@ -10,7 +10,7 @@ from tilegen.ir.nodes import Condition, Kernel
 from tilegen.judge import check_derived
 from tilegen.lowering.program import Launch
 from tilegen.poly import Facts
-from tilegen.proof.calls import without_calls
+from tilegen.proof.inlining import without_calls
 from tilegen.proof.lane_loops import check_aligned
 from tilegen.proof.lift import Lifted, lift
 from tilegen.proof.limits import check_integers, check_limits

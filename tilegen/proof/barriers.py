@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.judge.cross_thread import Crossing, DependenceKind, Way, meetings, rows_of_adjacent, ways_later
 from tilegen.lowering.claims import Claim, sentence

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads, substitute
 from tilegen.lowering.program import For, Spmd

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from tilegen.judge.copies.points import element_words, words_at
 from tilegen.judge.copies.storage import ByElement, Storage, Touch, renamed_element, storages
-from tilegen.judge.copies.words import element_words, words_at
 from tilegen.poly.covering import find_uncovered, is_covered
 from tilegen.poly.equality import find_difference
 from tilegen.poly.execution import Way, rows_before, ways_between

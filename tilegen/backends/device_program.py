@@ -14,7 +14,7 @@ from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError, LimitError, did_you_mean, integers
 from tilegen.ir.defined import defines_all
-from tilegen.ir.memory import memory_of
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Tensor, Tree
 from tilegen.lowering import GRID_LIMIT, Launch, fits, lower, unmet
 from tilegen.proof import Proof, demand, prove

@@ -11,9 +11,9 @@ from written import tree_from
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.walk import rewrite, stmts, walk
-from tilegen.lowering import lower, updates
+from tilegen.lowering import lower, register_guards
 from tilegen.lowering.program import For, If, VectorCopy
-from tilegen.lowering.updates import spare
+from tilegen.lowering.register_guards import spare
 from tilegen.proof import prove
 
 TEXT = """
@@ -97,7 +97,7 @@ def test_a_start_keeps_the_tests_that_keep_it_inside_its_registers():
 
 
 def test_the_proof_refuses_a_start_that_runs_past_its_registers(monkeypatch):
-    monkeypatch.setattr(updates, "_inside", lambda *_: True)
+    monkeypatch.setattr(register_guards, "_inside", lambda *_: True)
     tree = tree_from(CUT)
     launches = lower(tree)
     assert faults(launches, tree, {"N": 1, "M": 3}) == "bounds"
@@ -145,7 +145,7 @@ VALUES = [
 
 
 def test_conditions_that_are_said_alike_of_a_place_hold_together():
-    found = [(i, v, updates._by_place(Condition(v), i, frozenset("ab"))) for i in INDEXES for v in VALUES]
+    found = [(i, v, register_guards._by_place(Condition(v), i, frozenset("ab"))) for i in INDEXES for v in VALUES]
     points = [dict(zip("ab", point, strict=True), s=2) for point in product(range(4), repeat=2)]
     alike = 0
     for (one, v, first), (two, w, second) in product(found, repeat=2):
@@ -160,7 +160,7 @@ def test_conditions_that_are_said_alike_of_a_place_hold_together():
 
 
 def test_what_has_a_loop_that_the_place_does_not_tell_is_not_said_of_it():
-    said = updates._by_place
+    said = register_guards._by_place
     assert said(Condition(a + b), (a,), frozenset("ab")) is None
     assert said(Condition(a + b), (a,), frozenset("a")) == Condition(var("$0") + b)
     assert said(Condition(a), (a * 2,), frozenset("a")) is None
