@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 
 from tilegen.errors import LARGEST, IllegalStep, SourceError, StepError, TilegenError, did_you_mean, fitting
 from tilegen.ir.nodes import Kernel, Node, Stmt, Tree, tree_of
-from tilegen.ir.steps import Argument, Arithmetic, Call, Define, Dots, Items, Keyword, Number, Schedule, Word
+from tilegen.ir.steps import Argument, Arithmetic, Define, Dots, Items, Keyword, Number, Schedule, StepCall, Word
 from tilegen.ir.verify import verify
 from tilegen.ir.walk import leaves, loops, nodes
 from tilegen.judge import judge as judge_tree
@@ -24,7 +24,7 @@ DEEPEST = 64  # loops inside one another
 class Stage:
     """One step of a schedule and the tree after it. The first stage of a schedule has no step."""
 
-    step: Call | None
+    step: StepCall | None
     tree: Tree
 
 
@@ -54,17 +54,17 @@ class Scheduled:
         """
         return self.then((call_of(word, arguments, into, keywords),))
 
-    def then(self, calls: tuple[Call, ...]) -> Scheduled:
+    def then(self, calls: tuple[StepCall, ...]) -> Scheduled:
         """This with more primitive steps, each judged. Raises what `step` raises."""
         return replace(self, stages=_apply_calls(self.stages, calls))
 
 
-def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Mapping[str, object]) -> Call:
+def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Mapping[str, object]) -> StepCall:
     """A step given from Python. Raises StepError for a value that no step takes."""
     results = (into,) if isinstance(into, str) else into
     if not isinstance(results, tuple | list) or not all(isinstance(r, str) for r in results):
         raise StepError(f"into={into!r} is no name, and no list of names")
-    call = Call(
+    call = StepCall(
         word,
         tuple(_argument(a) for a in arguments),
         tuple(Keyword(name, _argument(value)) for name, value in keywords.items()),
@@ -110,7 +110,7 @@ def apply(
     return Scheduled(kernel, schedule.name, stages, values, schedule.doc)
 
 
-def _origin(call: Call, schedule: Schedule) -> tuple[str, ...]:
+def _origin(call: StepCall, schedule: Schedule) -> tuple[str, ...]:
     """What a message about a step of `schedule` says of where it is from and which kernel it is applied to."""
     notes = []
     if call.schedule not in ("", schedule.name):
@@ -138,7 +138,7 @@ def judge_stage(stage: Stage) -> Stage:
     raise IllegalStep(message, span, witness=violation.witness, notes=violation.notes, code=violation.code)
 
 
-def _apply_calls(stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> tuple[Stage, ...]:
+def _apply_calls(stages: tuple[Stage, ...], calls: tuple[StepCall, ...]) -> tuple[Stage, ...]:
     for call in calls:
         before = stages[-1].tree
         try:
@@ -160,7 +160,7 @@ def _check_size(tree: Tree, when: str = " after this step") -> Tree:
     return tree
 
 
-def _mark_tree(after: Tree, before: Tree, call: Call) -> Tree:
+def _mark_tree(after: Tree, before: Tree, call: StepCall) -> Tree:
     """`after` with the step's text on every loop and statement that it made or bound, and on buffers."""
     old, found = {b.name for b in before.buffers}, [*loops(before.body)]
     was = dict(zip(map(_name_of, found), map(_way_of_running, found), strict=True))
@@ -169,12 +169,12 @@ def _mark_tree(after: Tree, before: Tree, call: Call) -> Tree:
     return replace(after, buffers=buffers, body=_mark_nodes(after.body, call, was, kept))
 
 
-def _mark_nodes(body: tuple[Node, ...], call: Call, was: Mapping[str, object], kept: set[int]) -> tuple[Node, ...]:
+def _mark_nodes(body: tuple[Node, ...], call: StepCall, was: Mapping[str, object], kept: set[int]) -> tuple[Node, ...]:
     """`body` with the step's text where it is due; `kept` are nodes of the tree before, `was` how its loops ran."""
     return tuple([node if id(node) in kept else _mark_node(node, call, was, kept) for node in body])
 
 
-def _mark_node(node: Node, call: Call, was: Mapping[str, object], kept: set[int]) -> Node:
+def _mark_node(node: Node, call: StepCall, was: Mapping[str, object], kept: set[int]) -> Node:
     if isinstance(node, Stmt):
         return replace(node, step=call.text, span=call.span) if node.is_copy and not node.step else node
     body = _mark_nodes(node.body, call, was, kept)
@@ -220,7 +220,7 @@ def _argument(value: object) -> Argument:
             raise StepError(f"{value!r} is no argument of a step: names, numbers, lists and ... are")
 
 
-def _text_of_call(call: Call) -> str:
+def _text_of_call(call: StepCall) -> str:
     parts = [_text_of_argument(a) for a in call.arguments]
     parts += [f"{k.name}={_text_of_argument(k.value)}" for k in call.keywords]
     behind = f" -> {', '.join(r.text for r in call.results)}" if call.results else ""

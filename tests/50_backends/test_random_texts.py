@@ -92,7 +92,7 @@ def run_text(tree, engine, arrays, sizes, vector, wide):
     program = module.Program(tree, engine)
     loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
     if not vector:
-        program._version = lambda sizes, addresses: module._Version(loose, wide=wide)
+        program._version = lambda sizes, addresses: module._TextVersion(loose, wide=wide)
     names = {size: value for size, value in sizes.items() if size in tree.kernel.sizes}
     copies = {name: np.copy(array, "K") if np.ndim(array) else array for name, array in arrays.items()}
     return program(**copies, **names)

@@ -107,7 +107,7 @@ def test_a_call_that_does_not_fit(monkeypatch):
 
 
 def test_progress_without_a_terminal_is_a_line_at_growing_intervals(capsys):
-    with printing._Lines(pause=0.02) as lines:
+    with printing._ProgressLines(pause=0.02) as lines:
         lines("reference", 0, 1)
         sleep(0.3)
         lines("naive", 1, 3)

@@ -21,7 +21,7 @@ from tilegen.proof import Proof, demand, prove
 
 
 @dataclass(frozen=True)
-class _Version:
+class _TextVersion:
     loose: frozenset[str] = frozenset()
     whole: bool = False
     wide: bool | None = None  # None: where the kernel admits no smaller sizes
@@ -44,9 +44,9 @@ class Program:
         written = tree.kernel.written
         defined = {e.target for e in written.equations if defines_all(e, written.tensor(e.target))}
         self._partial = {t.name for t in written.tensors if t.role == "output"} - defined
-        self._lowered: dict[_Version, tuple[Launch, ...]] = {}
-        self._entries: dict[_Version, Mapping[str, Any]] = {}
-        self._proofs: dict[_Version, Proof] = {}
+        self._lowered: dict[_TextVersion, tuple[Launch, ...]] = {}
+        self._entries: dict[_TextVersion, Mapping[str, Any]] = {}
+        self._proofs: dict[_TextVersion, Proof] = {}
 
     # -- calling
 
@@ -118,7 +118,7 @@ class Program:
         self, *, loose: frozenset[str] = frozenset(), whole: bool = False, wide: bool | None = None
     ) -> tuple[Launch, ...]:
         """The lowered launches of one version; `wide` as `lower` has it."""
-        return self._launches(_Version(loose, whole, wide))
+        return self._launches(_TextVersion(loose, whole, wide))
 
     def launches_at(self, sizes: Mapping[str, int]) -> tuple[Launch, ...]:
         """The launches that run at `sizes` if the arrays are aligned: whole tiles or vectors where that goes."""
@@ -126,7 +126,7 @@ class Program:
 
     def proof(self, *, loose: frozenset[str] = frozenset(), whole: bool = False, wide: bool | None = None) -> Proof:
         """What was asked of one version; asked once."""
-        version = _Version(loose, whole, wide)
+        version = _TextVersion(loose, whole, wide)
         if version not in self._proofs:
             self._proofs[version] = prove(self.kernel, self._launches(version), self.tree.reassociated)
         return self._proofs[version]
@@ -200,7 +200,7 @@ class Program:
                 if other != tensor.name and start < high and low < end:
                     raise ArgumentError(f"{tensor.name} and {other} share memory, and {tensor.name} is written to")
 
-    def _version(self, sizes: Mapping[str, int], addresses: Mapping[str, int]) -> _Version:
+    def _version(self, sizes: Mapping[str, int], addresses: Mapping[str, int]) -> _TextVersion:
         """The version that runs at these sizes, on tensors at these addresses; one without is aligned.
 
         Raises:
@@ -213,21 +213,21 @@ class Program:
         message = f"kernel '{self.kernel.name}' needs integers of more than 64 bits for {_shown(sizes)}"
         raise LimitError(message, notes=("smaller sizes are the way out",))
 
-    def _aligned(self, sizes: Mapping[str, int], addresses: Mapping[str, int], wide: bool) -> _Version:
+    def _aligned(self, sizes: Mapping[str, int], addresses: Mapping[str, int], wide: bool) -> _TextVersion:
         """Whole tiles where that goes, and vectors where they are aligned."""
         whole = self.launches(whole=True, wide=wide)
         met = all(c.holds(sizes) for launch in whole for c in launch.requires)
         if met and not unmet(whole, sizes, addresses):
-            return _Version(whole=True, wide=wide)
-        return _Version(unmet(self.launches(wide=wide), sizes, addresses), wide=wide)
+            return _TextVersion(whole=True, wide=wide)
+        return _TextVersion(unmet(self.launches(wide=wide), sizes, addresses), wide=wide)
 
-    def _launches(self, version: _Version) -> tuple[Launch, ...]:
+    def _launches(self, version: _TextVersion) -> tuple[Launch, ...]:
         if version not in self._lowered:
             loose, whole, wide = version.loose, version.whole, version.wide
             self._lowered[version] = lower(self.tree, loose=loose, whole=whole, wide=wide)
         return self._lowered[version]
 
-    def _entry(self, version: _Version) -> Mapping[str, Any]:
+    def _entry(self, version: _TextVersion) -> Mapping[str, Any]:
         """The compiled launches of a version, by name."""
         if version not in self._entries:
             proof = self.proof(loose=version.loose, whole=version.whole, wide=version.wide)

@@ -51,7 +51,7 @@ KINDS = tuple(kind for kind, _ in _SASS_KINDS)
 
 
 @dataclass(frozen=True)
-class Instruction:
+class SassInstruction:
     """One instruction: its text, its opcode with modifiers, its kind (one of KINDS), and where it may jump."""
 
     text: str
@@ -66,7 +66,7 @@ class Listing:
 
     kernel: str
     language: str
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[SassInstruction, ...]
     labels: Mapping[str, int]
 
 
@@ -173,7 +173,7 @@ def parse_ptx(listing: str) -> dict[str, Listing]:
 def _listing(
     name: str, language: str, body: str, label: str, instruction: str, kinds: tuple[tuple[str, str], ...]
 ) -> Listing:
-    instructions: list[Instruction] = []
+    instructions: list[SassInstruction] = []
     labels: dict[str, int] = {}
     for line in body.splitlines():
         if match := re.match(rf"\s*{label}", line):
@@ -188,13 +188,13 @@ def _listing(
     return Listing(name, language, tuple(instructions), labels)
 
 
-def _instruction(text: str, kinds: tuple[tuple[str, str], ...]) -> Instruction:
+def _instruction(text: str, kinds: tuple[tuple[str, str], ...]) -> SassInstruction:
     words = [word for word in text.split() if not word.startswith(("@", "{"))]
     opcode = words[0] if words else text
     kind = next(kind for kind, pattern in kinds if re.match(pattern, opcode))
     target = re.search(r"(\.L_\w+|\$L_\w+)", text) if kind == "control" else None
     jumps = target and not opcode.startswith(("BSSY", "CALL"))
-    return Instruction(text, opcode, kind, target.group(1) if target and jumps else None)
+    return SassInstruction(text, opcode, kind, target.group(1) if target and jumps else None)
 
 
 # -- the loop that the work is in

@@ -45,7 +45,7 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
     """A progress bar on standard error; where that is no terminal, a line at growing intervals."""
     errors = Console(stderr=True)
     if not errors.is_terminal:
-        with _Lines() as lines:
+        with _ProgressLines() as lines:
             yield lines
         return
     columns = (TextColumn("{task.description:>10}"), BarColumn(), TimeElapsedColumn())
@@ -54,7 +54,7 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
-class _Lines:
+class _ProgressLines:
     """Prints on standard error what is going on, after `pause` seconds and then at growing intervals."""
 
     def __init__(self, pause: float = 10.0) -> None:
@@ -66,7 +66,7 @@ class _Lines:
     def __call__(self, what: str, done: int, total: int) -> None:
         self._what = f"{what}, {done} of {total} done" if total > 1 else what
 
-    def __enter__(self) -> _Lines:
+    def __enter__(self) -> _ProgressLines:
         self._thread.start()
         return self
 

@@ -11,7 +11,7 @@ from tilegen.frontend import syntax as s
 from tilegen.frontend.first import argmax_place_and_start
 from tilegen.frontend.folding import Literal
 from tilegen.frontend.index import affine_of, conditions_of, constant_truth
-from tilegen.frontend.index_words import Declared, Words, check_words, words_of
+from tilegen.frontend.index_words import Declared, IndexWords, check_words, words_of
 from tilegen.frontend.loops import loops_of
 from tilegen.frontend.nested import NestedReduction
 from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, adapt_to_default
@@ -179,11 +179,11 @@ def _order(param: s.Param, rank: int) -> tuple[int, ...]:
     """The dimensions from the slowest to the fastest."""
     rows = tuple(range(rank))
     match param.storage:
-        case None | s.Storage(s.Name("row_major"), None):
+        case None | s.StorageOrder(s.Name("row_major"), None):
             return rows
-        case s.Storage(s.Name("col_major"), None):
+        case s.StorageOrder(s.Name("col_major"), None):
             return rows[::-1]
-        case s.Storage(s.Name("order"), dims) if dims is not None:
+        case s.StorageOrder(s.Name("order"), dims) if dims is not None:
             order = tuple(d.value for d in dims if isinstance(d, s.Num) and isinstance(d.value, int))
             if sorted(order) == list(rows) and len(dims) == rank:
                 return order
@@ -214,7 +214,7 @@ def _assumptions(decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Decla
     return tuple(dict.fromkeys(found))
 
 
-def _all_words(decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Declared) -> list[Words]:
+def _all_words(decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Declared) -> list[IndexWords]:
     return [words_of(equation, index, tensors) for equation in decl.equations]
 
 
@@ -241,7 +241,7 @@ def _check_target(
 def _equation(
     decl: s.KernelDecl,
     equation: s.Assign,
-    words: Words,
+    words: IndexWords,
     names: Mapping[str, str],
     known: Mapping[str, Affine],
     tensors: Mapping[str, Tensor],
@@ -307,7 +307,7 @@ def _split_reduction(value: s.Syntax) -> tuple[str | None, s.Syntax]:
     return word.text, value.body
 
 
-def _check_arg(equation: s.Assign, words: Words, target: Tensor, value: Typed) -> None:
+def _check_arg(equation: s.Assign, words: IndexWords, target: Tensor, value: Typed) -> None:
     assert isinstance(equation.value, s.Reduction)
     word = equation.value.word.text
     if target.dtype not in INTEGERS:

@@ -11,13 +11,13 @@ from tilegen.frontend.syntax import Change, ScheduleDecl
 from tilegen.ir.steps import (
     Argument,
     Arithmetic,
-    Call,
     Define,
     Dots,
     Items,
     Keyword,
     Number,
     Parameter,
+    StepCall,
     Word,
 )
 
@@ -60,9 +60,9 @@ def _change(place: Place, tree: Branch, schedule: str) -> Change:
             raise TypeError(tree.data)
 
 
-def _inherited_call(place: Place, tree: Branch) -> Call:
+def _inherited_call(place: Place, tree: Branch) -> StepCall:
     word, _, given, _ = tree.children
-    return Call(str(word), *_arguments(place, given), text=place.written(tree), span=place.of(tree))
+    return StepCall(str(word), *_arguments(place, given), text=place.written(tree), span=place.of(tree))
 
 
 def define(place: Place, tree: Branch) -> Define:
@@ -114,12 +114,12 @@ def _integer(place: Place, tree: Branch) -> int:
     return -value if sign == "-" else value
 
 
-def _call(place: Place, tree: Branch, schedule: str = "") -> Call:
+def _call(place: Place, tree: Branch, schedule: str = "") -> StepCall:
     word, _, given, _, _, results = tree.children
     new = tuple(Word(str(r), place.of(r)) for r in _items_of(results))
     _names(place, results)
     arguments, keywords = _arguments(place, given)
-    return Call(str(word), arguments, keywords, new, place.written(tree), place.of(tree), schedule)
+    return StepCall(str(word), arguments, keywords, new, place.written(tree), place.of(tree), schedule)
 
 
 def _arguments(place: Place, given: Branch | Token | None) -> tuple[tuple[Argument, ...], tuple[Keyword, ...]]:

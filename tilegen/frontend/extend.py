@@ -18,7 +18,7 @@ from enum import Enum
 
 from tilegen.errors import SourceError, did_you_mean
 from tilegen.frontend.syntax import Name, ScheduleDecl
-from tilegen.ir.steps import Argument, Arithmetic, Call, Items, Parameter, Schedule, Word
+from tilegen.ir.steps import Argument, Arithmetic, Items, Parameter, Schedule, StepCall, Word
 
 _LONGEST = 100  # chain of schedules, each of which extends the next
 
@@ -36,7 +36,7 @@ class _From(Enum):
 
 @dataclass(frozen=True)
 class _Step:
-    call: Call
+    call: StepCall
     origin: _From
 
 
@@ -46,7 +46,7 @@ class _Flat:
 
     kernels: tuple[Name, ...]
     parameters: tuple[Parameter, ...]
-    steps: tuple[Call, ...]
+    steps: tuple[StepCall, ...]
 
 
 def flat_schedules(declared: Sequence[ScheduleDecl], stock: StockSchedules) -> tuple[Schedule, ...]:
@@ -141,7 +141,7 @@ def _words(arguments: Sequence[Argument]) -> Iterator[str]:
 # -- the steps
 
 
-def _change_steps(declared: ScheduleDecl, base: str, inherited: Sequence[Call]) -> tuple[Call, ...]:
+def _change_steps(declared: ScheduleDecl, base: str, inherited: Sequence[StepCall]) -> tuple[StepCall, ...]:
     steps = [_Step(call, _From.BASE) for call in inherited]
     for change in declared.changes:
         if change.inherited is None:
@@ -155,7 +155,7 @@ def _change_steps(declared: ScheduleDecl, base: str, inherited: Sequence[Call]) 
     return tuple(step.call for step in steps)
 
 
-def _put(steps: list[_Step], call: Call, base: str) -> None:
+def _put(steps: list[_Step], call: StepCall, base: str) -> None:
     """Put a step that stands alone in the place of the inherited one of its word and first argument, or at the end."""
     alike = [n for n, step in enumerate(steps) if _is_named(step.call, _word_and_first(call))]
     inherited = [n for n in alike if steps[n].origin is _From.BASE]
@@ -172,7 +172,7 @@ def _put(steps: list[_Step], call: Call, base: str) -> None:
     steps.append(_Step(call, _From.NEW))
 
 
-def _position(steps: Sequence[_Step], wanted: Call, base: str, inherited: Sequence[Call]) -> int:
+def _position(steps: Sequence[_Step], wanted: StepCall, base: str, inherited: Sequence[StepCall]) -> int:
     """Where the step that `wanted` names stands. Raises SourceError where there is none, or several."""
     found = [n for n, step in enumerate(steps) if _is_named(step.call, wanted)]
     if len(found) == 1:
@@ -190,15 +190,15 @@ def _position(steps: Sequence[_Step], wanted: Call, base: str, inherited: Sequen
     raise SourceError(f"'{base}' has no step {wanted.text}", wanted.span, notes=(known,))
 
 
-def _texts_of(calls: Iterable[Call]) -> str:
+def _texts_of(calls: Iterable[StepCall]) -> str:
     return "; ".join(call.text for call in calls)
 
 
-def _word_and_first(call: Call) -> Call:
-    return Call(call.word, call.arguments[:1])
+def _word_and_first(call: StepCall) -> StepCall:
+    return StepCall(call.word, call.arguments[:1])
 
 
-def _is_named(call: Call, wanted: Call) -> bool:
+def _is_named(call: StepCall, wanted: StepCall) -> bool:
     """True if `call` has the word of `wanted`, begins with its arguments, and has those that it gives by name."""
     begins = call.arguments[: len(wanted.arguments)] == wanted.arguments
     return call.word == wanted.word and begins and all(keyword in call.keywords for keyword in wanted.keywords)

@@ -17,7 +17,7 @@ Declared = Mapping[str, Tensor | Scalar]
 
 
 @dataclass
-class Words:
+class IndexWords:
     """The index words of one equation: those of the left side, and those it reduces, in order.
 
     `left` and `reduced` map each word to its first place.
@@ -30,9 +30,9 @@ class Words:
         return [*self.left, *self.reduced]
 
 
-def words_of(equation: s.Assign, known: Mapping[str, Affine], tensors: Declared) -> Words:
+def words_of(equation: s.Assign, known: Mapping[str, Affine], tensors: Declared) -> IndexWords:
     """The index words of an equation; `known` has the sizes and attributes. Raises SourceError."""
-    words = Words()
+    words = IndexWords()
     for item in equation.target.items:
         for part in subexpressions(item):
             if isinstance(part, s.Subscript):
@@ -52,7 +52,7 @@ def words_of(equation: s.Assign, known: Mapping[str, Affine], tensors: Declared)
     return words
 
 
-def _add_reduced(item: s.Syntax, words: Words, known: Mapping[str, Affine], tensors: Declared) -> None:
+def _add_reduced(item: s.Syntax, words: IndexWords, known: Mapping[str, Affine], tensors: Declared) -> None:
     match item:
         case s.Name() | s.Within():
             name = item if isinstance(item, s.Name) else item.name
@@ -79,7 +79,7 @@ def _add_reduced(item: s.Syntax, words: Words, known: Mapping[str, Affine], tens
 _RANGES = "a reduction index is written k, k < 3, k <= i or k in a..b (b excluded)"
 
 
-def check_words(equation: s.Assign, words: Words, index: Collection[str], tensors: Declared) -> None:
+def check_words(equation: s.Assign, words: IndexWords, index: Collection[str], tensors: Declared) -> None:
     """Raises SourceError for a reduction inside the right side, and for an index that nothing binds.
 
     `index` are the sizes, attributes and index words.

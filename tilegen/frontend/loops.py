@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from tilegen.errors import SourceError, Span
 from tilegen.frontend import syntax as s
 from tilegen.frontend.index import affine_of, conditions_of, never_negative, subexpressions
-from tilegen.frontend.index_words import Declared, Words
+from tilegen.frontend.index_words import Declared, IndexWords
 from tilegen.ir.affine import Affine, Div, Mod, const, var
 from tilegen.ir.nodes import Condition, Range, Tensor
 
@@ -54,7 +54,7 @@ class _LonePlace:
 
 def loops_of(
     equation: s.Assign,
-    words: Words,
+    words: IndexWords,
     names: Mapping[str, str],
     known: Mapping[str, Affine],
     tensors: Declared,
@@ -157,7 +157,7 @@ def _lower(loop: str, conditions: Iterable[Condition]) -> Iterator[Affine]:
 
 
 def _lone_places(
-    equation: s.Assign, words: Words, tensors: Declared
+    equation: s.Assign, words: IndexWords, tensors: Declared
 ) -> tuple[dict[str, list[_LonePlace]], dict[str, list[_LonePlace]]]:
     """(places where each index word stands alone and stays inside, such places in reads with a fallback)."""
     sure: dict[str, list[_LonePlace]] = {w: [] for w in words.all()}
@@ -213,7 +213,7 @@ def _shifts(ends: Mapping[str, _Ends], loops: set[str]) -> dict[str, Affine]:
         shifted |= more
 
 
-def _values(shifts: Mapping[str, Affine], loops: Mapping[str, str], words: Words) -> dict[str, Affine]:
+def _values(shifts: Mapping[str, Affine], loops: Mapping[str, str], words: IndexWords) -> dict[str, Affine]:
     """What the word of each loop stands for: the loop, and the lower end of its range where that is a shift."""
     values = {name: var(name) for name in loops}
     pending = dict(shifts)
@@ -236,7 +236,7 @@ def _extents(
     shifts: Mapping[str, Affine],
     values: Mapping[str, Affine],
     loops: Mapping[str, str],
-    words: Words,
+    words: IndexWords,
 ) -> dict[str, Affine]:
     """The extent of each loop, in sizes alone: the greatest length that its range has anywhere."""
     found: dict[str, Affine] = {}
@@ -254,7 +254,7 @@ def _extents(
     return found
 
 
-def _no_range_error(word: str, words: Words) -> SourceError:
+def _no_range_error(word: str, words: IndexWords) -> SourceError:
     example = f"{word} < ..." if word in words.reduced else f"for {word} < ..."
     return SourceError(
         f"nothing says how far the index '{word}' runs",

@@ -23,14 +23,14 @@ from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.scan import check_text
 from tilegen.frontend.syntax import (
     Assign,
-    Function,
+    FunctionDecl,
     KernelDecl,
     Module,
     Name,
     Num,
     Param,
     ScheduleDecl,
-    Storage,
+    StorageOrder,
     Subscript,
     Syntax,
     Unary,
@@ -152,7 +152,7 @@ def _height(tree: Branch) -> int:
 
 
 def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
-    functions: dict[str, Function] = {}
+    functions: dict[str, FunctionDecl] = {}
     kernels: dict[str, KernelDecl] = {}
     schedules: list[ScheduleDecl] = []
     defines: list[Define] = []
@@ -230,17 +230,17 @@ def _check_new(word: Name, known: object, what: str) -> None:
         raise SourceError(f"the {what} '{word.text}' is defined twice", word.span)
 
 
-def _function(place: Place, tree: Branch) -> Function:
+def _function(place: Place, tree: Branch) -> FunctionDecl:
     _, word, _, parameters, _, _, body, _ = tree.children
     names = tuple(name(place, p) for p in branch(parameters).children[::2])
     seen: set[str] = set()
     for parameter in names:
         _check_new(parameter, seen, "parameter")
         seen.add(parameter.text)
-    return Function(name(place, word), names, convert(place, branch(body)), place.of(tree))
+    return FunctionDecl(name(place, word), names, convert(place, branch(body)), place.of(tree))
 
 
-def _kernel(place: Place, tree: Branch, functions: dict[str, Function]) -> KernelDecl:
+def _kernel(place: Place, tree: Branch, functions: dict[str, FunctionDecl]) -> KernelDecl:
     _, word, _, params, _, _, outputs, where, *lines = tree.children
     given = _params(place, params) if params is not None else []
     variables: list[Param] = []
@@ -281,9 +281,9 @@ def _param(place: Place, tree: Branch) -> Param:
     )
 
 
-def _storage(place: Place, tree: Branch) -> Storage:
+def _storage(place: Place, tree: Branch) -> StorageOrder:
     word, _, dims, _ = tree.children
-    return Storage(name(place, word), convert_all(place, dims) if dims is not None else None, place.of(tree))
+    return StorageOrder(name(place, word), convert_all(place, dims) if dims is not None else None, place.of(tree))
 
 
 def _default(param: Param) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tilegen.errors import Source, Span
 from tilegen.ir.instructions import Instruction
-from tilegen.ir.steps import Call, Define, Parameter, Schedule
+from tilegen.ir.steps import Define, Parameter, Schedule, StepCall
 
 # -- expressions
 
@@ -108,13 +108,13 @@ class Param:
     name: Name
     type: Name
     shape: tuple[Syntax, ...] | None
-    storage: Storage | None
+    storage: StorageOrder | None
     default: Syntax | None
     span: Span
 
 
 @dataclass(frozen=True)
-class Storage:
+class StorageOrder:
     """`col_major`, `row_major` or `order(2, 0, 1)`."""
 
     word: Name
@@ -133,7 +133,7 @@ class Assign:
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionDecl:
     """`def name(parameters) = body`."""
 
     name: Name
@@ -156,7 +156,7 @@ class KernelDecl:
     assumptions: tuple[Syntax, ...]
     equations: tuple[Assign, ...]
     attributes: Mapping[str, int | None]
-    functions: Mapping[str, Function]
+    functions: Mapping[str, FunctionDecl]
     doc: str
     span: Span
 
@@ -193,8 +193,8 @@ class Change:
     """
 
     where: str | None
-    inherited: Call | None
-    steps: tuple[Call, ...]
+    inherited: StepCall | None
+    steps: tuple[StepCall, ...]
 
 
 @dataclass(frozen=True)

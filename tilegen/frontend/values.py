@@ -36,7 +36,7 @@ class Scope:
     tensors: Mapping[str, Tensor]
     scalars: Mapping[str, Scalar]
     index: Mapping[str, Affine]
-    functions: Mapping[str, s.Function]
+    functions: Mapping[str, s.FunctionDecl]
     readable: frozenset[str]
     target: str
     extents: Mapping[str, Affine]
@@ -238,7 +238,7 @@ def _apply(scope: Scope, node: s.Apply) -> Typed:
     return operate(scope.budget, name, args, node.span)
 
 
-def _inline(scope: Scope, function: s.Function, args: tuple[Typed, ...], node: s.Apply) -> Typed:
+def _inline(scope: Scope, function: s.FunctionDecl, args: tuple[Typed, ...], node: s.Apply) -> Typed:
     name = function.name.text
     if name in scope.calling:
         raise SourceError(f"the function '{name}' calls itself", node.span)

@@ -49,7 +49,7 @@ Loads = dict[Load | Gather, str]
 
 
 @dataclass
-class Writer:
+class CodeWriter:
     """The lines so far, and the names of what they use."""
 
     tree: Tree
@@ -65,11 +65,11 @@ class Writer:
         self.lines.append("    " * depth + text)
 
 
-def write(tree: Tree, sizes: Mapping[str, int]) -> Writer:
+def write(tree: Tree, sizes: Mapping[str, int]) -> CodeWriter:
     """The text of `def execute():` over the names that `run` provides."""
     constants = {name: const(value) for name, value in sizes.items()}
     shapes = {b.name: tuple(max(0, e.evaluate(sizes)) for e in b.shape) for b in tree.buffers}
-    writer = Writer(tree, constants, shapes, buffers={b.name: n for n, b in enumerate(tree.buffers)})
+    writer = CodeWriter(tree, constants, shapes, buffers={b.name: n for n, b in enumerate(tree.buffers)})
     writer.put(0, "def execute():")
     writer.put(1, "pass")
     for node in tree.body:
@@ -77,7 +77,7 @@ def write(tree: Tree, sizes: Mapping[str, int]) -> Writer:
     return writer
 
 
-def _node(w: Writer, node: Node, depth: int, path: tuple[str, ...]) -> None:
+def _node(w: CodeWriter, node: Node, depth: int, path: tuple[str, ...]) -> None:
     if isinstance(node, Stmt):
         _stmt(w, node, depth, path)
         return
@@ -90,7 +90,7 @@ def _node(w: Writer, node: Node, depth: int, path: tuple[str, ...]) -> None:
     _loop(w, node, depth, path)
 
 
-def _loop(w: Writer, loop: Loop, depth: int, path: tuple[str, ...]) -> None:
+def _loop(w: CodeWriter, loop: Loop, depth: int, path: tuple[str, ...]) -> None:
     name = w.loops.setdefault(loop.name, f"v{len(w.loops)}")
     w.put(depth, f"for {name} in range({_affine(w, loop.extent)}):  # {loop.name}")
     w.put(depth + 1, "pass")
@@ -102,7 +102,7 @@ def _loop(w: Writer, loop: Loop, depth: int, path: tuple[str, ...]) -> None:
         _node(w, node, depth + 1, (*path, loop.name))
 
 
-def _stmt(w: Writer, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
+def _stmt(w: CodeWriter, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
     number = len(w.stmts)
     w.stmts.append(stmt)
     where = f"{number}, ({''.join(f'({name!r}, {w.loops[name]}), ' for name in path)})"
@@ -127,7 +127,7 @@ def _stmt(w: Writer, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
     w.put(depth, f"set{n}[{target}] = 1")
 
 
-def _copy(w: Writer, stmt: Stmt, load: Load, depth: int, where: str) -> None:
+def _copy(w: CodeWriter, stmt: Stmt, load: Load, depth: int, where: str) -> None:
     """A copy may move an element without a value; only a use of it is an error."""
     value = _load(w, load, depth, where, {}, may_be_unset=True)
     target = _place(w, stmt.target, depth, where, "t", "writes")
@@ -136,7 +136,7 @@ def _copy(w: Writer, stmt: Stmt, load: Load, depth: int, where: str) -> None:
     w.put(depth, f"set{n}[{target}] = {value}_set")
 
 
-def _best(w: Writer, stmt: Stmt, depth: int, where: str, value: str, target: str, loads: Loads) -> None:
+def _best(w: CodeWriter, stmt: Stmt, depth: int, where: str, value: str, target: str, loads: Loads) -> None:
     assert stmt.best is not None
     assert stmt.arg is not None
     best = _place(w, stmt.best, depth, where, "b", "reads")
@@ -168,13 +168,13 @@ def _update(reduce: str, old: str, value: str) -> str:
             raise TypeError(reduce)
 
 
-def _narrow(w: Writer, buffer: str, value: str) -> str:
+def _narrow(w: CodeWriter, buffer: str, value: str) -> str:
     """`value` brought to what the buffer's type can hold; f32 and f64 memory rounds by itself."""
     dtype = w.tree.buffer(buffer).dtype
     return value if dtype in ("f64", "f32") else f"to_{dtype}({value})"
 
 
-def _place(w: Writer, access: Access | Load, depth: int, where: str, prefix: str, verb: str) -> str:
+def _place(w: CodeWriter, access: Access | Load, depth: int, where: str, prefix: str, verb: str) -> str:
     """Emit the check of an access; the text of its position in the buffer's memory."""
     shape = w.shapes[access.buffer]
     names = [f"{prefix}{n}" for n in range(len(shape))]
@@ -194,7 +194,7 @@ def _position(names: list[str], shape: tuple[int, ...]) -> str:
     return text
 
 
-def _load(w: Writer, load: Load, depth: int, where: str, loads: Loads, *, may_be_unset: bool = False) -> str:
+def _load(w: CodeWriter, load: Load, depth: int, where: str, loads: Loads, *, may_be_unset: bool = False) -> str:
     if load in loads:
         return loads[load]
     name = f"x{len(loads)}"
@@ -218,7 +218,7 @@ def _load(w: Writer, load: Load, depth: int, where: str, loads: Loads, *, may_be
     return name
 
 
-def _expr(w: Writer, value: Expr, depth: int, where: str, loads: Loads) -> str:
+def _expr(w: CodeWriter, value: Expr, depth: int, where: str, loads: Loads) -> str:
     """The text of a value; the loads in it are emitted first, and all of them are checked."""
     match value:
         case Const():
@@ -241,7 +241,7 @@ def _expr(w: Writer, value: Expr, depth: int, where: str, loads: Loads) -> str:
             raise TypeError(value)
 
 
-def _gather(w: Writer, value: Gather, depth: int, where: str, loads: Loads) -> str:
+def _gather(w: CodeWriter, value: Gather, depth: int, where: str, loads: Loads) -> str:
     """The read at an index that is computed; what it falls back to is computed in any case."""
     if value in loads:
         return loads[value]
@@ -284,16 +284,16 @@ def _number(value: Const) -> str:
     return f"({number!r})" if isfinite(number) else f"float('{number}')"
 
 
-def _condition(w: Writer, condition: Condition) -> str:
+def _condition(w: CodeWriter, condition: Condition) -> str:
     return f"{_affine(w, condition.value)} {'==' if condition.equal else '>='} 0"
 
 
-def _affine(w: Writer, value: Affine) -> str:
+def _affine(w: CodeWriter, value: Affine) -> str:
     """An index expression; division and remainder round down in Python as in tilegen."""
     return _affine_text(w, value.substitute(w.sizes))
 
 
-def _affine_text(w: Writer, value: Affine) -> str:
+def _affine_text(w: CodeWriter, value: Affine) -> str:
     parts: list[str] = []
     for atom, factor in value.terms:
         match atom:

@@ -34,7 +34,7 @@ def accumulator(equation: Equation, count: int, shape: tuple[int, ...]) -> Accum
     assert equation.reduce is not None
     match equation.reduce:
         case "sum":
-            return _Sum(count, dtype, shape)
+            return _TermSum(count, dtype, shape)
         case "prod":
             return _Product(count, dtype, shape)
         case "max" | "min":
@@ -49,7 +49,7 @@ def _zeros(dtype: str, shape: tuple[int, ...]) -> Array:
     return np.zeros(shape, np.float64 if dtype in FLOATS else np.int64)
 
 
-class _Sum:
+class _TermSum:
     """Within the terms' own errors and gamma_n times the sum of magnitudes, in any order.
 
     Infinities and nan among the terms decide it; nothing is known of it where some order may overflow.

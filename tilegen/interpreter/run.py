@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tilegen.errors import TilegenError
 from tilegen.interpreter import scalar
-from tilegen.interpreter.code import Writer, write
+from tilegen.interpreter.code import CodeWriter, write
 from tilegen.interpreter.dtypes import Array, check_arguments, from_values, to_values
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Buffer, Tree
@@ -113,7 +113,7 @@ def _poison(values: Array, written: Array, dtype: str) -> Array:
     return np.where(written, values, np.asarray(poison, values.dtype))
 
 
-def _reporter(writer: Writer, what: str) -> Any:
+def _reporter(writer: CodeWriter, what: str) -> Any:
     """The function that generated code calls where an access fails."""
 
     def unset(number: int, loops: tuple[tuple[str, int], ...], buffer: str, position: int) -> NoReturn:

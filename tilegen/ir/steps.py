@@ -57,7 +57,7 @@ class Keyword:
 
 
 @dataclass(frozen=True)
-class Call:
+class StepCall:
     """`word(arguments, name=value) -> results`.
 
     Attributes:
@@ -95,7 +95,7 @@ class Schedule:
     name: str
     kernel: str
     parameters: tuple[Parameter, ...]
-    steps: tuple[Call, ...]
+    steps: tuple[StepCall, ...]
     doc: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
     kernel_span: Span | None = field(default=None, compare=False, repr=False)
@@ -109,6 +109,6 @@ class Define:
     word: str
     parameters: tuple[str, ...]
     results: tuple[str, ...]
-    steps: tuple[Call, ...]
+    steps: tuple[StepCall, ...]
     doc: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)

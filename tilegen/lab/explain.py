@@ -18,7 +18,7 @@ from tilegen.lab.banks import Remedy, remedies
 from tilegen.lab.occupancy import SM, Occupancy, limits_of, occupancy
 from tilegen.lab.roofline import H200, Machine, Prediction, Shape, predict
 from tilegen.lab.sites import program_of
-from tilegen.lab.traffic import SECTOR, Arithmetic, Inner, Traffic, arithmetic, inner, traffic
+from tilegen.lab.traffic import SECTOR, ArithmeticCount, Inner, Traffic, arithmetic, inner, traffic
 from tilegen.lowering import Launch, lower, unmet
 from tilegen.lowering.program import Product
 from tilegen.schedule import Scheduled, Stage
@@ -44,7 +44,7 @@ class LaunchReport:
     threads: int
     shared_bytes: int
     traffic: tuple[Traffic, ...]
-    work: Arithmetic
+    work: ArithmeticCount
     inner: Inner | None
     remedies: Mapping[str, tuple[Remedy, ...]]
     prediction: Prediction
@@ -123,7 +123,7 @@ def explain(
     """
     notes = (*_notes(compiled), *_notes_on_gathers(scheduled.kernel))
     stages = stages_by_line(scheduled.stages)[-1:] if last else stages_by_line(scheduled.stages)
-    versions: list[tuple[_Version, ...] | TilegenError] = []
+    versions: list[tuple[_SizedLaunch, ...] | TilegenError] = []
     for number, stage in enumerate(stages):
         progress("lower", number, len(stages))
         try:
@@ -202,7 +202,7 @@ _Key = tuple[str, tuple[Product, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class _Version:
+class _SizedLaunch:
     """A launch as it runs at the given sizes, and its text."""
 
     launch: Launch
@@ -218,21 +218,21 @@ class _Built:
     codes: Mapping[str, sass.Hot] = field(default_factory=dict)
 
 
-def _lower_at(tree: Tree, sizes: Mapping[str, int]) -> tuple[_Version, ...]:
+def _lower_at(tree: Tree, sizes: Mapping[str, int]) -> tuple[_SizedLaunch, ...]:
     """The launches of a tree, with vectors where the sizes allow them. Raises LimitError if it cannot be launched."""
     launches = lower(tree)
     if loose := unmet(launches, sizes, {}):
         launches = lower(tree, loose=loose)
-    found: list[_Version] = []
+    found: list[_SizedLaunch] = []
     for launch in launches:
         text = emit((launch,), "cuda")
         bare = "\n".join(line.partition("//")[0].rstrip() for line in text.splitlines())
-        found.append(_Version(launch, text, (bare, launch.grid, launch.block)))
+        found.append(_SizedLaunch(launch, text, (bare, launch.grid, launch.block)))
     return tuple(found)
 
 
 def _compile_all(
-    versions: Sequence[tuple[_Version, ...] | TilegenError], arch: str, progress: Progress
+    versions: Sequence[tuple[_SizedLaunch, ...] | TilegenError], arch: str, progress: Progress
 ) -> dict[_Key, _Built]:
     """Compiles each text once, on all cores; not those of a single thread, whose registers say nothing."""
     every = [one for v in versions if not isinstance(v, TilegenError) for one in v]

@@ -8,7 +8,7 @@ from math import ceil
 
 from tilegen.backends.sass import Hot
 from tilegen.lab.addresses import LINE, WARP
-from tilegen.lab.traffic import Arithmetic, Traffic
+from tilegen.lab.traffic import ArithmeticCount, Traffic
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def predict(
     machine: Machine,
     shape: Shape,
     moved: Sequence[Traffic],
-    work: Arithmetic,
+    work: ArithmeticCount,
     compulsory: int,
     hot: Hot | None = None,
 ) -> Prediction:

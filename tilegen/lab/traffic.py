@@ -63,7 +63,7 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Arithmetic:
+class ArithmeticCount:
     """Instructions of threads that compute with floating point, all threads of the launch together.
 
     `fused` are multiply-adds; `plain` other additions, products, comparisons; `special` functions. Operations
@@ -150,7 +150,7 @@ def _elements(launch: Launch, site: Site, sizes: Mapping[str, int], of_block: fl
 # -- arithmetic
 
 
-def arithmetic(program: ThreadProgram, sizes: Mapping[str, int]) -> Arithmetic:
+def arithmetic(program: ThreadProgram, sizes: Mapping[str, int]) -> ArithmeticCount:
     """What the statements compute at the given sizes."""
     blocks = prod(extent.evaluate(sizes) for extent in program.launch.grid)
     totals = [0.0, 0.0, 0.0]
@@ -158,7 +158,7 @@ def arithmetic(program: ThreadProgram, sizes: Mapping[str, int]) -> Arithmetic:
         runs = blocks * mean_active_threads(program.launch, work.loops, work.tests, sizes)
         runs *= iterations(work.loops, sizes)
         totals = [total + runs * count for total, count in zip(totals, instructions(work), strict=True)]
-    return Arithmetic(totals[0], totals[1], totals[2], _main_dtype(program))
+    return ArithmeticCount(totals[0], totals[1], totals[2], _main_dtype(program))
 
 
 def _main_dtype(program: ThreadProgram) -> str:

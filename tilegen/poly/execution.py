@@ -56,7 +56,7 @@ def rows_before(
         yield equal
 
 
-class Access(Protocol):
+class PlacedAccess(Protocol):
     """One access of a placed leaf."""
 
     @property
@@ -67,7 +67,7 @@ class Access(Protocol):
 
 
 # An access, and the names of its leaf there.
-AccessPoint = tuple[Access, Names]
+AccessPoint = tuple[PlacedAccess, Names]
 
 
 def ways_between(

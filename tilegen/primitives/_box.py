@@ -9,7 +9,7 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, Atom
 from tilegen.ir.nodes import Buffer, Condition
 from tilegen.ir.ranges import interval_of
-from tilegen.primitives._region import Point, Region, Use
+from tilegen.primitives._region import BufferUse, Point, Region
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def box_of(region: Region) -> Box:
 
 def _side(region: Region, dim: int) -> tuple[Affine, int]:
     spans: dict[Affine, tuple[int, int]] = {}
-    users: dict[Affine, Use] = {}
+    users: dict[Affine, BufferUse] = {}
     for use in region.uses:
         outer, low, high = _split(region, use, use.index[dim])
         least, most = spans.get(outer, (low, high))
@@ -48,7 +48,7 @@ def _side(region: Region, dim: int) -> tuple[Affine, int]:
     return outer + low, high - low + 1
 
 
-def _way_to_part(region: Region, distance: Affine, one: Use, two: Use) -> str:
+def _way_to_part(region: Region, distance: Affine, one: BufferUse, two: BufferUse) -> str:
     """The way out for two uses whose indices differ by `distance`."""
     names = [frozenset(n for i in use.index for n in i.names()) for use in (one, two)]
     inside = [[loop.name for loop in use.path] for use in (one, two)]
@@ -64,7 +64,7 @@ def _way_to_part(region: Region, distance: Affine, one: Use, two: Use) -> str:
     return "an intermediate tensor that holds one of them can have a copy of its own"
 
 
-def _split(region: Region, use: Use, value: Affine) -> tuple[Affine, int, int]:
+def _split(region: Region, use: BufferUse, value: Affine) -> tuple[Affine, int, int]:
     """(part that the loops outside fix, least and greatest of the rest)."""
     inner = {loop.name: loop for loop in use.path}
     moving = Affine(tuple(t for t in value.terms if not _names(t[0]).isdisjoint(inner)), value.const)

@@ -6,7 +6,7 @@ from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from tilegen.errors import SourceError, did_you_mean
-from tilegen.ir.steps import Argument, Call, Dots, Items, Number, Word
+from tilegen.ir.steps import Argument, Dots, Items, Number, StepCall, Word
 from tilegen.primitives import Primitive, registry
 from tilegen.primitives._words import unknown_step
 
@@ -24,7 +24,7 @@ def _default(f: Field[Any]) -> str:
     return "[]" if f.default == () else str(f.default)
 
 
-def bind(call: Call) -> Primitive:
+def bind(call: StepCall) -> Primitive:
     """The primitive that `call` means, its arguments checked and converted.
 
     Raises SourceError at the call, or at the argument that does not fit, with the way it is written.
@@ -48,11 +48,11 @@ def bind(call: Call) -> Primitive:
     return step
 
 
-def _usage(call: Call) -> tuple[str, ...]:
+def _usage(call: StepCall) -> tuple[str, ...]:
     return (f"it is written {signature(call.word)}",)
 
 
-def _arguments_by_field(call: Call, inside: list[Field[Any]]) -> dict[str, Argument]:
+def _arguments_by_field(call: StepCall, inside: list[Field[Any]]) -> dict[str, Argument]:
     """The arguments by the name of their field."""
     names = [f.name for f in inside]
     given: dict[str, Argument] = {}
@@ -86,7 +86,7 @@ def _count_required(behind: list[Field[Any]]) -> int:
     return sum(f.default is MISSING for f in behind)
 
 
-def _convert(value: Argument, kind: str, name: str, call: Call) -> Any:
+def _convert(value: Argument, kind: str, name: str, call: StepCall) -> Any:
     """`value` as the Python value that a field of type `kind` (its annotation's text) holds."""
     if kind.startswith("tuple") or ("tuple" in kind and isinstance(value, Items)):
         if not isinstance(value, Items):
@@ -106,7 +106,7 @@ def _convert(value: Argument, kind: str, name: str, call: Call) -> Any:
     return _word(value, name, call)
 
 
-def _number(value: Argument, name: str, call: Call) -> int:
+def _number(value: Argument, name: str, call: StepCall) -> int:
     if not isinstance(value, Number):
         text = ""
         notes: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ def _number(value: Argument, name: str, call: Call) -> int:
     return value.value
 
 
-def _word(value: Argument, name: str, call: Call) -> str:
+def _word(value: Argument, name: str, call: StepCall) -> str:
     match value:
         case Word(text):
             return text

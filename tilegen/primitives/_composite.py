@@ -8,7 +8,7 @@ from typing import Any
 
 from tilegen.errors import SourceError, Span
 from tilegen.ir.nodes import LOOP_KINDS, Tree
-from tilegen.ir.steps import Argument, Arithmetic, Call, Define, Dots, Items, Number, Word
+from tilegen.ir.steps import Argument, Arithmetic, Define, Dots, Items, Number, StepCall, Word
 from tilegen.ir.walk import loops
 from tilegen.primitives import registry
 from tilegen.primitives._words import unknown_step
@@ -24,8 +24,8 @@ def names_in(tree: Tree) -> frozenset[str]:
 
 
 def expand(
-    call: Call, defines: Mapping[str, Define], taken: Set[str] = frozenset(), values: Mapping[str, Any] = {}
-) -> tuple[Call, ...]:
+    call: StepCall, defines: Mapping[str, Define], taken: Set[str] = frozenset(), values: Mapping[str, Any] = {}
+) -> tuple[StepCall, ...]:
     """The primitive steps that `call` stands for: those of its definition, or itself.
 
     Names that a definition makes for itself, which are none of its parameters and results, are other ones in each use:
@@ -41,7 +41,7 @@ def expand(
     return tuple(_expand(_evaluate(call, values), defines, set(taken), ()))
 
 
-def _expand(call: Call, defines: Mapping[str, Define], taken: set[str], around: tuple[str, ...]) -> list[Call]:
+def _expand(call: StepCall, defines: Mapping[str, Define], taken: set[str], around: tuple[str, ...]) -> list[StepCall]:
     define = defines.get(call.word)
     if define is None and call.word not in registry():
         raise unknown_step(call, (*registry(), *defines))
@@ -52,7 +52,7 @@ def _expand(call: Call, defines: Mapping[str, Define], taken: set[str], around: 
     values = _bindings(define, call)
     made = dict.fromkeys(result.text for step in define.steps for result in step.results)
     values |= {name: Word(_fresh_name(name, taken)) for name in made if name not in values}
-    done: list[Call] = []
+    done: list[StepCall] = []
     for step in define.steps:
         done += _expand(_evaluate(step, values), defines, taken, (*around, call.word))
         if len(done) > MOST_STEPS:
@@ -69,7 +69,7 @@ def _fresh_name(name: str, taken: set[str]) -> str:
     return found
 
 
-def _bindings(define: Define, call: Call) -> dict[str, Any]:
+def _bindings(define: Define, call: StepCall) -> dict[str, Any]:
     given: dict[str, Any] = dict(zip(define.parameters, call.arguments, strict=False))
     given |= {k.name: k.value for k in call.keywords}
     wanted = f"{define.word}({', '.join(define.parameters)})"
@@ -81,7 +81,7 @@ def _bindings(define: Define, call: Call) -> dict[str, Any]:
     return given | dict(zip(define.results, call.results, strict=True))
 
 
-def _evaluate(call: Call, values: Mapping[str, Any]) -> Call:
+def _evaluate(call: StepCall, values: Mapping[str, Any]) -> StepCall:
     return replace(
         call,
         arguments=tuple(_value(a, values) for a in call.arguments),

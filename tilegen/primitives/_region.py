@@ -15,7 +15,7 @@ Point = tuple[Affine, ...]
 
 
 @dataclass(frozen=True)
-class Use:
+class BufferUse:
     """One access to the buffer: the loops around it inside the region, its statement, its index."""
 
     path: tuple[Loop, ...]
@@ -30,7 +30,7 @@ class Region:
 
     buffer: Buffer
     at: str
-    uses: tuple[Use, ...]
+    uses: tuple[BufferUse, ...]
     using: frozenset[str]  # only the uses that depend on one of these loops; empty: all of them
     loads: bool  # values from before are read
     stores: bool  # values are needed afterwards
@@ -66,15 +66,15 @@ def region_of(tree: Tree, buffer: Buffer, at: str, using: tuple[str, ...] = ()) 
     return Region(buffer, at, tuple(uses), wanted, loads_first, stores, moves, frozenset(tree.kernel.sizes))
 
 
-def uses_in(body: tuple[Node, ...], name: str, using: frozenset[str]) -> list[Use]:
+def uses_in(body: tuple[Node, ...], name: str, using: frozenset[str]) -> list[BufferUse]:
     """The uses of the buffer `name` that depend on a loop of `using`, or all if that is empty, in program order."""
-    found: list[Use] = []
+    found: list[BufferUse] = []
     for path, stmt in leaves(body):
-        found += [Use(path, stmt, load.index, False) for load in loads(stmt) if load.buffer == name]
+        found += [BufferUse(path, stmt, load.index, False) for load in loads(stmt) if load.buffer == name]
         written = [index for buffer, index in writes(stmt) if buffer == name]
         if stmt.reduce:
-            found += [Use(path, stmt, index, False) for index in written]
-        found += [Use(path, stmt, index, True) for index in written]
+            found += [BufferUse(path, stmt, index, False) for index in written]
+        found += [BufferUse(path, stmt, index, True) for index in written]
     return [use for use in found if is_meant(use.index, using)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilegen.errors import SourceError, did_you_mean
-from tilegen.ir.steps import Call
+from tilegen.ir.steps import StepCall
 
 # What Halide, TVM, loopy, Exo and their like call it -> the step here.
 _ELSEWHERE = {
@@ -21,7 +21,7 @@ _ELSEWHERE = {
 }  # fmt: skip
 
 
-def unknown_step(call: Call, known: Iterable[str]) -> SourceError:
+def unknown_step(call: StepCall, known: Iterable[str]) -> SourceError:
     """The error for a step that is none of `known`."""
     notes = step_meant(call.word, known) or (f"the steps are {', '.join(known)}",)
     return SourceError(f"there is no step '{call.word}'", call.span, notes=notes)

@@ -13,7 +13,7 @@ from tilegen.poly import Refused
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownFunction:
     """A function, what it speaks of that is not its own, and which of these names have got another meaning since."""
 
     function: Function
@@ -31,13 +31,13 @@ def without_calls(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     return _without(body, {})
 
 
-def _without(body: tuple[Spmd, ...], known: Mapping[str, _Known]) -> tuple[Spmd, ...]:
+def _without(body: tuple[Spmd, ...], known: Mapping[str, _KnownFunction]) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:
             case Function():
                 inner = replace(node, body=_without(node.body, _hiding(known, node.parameters)))
-                known = {**_hiding(known, (node.name,)), node.name: _Known(inner, _free(inner))}
+                known = {**_hiding(known, (node.name,)), node.name: _KnownFunction(inner, _free(inner))}
             case Call():
                 out += _called(node, known)
             case For():
@@ -58,12 +58,12 @@ def _free(function: Function) -> frozenset[str]:
     return (names_in(walk(function.body)) | {a.buffer for a in accesses(function.body)}) - own
 
 
-def _hiding(known: Mapping[str, _Known], names: tuple[str, ...]) -> Mapping[str, _Known]:
+def _hiding(known: Mapping[str, _KnownFunction], names: tuple[str, ...]) -> Mapping[str, _KnownFunction]:
     """The functions where these names have got a new meaning."""
     return {n: replace(f, hidden=f.hidden | (f.free & {*names})) for n, f in known.items()} if known else known
 
 
-def _called(call: Call, known: Mapping[str, _Known]) -> tuple[Spmd, ...]:
+def _called(call: Call, known: Mapping[str, _KnownFunction]) -> tuple[Spmd, ...]:
     if call.function not in known:
         raise Refused(f"the function '{call.function}' is called where it is not known")
     found = known[call.function]
