@@ -163,7 +163,7 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                         #pragma unroll
                         for (int axis3 = 0; axis3 < 6; ++axis3)
                             X_shared_reg[axis2][axis3] =
-                                X_shared[co % 3][w / 2][ci][(w % 2) * 4 + axis2][((lane % 2) % 2) * 4 + axis3];
+                                X_shared[co % 3][w / 2][ci][(w % 2) * 4 + axis2][(lane % 2) * 4 + axis3];
 
                     // cache_register(K.global.shared, at=ci, vector=OWN_F)
                     float K_global_shared_reg[3][3][4];
@@ -198,7 +198,7 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                         #pragma unroll
                         for (int axis3 = 0; axis3 < 6; ++axis3)
                             X_shared_reg[axis2][axis3] =
-                                X_shared[co % 3][w / 2][ci][(w % 2) * 4 + axis2][((lane % 2) % 2) * 4 + axis3];
+                                X_shared[co % 3][w / 2][ci][(w % 2) * 4 + axis2][(lane % 2) * 4 + axis3];
 
                     if (co * 4 + ci < C) {
                         float K_global_shared_reg[3][3][4];

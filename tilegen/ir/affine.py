@@ -111,7 +111,13 @@ class Affine(_Sum):
         shared = _common(rest, by)
         if shared > 1:
             return (_scaled_down(rest, shared) % (by // shared)) * shared
-        return Affine(((Mod(rest, by), 1),))
+        match rest:
+            case Affine(((Mod(arg, inner), 1),), 0) if inner % by == 0:
+                return arg % by
+            case Affine(((Mod(_, inner), 1),), 0) if inner <= by:
+                return rest
+            case _:
+                return Affine(((Mod(rest, by), 1),))
 
     def ceildiv(self, by: int) -> Affine:
         """ceil(self / by)."""
