@@ -42,8 +42,8 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.ir.walk import loops
 from tilegen.judge import judge
 from tilegen.lowering import lower
-from tilegen.lowering.peel import peeled
-from tilegen.lowering.pipeline import pipelined
+from tilegen.lowering.peel import split_peeled
+from tilegen.lowering.pipeline import write_out_pipelines
 from tilegen.primitives._call import bind
 from tilegen.proof import demand, prove
 from tilegen.schedule import expand, start
@@ -254,7 +254,7 @@ def finish(case, engine=None):
         if version.get("whole") and [launch.requires for launch in launches] == needs:
             continue  # no loop is cut into tiles, and this is the first version again
         needs = needs or [launch.requires for launch in launches]
-        whole = peeled(pipelined(tree)[0])
+        whole = split_peeled(write_out_pipelines(tree)[0])
         dealt = replace(whole, body=tuple(launch.distributed for launch in launches))
         if not version.get("whole") or all(_holds(case.sizes, x) for x in launches):
             case.same(run(dealt, case.sizes, case.arrays)["out"], f"lowered, {version}")

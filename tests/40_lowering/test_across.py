@@ -14,7 +14,7 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Load
 from tilegen.ir.walk import loops, rewrite, walk
 from tilegen.lowering import lower
-from tilegen.lowering.pipeline import pipelined
+from tilegen.lowering.pipeline import write_out_pipelines
 from tilegen.lowering.program import Barrier
 from tilegen.proof import prove
 
@@ -133,7 +133,7 @@ def test_registers_of_another_turn_are_refused(fault):
 def test_the_lowered_tree_is_still_an_ordinary_program():
     """Registers that live outside of the threads' loops are there once for each thread."""
     tree = ahead(ACROSS)
-    whole = replace(pipelined(tree)[0], body=tuple(launch.distributed for launch in lower(tree)))
+    whole = replace(write_out_pipelines(tree)[0], body=tuple(launch.distributed for launch in lower(tree)))
     sizes, rng = {"M": 9, "N": 7, "K": 13}, np.random.default_rng(1)
     arrays = {"A": rng.integers(-3, 4, (9, 13)).astype("f4"), "B": rng.integers(-3, 4, (13, 7)).astype("f4")}
     assert (run(whole, sizes, arrays)["C"] == arrays["A"] @ arrays["B"]).all()

@@ -12,7 +12,7 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Index, Loop, Op
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
-from tilegen.lowering.pipeline import pipelined
+from tilegen.lowering.pipeline import write_out_pipelines
 from tilegen.lowering.program import VectorCopy
 from tilegen.proof import prove
 
@@ -169,7 +169,7 @@ schedule nests for two():
 
 
 def test_the_slots_of_loops_with_one_name_live_around_the_nests_that_use_them():
-    tree = pipelined(tree_from(NESTS))[0]
+    tree = write_out_pipelines(tree_from(NESTS))[0]
     assert (tree.buffer("A.shared").scope, tree.buffer("B.shared").scope) == ("c", "r")
     rng, sizes = np.random.default_rng(0), {"N": 6, "M": 7}
     arrays = {"A": rng.random((6, 7), np.float32), "B": rng.random((2, 7), np.float32)}

@@ -15,11 +15,11 @@ from tilegen.lowering.distribute import Block, Shares, block_of, distribute, exp
 from tilegen.lowering.flatten import GRID_LIMIT, Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
 from tilegen.lowering.functions import make_functions
 from tilegen.lowering.guards import guard
-from tilegen.lowering.integers import fits, typed
+from tilegen.lowering.integers import choose_integers, fits
 from tilegen.lowering.known import implied_in
 from tilegen.lowering.lanes import Lanes
-from tilegen.lowering.peel import peeled
-from tilegen.lowering.pipeline import Pipe, pipelined
+from tilegen.lowering.peel import split_peeled
+from tilegen.lowering.pipeline import Pipe, write_out_pipelines
 from tilegen.lowering.places import named_places
 from tilegen.lowering.program import (
     Declare,
@@ -34,12 +34,12 @@ from tilegen.lowering.program import (
 )
 from tilegen.lowering.reads import choose
 from tilegen.lowering.register_guards import spare
-from tilegen.lowering.registers import declared, lives, unrolled
+from tilegen.lowering.registers import declare, lives, unroll_register_loops
 from tilegen.lowering.reserved_words import fresh
 from tilegen.lowering.running import without_dead
 from tilegen.lowering.starts import starts
 from tilegen.lowering.vectors import Needs, vectorize
-from tilegen.lowering.waits import asynchronous, group_ends, waited, with_waits
+from tilegen.lowering.waits import asynchronous, covered_pipes, group_ends, with_waits
 from tilegen.lowering.whole import whole_tiles
 from tilegen.lowering.zeros import declare_zeros
 
@@ -75,10 +75,12 @@ def lower(
         loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
     if loose:
         tree = replace(tree, body=tuple(singly(node, loose) for node in tree.body))
-    tree, pipes = pipelined(without_dead(tree))
-    tree = peeled(tree)
+    tree, pipes = write_out_pipelines(without_dead(tree))
+    tree = split_peeled(tree)
     names, version = _launch_names(tree), _Version(loose, whole)
-    return typed([_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))], wide)
+    return choose_integers(
+        [_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))], wide
+    )
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     where, extents = coordinates(dealt), _extents(dealt, block)
     implied = implied_in(tree.kernel, extents, requires)
     slots = barriers(plain, conflicts(replace(tree, body=(plain,))), implied) if block.threads > 1 else {}
-    ahead = waited(plain, pipes, with_waits(plain, slots, pipes))
+    ahead = covered_pipes(plain, pipes, with_waits(plain, slots, pipes))
     pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)
     groups = frozenset(group_ends(dealt, pipes))
     lanes = Lanes(replace(tree, body=(dealt,)))
@@ -106,7 +108,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     body, buffers = _drop_needless_dims(tree, body, dealt)
     needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied, version.loose, list(requires))
     registers = [b for b in buffers if b.space == "register"]
-    body = unrolled(vectorize(body, needs), frozenset(b.name for b in registers if b.shape))
+    body = unroll_register_loops(vectorize(body, needs), frozenset(b.name for b in registers if b.shape))
     needs.variables |= lanes.results
     buffers += tuple(needs.variables.values())
     implied = implied_in(tree.kernel, extents, tuple(needs.requires))
@@ -114,7 +116,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, implied)
     body = named_places(asynchronous(body, ahead, {b.name: b for b in buffers}), told)
-    body = make_functions(_declare_registers(body, registers, dealt), buffers, _known(tree, block, where))
+    body = make_functions(_declare_registers(body, registers, dealt), buffers, _known_integers(tree, block, where))
     mine, shared = _used_buffers(body, buffers, needs)
     return Launch(
         name=name,
@@ -154,7 +156,7 @@ def _declare_registers(body: tuple[Spmd, ...], registers: list[Buffer], node: No
     """Declarations of the register buffers."""
     outer = lives(node, registers)
     for buffer in reversed(registers):
-        body = declared(body, buffer.name, outer.get(buffer.name, frozenset()), len(buffer.shape))
+        body = declare(body, buffer.name, outer.get(buffer.name, frozenset()), len(buffer.shape))
     return declare_zeros(body, {buffer.name: buffer for buffer in registers})
 
 
@@ -184,7 +186,7 @@ def _inner(block: Block, where: Coordinates) -> dict[str, int]:
     return inner
 
 
-def _known(tree: Tree, block: Block, where: Coordinates) -> frozenset[str]:
+def _known_integers(tree: Tree, block: Block, where: Coordinates) -> frozenset[str]:
     """The integers that are known everywhere in a launch."""
     return frozenset((*tree.kernel.sizes, block.tid, *(name for name, _, _ in where.names)))
 

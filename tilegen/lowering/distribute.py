@@ -98,7 +98,7 @@ def distribute(node: Node, block: Block, told: dict[str, Shares]) -> Node:
     extents = constant_extents(node)
 
     def deal(value: Any) -> Any:
-        return _dealt(value, block, extents, told) if isinstance(value, Loop) else value
+        return _deal_out(value, block, extents, told) if isinstance(value, Loop) else value
 
     return _outermost(node, deal)
 
@@ -115,11 +115,11 @@ def _outermost(node: Node, change: Any) -> Node:
     return replace(node, body=tuple(_outermost(child, change) for child in node.body))
 
 
-def _dealt(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str, Shares]) -> Node:
+def _deal_out(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str, Shares]) -> Node:
     if not block.loops:
         return _serial(loop)
     nest, body = _chain(loop)
-    mine, nest = _kept(nest, block.threads)
+    mine, nest = _split_nest(nest, block.threads)
     for inner in reversed(mine):
         body = (replace(inner, body=body, kind="unrolled"),)
     total = prod(inner.extent.const for inner in nest)
@@ -127,10 +127,10 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str,
     name = _round_name(next((s.name for s in stmts(body)), loop.name), {inner.name for inner in loops(loop)})
     element = var(name) * block.threads + var(block.tid)
     known = {**extents, name: rounds, block.tid: block.threads}
-    values = _in_coordinates(_decoded(element, nest, known), block, known)
+    values = _in_coordinates(_loop_values(element, nest, known), block, known)
     number = f"{name[:-1]}e"
-    told[name] = Shares(element, values, partial(_decoded, var(number), nest, {**known, number: total}))
-    body = simplified(tuple(_serial(child) for child in body), values, known)
+    told[name] = Shares(element, values, partial(_loop_values, var(number), nest, {**known, number: total}))
+    body = simplify_indices(tuple(_serial(child) for child in body), values, known)
     if total % block.threads:
         body = add_guard(body, Condition(total - 1 - element))
     new = Loop(name, const(rounds), body, "unrolled", span=loop.span, step=loop.step)
@@ -139,7 +139,7 @@ def _dealt(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str,
     return new
 
 
-def _kept(nest: list[Loop], threads: int) -> tuple[list[Loop], list[Loop]]:
+def _split_nest(nest: list[Loop], threads: int) -> tuple[list[Loop], list[Loop]]:
     """The outermost loops of `nest` that each thread runs whole, and the others, which are dealt out.
 
     A thread then finds its place in the inner loops once for all iterations of the outer ones. That is worth
@@ -161,7 +161,7 @@ def _round_name(buffer: str, taken: set[str]) -> str:
     return f"{buffer}.{letters}"
 
 
-def _decoded(element: Affine, nest: list[Loop], known: Mapping[str, int]) -> dict[str, Affine]:
+def _loop_values(element: Affine, nest: list[Loop], known: Mapping[str, int]) -> dict[str, Affine]:
     """The value of each loop of the nest in iteration number `element`, the innermost loop being the fastest."""
     values: dict[str, Affine] = {}
     size = prod(inner.extent.const for inner in nest)
@@ -174,13 +174,13 @@ def _decoded(element: Affine, nest: list[Loop], known: Mapping[str, int]) -> dic
 
 def _in_coordinates(values: dict[str, Affine], block: Block, known: Mapping[str, int]) -> dict[str, Affine]:
     """`values` in the thread's coordinates where that needs no division, as for a tile as wide as the block."""
-    if not _divided(values.values()):
+    if not _has_division(values.values()):
         return values
     plain = {name: simplify(v.substitute({block.tid: block.flat}), known) for name, v in values.items()}
-    return values if _divided(plain.values()) else plain
+    return values if _has_division(plain.values()) else plain
 
 
-def _divided(values: Iterable[Affine]) -> bool:
+def _has_division(values: Iterable[Affine]) -> bool:
     return any(not isinstance(atom, str) for value in values for atom, _ in value.terms)
 
 
@@ -211,7 +211,7 @@ def constant_extents(node: Node | tuple[Node, ...]) -> dict[str, int]:
     return {loop.name: loop.extent.const for loop in loops(node) if loop.extent.is_const}
 
 
-def simplified(value: T, values: Mapping[str, Affine], extents: Mapping[str, int]) -> T:
+def simplify_indices(value: T, values: Mapping[str, Affine], extents: Mapping[str, int]) -> T:
     """Every index expression in `value` at these values of names, without the divisions that `extents` decide."""
     return rewrite_indices(value, lambda index: simplify(index.substitute(values), extents))
 
@@ -222,7 +222,7 @@ def explicit(node: Node, block: Block, told: Mapping[str, Shares]) -> Node:
 
     def change(value: Any) -> Any:
         dealt = isinstance(value, Loop) and value.name in told
-        return simplified(value, {block.tid: block.flat}, extents) if dealt else value
+        return simplify_indices(value, {block.tid: block.flat}, extents) if dealt else value
 
     (new,) = rewrite_nodes((node,), change)
     return new

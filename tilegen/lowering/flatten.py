@@ -47,7 +47,7 @@ def coordinates(node: Node) -> Coordinates:
     for kind in BLOCK_KINDS + THREAD_KINDS:
         bound = [loop for loop in names.values() if loop.kind == kind]
         if kind in BLOCK_KINDS:
-            along = _blocks(kind, bound, _sharing(node, kind))
+            along = _blocks(kind, bound, _nested_loops(node, kind))
             _check_blocks(kind, along, bound)
             grid.append(along)
         if bound:
@@ -57,7 +57,7 @@ def coordinates(node: Node) -> Coordinates:
     return Coordinates((grid[0], grid[1], grid[2]), used, leaders)
 
 
-def _sharing(node: Node, kind: str) -> int:
+def _nested_loops(node: Node, kind: str) -> int:
     """How many loops of this kind are inside one another."""
     return max((sum(loop.kind == kind for loop in path) for path, _ in leaves((node,))), default=0)
 
@@ -161,7 +161,7 @@ def _statement(stmt: Stmt, around: tuple[Loop, ...], context: _Context) -> tuple
     Registers that every thread has are everybody's work. What lanes combine comes before its update.
     """
     lane = context.lanes.loop(around, stmt)
-    exchange, stmt = context.lanes.combined(stmt, lane) if lane else (None, stmt)
+    exchange, stmt = context.lanes.exchange_and_update(stmt, lane) if lane else (None, stmt)
     inside = {loop.kind for loop in around if loop is not lane}
     copied = {kind for name, kind in context.lanes.copied if name == stmt.target.buffer}
     first = tuple(test for kind, test in context.where.leaders.items() if kind not in inside | copied)

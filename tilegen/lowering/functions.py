@@ -61,7 +61,7 @@ def make_functions(body: tuple[Spmd, ...], memory: Iterable[Buffer], seen: froze
     """
     buffers = {b.name: b for b in memory}
     chosen: list[_Outline] = []
-    for places in sorted(_alike(body, buffers), key=_by_repetition):
+    for places in sorted(_blocks_by_shape(body, buffers), key=_by_repetition):
         free = [b for b in places if not any(_overlap(b.path, path) for o in chosen for path in o.calls)]
         outline = _outline(body, free, buffers, seen) if len(free) > 1 else None
         chosen += [outline] if outline else []
@@ -90,7 +90,7 @@ class _Block:
     lines: int
 
 
-def _alike(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer]) -> Iterator[list[_Block]]:
+def _blocks_by_shape(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer]) -> Iterator[list[_Block]]:
     """The blocks of the program, those of one shape together, where they are worth a function."""
     sizes: dict[tuple[Purpose, int], list[_Block]] = {}
     for block in _blocks("body", body, (), buffers):

@@ -258,7 +258,7 @@ def _inside_loops(node: Spmd) -> list[Condition]:
 def _hardest(node: Spmd, box: Mapping[str, int], blocked: set[str]) -> dict[Condition, Condition | None]:
     """Each test in `node` where it is hardest to meet, wherever it stands; None where that says nothing."""
     found: dict[Condition, Condition | None] = {}
-    for condition, around in _standing((node,), ()):
+    for condition, around in _tests_in_force((node,), ()):
         low = _least(condition, around, box, blocked)
         found[condition] = _harder(found.get(condition, low), low)
     return found
@@ -271,17 +271,17 @@ def _harder(one: Condition | None, two: Condition | None) -> Condition | None:
     return two if two.value.const < one.value.const else one
 
 
-def _standing(body: tuple[Spmd, ...], around: Tests) -> Iterator[tuple[Condition, Tests]]:
+def _tests_in_force(body: tuple[Spmd, ...], around: Tests) -> Iterator[tuple[Condition, Tests]]:
     """Every test in `body`, and the tests that hold where its statements run."""
     for node in body:
         match node:
             case If():
                 both = around + node.test
                 yield from ((c, both) for c in node.test)
-                yield from _standing(node.body, both)
-                yield from _standing(node.orelse, around)
+                yield from _tests_in_force(node.body, both)
+                yield from _tests_in_force(node.orelse, around)
             case For():
-                yield from _standing(node.body, around)
+                yield from _tests_in_force(node.body, around)
             case _:
                 pass
 

@@ -73,26 +73,29 @@ def fits(launches: Iterable[Launch], sizes: Mapping[str, int]) -> bool:
 def fit_somewhere(launches: tuple[Launch, ...]) -> bool:
     """True if there are sizes that the kernel admits and `launches` fit; they are looked for among the least."""
     extents = {Condition(e - 1) for launch in launches for shape in shapes(launch) for e in shape}
-    wanted = (*sorted(extents, key=str), *(c for launch in launches for c in (*counted(launch), *launch.fitting)))
+    wanted = (
+        *sorted(extents, key=str),
+        *(c for launch in launches for c in (*element_bounds(launch), *launch.fitting)),
+    )
     sizes = Facts(launches[0].kernel).least_sizes(wanted)
     return sizes is not None and fits(launches, sizes)
 
 
-def typed(launches: Sequence[Launch], wide: bool | None) -> tuple[Launch, ...]:
+def choose_integers(launches: Sequence[Launch], wide: bool | None) -> tuple[Launch, ...]:
     """`launches` in 64 bits or in 32, with what sizes have to be for that; None takes 64 where 32 fit no sizes.
 
     Raises:
         LimitError: more elements than any memory has.
     """
-    found = tuple(_fitted(replace(launch, wide=bool(wide))) for launch in launches)
+    found = tuple(_claim_bounds(replace(launch, wide=bool(wide))) for launch in launches)
     if wide is False or fit_somewhere(found):
         return found
     if wide is None:
-        return typed(launches, True)
+        return choose_integers(launches, True)
     raise _too_large(found)
 
 
-def _fitted(launch: Launch) -> Launch:
+def _claim_bounds(launch: Launch) -> Launch:
     """`launch` with the claims that do not follow from the elements of its tensors, short ones first."""
     facts, (found, beyond) = Facts(launch.kernel), claims(launch)
     launch = replace(launch, beyond=tuple(beyond.items()))
@@ -114,7 +117,7 @@ def _too_large(launches: Sequence[Launch]) -> LimitError:
     return LimitError(message, launches[0].kernel.span, notes=("smaller sizes are the way out",))
 
 
-def counted(launch: Launch) -> tuple[Condition, ...]:
+def element_bounds(launch: Launch) -> tuple[Condition, ...]:
     """What the elements of its tensors say of sizes: of numbers from 1 on, the product is at least the sum, less one
     for each but one of them."""
     most = elements(launch.wide) - 1
@@ -127,7 +130,9 @@ def holds(launch: Launch, claim: Condition, facts: Facts) -> bool:
         return True
     most = elements(launch.wide)
     ranges = {name: const(most) for shape in shapes(launch) for e in shape for name in e.names() if e == var(name)}
-    return follows(claim, launch.fitting, ranges, ()) or facts.implied(claim, {}, (*counted(launch), *launch.fitting))
+    return follows(claim, launch.fitting, ranges, ()) or facts.implied(
+        claim, {}, (*element_bounds(launch), *launch.fitting)
+    )
 
 
 def shapes(launch: Launch) -> tuple[Shape, ...]:
@@ -247,7 +252,7 @@ class _Claims:
                 case Access() | Load():
                     self.offset(value, names)
                 case Gather():
-                    self.gathered(value, names)
+                    self.claim_gather(value, names)
                 case Index(index, "i64"):
                     self.reach(index, names, 2**63 - 1)
                 case Index(index):
@@ -275,7 +280,7 @@ class _Claims:
         for d in memory.order[1:]:
             self.claim(memory.shape[d] - places[d].more + (self.most - elements(self.launch.wide)))
 
-    def gathered(self, gather: Gather, names: Names) -> None:
+    def claim_gather(self, gather: Gather, names: Names) -> None:
         """Claims for an element at a computed index, which is inside: in the integers of loops where these will do."""
         for extent in self.launch.buffers[gather.buffer].shape:
             self.reach(extent, names)

@@ -38,7 +38,7 @@ class Lanes:
         """The loop whose iterations combine their terms in `stmt`."""
         return combining(self.tree, path, stmt)
 
-    def combined(self, stmt: Stmt, lane: Loop) -> tuple[Combine, Stmt]:
+    def exchange_and_update(self, stmt: Stmt, lane: Loop) -> tuple[Combine, Stmt]:
         """What the lanes of the loop `lane` exchange for `stmt`, and the update, in whose guard no lane is told."""
         assert stmt.reduce
         result = self._result(stmt.best or stmt.target)
@@ -49,7 +49,7 @@ class Lanes:
             index = self._result(stmt.target)
             exchange = replace(exchange, arg=stmt.arg, arg_name=index.name, arg_dtype=index.dtype)
             update = replace(update, arg=Load(index.name, (), stmt.arg.dtype))
-        return self._tested(exchange, stmt.guard), update
+        return self._add_tests(exchange, stmt.guard), update
 
     def _result(self, target: Access) -> Buffer:
         """A name for what goes to `target`."""
@@ -75,14 +75,14 @@ class Lanes:
             run = []
             match node:
                 case Combine():
-                    out.append(self._tested(node, (test,)))
+                    out.append(self._add_tests(node, (test,)))
                 case For():
                     out.append(replace(node, body=self.under(test, node.body)))
                 case _:
                     raise TypeError(node)
         return (*out, If((test,), tuple(run))) if run else tuple(out)
 
-    def _tested(self, node: Combine, tests: Tests) -> Combine:
+    def _add_tests(self, node: Combine, tests: Tests) -> Combine:
         """`node` under more tests.
 
         Also those that are the same for all of its lanes: where they fail nobody uses what the lanes come to,

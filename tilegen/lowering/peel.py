@@ -15,11 +15,11 @@ from dataclasses import replace
 
 from tilegen.ir.nodes import Condition, Loop, Tree
 from tilegen.ir.walk import add_guard, loop_around, loops, rewrite_nodes, substitute
-from tilegen.lowering.running import running
+from tilegen.lowering.running import drop_dead
 from tilegen.poly import Facts
 
 
-def peeled(tree: Tree) -> Tree:
+def split_peeled(tree: Tree) -> Tree:
     """The tree with its peeled loops in two parts."""
     names = {loop.name for loop in loops(tree.body) if _is_peeled(loop)}
     if not names:
@@ -31,7 +31,7 @@ def peeled(tree: Tree) -> Tree:
         if not isinstance(value, Loop) or not _is_peeled(value):
             return value
         last = value.extent - 1
-        ending = running(substitute(value.body, {value.name: last}), facts, extents)
+        ending = drop_dead(substitute(value.body, {value.name: last}), facts, extents)
         if not facts.implied(Condition(last), {}):
             ending = add_guard(ending, Condition(last))
         return replace(value, extent=last), *ending

@@ -43,7 +43,7 @@ class Pipe:
     pending: int
 
 
-def pipelined(tree: Tree) -> tuple[Tree, tuple[Pipe, ...]]:
+def write_out_pipelines(tree: Tree) -> tuple[Tree, tuple[Pipe, ...]]:
     """The tree with its pipelined loops written out."""
     pipes: list[Pipe] = []
     for loop in list(loops(tree.body)):
@@ -67,7 +67,7 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
         return _across(value, loop.name, mine) if loop.across else _ahead(value, mine, tree.kernel.sizes)
 
     buffers = tuple(
-        _staged(b, loop.stages, loop_around(tree, outermost, b.name)) if b.name in mine else b for b in tree.buffers
+        _add_stages(b, loop.stages, loop_around(tree, outermost, b.name)) if b.name in mine else b for b in tree.buffers
     )
     return replace(tree, buffers=buffers, body=rewrite_nodes(tree.body, change)), Pipe(
         loop.name, shared, loop.stages - 2
@@ -172,6 +172,6 @@ def _begins(left: Affine) -> Condition:
     return Condition(tiles.arg + (left - Affine(((tiles, 1),))) * tiles.by)
 
 
-def _staged(buffer: Buffer, stages: int, scope: str | None) -> Buffer:
+def _add_stages(buffer: Buffer, stages: int, scope: str | None) -> Buffer:
     order = (0, *(dim + 1 for dim in buffer.order))
     return replace(buffer, shape=(affine(stages), *buffer.shape), order=order, scope=scope)

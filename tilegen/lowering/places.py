@@ -17,7 +17,7 @@ def named_places(body: tuple[Spmd, ...], told: Mapping[str, Shares]) -> tuple[Sp
     for node in body:
         match node:
             case For(name=name) if name in told:
-                inner = _named(named_places(node.body, told), node, told[name])
+                inner = _name_indices(named_places(node.body, told), node, told[name])
                 out += inner if node.extent == const(1) else (with_body(node, inner),)
             case For():
                 out.append(with_body(node, named_places(node.body, told)))
@@ -28,27 +28,27 @@ def named_places(body: tuple[Spmd, ...], told: Mapping[str, Shares]) -> tuple[Sp
     return tuple(out)
 
 
-def _named(body: tuple[Spmd, ...], loop: For, shares: Shares) -> tuple[Spmd, ...]:
+def _name_indices(body: tuple[Spmd, ...], loop: For, shares: Shares) -> tuple[Spmd, ...]:
     """`body` behind the names that it uses. A loop variable inside a division gets the element's number."""
     name, element = loop.name, f"{loop.name[:-1]}e"
     first = {name: const(0)} if loop.extent == const(1) else {}
-    values = {n: v.substitute(first) for n, v in shares.values.items() if _divided(v)}
+    values = {n: v.substitute(first) for n, v in shares.values.items() if _has_division(v)}
     mixed = any(name in atom.arg.names() for v in values.values() for atom, _ in v.terms if not isinstance(atom, str))
     shown = shares.of_element() if mixed else values
     for place, value in values.items():
-        body = _folded(body, place, value)
+        body = _fold_value(body, place, value)
     lets = [Let(place, shown[place]) for place in values if _mentions(body, place)]
     if mixed:
-        body = _folded(body, element, shares.element)
+        body = _fold_value(body, element, shares.element)
         lets = [Let(element, shares.element), *lets]
     return (*lets, *body)
 
 
-def _divided(value: Affine) -> bool:
+def _has_division(value: Affine) -> bool:
     return any(not isinstance(atom, str) for atom, _ in value.terms)
 
 
-def _folded(body: tuple[Spmd, ...], name: str, value: Affine) -> tuple[Spmd, ...]:
+def _fold_value(body: tuple[Spmd, ...], name: str, value: Affine) -> tuple[Spmd, ...]:
     """`body` with `name` wherever a multiple of `value` stands in a sum."""
     # A division tells the value from other sums; the number of an element is told by its thread.
     key = next((atom for atom, _ in value.terms if not isinstance(atom, str)), value.terms[-1][0])

@@ -51,15 +51,15 @@ def _choose(body: tuple[Spmd, ...], place: _Place) -> tuple[Spmd, ...]:
             case For(name=name):
                 out.append(with_body(node, _choose(node.body, replace(place, loops=(*place.loops, name)))))
             case Combine(test=test):  # its tests stand around its value
-                out.append(_rewritten(node, replace(place, given=place.given + test)))
+                out.append(_without_fallbacks(node, replace(place, given=place.given + test)))
             case _ if any(load.fallback for load in loads(node)):
-                out.append(_rewritten(node, place))
+                out.append(_without_fallbacks(node, place))
             case _:
                 out.append(node)
     return tuple(out)
 
 
-def _rewritten(node: Spmd, place: _Place) -> Spmd:
+def _without_fallbacks(node: Spmd, place: _Place) -> Spmd:
     whole = (Op, Cast, Gather)
     return rewrite(node, lambda v: _value(v, place) if isinstance(v, (Load, *whole)) else v, whole)
 
@@ -83,12 +83,12 @@ def _value(value: Expr, place: _Place) -> Expr:
             parts = tuple(_value(i, place) for i in index)
             return replace(value, index=parts, fallback=other and _value(other, place))
         case Load(fallback=Const()):
-            return _chosen(value, place)
+            return _guarded_choice(value, place)
         case _:
             return value
 
 
-def _chosen(load: Load, place: _Place) -> Expr:
+def _guarded_choice(load: Load, place: _Place) -> Expr:
     element = replace(load, fallback=None)
     assert load.fallback is not None
     if load.fallback.value != 0:

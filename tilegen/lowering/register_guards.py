@@ -37,20 +37,20 @@ class _Leaf:
         return found
 
     @cached_property
-    def told(self) -> frozenset[str]:
+    def place_names(self) -> frozenset[str]:
         """What the place that it writes speaks of."""
         return frozenset().union(*(i.names() for i in self.stmt.target.index))
 
-    def said(self, index: tuple[Affine, ...], alike: frozenset[str]) -> frozenset[Condition | None]:
+    def tests_at(self, index: tuple[Affine, ...], alike: frozenset[str]) -> frozenset[Condition | None]:
         """Its tests, said of the place `index` without its loops that are not `alike`."""
         key = (index, alike)
-        if key not in self._said:
+        if key not in self._tests_memo:
             apart = self.names - alike
-            self._said[key] = frozenset(_by_place(c, index, c.value.names() & apart) for c in self.stmt.guard)
-        return self._said[key]
+            self._tests_memo[key] = frozenset(_by_place(c, index, c.value.names() & apart) for c in self.stmt.guard)
+        return self._tests_memo[key]
 
     @cached_property
-    def _said(self) -> dict[tuple[tuple[Affine, ...], frozenset[str]], frozenset[Condition | None]]:
+    def _tests_memo(self) -> dict[tuple[tuple[Affine, ...], frozenset[str]], frozenset[Condition | None]]:
         return {}
 
 
@@ -88,9 +88,9 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
             continue
         if stmt.reduce and (stmt.reduce not in ("sum", "prod") or _of_lanes(path, stmt)):
             continue  # a comparison, or what other threads get, of a register without a value
-        if any(gathers(stmt)) or not _inside(leaf, registers):
+        if any(gathers(stmt)) or not _registers_exist(leaf, registers):
             continue  # its tests also keep it inside the tensors that it gathers from, and the registers that there are
-        own = _fixed(path, stmt.target, buffer)
+        own = _fixed_loops(path, stmt.target, buffer)
         kept = tuple(c for c in stmt.guard if not _of_element(c, leaf, own, users[buffer.name], facts))
         if stmt.reduce and not all(_of_thread(c, path) for c in stmt.guard if c not in kept):
             updates[id(stmt)] = replace(stmt, guard=kept)
@@ -108,7 +108,7 @@ def _with_updates(node: Node, updates: Mapping[int, Stmt]) -> Node:
     return node if all(map(is_, body, node.body)) else replace(node, body=body)
 
 
-def _inside(leaf: _Leaf, registers: Mapping[str, Buffer]) -> bool:
+def _registers_exist(leaf: _Leaf, registers: Mapping[str, Buffer]) -> bool:
     """True if every register that the statement uses exists, whatever its guard says."""
     extents = {loop.name: loop.extent.const for loop in leaf.path if loop.extent.is_const}
     for name, places in leaf.places.items():
@@ -131,7 +131,7 @@ def _of_lanes(path: tuple[Loop, ...], stmt: Stmt) -> bool:
     return any(loop.kind == "thread.x" and loop.name not in told for loop in path)
 
 
-def _fixed(path: tuple[Loop, ...], target: Access, buffer: Buffer) -> frozenset[str]:
+def _fixed_loops(path: tuple[Loop, ...], target: Access, buffer: Buffer) -> frozenset[str]:
     """The loops that have one value for an element: those outside its life, its thread's, and those it is told by."""
     names = [loop.name for loop in path]
     outside = names[: names.index(buffer.scope) + 1] if buffer.scope in names else []
@@ -155,9 +155,9 @@ def _under(
     if index == target and condition in tests:
         return True
     # Loops of both that fix the element are in the same iteration; the others are two variables.
-    alike = update.names & user.names & own - update.told
+    alike = update.names & user.names & own - update.place_names
     mine = _by_place(condition, target, (condition.value.names() & update.names) - alike)
-    if mine is not None and mine in user.said(index, alike):
+    if mine is not None and mine in user.tests_at(index, alike):
         return True
     apart = {loop.name: f"{loop.name}'" for loop in user.path if loop.name not in alike}
     primed = {old: var(new) for old, new in apart.items()}

@@ -13,7 +13,7 @@ from tilegen.lowering.program import Declare, For, If, Spmd, with_body
 _buffer = attrgetter("buffer")
 
 
-def declared(body: tuple[Spmd, ...], buffer: str, outer: frozenset[str], dims: int) -> tuple[Spmd, ...]:
+def declare(body: tuple[Spmd, ...], buffer: str, outer: frozenset[str], dims: int) -> tuple[Spmd, ...]:
     """`body` with a declaration of `buffer` ahead of its first use.
 
     It moves into a test whose inside has all uses, and into a loop of `outer`: the loops that begin a
@@ -44,9 +44,9 @@ def _opens(node: Spmd, outer: frozenset[str]) -> bool:
 def _declare_inside(node: Spmd, buffer: str, outer: frozenset[str], dims: int) -> Spmd:
     match node:
         case If(body=then, orelse=orelse):
-            return with_body(node, declared(then, buffer, outer, dims), declared(orelse, buffer, outer, dims))
+            return with_body(node, declare(then, buffer, outer, dims), declare(orelse, buffer, outer, dims))
         case For(body=inner):
-            return with_body(node, declared(inner, buffer, outer, dims))
+            return with_body(node, declare(inner, buffer, outer, dims))
         case _:
             raise TypeError(node)
 
@@ -69,17 +69,19 @@ def lives(node: Node, buffers: Iterable[Buffer]) -> dict[str, frozenset[str]]:
     return found
 
 
-def unrolled(body: tuple[Spmd, ...], arrays: frozenset[str]) -> tuple[Spmd, ...]:
+def unroll_register_loops(body: tuple[Spmd, ...], arrays: frozenset[str]) -> tuple[Spmd, ...]:
     """Constant loops that index a register array are unrolled: registers have no addresses."""
     out: list[Spmd] = []
     for node in body:
         match node:
             case For():
-                node = with_body(node, unrolled(node.body, arrays))
+                node = with_body(node, unroll_register_loops(node.body, arrays))
                 if node.kind == "serial" and node.extent.is_const and _indexes(node, arrays):
                     node = replace(node, kind="unrolled")
             case If():
-                node = with_body(node, unrolled(node.body, arrays), unrolled(node.orelse, arrays))
+                node = with_body(
+                    node, unroll_register_loops(node.body, arrays), unroll_register_loops(node.orelse, arrays)
+                )
             case _:
                 pass
         out.append(node)

@@ -21,11 +21,11 @@ from tilegen.poly import Facts
 def without_dead(tree: Tree) -> Tree:
     """The tree without statements that never run. A launch stays, if only as a whole."""
     facts, extents = Facts(tree.kernel), {loop.name: loop.extent for loop in loops(tree.body)}
-    body = tuple(each for node in tree.body for each in running((node,), facts, extents) or (node,))
+    body = tuple(each for node in tree.body for each in drop_dead((node,), facts, extents) or (node,))
     return tree if body == tree.body else replace(tree, body=body)
 
 
-def running(body: tuple[Node, ...], facts: Facts, extents: Mapping[str, Affine]) -> tuple[Node, ...]:
+def drop_dead(body: tuple[Node, ...], facts: Facts, extents: Mapping[str, Affine]) -> tuple[Node, ...]:
     """`body` without statements that never run, and without loops that have no others.
 
     Args:

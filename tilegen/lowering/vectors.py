@@ -61,7 +61,7 @@ def vectorize(body: tuple[Spmd, ...], needs: Needs) -> tuple[Spmd, ...]:
 def _loop(loop: For, needs: Needs) -> tuple[Spmd, ...]:
     """The iterations of `loop`, as vectors where that is possible, else one by one."""
     lanes = _Lanes(loop.name, loop.extent.const, needs)
-    pairs = [_guarded(node) for node in loop.body]
+    pairs = [_tests_and_stmt(node) for node in loop.body]
     if not any(stmt is None for _, stmt in pairs):
         done: list[Spmd] = []
         for guard, stmt in pairs:
@@ -78,7 +78,7 @@ def _loop(loop: For, needs: Needs) -> tuple[Spmd, ...]:
     return (replace(loop, kind="unrolled", body=vectorize(loop.body, needs)),)
 
 
-def _guarded(node: Spmd) -> tuple[Tests, Stmt | None]:
+def _tests_and_stmt(node: Spmd) -> tuple[Tests, Stmt | None]:
     match node:
         case Stmt():
             return (), node
@@ -156,7 +156,7 @@ class _Lanes:
         stored = stmt.reduce == update and self._fits(stmt.target)
         value = stmt.value
         if stored and not update and isinstance(value, Load) and value.dtype == dtype and self._reads(value):
-            source = Access(value.buffer, self._first(value.index))
+            source = Access(value.buffer, self._first_index(value.index))
             if (guard, *_key(source)) not in self.loaded:
                 self._forget(stmt)
                 return (VectorCopy(dtype, self.width, self._start(stmt.target), source, origin=stmt, lane=self.lane),)
@@ -167,7 +167,7 @@ class _Lanes:
         def load(value: Load) -> Load:
             if not self._reads(value):
                 return value
-            source = Access(value.buffer, self._first(value.index))
+            source = Access(value.buffer, self._first_index(value.index))
             key = (guard, *_key(source))
             if key not in self.loaded:
                 self.loaded[key] = self._variable(value.buffer)
@@ -198,7 +198,7 @@ class _Lanes:
         to_registers = self._neighbours(target, stmt.target.index) and not memory.streamed
         if not (from_registers or to_registers and self._reads(value)):
             return None
-        source = Access(value.buffer, self._first(value.index))
+        source = Access(value.buffer, self._first_index(value.index))
         if (guard, *_key(source)) in self.loaded:
             return None
         self._forget(stmt)
@@ -257,11 +257,11 @@ class _Lanes:
             self.alignment[name] = max(size, self.alignment.get(name, 1))
         return True
 
-    def _first(self, index: tuple[Affine, ...]) -> tuple[Affine, ...]:
+    def _first_index(self, index: tuple[Affine, ...]) -> tuple[Affine, ...]:
         return tuple(i.substitute({self.lane: const(0)}) for i in index)
 
     def _start(self, access: Access) -> Access:
-        return Access(access.buffer, self._first(access.index))
+        return Access(access.buffer, self._first_index(access.index))
 
 
 def _key(access: Access) -> tuple[str, tuple[Affine, ...]]:

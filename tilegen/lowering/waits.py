@@ -38,11 +38,11 @@ def with_waits(node: Node, slots: dict[Slot, Barrier], pipes: tuple[Pipe, ...]) 
     """The barriers of the launch `node`, those that make a staged buffer complete with a wait for its copies."""
     mine = {key: [p for p in pipes if p.buffers & set(b.completes)] for key, b in slots.items()}
     waits = frozenset(key for key, completed in mine.items() if completed)
-    pending = {key: min(_pending(node, key, waits, pipe) for pipe in mine[key]) for key in waits}
+    pending = {key: min(_pending_groups(node, key, waits, pipe) for pipe in mine[key]) for key in waits}
     return {key: replace(b, wait=pending[key]) if key in waits else b for key, b in slots.items()}
 
 
-def _pending(node: Node, key: Slot, waits: frozenset[Slot], pipe: Pipe) -> int:
+def _pending_groups(node: Node, key: Slot, waits: frozenset[Slot], pipe: Pipe) -> int:
     """How many groups of copies may be on their way behind the barrier at `key`.
 
     At the start of iteration i of the loop, i + stages - 1 groups have been made; those to be waited for are
@@ -101,24 +101,24 @@ def _loop_at(node: Node, path: Path) -> Loop | None:
     return node if isinstance(node, Loop) else None
 
 
-def waited(node: Node, pipes: tuple[Pipe, ...], slots: dict[Slot, Barrier]) -> tuple[Pipe, ...]:
+def covered_pipes(node: Node, pipes: tuple[Pipe, ...], slots: dict[Slot, Barrier]) -> tuple[Pipe, ...]:
     """The pipes with those of their buffers whose asynchronous copies would be waited for before each use.
 
     A thread that reads nothing but what it has copied itself needs no barrier, so there is none to wait at,
     and its copies are plain ones.
     """
     waits = frozenset(key for key, b in slots.items() if b.wait is not None)
-    return tuple(replace(p, buffers=p.buffers - _unwaited(node, p, waits, (0,))) for p in pipes)
+    return tuple(replace(p, buffers=p.buffers - _read_before_wait(node, p, waits, (0,))) for p in pipes)
 
 
-def _unwaited(node: Node, pipe: Pipe, waits: frozenset[Slot], path: Path) -> frozenset[str]:
+def _read_before_wait(node: Node, pipe: Pipe, waits: frozenset[Slot], path: Path) -> frozenset[str]:
     """The buffers that are read before any wait for their copies, in the body around the loop of `pipe`."""
     if not isinstance(node, Loop):
         return frozenset()
     found: frozenset[str] = frozenset()
     names = [child.name if isinstance(child, Loop) else "" for child in node.body]
     for place, child in enumerate(node.body):
-        found |= _unwaited(child, pipe, waits, (*path, place))
+        found |= _read_before_wait(child, pipe, waits, (*path, place))
         if f"{pipe.loop}.fill" not in names[:place]:
             continue
         filled = names.index(f"{pipe.loop}.fill")
@@ -127,13 +127,13 @@ def _unwaited(node: Node, pipe: Pipe, waits: frozenset[Slot], path: Path) -> fro
             # A wait in the same iteration; or in the one before and, for the first, ahead of the loop.
             mine = [slot for p, slot in waits if p == (*path, place)]
             early = [c for n, c in enumerate(child.body) if not (mine and first) and not any(s <= n for s in mine)]
-            found |= _read(tuple(early), pipe)
+            found |= _buffers_read(tuple(early), pipe)
         elif not first:
-            found |= _read((child,), pipe)
+            found |= _buffers_read((child,), pipe)
     return found
 
 
-def _read(body: tuple[Node, ...], pipe: Pipe) -> frozenset[str]:
+def _buffers_read(body: tuple[Node, ...], pipe: Pipe) -> frozenset[str]:
     return frozenset(load.buffer for load in loads(body)) & pipe.buffers
 
 
@@ -144,19 +144,23 @@ def asynchronous(body: tuple[Spmd, ...], pipes: tuple[Pipe, ...], buffers: dict[
     stays plain: of two asynchronous copies that are on their way, none is the last.
     """
     staged = frozenset(name for pipe in pipes for name in pipe.buffers)
-    return _marked(body, staged, buffers) if staged else body
+    return _mark_copies(body, staged, buffers) if staged else body
 
 
-def _marked(body: tuple[Spmd, ...], staged: frozenset[str], buffers: dict[str, Buffer]) -> tuple[Spmd, ...]:
+def _mark_copies(body: tuple[Spmd, ...], staged: frozenset[str], buffers: dict[str, Buffer]) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:
             case For():
-                new = with_body(node, _marked(node.body, staged, buffers))
+                new = with_body(node, _mark_copies(node.body, staged, buffers))
                 # A loop that is the same has no such copies in it.
                 out.append(new if new is node else _once(new))
             case If():
-                out.append(with_body(node, _marked(node.body, staged, buffers), _marked(node.orelse, staged, buffers)))
+                out.append(
+                    with_body(
+                        node, _mark_copies(node.body, staged, buffers), _mark_copies(node.orelse, staged, buffers)
+                    )
+                )
             case _:
                 out.append(_copy(node, staged, buffers))
     return tuple(out)

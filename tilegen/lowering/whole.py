@@ -20,7 +20,7 @@ def whole_tiles(node: Node, kernel: Kernel) -> tuple[Node, tuple[Condition, ...]
 
 def _no_rests(node: Node, kernel: Kernel) -> tuple[Condition, ...]:
     """That the tiles of a loop have no rest: N % 32 == 0, for all loops of a launch."""
-    rests = [_tiled(atom) % atom.by for atom in _tilings(node, kernel)]
+    rests = [_tiled_extent(atom) % atom.by for atom in _tilings(node, kernel)]
     found = [Condition(rest, equal=True) for rest in rests if not rest.is_const]
     facts = Facts(kernel)
     needed: list[Condition] = []
@@ -34,7 +34,7 @@ def _no_rests(node: Node, kernel: Kernel) -> tuple[Condition, ...]:
 def _exactly(node: Node, kernel: Kernel) -> Node:
     exact: dict[Div, Affine] = {}
     for atom in _tilings(node, kernel):
-        exact[atom] = _in_whole_tiles(_tiled(atom), exact) // atom.by
+        exact[atom] = _in_whole_tiles(_tiled_extent(atom), exact) // atom.by
     return rewrite_indices(node, lambda value: _in_whole_tiles(value, exact))
 
 
@@ -46,7 +46,7 @@ def _tilings(node: Node, kernel: Kernel) -> Iterator[Div]:
                 yield atom
 
 
-def _tiled(atom: Div) -> Affine:
+def _tiled_extent(atom: Div) -> Affine:
     """What (N + 31)/32 counts the tiles of: N."""
     return atom.arg - (atom.by - 1)
 

@@ -21,7 +21,7 @@ def declare_zeros(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer]) -> tupl
     out: list[Spmd] = []
     for node in body:
         before = out[-1] if out else None
-        if isinstance(before, Declare) and before.start is None and (nest := _filling(node, buffers[before.buffer])):
+        if isinstance(before, Declare) and before.start is None and (nest := _zero_loops(node, buffers[before.buffer])):
             out[-1] = replace(before, start=_value(nest), origin=nest)
         elif isinstance(node, For):
             out.append(with_body(node, declare_zeros(node.body, buffers)))
@@ -40,7 +40,7 @@ def _value(nest: Spmd) -> Const:
     return nest.value
 
 
-def _filling(node: Spmd, buffer: Buffer) -> For | None:
+def _zero_loops(node: Spmd, buffer: Buffer) -> For | None:
     """`node`, which gives each element of `buffer` the value 0 once, as loops over its dimensions, or else None."""
     found = _find_starts(node, {}, buffer) if buffer.shape and buffer.dtype not in ("f16", "bf16") else None
     if not found:
