@@ -209,7 +209,7 @@ class Crossing:
 
     def _question(self, only: tuple[Row, ...]) -> Rows | None:
         rows = self._rows
-        base = rows + self._named(only)
+        base = rows + self._named_rows(only)
         return next((question for row in self._further if solvable(question := base + row)), None)
 
     @cached_property
@@ -224,9 +224,9 @@ class Crossing:
     def _core(self) -> tuple[Row, ...]:
         """Rows that say: in this way, at one element, in one block."""
         place = equal_rows(self.a.forms, [f.rename(self._names) for f in self.b.forms])
-        return self._named(self.way[2]) + place + _same_block_rows(self.first.leaf, self.second.leaf, self._names)
+        return self._named_rows(self.way[2]) + place + _same_block_rows(self.first.leaf, self.second.leaf, self._names)
 
-    def _named(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    def _named_rows(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
         """Rows of two iterations, with one name for loops in which they are the same one."""
         return identify(rows, {f"{n}'": n for n in self._met})
 
@@ -245,7 +245,7 @@ class Crossing:
         """
         found: list[tuple[Row, ...]] = []
         for mine, other in self._who.values():
-            if mine.name and mine.name == other.name and mine.name in self._alike:
+            if mine.name and mine.name == other.name and mine.name in self._equal_loops:
                 continue
             second = other.name if other.name in self._met else f"{other.name}'"
             for sign in (1, -1):
@@ -258,10 +258,10 @@ class Crossing:
     @cached_property
     def _met(self) -> frozenset[str]:
         """The loops that both are in the same iteration of."""
-        return self.way[1] | self._alike
+        return self.way[1] | self._equal_loops
 
     @cached_property
-    def _alike(self) -> frozenset[str]:
+    def _equal_loops(self) -> frozenset[str]:
         return equal_loops(self.first.leaf, self.second.leaf, common_index(self.a, self.b), self.way[1])
 
 

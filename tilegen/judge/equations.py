@@ -92,7 +92,7 @@ class _Check:
             raise SourceError(
                 f"an element outside of '{tensor.name}' is defined",
                 self.equation.span,
-                witness=f"{self._named(point, self.equation.loops)} defines "
+                witness=f"{self._element_text(point, self.equation.loops)} defines "
                 f"{self._element(tensor, self.equation.index, point)}, and {self._extent(tensor, dim, point)}",
                 notes=("leave these points out: 'for ...' at the end, with a condition on the indices",),
             )
@@ -111,7 +111,8 @@ class _Check:
                 raise SourceError(
                     f"an element of '{tensor.name}' is defined twice",
                     self.equation.span,
-                    witness=f"{self._named(point, self.equation.loops)} and {self._named(second, self.equation.loops)} "
+                    witness=f"{self._element_text(point, self.equation.loops)} and "
+                    f"{self._element_text(second, self.equation.loops)} "
                     f"both define {self._element(tensor, self.equation.index, point)}{self._sizes(point)}",
                     notes=("an equation gives each element of its target one value; to combine several, reduce them: "
                            f"{tensor.name}[...] = sum[...](...)",),
@@ -126,9 +127,9 @@ class _Check:
             case Const() | Index() | Scalar():
                 return value
             case Load():
-                return self._read(value, under)
+                return self._guard_load(value, under)
             case Gather():
-                return self._gather(value, under)
+                return self._guard_gather(value, under)
             case Cast(arg):
                 return replace(value, arg=self.value(arg, under))
             case Op("select", (condition, then, other)):
@@ -162,7 +163,7 @@ class _Check:
                 return None
         return replace(then, fallback=other)
 
-    def _read(self, load: Load, under: Cases) -> Load:
+    def _guard_load(self, load: Load, under: Cases) -> Load:
         tensor = self.kernel.tensor(load.buffer)
         guarded = load
         if load.fallback is None and self._goes_outside(load, tensor, ALWAYS):
@@ -178,7 +179,7 @@ class _Check:
             self._check_defined(load, tensor)
         return guarded
 
-    def _gather(self, value: Gather, under: Cases) -> Gather:
+    def _guard_gather(self, value: Gather, under: Cases) -> Gather:
         """The gather with tests of the dimensions alone that it may leave. What data decide is wanted at any point."""
         places = tuple(self.value(place, under) for place in value.index)
         ranges = (*self.equation.loops, *self.equation.reduced)
@@ -191,17 +192,17 @@ class _Check:
         return replace(value, index=places, fallback=other if tested else None, tested=tested)
 
     def _goes_outside(self, load: Load, tensor: Tensor, under: Cases) -> bool:
-        return any(_outside(points, load.index, tensor) is not None for points in self._wanted(under))
+        return any(_outside(points, load.index, tensor) is not None for points in self._wanted_points(under))
 
     def _read_outside(self, load: Load, tensor: Tensor, under: Cases) -> SourceError:
         ranges = self._ranges
-        found = (_outside(points, load.index, tensor, self._order(ranges)) for points in self._wanted(under))
+        found = (_outside(points, load.index, tensor, self._order(ranges)) for points in self._wanted_points(under))
         point, dim = next(one for one in found if one is not None)
         text = load.span.text if load.span else str(load)
         return SourceError(
             f"'{memory_of(tensor.name)}' is read outside its bounds",
             load.span or self.equation.span,
-            witness=f"{self._named(point, ranges)} reads {self._element(tensor, load.index, point)}, and "
+            witness=f"{self._element_text(point, ranges)} reads {self._element(tensor, load.index, point)}, and "
             f"{self._extent(tensor, dim, point)}",
             notes=(f"say what it is there, ({text} else 0), or leave these points out by a condition on the indices",),
         )
@@ -230,7 +231,7 @@ class _Check:
         raise SourceError(
             f"'{tensor.name}' is read where it has no value",
             load.span or self.equation.span,
-            witness=f"{self._named(point, self._ranges)} reads {self._element(tensor, load.index, point)}, "
+            witness=f"{self._element_text(point, self._ranges)} reads {self._element(tensor, load.index, point)}, "
             f"which the equation of '{tensor.name}'{line} leaves out{self._sizes(point)}",
             notes=("define it there, for instance by a choice, 'a if condition else b', or leave these points out",),
         )
@@ -247,7 +248,7 @@ class _Check:
                     raise SourceError(
                         f"the equation that updates '{target.name}' reads other elements than it defines",
                         load.span or self.equation.span,
-                        witness=f"{self._named(point, self._ranges)} defines "
+                        witness=f"{self._element_text(point, self._ranges)} defines "
                         f"{self._element(target, self.equation.index, point)} and reads "
                         f"{self._element(target, load.index, point)}{self._sizes(point)}",
                         notes=("an equation defines all its elements at once, in no order: write to another tensor, or "
@@ -260,7 +261,7 @@ class _Check:
     def _ranges(self) -> tuple[Range, ...]:
         return (*self.equation.loops, *self.equation.reduced)
 
-    def _wanted(self, under: Cases) -> Iterator[tuple[Row, ...]]:
+    def _wanted_points(self, under: Cases) -> Iterator[tuple[Row, ...]]:
         """The points of the equation at which one of the cases holds, a system for each that can."""
         points = _points(self.kernel, self._ranges, self.equation.conditions)
         for case in under:
@@ -271,7 +272,7 @@ class _Check:
     def _order(self, ranges: tuple[Range, ...]) -> list[str]:
         return [*self.kernel.sizes, *(r.name for r in ranges)]
 
-    def _named(self, point: Point, ranges: tuple[Range, ...]) -> str:
+    def _element_text(self, point: Point, ranges: tuple[Range, ...]) -> str:
         """`C(i=3, j=0)`."""
         known = self._complete(point)
         values = ", ".join(f"{r.index}={known.get(r.name, 0) + r.low.evaluate(known)}" for r in ranges)

@@ -314,7 +314,7 @@ def _check_case(program: Projection, one: Leaf, two: Leaf, a: Use, b: Use, case:
     shared, rows, kind, loop = case
     if is_excluded_by_index(one, two, common_index(a, b), shared, rows):
         return
-    question, names = original.meeting(one, two, a, b, shared, rows)
+    question, names = original.meeting_rows(one, two, a, b, shared, rows)
     if not solvable(question):
         return
     found = example(question, [*original.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)])

@@ -37,7 +37,7 @@ def _check_uses(program: Projection, writer: Placed, reader: Placed, write: Use,
     for shared, rows in ways_before(writer, reader):
         if is_excluded_by_index(one, two, common_index(write, read), shared, rows):
             continue
-        question, names = original.meeting(one, two, write, read, shared, rows)
+        question, names = original.meeting_rows(one, two, write, read, shared, rows)
         if not solvable(question):
             continue
         found = example(question, [*original.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)])

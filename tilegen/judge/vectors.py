@@ -110,10 +110,12 @@ def _fault(program: Projection, leaf: Leaf, use: Use, loop: str, width: int) -> 
     if off.is_const and off.const == 0:
         return None
     question = (*program.original.context, *leaf.domain, *rows_of(Condition(off - 1)))
-    return partial(_misaligned, program, leaf, use, loop, width, question) if solvable(question) else None
+    return partial(_misaligned_error, program, leaf, use, loop, width, question) if solvable(question) else None
 
 
-def _misaligned(program: Projection, leaf: Leaf, use: Use, loop: str, width: int, question: tuple[Row, ...]) -> Refused:
+def _misaligned_error(
+    program: Projection, leaf: Leaf, use: Use, loop: str, width: int, question: tuple[Row, ...]
+) -> Refused:
     words = _words_at(program, leaf, question)
     return Refused(
         f"the vectors of '{use.buffer}' in loop '{loop}' do not start at a multiple of {width} elements of their row",

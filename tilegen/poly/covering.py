@@ -20,7 +20,7 @@ def find_uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names
     if texts is None:
         return None
     try:
-        point = _least(_left(texts, len(names)))
+        point = _least(_difference(texts, len(names)))
         return {name: point.get_coordinate_val(isl.dim_type.set, n).to_python() for n, name in enumerate(names)}
     except isl.Error as error:
         raise Undecided(str(error)) from None
@@ -53,15 +53,15 @@ def _text(rows: Iterable[Row], names: list[str]) -> str:
 
 @lru_cache(maxsize=20_000)
 def _nothing_left(texts: tuple[str, ...], width: int) -> bool:
-    return bool(_left(texts, width).is_empty())
+    return bool(_difference(texts, width).is_empty())
 
 
 @lru_cache(maxsize=2_000)
-def _left(texts: tuple[str, ...], width: int) -> isl.Set:
+def _difference(texts: tuple[str, ...], width: int) -> isl.Set:
     """The first set without the others, each projected to its first `width` columns."""
-    rest = _left(texts[:-1], width) if len(texts) > 1 else None
+    rest = _difference(texts[:-1], width) if len(texts) > 1 else None
     context.reset_operations()
-    last = _projected(texts[-1], width)
+    last = _project_text(texts[-1], width)
     return last if rest is None else rest.subtract(last)
 
 
@@ -75,7 +75,7 @@ def _least(points: isl.Set) -> Any:
         return points.sample_point()
 
 
-def _projected(text: str, width: int) -> isl.Set:
+def _project_text(text: str, width: int) -> isl.Set:
     whole = isl.BasicSet.read_from_str(context, text)
     extra = whole.dim(isl.dim_type.set) - width
     return whole.to_set().project_out(isl.dim_type.set, width, extra)

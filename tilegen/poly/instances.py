@@ -183,7 +183,7 @@ class Original:
         """Rows for such an iteration of each, the second one's names primed but for the loops in `shared`."""
         return self.rows(one) + two.primed_domain(shared)
 
-    def meeting(
+    def meeting_rows(
         self, one: Leaf, two: Leaf, a: Use, b: Use, shared: frozenset[str], order: tuple[Row, ...] = ()
     ) -> tuple[Rows, Mapping[str, str]]:
         """Rows for such iterations in which access `a` of the one and `b` of the other have one place, and the names

@@ -43,7 +43,7 @@ def _determined_names(
     while more:
         more = False
         for value in values:
-            for atom in _leading(value, constant, known, atoms):
+            for atom in _leading_digits(value, constant, known, atoms):
                 atoms.add(atom)
                 more = True
                 if isinstance(atom, str):
@@ -72,7 +72,7 @@ def is_increasing(value: Affine, loop: str, extents: Mapping[str, Affine], fixed
     return ends is not None and ends[1] - ends[0] < step
 
 
-def _leading(value: Affine, constant: Mapping[str, int], known: set[str], atoms: set[Atom]) -> list[Atom]:
+def _leading_digits(value: Affine, constant: Mapping[str, int], known: set[str], atoms: set[Atom]) -> list[Atom]:
     """The digits of `value` that can be read from the highest down, of those that are not known yet."""
     rest = [(a, f) for a, f in value.terms if a not in atoms and not _names(a) <= known]
     rest.sort(key=lambda term: abs(term[1]))

@@ -168,7 +168,7 @@ def solvable(rows: Iterable[Row]) -> bool:
 # Schedules, their steps and the versions of a kernel ask many questions again.
 @lru_cache(maxsize=200_000)
 def _is_solvable(rows: Rows) -> bool:
-    kept, _ = _simplified(rows)
+    kept, _ = _simplify(rows)
     if not kept:
         return kept is not None
     text, columns = matrix(kept)
@@ -183,7 +183,7 @@ def example(rows: Iterable[Row], first: Iterable[str] = ()) -> Point | None:
     rows = list(rows)
     if not solvable(rows):
         return None
-    kept, merged = _simplified(rows)
+    kept, merged = _simplify(rows)
     assert kept is not None
     order = list(dict.fromkeys([_find(merged, n) for n in first]))
     text, columns = matrix(kept, order)
@@ -215,7 +215,7 @@ def _find(merged: Mapping[str, str], name: str) -> str:
     return name
 
 
-def _simplified(rows: Iterable[Row]) -> tuple[list[Row] | None, dict[str, str]]:
+def _simplify(rows: Iterable[Row]) -> tuple[list[Row] | None, dict[str, str]]:
     """(rows without those that are trivially true, names merged into others); None if one is false.
 
     Equalities of two names merge them: most questions are decided here, without isl.

@@ -56,7 +56,7 @@ class _Pair:
             if ended.since != self.made.since:
                 raise Unproved("asynchronous copies are made in one loop and waited for in another")
             leaves = self.one.leaf, self.two.leaf
-            met = met or self.program.original.meeting(*leaves, self.write, read, shared, order)
+            met = met or self.program.original.meeting_rows(*leaves, self.write, read, shared, order)
             rows, names = met
             question = rows + self._on_its_way(cases, ended, names)
             if solvable(question):

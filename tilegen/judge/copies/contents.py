@@ -37,15 +37,15 @@ def check_values(program: Projection) -> None:
     """Refused where a read finds a wrong, stale or missing value, or a value is not stored."""
     found = storages(program)
     for storage in found:
-        for reader in _asked(storage):
+        for reader in _reads_at_risk(storage):
             _check_present(storage, reader)
     for storage in found:
-        for reader in _asked(storage):
+        for reader in _reads_at_risk(storage):
             _check_last_write(storage, reader)
         _check_stored(storage)
 
 
-def _asked(storage: Storage) -> list[Touch]:
+def _reads_at_risk(storage: Storage) -> list[Touch]:
     """The reads that can go wrong: the memory of an input holds it from the beginning."""
     given = storage.program.kernel.tensor(storage.tensor).role == "input"
     return [t for t in storage.readers if not (given and t.use.buffer == storage.tensor)]
@@ -114,7 +114,9 @@ def _earlier_writes(storage: Storage, reader: Touch, writers: list[Touch]) -> It
                 ways.append((-len(way[0]), one.number >= two.number, -one.number, writer, way))
     for *_, writer, (shared, order) in sorted(ways, key=lambda way: way[:3]):
         leaves = reader.placed.leaf, writer.placed.leaf
-        rows, names = storage.program.original.meeting(*leaves, reader.use, writer.use, shared, exchange_primes(order))
+        rows, names = storage.program.original.meeting_rows(
+            *leaves, reader.use, writer.use, shared, exchange_primes(order)
+        )
         yield _Write(writer, shared, names, rows)
 
 
@@ -151,7 +153,7 @@ def _can_stray(storage: Storage, writer: Touch, reader: Touch) -> bool:
     if shared is None:
         return False
     original, leaves = storage.program.original, (reader.placed.leaf, writer.placed.leaf)
-    rows, names = original.meeting(*leaves, reader.use, writer.use, shared)
+    rows, names = original.meeting_rows(*leaves, reader.use, writer.use, shared)
     return _differing_elements(storage, rows, reader, writer, renamed_element(writer, names, "'")) is not None
 
 
@@ -186,7 +188,7 @@ def _can_outdate(storage: Storage, change: Touch, reader: Touch) -> bool:
     if shared is None:
         return False  # what the read finds has been written after the change, or before all of them
     original, leaves = storage.program.original, (reader.placed.leaf, change.placed.leaf)
-    rows, names = original.meeting(*leaves, reader.element, change.element, shared)
+    rows, names = original.meeting_rows(*leaves, reader.element, change.element, shared)
     if change.use.buffer != reader.use.buffer:
         return solvable(rows)
     return find_difference(rows, reader.use.forms, tuple(f.rename(names) for f in change.use.forms)) is not None
@@ -314,7 +316,7 @@ def _check_stored(storage: Storage) -> None:
         for store in storage.writers(tensor):
             for shared, order in storage.before(tensor, change.placed, store.placed):
                 leaves = leaf, store.placed.leaf
-                pieces += [program.original.meeting(*leaves, change.element, store.element, shared, order)[0]]
+                pieces += [program.original.meeting_rows(*leaves, change.element, store.element, shared, order)[0]]
         missing = find_uncovered(program.original.rows(leaf), pieces, [*program.kernel.sizes, *leaf.names])
         if missing is not None:
             words = Words(program.original, missing)

@@ -26,7 +26,7 @@ def check_computed(kernel: Kernel, origin: Kernel, made: ComputedAt) -> None:
     is what reads outside of the tensor give.
     """
     old, new = equation_of(origin, made.target), equation_of(kernel, made.target)
-    if not _alike(old, new, made, frozenset(kernel.sizes)):
+    if not _same_value_at(old, new, made, frozenset(kernel.sizes)):
         raise Refused(f"'{made.target}' is not computed as in the kernel that this one was derived from")
     _check_rest(kernel, origin, made, old, new)
     own = original_of(kernel).statements[made.target].leaf
@@ -46,7 +46,7 @@ def check_computed(kernel: Kernel, origin: Kernel, made: ComputedAt) -> None:
                 _check_there(kernel, reader, load, new)
 
 
-def _alike(old: Equation, new: Equation, made: ComputedAt, sizes: frozenset[str]) -> bool:
+def _same_value_at(old: Equation, new: Equation, made: ComputedAt, sizes: frozenset[str]) -> bool:
     """True if `new` has the value and the terms that `old` has at the point of `made`, at as many points or fewer."""
     if len(made.point) != len(old.loops) or [r.extent for r in new.reduced] != [r.extent for r in old.reduced]:
         return False
@@ -59,7 +59,7 @@ def _alike(old: Equation, new: Equation, made: ComputedAt, sizes: frozenset[str]
         and (new.reduce, new.best, new.arg) == (old.reduce, old.best, old.arg)
         and free.isdisjoint(terms)
         and all(place.names() <= free | sizes for place in made.point)
-        and new.value in (substitute(old.value, at), _chosen(new, substitute(old.value, at)))
+        and new.value in (substitute(old.value, at), _as_choice(new, substitute(old.value, at)))
         and kept <= given
         and all(c.value.names().isdisjoint(terms) for c in given - kept)
         and sorted(map(str, new.index)) == sorted(free)
@@ -67,7 +67,7 @@ def _alike(old: Equation, new: Equation, made: ComputedAt, sizes: frozenset[str]
     )
 
 
-def _chosen(new: Equation, value: Expr) -> Expr | None:
+def _as_choice(new: Equation, value: Expr) -> Expr | None:
     """The choice between `value`, with zeros for what it reads outside, and a constant; None if `new` has none."""
     match new.value:
         case Op("select", (test, _, Const() as beyond)):

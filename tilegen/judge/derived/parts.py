@@ -78,8 +78,8 @@ def _check_combined(whole: Equation, part: Equation, total: Equation) -> None:
     alike = (
         place == (*across, *substitute(whole.index, left))
         and total.index == substitute(whole.index, left)
-        and _untyped(total.value) == Load(value, place, "")
-        and _untyped(total.arg) == arg
+        and _without_dtype(total.value) == Load(value, place, "")
+        and _without_dtype(total.arg) == arg
         and total.first == substitute(whole.first, left)
         and total.best == whole.best
         and set(total.conditions) == exist
@@ -93,7 +93,7 @@ def _substitute_in(condition: Condition, values: dict[str, Affine]) -> Condition
     return Condition(condition.value.substitute(values), condition.equal)
 
 
-def _untyped(value: Expr | None) -> Expr | None:
+def _without_dtype(value: Expr | None) -> Expr | None:
     """A load without what its type is: the tensor says that."""
     return rewrite(value, lambda v: replace(v, dtype="") if isinstance(v, Load) else v) if value else None
 
