@@ -67,7 +67,7 @@ class Extras:
     def _tests_of_users(self, stmt: Stmt, around: set[str], bound: list[tuple[Stmt, set[str]]]) -> Tests:
         """What all others who use its register test, and it could; others that may be spared it do not count."""
         name, known = stmt.target.buffer, around | set(self.kernel.sizes)
-        guards = [(s, s.guard + self._first(s, name)) for s, used in bound if name in used]
+        guards = [(s, s.guard + self._first_lane(s, name)) for s, used in bound if name in used]
         here = [_at_one_place(name, stmt, s, self.loops)(tests) for s, tests in guards]
         found = dict.fromkeys(c for tests in here for c in tests if c.value.names() <= known)
 
@@ -77,7 +77,7 @@ class Extras:
 
         return tuple(c for c in found if all(c in tests for tests in here) or tells(c))
 
-    def _first(self, stmt: Stmt, buffer: str) -> Tests:
+    def _first_lane(self, stmt: Stmt, buffer: str) -> Tests:
         """That a thread is the first of its lanes, where `stmt` is what this one does to `buffer` for all of them."""
         return self.firsts.get(id(stmt), ()) if buffer in [a.buffer for a in (stmt.target, stmt.best) if a] else ()
 

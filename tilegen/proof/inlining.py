@@ -36,18 +36,18 @@ def _without(body: tuple[Spmd, ...], known: Mapping[str, _KnownFunction]) -> tup
     for node in body:
         match node:
             case Function():
-                inner = replace(node, body=_without(node.body, _hiding(known, node.parameters)))
-                known = {**_hiding(known, (node.name,)), node.name: _KnownFunction(inner, _free(inner))}
+                inner = replace(node, body=_without(node.body, _hide_names(known, node.parameters)))
+                known = {**_hide_names(known, (node.name,)), node.name: _KnownFunction(inner, _free(inner))}
             case Call():
-                out += _called(node, known)
+                out += _inline_call(node, known)
             case For():
-                out.append(replace(node, body=_without(node.body, _hiding(known, (node.name,)))))
+                out.append(replace(node, body=_without(node.body, _hide_names(known, (node.name,)))))
             case If():
                 out.append(replace(node, body=_without(node.body, known), orelse=_without(node.orelse, known)))
             case _:
                 out.append(node)
         if isinstance(node, Let | Declare):
-            known = _hiding(known, (node.name if isinstance(node, Let) else node.buffer,))
+            known = _hide_names(known, (node.name if isinstance(node, Let) else node.buffer,))
     return tuple(out)
 
 
@@ -58,12 +58,12 @@ def _free(function: Function) -> frozenset[str]:
     return (names_in(walk(function.body)) | {a.buffer for a in accesses(function.body)}) - own
 
 
-def _hiding(known: Mapping[str, _KnownFunction], names: tuple[str, ...]) -> Mapping[str, _KnownFunction]:
+def _hide_names(known: Mapping[str, _KnownFunction], names: tuple[str, ...]) -> Mapping[str, _KnownFunction]:
     """The functions where these names have got a new meaning."""
     return {n: replace(f, hidden=f.hidden | (f.free & {*names})) for n, f in known.items()} if known else known
 
 
-def _called(call: Call, known: Mapping[str, _KnownFunction]) -> tuple[Spmd, ...]:
+def _inline_call(call: Call, known: Mapping[str, _KnownFunction]) -> tuple[Spmd, ...]:
     if call.function not in known:
         raise Refused(f"the function '{call.function}' is called where it is not known")
     found = known[call.function]
@@ -79,10 +79,10 @@ def _called(call: Call, known: Mapping[str, _KnownFunction]) -> tuple[Spmd, ...]
     bound = {v.name for v in nodes(function.body) if isinstance(v, For | Let)}
     if caught := bound & names_in((*call.arguments, *call.unprinted)):
         raise Refused(f"'{min(caught)}' is another one inside of '{call.function}'")
-    return rewrite(substitute(function.body, values), lambda v: _renewed(v, values))
+    return rewrite(substitute(function.body, values), lambda v: _copy_with_vectors(v, values))
 
 
-def _renewed(value: Any, values: Mapping[str, Affine]) -> Any:
+def _copy_with_vectors(value: Any, values: Mapping[str, Affine]) -> Any:
     """A copy of vectors with the values in the statement that it does, too."""
     if isinstance(value, VectorCopy) and value.origin is not None:
         return replace(value, origin=substitute(value.origin, values))

@@ -202,7 +202,7 @@ def roll_runs(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
         if isinstance(node, If):
             node = replace(node, body=roll_runs(node.body), orelse=roll_runs(node.orelse))
         if isinstance(node, Stmt):
-            run = _run(body, place)
+            run = _adjacent_writes(body, place)
             done = roll(run) if len(run) in _WIDTHS else ()
             if len(done) == 1:
                 out += done
@@ -213,7 +213,7 @@ def roll_runs(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     return tuple(out)
 
 
-def _run(body: tuple[Spmd, ...], place: int) -> list[Stmt]:
+def _adjacent_writes(body: tuple[Spmd, ...], place: int) -> list[Stmt]:
     """Neighbours of one name that write the same buffer."""
     run: list[Stmt] = []
     for node in body[place:]:

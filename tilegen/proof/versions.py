@@ -127,8 +127,8 @@ class _Merge:
                     out.append(_add_guard(self._with_fallbacks(node, given), under))
                 case Combine():
                     known = _Known(self.implied, given + node.test)
-                    arg = node.arg and self._read(node.arg, known)
-                    out.append(replace(node, value=self._read(node.value, known), arg=arg))
+                    arg = node.arg and self._read_with_fallback(node.arg, known)
+                    out.append(replace(node, value=self._read_with_fallback(node.value, known), arg=arg))
                 case Declare() | Barrier() | AsyncGroup():
                     out.append(node)
                 case _:
@@ -164,13 +164,13 @@ class _Merge:
             if not isinstance(value, Stmt):
                 return value
             if value.guard not in needed:
-                needed[value.guard] = self._needed(value.guard, given)
+                needed[value.guard] = self._without_implied(value.guard, given)
             bare = rewrite(value.value, lambda v: self._certain(v, given))
             return replace(value, guard=needed[value.guard], value=bare)
 
         return rewrite(body, change, (Stmt,))
 
-    def _needed(self, tests: Tests, given: Tests) -> Tests:
+    def _without_implied(self, tests: Tests, given: Tests) -> Tests:
         kept = [c for c in dict.fromkeys(tests) if c not in given]
         for condition in sorted(kept, key=lambda c: -len(c.value.terms)):
             others = tuple(c for c in kept if c != condition)
@@ -182,10 +182,10 @@ class _Merge:
 
     def _with_fallbacks(self, stmt: Stmt, given: Tests) -> Stmt:
         known, chooses = given + stmt.guard, stmt.name in self.choosing
-        value = self._read(stmt.value, _Known(self.implied, known), chooses)
+        value = self._read_with_fallback(stmt.value, _Known(self.implied, known), chooses)
         return stmt if value is stmt.value else replace(stmt, value=value)
 
-    def _read(self, value: Expr, known: _Known, chooses: bool = True) -> Expr:
+    def _read_with_fallback(self, value: Expr, known: _Known, chooses: bool = True) -> Expr:
         """`value` with the fallbacks of its reads; in the arms of a choice, what makes them is known."""
         args: tuple[Expr, ...]
         match value:
@@ -193,22 +193,25 @@ class _Merge:
                 if (found := self._fallback(value, known, chooses)) is not None:
                     return found
                 true, false = cases_of(test)
-                arms = (self._read(then, known.within(true), chooses), self._read(other, known.within(false), chooses))
-                args = (self._read(test, known, chooses), *arms)
+                arms = (
+                    self._read_with_fallback(then, known.within(true), chooses),
+                    self._read_with_fallback(other, known.within(false), chooses),
+                )
+                args = (self._read_with_fallback(test, known, chooses), *arms)
                 return value if all(map(is_, args, value.args)) else replace(value, args=args)
             case Op("and" | "or" as word, (one, two)):
-                second = self._read(two, known.within(cases_of(one)[word == "or"]), chooses)
-                args = (self._read(one, known, chooses), second)
+                second = self._read_with_fallback(two, known.within(cases_of(one)[word == "or"]), chooses)
+                args = (self._read_with_fallback(one, known, chooses), second)
                 return value if all(map(is_, args, value.args)) else replace(value, args=args)
             case Op(args=old):
-                args = tuple(self._read(a, known, chooses) for a in old)
+                args = tuple(self._read_with_fallback(a, known, chooses) for a in old)
                 return value if all(map(is_, args, old)) else replace(value, args=args)
             case Cast(old_arg):
-                arg = self._read(old_arg, known, chooses)
+                arg = self._read_with_fallback(old_arg, known, chooses)
                 return value if arg is old_arg else replace(value, arg=arg)
             case Gather(index=index, fallback=other):
-                args = tuple(self._read(i, known, chooses) for i in index)
-                otherwise = other and self._read(other, known, chooses)
+                args = tuple(self._read_with_fallback(i, known, chooses) for i in index)
+                otherwise = other and self._read_with_fallback(other, known, chooses)
                 same = all(map(is_, args, index)) and otherwise is other
                 return value if same else replace(value, index=args, fallback=otherwise)
             case Load(fallback=None) if known.cases != ALWAYS:

@@ -72,7 +72,7 @@ class _Pair:
         return left.nonnegative() + rename(tuple(r for c in cases for r in rows_of(c)), names)
 
     @cached_property
-    def counted(self) -> frozenset[str]:
+    def counting_loops(self) -> frozenset[str]:
         """The loops that both are in and that the groups are counted in."""
         values = [self.made.groups, *(ended.groups for _, ended in self.waits)]
         values += [c.value for cases, _ in self.waits for c in cases]
@@ -87,7 +87,7 @@ def _check_pair(pair: _Pair, home: str | None, reads: Sequence[Use]) -> None:
             continue  # the check of values has shown that nothing is read that an earlier iteration wrote
         if pair.made.since not in ("", *shared):
             raise Unproved("asynchronous copies are counted in a loop that their readers are not in")
-        alike = order and pair.counted <= shared and pair.one.places < pair.two.places
+        alike = order and pair.counting_loops <= shared and pair.one.places < pair.two.places
         if alike and not any(pair.late(read, shared, ()) for read in reads):
             return  # the counts are the same in all ways that are left, and say it without these
         for read in reads:
