@@ -174,11 +174,11 @@ def integers(values: Mapping[str, object]) -> dict[str, int]:
             whole = None
         if whole is None or isinstance(value, bool):
             raise UsageError(f"{name} is {value!r:.80}, and an integer is wanted")
-        found[name] = fitting(name, whole)
+        found[name] = check_64_bits(name, whole)
     return found
 
 
-def fitting(name: str, value: int) -> int:
+def check_64_bits(name: str, value: int) -> int:
     """`value`, if it is no more than 64 bits hold. Raises UsageError."""
     if abs(value) > LARGEST:
         raise UsageError(f"{name} has {len(str(abs(value)))} digits, and 2**63 - 1 is the largest integer there is")

@@ -8,7 +8,7 @@ from math import prod
 from operator import attrgetter, index, is_
 from typing import Any, SupportsIndex
 
-from tilegen.errors import LARGEST, IllegalStep, SourceError, StepError, TilegenError, did_you_mean, fitting
+from tilegen.errors import LARGEST, IllegalStep, SourceError, StepError, TilegenError, check_64_bits, did_you_mean
 from tilegen.ir.nodes import Kernel, Node, Stmt, Tree, tree_of
 from tilegen.ir.steps import Argument, Arithmetic, Define, Dots, Items, Keyword, Number, Schedule, StepCall, Word
 from tilegen.ir.verify import verify
@@ -209,7 +209,7 @@ def _argument(value: object) -> Argument:
         case bool():
             raise StepError(f"{value} is no argument of a step: names, numbers, lists and ... are")
         case SupportsIndex():
-            return Number(fitting("an argument", index(value)))
+            return Number(check_64_bits("an argument", index(value)))
         case str():
             return Word(value)
         case list() | tuple():

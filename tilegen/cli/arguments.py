@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tilegen.errors import UsageError, fitting
+from tilegen.errors import UsageError, check_64_bits
 
 _SEVERAL = ("--size", "--set", "--fix")
 _PAIR = re.compile(r"[A-Za-z_]\w*=.*")
@@ -37,7 +37,7 @@ def parse_numbers(pairs: Iterable[str], option: str) -> dict[str, int]:
         if name in found:
             raise UsageError(f"{option} gives {name} twice")
         # int() refuses thousands of digits.
-        found[name] = fitting(f"{option} {name}", int(value) if len(value) < 100 else 10**100)
+        found[name] = check_64_bits(f"{option} {name}", int(value) if len(value) < 100 else 10**100)
     return found
 
 

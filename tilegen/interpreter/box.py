@@ -77,9 +77,9 @@ class Part:
             value = self.index(condition.value)
             holds = np.asarray(value == 0 if condition.equal else value >= 0)
             result = holds if result is None else result & holds
-        return None if result is None else self.lifted(result)
+        return None if result is None else self.lift(result)
 
-    def lifted(self, value: Any) -> Array:
+    def lift(self, value: Any) -> Array:
         """`value` with one axis for each loop."""
         array = np.asarray(value)
         return array if array.ndim == len(self.box) else array.reshape((1,) * len(self.box))
@@ -111,15 +111,15 @@ def evaluate(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array 
     match value:
         case Const(number, dtype):
             constant = np.asarray(_constant(number, dtype))
-            return part.lifted(constant), part.lifted(_flush_error(constant, dtype))
+            return part.lift(constant), part.lift(_flush_error(constant, dtype))
         case Index(index):
-            return part.lifted(part.index(index)), part.lifted(0.0)
+            return part.lift(part.index(index)), part.lift(0.0)
         case Load():
             return _load(value, part, memory[value.buffer], mask)
         case Gather():
             return _gather(value, part, memory, mask)
         case Scalar(name):
-            return part.lifted(memory[name].value), part.lifted(memory[name].error)
+            return part.lift(memory[name].value), part.lift(memory[name].error)
         case Cast(arg, dtype):
             return cast(evaluate(arg, part, memory, mask), arg.dtype, dtype)
         case Op(name, args, dtype):
@@ -138,7 +138,7 @@ def _constant(number: float | int, dtype: str) -> float | int:
 
 
 def _load(load: Load, part: Part, memory: Memory, mask: Array | None) -> Pair:
-    index = [part.lifted(part.index(i)) for i in load.index]
+    index = [part.lift(part.index(i)) for i in load.index]
     inside: Any = True
     for i, extent in zip(index, memory.value.shape, strict=True):
         if i.size and (i.min() < 0 or i.max() >= extent):
@@ -152,7 +152,7 @@ def _load(load: Load, part: Part, memory: Memory, mask: Array | None) -> Pair:
         allowed = memory.written[place] | ~np.asarray(inside)
         _demand(allowed, mask, part, index, load.buffer, "which has no value")
     value = memory.value[place]
-    error = memory.error[place] if memory.error.any() else part.lifted(0.0)
+    error = memory.error[place] if memory.error.any() else part.lift(0.0)
     if inside is not True and load.fallback is not None:
         value = np.where(inside, value, _constant(load.fallback.value, load.dtype))
         error = np.where(inside, error, 0.0)

@@ -115,7 +115,7 @@ def _stmt(w: CodeWriter, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
         return
     loads: Loads = {}
     value = _expr(w, stmt.value, depth, where, loads)
-    target = _place(w, stmt.target, depth, where, "t", "writes")
+    target = _emit_position(w, stmt.target, depth, where, "t", "writes")
     n = w.buffers[stmt.target.buffer]
     if stmt.best is not None and stmt.arg is not None:
         _best(w, stmt, depth, where, value, target, loads)
@@ -130,7 +130,7 @@ def _stmt(w: CodeWriter, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
 def _copy(w: CodeWriter, stmt: Stmt, load: Load, depth: int, where: str) -> None:
     """A copy may move an element without a value; only a use of it is an error."""
     value = _load(w, load, depth, where, {}, may_be_unset=True)
-    target = _place(w, stmt.target, depth, where, "t", "writes")
+    target = _emit_position(w, stmt.target, depth, where, "t", "writes")
     n = w.buffers[stmt.target.buffer]
     w.put(depth, f"data{n}[{target}] = {value}")
     w.put(depth, f"set{n}[{target}] = {value}_set")
@@ -139,7 +139,7 @@ def _copy(w: CodeWriter, stmt: Stmt, load: Load, depth: int, where: str) -> None
 def _best(w: CodeWriter, stmt: Stmt, depth: int, where: str, value: str, target: str, loads: Loads) -> None:
     assert stmt.best is not None
     assert stmt.arg is not None
-    best = _place(w, stmt.best, depth, where, "b", "reads")
+    best = _emit_position(w, stmt.best, depth, where, "b", "reads")
     n, m = w.buffers[stmt.target.buffer], w.buffers[stmt.best.buffer]
     w.put(depth, f"if not set{m}[{best}]: unset({where}, {stmt.best.buffer!r}, {best})")
     w.put(depth, f"new = {_narrow(w, stmt.best.buffer, value)}")
@@ -174,7 +174,7 @@ def _narrow(w: CodeWriter, buffer: str, value: str) -> str:
     return value if dtype in ("f64", "f32") else f"to_{dtype}({value})"
 
 
-def _place(w: CodeWriter, access: Access | Load, depth: int, where: str, prefix: str, verb: str) -> str:
+def _emit_position(w: CodeWriter, access: Access | Load, depth: int, where: str, prefix: str, verb: str) -> str:
     """Emit the check of an access; the text of its position in the buffer's memory."""
     shape = w.shapes[access.buffer]
     names = [f"{prefix}{n}" for n in range(len(shape))]
@@ -209,7 +209,7 @@ def _load(w: CodeWriter, load: Load, depth: int, where: str, loads: Loads, *, ma
             w.put(depth + 1, f"{name}_set = 1")
         w.put(depth, "else:")
         depth += 1
-    place = _place(w, load, depth, where, f"{name}i", "reads")
+    place = _emit_position(w, load, depth, where, f"{name}i", "reads")
     if may_be_unset:
         w.put(depth, f"{name}_set = set{n}[{place}]")
     else:

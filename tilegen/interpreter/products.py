@@ -35,7 +35,7 @@ def sums_of_products(
     value = equation.value
     if equation.reduce != "sum" or equation.conditions or not (isinstance(value, Op) and value.name == "*"):
         return None
-    split = _split(equation, value.args[0], value.args[1])
+    split = _split_loops(equation, value.args[0], value.args[1])
     read = [memory[load.buffer] for load in walk(value) if isinstance(load, Load)]
     if split is None or not all(np.isfinite(m.value).all() and np.isfinite(m.error).all() for m in read):
         return None
@@ -106,7 +106,7 @@ def _integer_total(x: Array, y: Array, count: int, total: Callable[[Array, Array
     return total(x, y)
 
 
-def _split(equation: Equation, left: Expr, right: Expr) -> _Split | None:
+def _split_loops(equation: Equation, left: Expr, right: Expr) -> _Split | None:
     in_left, in_right = _loops(left), _loops(right)
     outer = [r.name for r in equation.loops]
     inner = [r.name for r in equation.reduced]

@@ -77,7 +77,7 @@ class _TermSum:
 
     def result(self) -> Pair:
         if self.dtype not in FLOATS:
-            return _wrapping(self.total, self.error)
+            return _wrap_result(self.total, self.error)
         size = self.size + self.error
         lost = np.where(size > 0, self.count * tiny(self.dtype), 0.0)
         error = error_with_overflow(size, self.error + gamma(self.count, self.dtype) * size + lost, self.dtype)
@@ -113,7 +113,7 @@ class _Product:
 
     def result(self) -> Pair:
         if self.dtype not in FLOATS:
-            return _wrapping(self.total, self.error)
+            return _wrap_result(self.total, self.error)
         gone = np.where(self.most > 0, self.count * tiny(self.dtype) * self.large, 0.0)
         error = self.most * (1 + gamma(self.count, self.dtype)) - np.abs(self.total) + gone
         error = np.where(np.isfinite(error_with_overflow(self.large, self.large, self.dtype)), error, np.inf)
@@ -124,7 +124,7 @@ class _Product:
         return self.result()
 
 
-def _wrapping(total: Array, error: Array) -> Pair:
+def _wrap_result(total: Array, error: Array) -> Pair:
     """A result of integers, of which nothing is known where some were not sure: it may have wrapped."""
     return total, np.where(error > 0, np.inf, 0.0)
 

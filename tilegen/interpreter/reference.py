@@ -170,14 +170,14 @@ def _index_at(equation: Equation, part: Part, place: Array) -> Array:
     assert equation.first is not None
     first = evaluate(equation.first, part, {}, None)[0]
     low = equation.reduced[0].low if len(equation.reduced) == 1 else const(0)
-    return np.where(place < 0, first, place + part.lifted(part.index(low)))
+    return np.where(place < 0, first, place + part.lift(part.index(low)))
 
 
 def _store(target: Memory, equation: Equation, part: Part, value: Array, error: Array) -> None:
     """Put the values of a part's left side into the target, where its own conditions hold."""
     reduced = {r.name for r in equation.reduced}
     mask = part.mask(tuple(c for c in equation.conditions if c.value.names().isdisjoint(reduced)))
-    index = np.broadcast_arrays(*(part.lifted(part.index(i)) for i in equation.index), np.empty(part.shape, bool))
+    index = np.broadcast_arrays(*(part.lift(part.index(i)) for i in equation.index), np.empty(part.shape, bool))
     place = tuple(index[:-1])
     if mask is not None:
         mask = np.broadcast_to(mask, part.shape)
@@ -209,7 +209,7 @@ def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Me
     def accepts(found: Array) -> Array:
         result = np.ones(target.value.shape, bool)
         part = Part(names, tuple(map(range, extents)), sizes)
-        place = tuple(np.broadcast_arrays(*(part.lifted(part.index(i)) for i in equation.index)))
+        place = tuple(np.broadcast_arrays(*(part.lift(part.index(i)) for i in equation.index)))
         taken = np.broadcast_to(np.asarray(found).astype(np.int64)[place], part.shape)
         expected = np.broadcast_to(target.value[place], part.shape)
         place_in = taken - part.index(low)

@@ -68,7 +68,7 @@ def _logarithm(function: Callable[[float], float]) -> Callable[[float], float]:
     return lambda x: function(x) if x > 0 else (-_INF if x == 0 else _NAN)
 
 
-def _rounding(function: Callable[[float], float]) -> Callable[[float], float]:
+def _finite_only(function: Callable[[float], float]) -> Callable[[float], float]:
     return lambda x: float(function(x)) if math.isfinite(x) else x
 
 
@@ -102,9 +102,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "acos": _total(math.acos, _signed_inf),
     "sinh": _total(math.sinh, _signed_inf),
     "cosh": _total(math.cosh, lambda x: _INF),
-    "floor": _rounding(math.floor),
-    "ceil": _rounding(math.ceil),
-    "round": _rounding(round),  # halves to even, as rint
+    "floor": _finite_only(math.floor),
+    "ceil": _finite_only(math.ceil),
+    "round": _finite_only(round),  # halves to even, as rint
 }
 
 

@@ -89,7 +89,7 @@ def function(name: str, args: list[Pair]) -> Pair:
     """A scalar function of floating-point numbers."""
     value, error = args[0]
     if name in _DOMAINS:
-        return _inside(name, value, error)
+        return _clip_to_range(name, value, error)
     match name:
         case "sin" | "cos":
             result = _FUNCTIONS[name](value)
@@ -119,7 +119,7 @@ def monotone(name: str, value: Array, error: Array) -> Pair:
     return result, np.where(np.asarray(error) == 0, 0.0, np.maximum(*ends))
 
 
-def _inside(name: str, value: Array, error: Array) -> Pair:
+def _clip_to_range(name: str, value: Array, error: Array) -> Pair:
     """A monotone function that has values in a range alone: at its border, nan and numbers are possible."""
     low, high = _DOMAINS[name]
     result, spread = monotone(name, value, error)

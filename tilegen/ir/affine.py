@@ -33,11 +33,11 @@ Atom = str | Div | Mod
 
 
 def _key(atom: Atom) -> tuple[int, str]:
-    return (0, atom) if isinstance(atom, str) else (1, _shown(atom))
+    return (0, atom) if isinstance(atom, str) else (1, _atom_text(atom))
 
 
 @lru_cache(maxsize=10_000)
-def _shown(atom: Div | Mod) -> str:
+def _atom_text(atom: Div | Mod) -> str:
     return repr(atom)
 
 
@@ -101,7 +101,7 @@ class Affine(_Sum):
         whole, rest = self._split(by)
         if not rest.terms:
             return whole + rest.const // by
-        return whole + Affine(((Div(*_reduced(rest, by)), 1),))
+        return whole + Affine(((Div(*_cancel(rest, by)), 1),))
 
     def __mod__(self, by: int) -> Affine:
         assert by > 0, by
@@ -268,7 +268,7 @@ def _scaled_down(rest: Affine, by: int) -> Affine:
     return Affine(tuple((a, c // by) for a, c in rest.terms), rest.const // by)
 
 
-def _reduced(rest: Affine, by: int) -> tuple[Affine, int]:
+def _cancel(rest: Affine, by: int) -> tuple[Affine, int]:
     """floor(rest / by) in lowest terms; the constant's part below the common factor cannot matter."""
     shared = by
     for _, coefficient in rest.terms:

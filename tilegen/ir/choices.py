@@ -30,11 +30,11 @@ def cases_of(condition: Expr) -> tuple[Cases, Cases]:
         case Op("<" | "<=" | ">" | ">=" | "==" | "!=" as word, (left, right)):
             first, second = _affine(left), _affine(right)
             if first is not None and second is not None:
-                return _compared(word, first - second)
+                return _compare_cases(word, first - second)
     return ALWAYS, ALWAYS
 
 
-def _compared(word: str, difference: Affine) -> tuple[Cases, Cases]:
+def _compare_cases(word: str, difference: Affine) -> tuple[Cases, Cases]:
     """When the difference of the two sides is as `word` says, and when it is not."""
     less, equal, more = Condition(-difference - 1), Condition(difference, equal=True), Condition(difference - 1)
     at_most, at_least = Condition(-difference), Condition(difference)
@@ -74,7 +74,7 @@ def tests_of(condition: Expr) -> tuple[Condition, ...] | None:
         case Op("<" | "<=" | ">" | ">=" as word, (left, right)):
             first_side, second_side = _affine(left), _affine(right)
             if first_side is not None and second_side is not None:
-                return _compared(word, first_side - second_side)[0][0]
+                return _compare_cases(word, first_side - second_side)[0][0]
     return None
 
 

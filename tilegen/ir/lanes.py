@@ -29,7 +29,7 @@ Copied = frozenset[tuple[str, str]]
 _kind, _buffer = attrgetter("kind"), attrgetter("buffer")
 
 
-def combining(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
+def combining_loop(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
     """The loop around `stmt` whose iterations combine their terms as lanes of a warp, if there is one.
 
     Sums and products need the permission to be reassociated, and so does any reduction that goes on inside.
@@ -48,12 +48,14 @@ def combining(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
             return None
     if stmt.best and not isinstance(stmt.arg, Load):
         return None
-    if stmt.name not in tree.reassociated and (stmt.reduce in ("sum", "prod") or _interleaved(path[depth + 1 :], stmt)):
+    if stmt.name not in tree.reassociated and (
+        stmt.reduce in ("sum", "prod") or _has_inner_loops(path[depth + 1 :], stmt)
+    ):
         return None
     return path[depth]
 
 
-def _interleaved(inner: tuple[Loop, ...], stmt: Stmt) -> bool:
+def _has_inner_loops(inner: tuple[Loop, ...], stmt: Stmt) -> bool:
     """True if loops of the reduction are inside: the lanes exchange a term in each iteration of these."""
     target = {name for i in stmt.target.index for name in i.names()}
     return any(loop.name not in target and loop.extent != const(1) for loop in inner)
@@ -103,7 +105,7 @@ def writes_alone(tree: Tree, path: tuple[Loop, ...], stmt: Stmt, name: str, kind
     """True if `stmt`, inside a loop of `kind`, writes `name` by one thread along it and no other."""
     if not is_bound(path, kind) or all(name != target for target, _ in writes(stmt)):
         return False
-    lane = combining(tree, path, stmt)
+    lane = combining_loop(tree, path, stmt)
     return lane is None or lane.kind != kind
 
 

@@ -369,8 +369,8 @@ def nest_of(kernel: Kernel, equation: Equation) -> Node:
         arg=equation.arg,
         span=equation.span,
     )
-    inner += (_looped(equation.reduced, (update,), equation.span),)
-    return _looped(equation.loops, inner, equation.span)
+    inner += (_loop_nest(equation.reduced, (update,), equation.span),)
+    return _loop_nest(equation.loops, inner, equation.span)
 
 
 def _init(kernel: Kernel, equation: Equation) -> tuple[Node, ...]:
@@ -391,7 +391,7 @@ def _init(kernel: Kernel, equation: Equation) -> tuple[Node, ...]:
     )
 
 
-def _looped(ranges: tuple[Range, ...], body: tuple[Node, ...], span: Span | None) -> Node:
+def _loop_nest(ranges: tuple[Range, ...], body: tuple[Node, ...], span: Span | None) -> Node:
     for r in reversed(ranges):
         body = (Loop(r.name, r.extent, body, span=span),)
     assert len(body) == 1, "an equation has at least one loop on its left side"

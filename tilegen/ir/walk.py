@@ -88,22 +88,22 @@ def rewrite(value: T, change: Callable[[Any], Any], short_of: tuple[type, ...] =
     replacement that is itself a tuple is spliced in, so a statement can become several or none.
     Unchanged parts are the same objects as before. What is inside of values of the kinds `short_of` is left as it is.
     """
-    new: T = _rewritten(value, change, _inside(short_of))
+    new: T = _rewrite_value(value, change, _inside(short_of))
     return new
 
 
-def _rewritten(value: Any, change: Callable[[Any], Any], inside: _Fields) -> Any:
+def _rewrite_value(value: Any, change: Callable[[Any], Any], inside: _Fields) -> Any:
     kind = type(value)
     if kind is tuple:
-        items = [change(item) if type(item) is Affine else _rewritten(item, change, inside) for item in value]
-        return value if all(map(is_, items, value)) else _spliced(value, items)
+        items = [change(item) if type(item) is Affine else _rewrite_value(item, change, inside) for item in value]
+        return value if all(map(is_, items, value)) else _splice(value, items)
     names = inside[kind]
     if names is None:
         return value
     new = {}
     for name in names:
         if old := getattr(value, name):  # neither None nor an empty tuple
-            item = change(old) if type(old) is Affine else _rewritten(old, change, inside)
+            item = change(old) if type(old) is Affine else _rewrite_value(old, change, inside)
             if item is not old:
                 new[name] = item
     return change(_with(value, new) if new else value)
@@ -111,21 +111,21 @@ def _rewritten(value: Any, change: Callable[[Any], Any], inside: _Fields) -> Any
 
 def rewrite_accesses(value: T, change: Callable[[Any], Any]) -> T:
     """`value` with `change` applied to every access in it, an `Access` or a `Load`, and to nothing else."""
-    new: T = _reaccessed(value, change)
+    new: T = _rewrite_accesses(value, change)
     return new
 
 
-def _reaccessed(value: Any, change: Callable[[Any], Any]) -> Any:
+def _rewrite_accesses(value: Any, change: Callable[[Any], Any]) -> Any:
     kind = type(value)
     if kind is Load or kind is Access:
         return change(value)
     if kind is tuple:
-        items = [_reaccessed(item, change) for item in value]
+        items = [_rewrite_accesses(item, change) for item in value]
         return value if all(map(is_, items, value)) else tuple(items)
     new = {}
     for name in _around_accesses[kind] or ():
         if old := getattr(value, name):
-            item = _reaccessed(old, change)
+            item = _rewrite_accesses(old, change)
             if item is not old:
                 new[name] = item
     return _with(value, new) if new else value
@@ -148,17 +148,17 @@ def rewrite_indices(value: T, change: Callable[[Affine], Affine]) -> T:
     Unchanged parts are the same objects as before.
     """
     new: T
-    (new,) = _reindexed((value,), _Indices(change), _everything)
+    (new,) = _rewrite_indices((value,), _Indices(change), _everything)
     return new
 
 
-def _reindexed(value: Any, becomes: _Indices, inside: _Fields) -> Any:
+def _rewrite_indices(value: Any, becomes: _Indices, inside: _Fields) -> Any:
     kind = type(value)
     if kind is tuple:
         if _AFFINE.issuperset(map(type, value)):
             indices = tuple(map(becomes.__getitem__, value))
             return value if indices == value else indices
-        items = [_reindexed(item, becomes, inside) for item in value]
+        items = [_rewrite_indices(item, becomes, inside) for item in value]
         return value if all(map(is_, items, value)) else tuple(items)
     new = {}
     for name in inside[kind] or ():
@@ -166,7 +166,7 @@ def _reindexed(value: Any, becomes: _Indices, inside: _Fields) -> Any:
             if type(old) is Affine:
                 item = old if (index := becomes[old]) == old else index
             else:
-                item = _reindexed(old, becomes, inside)
+                item = _rewrite_indices(old, becomes, inside)
             if item is not old:
                 new[name] = item
     return _with(value, new) if new else value
@@ -175,7 +175,7 @@ def _reindexed(value: Any, becomes: _Indices, inside: _Fields) -> Any:
 def rewrite_nodes(body: tuple[Node, ...], change: Callable[[Any], Any]) -> tuple[Node, ...]:
     """`body` with `change` applied to every loop and statement in it, as `rewrite` does, and to nothing else."""
     items = [change(_with_inner(node, change)) for node in body]
-    return body if all(map(is_, items, body)) else _spliced(body, items)
+    return body if all(map(is_, items, body)) else _splice(body, items)
 
 
 def _with_inner(node: Node, change: Callable[[Any], Any]) -> Node:
@@ -191,7 +191,7 @@ def add_guard(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
     return rewrite_nodes(body, lambda v: replace(v, guard=(condition, *v.guard)) if type(v) is Stmt else v)
 
 
-def _spliced(old: tuple[Any, ...], new: list[Any]) -> tuple[Any, ...]:
+def _splice(old: tuple[Any, ...], new: list[Any]) -> tuple[Any, ...]:
     """The items of `new`, and the items of those that are tuples where `old` has no tuple."""
     if tuple not in map(type, new):
         return tuple(new)

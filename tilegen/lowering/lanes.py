@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.lanes import combining, copied_registers
+from tilegen.ir.lanes import combining_loop, copied_registers
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Stmt, Tree
 from tilegen.ir.show import show_condition
 from tilegen.ir.walk import leaves
@@ -36,7 +36,7 @@ class Lanes:
 
     def loop(self, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
         """The loop whose iterations combine their terms in `stmt`."""
-        return combining(self.tree, path, stmt)
+        return combining_loop(self.tree, path, stmt)
 
     def exchange_and_update(self, stmt: Stmt, lane: Loop) -> tuple[Combine, Stmt]:
         """What the lanes of the loop `lane` exchange for `stmt`, and the update, in whose guard no lane is told."""

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from operator import eq, ne
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.lanes import Copied, combining, copied_registers
+from tilegen.ir.lanes import Copied, combining_loop, copied_registers
 from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree, tree_of
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
 from tilegen.poly.rows import Rows, identify, rename
@@ -146,7 +146,7 @@ class Projection:
         """By the number of a leaf, the loop whose iterations combine their terms there as lanes of a warp."""
         found = {}
         for number, (path, stmt) in enumerate(leaves(self.tree.body)):
-            if stmt.reduce and (loop := combining(self.tree, path, stmt)):
+            if stmt.reduce and (loop := combining_loop(self.tree, path, stmt)):
                 found[number] = loop.name
         return found
 

@@ -34,7 +34,7 @@ def _side(region: Region, dim: int) -> tuple[Affine, int]:
     spans: dict[Affine, tuple[int, int]] = {}
     users: dict[Affine, BufferUse] = {}
     for use in region.uses:
-        outer, low, high = _split(region, use, use.index[dim])
+        outer, low, high = _fixed_and_rest(region, use, use.index[dim])
         least, most = spans.get(outer, (low, high))
         spans[outer] = (min(least, low), max(most, high))
         users.setdefault(outer, use)
@@ -64,7 +64,7 @@ def _way_to_part(region: Region, distance: Affine, one: BufferUse, two: BufferUs
     return "an intermediate tensor that holds one of them can have a copy of its own"
 
 
-def _split(region: Region, use: BufferUse, value: Affine) -> tuple[Affine, int, int]:
+def _fixed_and_rest(region: Region, use: BufferUse, value: Affine) -> tuple[Affine, int, int]:
     """(part that the loops outside fix, least and greatest of the rest)."""
     inner = {loop.name: loop for loop in use.path}
     moving = Affine(tuple(t for t in value.terms if not _names(t[0]).isdisjoint(inner)), value.const)
