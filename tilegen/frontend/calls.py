@@ -62,7 +62,7 @@ def _change(place: Place, tree: Branch, schedule: str) -> Change:
 
 def _inherited_call(place: Place, tree: Branch) -> StepCall:
     word, _, given, _ = tree.children
-    return StepCall(str(word), *_arguments(place, given), text=place.written(tree), span=place.of(tree))
+    return StepCall(str(word), *_arguments(place, given), text=place.text_of(tree), span=place.of(tree))
 
 
 def define(place: Place, tree: Branch) -> Define:
@@ -119,7 +119,7 @@ def _call(place: Place, tree: Branch, schedule: str = "") -> StepCall:
     new = tuple(Word(str(r), place.of(r)) for r in _items_of(results))
     _names(place, results)
     arguments, keywords = _arguments(place, given)
-    return StepCall(str(word), arguments, keywords, new, place.written(tree), place.of(tree), schedule)
+    return StepCall(str(word), arguments, keywords, new, place.text_of(tree), place.of(tree), schedule)
 
 
 def _arguments(place: Place, given: Branch | Token | None) -> tuple[tuple[Argument, ...], tuple[Keyword, ...]]:

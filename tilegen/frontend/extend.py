@@ -146,7 +146,7 @@ def _change_steps(declared: ScheduleDecl, base: str, inherited: Sequence[StepCal
     for change in declared.changes:
         if change.inherited is None:
             (call,) = change.steps
-            _put(steps, call, base)
+            _replace_or_append(steps, call, base)
             continue
         at = _position(steps, change.inherited, base, inherited)
         start = at + (change.where == "after")
@@ -155,7 +155,7 @@ def _change_steps(declared: ScheduleDecl, base: str, inherited: Sequence[StepCal
     return tuple(step.call for step in steps)
 
 
-def _put(steps: list[_Step], call: StepCall, base: str) -> None:
+def _replace_or_append(steps: list[_Step], call: StepCall, base: str) -> None:
     """Put a step that stands alone in the place of the inherited one of its word and first argument, or at the end."""
     alike = [n for n, step in enumerate(steps) if _is_named(step.call, _word_and_first(call))]
     inherited = [n for n in alike if steps[n].origin is _From.BASE]

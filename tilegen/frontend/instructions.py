@@ -37,7 +37,7 @@ def build_instruction(decl: s.InstructionDecl) -> Instruction:
     """
     _check_machine(decl)
     _check_shapes(decl)
-    meaning = _meaning(decl)
+    meaning = _equation_kernel(decl)
     fragments = tuple(_fragment(decl, operand, meaning) for operand in decl.operands)
     _check_ptx(decl)
     return Instruction(
@@ -101,7 +101,7 @@ def _check_shapes(decl: s.InstructionDecl) -> None:
 # -- the meaning
 
 
-def _meaning(decl: s.InstructionDecl) -> Kernel:
+def _equation_kernel(decl: s.InstructionDecl) -> Kernel:
     """The kernel that the equation is, over the operands. Raises SourceError."""
     if len(decl.equations) != 1:
         span = decl.equations[1].span if decl.equations else decl.name.span
@@ -138,7 +138,9 @@ def _check_points(decl: s.InstructionDecl, kernel: Kernel) -> None:
         left = {r.name: point[r.name] for r in equation.loops}
         written = _element(equation.index, point)
         if writers.setdefault(written, left) != left:
-            witness = f"{target.name}{list(written)} is written at {_shown(writers[written])} and at {_shown(left)}"
+            witness = (
+                f"{target.name}{list(written)} is written at {_point_text(writers[written])} and at {_point_text(left)}"
+            )
             raise SourceError(f"the meaning writes an element of '{target.name}' twice", span, witness=witness)
     _check_all_written(target, writers, equation, span)
 
@@ -155,7 +157,7 @@ def _check_all_written(target: Tensor, writers: object, equation: Equation, span
 def _check_inside(tensor: Tensor, element: Point, point: dict[str, int], span: Span) -> None:
     shape = [extent.const for extent in tensor.shape]
     if not all(0 <= at < extent for at, extent in zip(element, shape, strict=True)):
-        witness = f"{tensor.name}{list(element)} at {_shown(point)}"
+        witness = f"{tensor.name}{list(element)} at {_point_text(point)}"
         notes = (f"the shape of {tensor.name} is {shape}",)
         raise SourceError(f"the meaning leaves '{tensor.name}'", span, witness=witness, notes=notes)
 
@@ -164,7 +166,7 @@ def _element(index: tuple[Affine, ...], point: dict[str, int]) -> Point:
     return tuple(each.evaluate(point) for each in index)
 
 
-def _shown(point: dict[str, int]) -> str:
+def _point_text(point: dict[str, int]) -> str:
     return ", ".join(f"{name}={value}" for name, value in point.items())
 
 

@@ -29,12 +29,12 @@ def instruction(place: Place, tree: Branch) -> InstructionDecl:
         unit=name(place, unit),
         arch=name(place, arch),
         and_later=str(how) == "since",
-        equations=tuple(_meaning(place, line) for line in meanings),
+        equations=tuple(_equation(place, line) for line in meanings),
         accumulates=any(str(line.children[1]) == "+=" for line in meanings),
         layouts=tuple(_layout(place, line) for line in lines if rule(line) == "layout"),
         ptx=texts[0],
         doc=place.doc_above(word.span),
-        text=_written(place, word, lines),
+        text=_source_text(place, word, lines),
     )
 
 
@@ -45,7 +45,7 @@ def _operand(place: Place, tree: Branch) -> Operand:
     return Operand(param, name(place, form) if form is not None else None, span)
 
 
-def _meaning(place: Place, tree: Branch) -> Assign:
+def _equation(place: Place, tree: Branch) -> Assign:
     target, _, value, _ = tree.children
     return Assign(_element(place, target), convert(place, branch(value)), None, place.of(tree))
 
@@ -67,7 +67,7 @@ def _text(place: Place, tree: Branch) -> Name:
     return Name(str(quoted)[1:-1], place.of(quoted))
 
 
-def _written(place: Place, word: Name, lines: list[Branch]) -> str:
+def _source_text(place: Place, word: Name, lines: list[Branch]) -> str:
     """The declaration as it stands in the text, without the comment above it."""
     last = max(place.of(line).line for line in lines)
     return "\n".join(place.source.line(number).rstrip() for number in range(word.span.line, last + 1))

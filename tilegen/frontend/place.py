@@ -32,7 +32,7 @@ class Place:
             width = len(self.source.line(first.line)) - first.column + 1
         return Span(self.source, first.line, first.column, max(1, width))
 
-    def written(self, node: Branch) -> str:
+    def text_of(self, node: Branch) -> str:
         """The text of a node on one line, without comments."""
         text = self.text[_first(node).start_pos : _last(node).end_pos]
         if "#" in text:

@@ -54,9 +54,9 @@ def value_of(scope: Scope, node: s.Syntax) -> Typed:
         case s.Name():
             return _name(scope, node)
         case s.Subscript():
-            return _read(scope, node, None)
+            return _build_read(scope, node, None)
         case s.Fallback(s.Subscript() as read, other):
-            return _read(scope, read, other)
+            return _build_read(scope, read, other)
         case s.Fallback():
             notes = ("write it (X[i - 1] else 0)",)
             raise SourceError("only the read of a tensor can have a fallback", node.span, notes=notes)
@@ -116,7 +116,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> Expr:
+def _build_read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> Expr:
     name = node.base.text
     if scope.calling:
         raise SourceError("a function cannot read tensors; give it the element as an argument", node.span)
@@ -138,7 +138,7 @@ def _read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> Expr:
             notes=(f"move the equation of '{name}' above this one",),
         )
     check_rank(tensor, node)
-    places = tuple(_place(scope, item, node, fallback is not None) for item in node.items)
+    places = tuple(_index_of(scope, item, node, fallback is not None) for item in node.items)
     value = None if fallback is None else _fallback(scope, tensor, fallback)
     if not all(isinstance(place, Index) for place in places):
         check_gather(tensor, node)
@@ -151,7 +151,7 @@ def _read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> Expr:
     return load if value is None else _or_else(scope, load, tensor, value, node.span)
 
 
-def _place(scope: Scope, item: s.Syntax, node: s.Subscript, total: bool) -> Expr:
+def _index_of(scope: Scope, item: s.Syntax, node: s.Subscript, total: bool) -> Expr:
     """An index: an affine one, or one that is computed; the latter may leave the tensor if the read is `total`."""
     try:
         return Index(affine_of(item, scope.index, {**scope.tensors, **scope.scalars}), "i64")

@@ -68,7 +68,7 @@ class CacheGlobal:
             raise StepError(f"the dimensions of '{buffer.name}' cannot be joined once it has copies", notes=(way,))
 
         def place(index: Point) -> Point:
-            return _place(index, buffer, groups) if copy.joined else index
+            return _join_point(index, buffer, groups) if copy.joined else index
 
         body = redirect(tree.body, buffer, name, place)
         nest = _fill_tiles(tree, buffer, copy, words) if self.tiles else _nest(buffer, name, words, place)
@@ -96,7 +96,7 @@ def _copy(buffer: Buffer, name: str, groups: list[tuple[int, ...]]) -> Buffer:
     return Buffer(name, buffer.dtype, shape, "global", order, copy_of=buffer.name, joined=tuple(groups))
 
 
-def _place(index: Point, buffer: Buffer, groups: list[tuple[int, ...]]) -> Point:
+def _join_point(index: Point, buffer: Buffer, groups: list[tuple[int, ...]]) -> Point:
     """The point `index` of the buffer in dimensions that are joined."""
     return tuple(join_index(tuple(index[d] for d in g), tuple(buffer.shape[d] for d in g)) for g in groups)
 
