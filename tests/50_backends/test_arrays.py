@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilegen.backends.arrays import GUARD_BYTES, check_layout, empty, guarded, infer_sizes
+from tilegen.backends.arrays import GUARD_BYTES, check_layout, empty, guarded_array, infer_sizes
 from tilegen.errors import ArgumentError
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Kernel, Tensor
@@ -72,12 +72,12 @@ def test_a_view_with_gaps_is_refused_and_a_dimension_of_one_is_not() -> None:
 
 
 def test_a_border_sees_a_write() -> None:
-    zone = guarded(np, tensor("C", (M, N)), (3, 5))
+    zone = guarded_array(np, tensor("C", (M, N)), (3, 5))
     assert zone.array.shape == (3, 5)
     zone.array[:] = 1
-    assert zone.touched() is None
+    assert zone.touched_border() is None
     zone.memory[GUARD_BYTES - 1] = 0
-    assert zone.touched() == "before"
-    zone = guarded(np, tensor("C", (M, N)), (3, 5))
+    assert zone.touched_border() == "before"
+    zone = guarded_array(np, tensor("C", (M, N)), (3, 5))
     zone.memory[-GUARD_BYTES] = 0
-    assert zone.touched() == "after"
+    assert zone.touched_border() == "after"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tilegen import load
-from tilegen.backends.arrays import GUARD_BYTES, NUMPY_NAME, guarded, shape_of
+from tilegen.backends.arrays import GUARD_BYTES, NUMPY_NAME, guarded_array, shape_of
 from tilegen.backends.device_program import Program
 from tilegen.backends.devices import engine
 from tilegen.backends.nvrtc import compile_text
@@ -196,11 +196,11 @@ def runs_right(case, device, sizes):
     xp, tree = device.xp, tree_of(case)
     (output,) = [t for t in tree.kernel.tensors if t.role == "output"]
     arrays = inputs_of(xp, tree.kernel, sizes)
-    zone = guarded(xp, output, shape_of(output, sizes))
+    zone = guarded_array(xp, output, shape_of(output, sizes))
     program = Program(tree, device)
     widths = widths_launched(device, lambda: program(**arrays, **{output.name: zone.array}))
     device.synchronize()
-    assert zone.touched() is None
+    assert zone.touched_border() is None
     compare(case, xp, arrays, zone.array)
     return widths
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilegen.backends.arrays import guarded
+from tilegen.backends.arrays import guarded_array
 from tilegen.backends.engine import Run
 from tilegen.backends.opencl import OpenclEngine, missing
 from tilegen.errors import ArgumentError, DeviceError
@@ -28,13 +28,13 @@ class Named:
 def test_a_kernel_writes_into_the_array_itself_and_nowhere_else() -> None:
     engine = OpenclEngine()
     entry = engine.build(TEXT, [Named])["twice"]
-    zone = guarded(np, Tensor("out", "f32", (var("M"), var("N")), "output", (1, 0)), (5, 7))
+    zone = guarded_array(np, Tensor("out", "f32", (var("M"), var("N")), "output", (1, 0)), (5, 7))
     a = np.arange(35, dtype=np.float32).reshape(5, 7, order="F")
     engine.enqueue(entry, Run("twice", (2, 1, 1), (32, 1, 1), 0, (a, zone.array), (), (35,), False))()
     assert np.array_equal(zone.array, 2 * a)
-    assert zone.touched() is None
+    assert zone.touched_border() is None
     engine.enqueue(entry, Run("twice", (2, 1, 1), (32, 1, 1), 0, (a, zone.array), (), (36,), False))()
-    assert zone.touched() == "after"
+    assert zone.touched_border() == "after"
 
 
 def test_a_refused_text_shows_its_line() -> None:

@@ -9,7 +9,7 @@ from stock import cases, scheduled
 from tilegen.backends.text import STATIC_SHARED_LIMIT, emit
 from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer
-from tilegen.backends.text_wrap import wrapped
+from tilegen.backends.text_wrap import wrap_line
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import bf16_to_float32, float_to_bf16, reference
@@ -195,7 +195,7 @@ def test_scheduled_kernels_run(name, steps, unit):
 def test_a_comment_behind_code_is_not_broken():
     """What would stand on a line of its own would be code."""
     line = "    barrier(CLK_LOCAL_MEM_FENCE);  // " + ", ".join(f"X{n}.shared" for n in range(12)) + " are complete"
-    assert wrapped(line) == [line]
+    assert wrap_line(line) == [line]
 
 
 def affines():
@@ -211,7 +211,7 @@ def affines():
 def test_the_place_in_a_swizzled_row_is_what_is_printed(row, column, unit, count, rows, values):
     """C and Python agree on the operators, their precedence among them."""
     swizzle, names = Swizzle(unit, count, rows), dict(zip("ijk", values, strict=False))
-    text = Writer(CUDA, {name: name for name in names}, {}, False).swizzled(swizzle, row, column)
+    text = Writer(CUDA, {name: name for name in names}, {}, False).swizzle(swizzle, row, column)
     assert eval(text, {}, names) == swizzle.column(row.evaluate(names), column.evaluate(names))
 
 

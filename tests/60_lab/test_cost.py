@@ -30,7 +30,7 @@ def test_memory_is_asked_of_the_system():
     ("bytes_", "text"), [(7, "7 bytes"), (1500, "1.5 kB"), (2**31, "2.1 GB"), (10**15, "1,000.0 TB")]
 )
 def test_bytes_for_a_reader(bytes_, text):
-    assert memory.shown(bytes_) == text
+    assert memory.bytes_text(bytes_) == text
 
 
 def test_a_container_leaves_less(tmp_path, monkeypatch):
@@ -79,9 +79,9 @@ def test_sizes_beyond_all_machines_end_with_the_code_of_memory(command, capsys):
 
 
 def test_memory_that_is_not_known_is_less_than_can_be_addressed():
-    memory.need(2**47, "this", lambda: None)
+    memory.check_free(2**47, "this", lambda: None)
     with pytest.raises(DeviceError, match="this needs 562.9 TB of memory, and so much is not free"):
-        memory.need(2**49, "this", lambda: None)
+        memory.check_free(2**49, "this", lambda: None)
 
 
 def test_a_check_without_enough_memory_ends_with_5(capsys):
@@ -103,7 +103,7 @@ def test_a_call_that_does_not_fit(monkeypatch):
         raise MemoryError
 
     with pytest.raises(DeviceError, match="and so much is not free"):
-        memory.taken(refuse, 100, "it", InterpreterEngine())
+        memory.allocate(refuse, 100, "it", InterpreterEngine())
 
 
 def test_progress_without_a_terminal_is_a_line_at_growing_intervals(capsys):

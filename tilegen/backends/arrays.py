@@ -151,7 +151,7 @@ class Guarded:
     memory: Any
     """All of it as bytes."""
 
-    def touched(self) -> str | None:
+    def touched_border(self) -> str | None:
         """Which border a kernel has written to: "before", "after", or None."""
         end = self.memory.size - GUARD_BYTES
         if bool((self.memory[:GUARD_BYTES] != GUARD_VALUE).any()):
@@ -159,7 +159,7 @@ class Guarded:
         return "after" if bool((self.memory[end:] != GUARD_VALUE).any()) else None
 
 
-def guarded(xp: Any, tensor: Tensor, shape: tuple[int, ...]) -> Guarded:
+def guarded_array(xp: Any, tensor: Tensor, shape: tuple[int, ...]) -> Guarded:
     """An array for the tensor with a border of GUARD_BYTES before and after it; every byte GUARD_VALUE."""
     size = _count(shape) * DTYPE_BYTES[tensor.dtype]
     memory = xp.full(GUARD_BYTES + size + GUARD_BYTES, GUARD_VALUE, dtype="uint8")

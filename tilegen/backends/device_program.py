@@ -9,7 +9,7 @@ from typing import Any
 
 from tilegen.backends.arrays import check_layout, check_sizes, empty, infer_sizes, scratch, shape_of
 from tilegen.backends.engine import Engine, Run
-from tilegen.backends.memory import taken
+from tilegen.backends.memory import allocate
 from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError, LimitError, did_you_mean, integers
@@ -67,7 +67,7 @@ class Program:
             ProofError: the version for these arrays is unproved, and that was not allowed.
             DeviceError: the device refuses.
         """
-        given, sizes = self._given(arrays, named)
+        given, sizes = self._split_arguments(arrays, named)
         scalars = {s.name: stored_scalar(s, given.pop(s.name)) for s in self.kernel.scalars}
         adopted = {name: self.engine.adopt(value, self.kernel.tensor(name)) for name, value in given.items()}
         sizes = infer_sizes(self.kernel, {name: a.shape for name, a in adopted.items()}, sizes)
@@ -144,7 +144,7 @@ class Program:
 
     # -- parts
 
-    def _given(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+    def _split_arguments(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
         """(arrays and numbers by parameter, sizes by name) of a call."""
         inputs = self.kernel.parameters
         what = "arguments" if self.kernel.scalars else "arrays"
@@ -176,7 +176,7 @@ class Program:
         """An array for an output, 0 where the kernel leaves out elements."""
         shape = shape_of(tensor, sizes)
         bytes_ = prod(shape) * DTYPE_BYTES[tensor.dtype]
-        array = taken(lambda: empty(self.engine.xp, tensor, shape), bytes_, f"the output {tensor.name}", self.engine)
+        array = allocate(lambda: empty(self.engine.xp, tensor, shape), bytes_, f"the output {tensor.name}", self.engine)
         if tensor.name in self._partial:
             array.fill(0)
         return array
@@ -185,7 +185,7 @@ class Program:
         """Memory for what one launch writes and another one reads."""
         bytes_ = prod(extent.evaluate(sizes) for extent in buffer.shape) * DTYPE_BYTES[buffer.dtype]
         what = f"{buffer.name}, which is kept between launches,"
-        return taken(lambda: scratch(self.engine.xp, buffer, sizes), bytes_, what, self.engine)
+        return allocate(lambda: scratch(self.engine.xp, buffer, sizes), bytes_, what, self.engine)
 
     def _check_overlap(self, arrays: Mapping[str, Any]) -> None:
         spans = {}
@@ -207,13 +207,13 @@ class Program:
             LimitError: sizes that not even integers of 64 bits are enough for.
         """
         for wide in (False, True):
-            version = self._aligned(sizes, addresses, wide)
+            version = self._choose_version(sizes, addresses, wide)
             if fits(self._launches(version), sizes):
                 return version
-        message = f"kernel '{self.kernel.name}' needs integers of more than 64 bits for {_shown(sizes)}"
+        message = f"kernel '{self.kernel.name}' needs integers of more than 64 bits for {_sizes_text(sizes)}"
         raise LimitError(message, notes=("smaller sizes are the way out",))
 
-    def _aligned(self, sizes: Mapping[str, int], addresses: Mapping[str, int], wide: bool) -> _TextVersion:
+    def _choose_version(self, sizes: Mapping[str, int], addresses: Mapping[str, int], wide: bool) -> _TextVersion:
         """Whole tiles where that goes, and vectors where they are aligned."""
         whole = self.launches(whole=True, wide=wide)
         met = all(c.holds(sizes) for launch in whole for c in launch.requires)
@@ -247,7 +247,9 @@ class Program:
         for axis, blocks, limit in zip("xyz", (x, y, z), GRID_LIMIT, strict=True):
             if blocks > limit:
                 notes = ("bind the larger dimension to block.x, or make the tile larger",)
-                message = f"{launch.name} needs {blocks} blocks along {axis} for {_shown(sizes)}; {limit} are the limit"
+                message = (
+                    f"{launch.name} needs {blocks} blocks along {axis} for {_sizes_text(sizes)}; {limit} are the limit"
+                )
                 raise LimitError(message, notes=notes)
         return Run(
             launch.name,
@@ -261,7 +263,7 @@ class Program:
         )
 
 
-def _shown(sizes: Mapping[str, int]) -> str:
+def _sizes_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in sizes.items())
 
 

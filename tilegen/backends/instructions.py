@@ -16,7 +16,7 @@ def device_function(instruction: Instruction) -> str:
     """The instruction as a function over the registers of one lane, with its meaning in a line."""
     output = instruction.equation.target
     parameters = [_parameter(f, constant=f.operand.name != output) for f in _output_first(instruction)]
-    numbers, operands = _numbered(instruction)
+    numbers, operands = _number_registers(instruction)
     text = instruction.ptx.replace("%", "%%").replace("\\", "\\\\")
     text = PLACEHOLDER.sub(lambda match: "{" + ", ".join(f"%{n}" for n in numbers[match[1]]) + "}", text)
     mark = "+" if instruction.accumulates else "="
@@ -79,7 +79,7 @@ def _parameter(fragment: Fragment, constant: bool) -> str:
     return f"{'const ' * constant}{kind} (&{fragment.operand.name})[{fragment.words}]"
 
 
-def _numbered(instruction: Instruction) -> tuple[dict[str, range], dict[str, list[tuple[str, str]]]]:
+def _number_registers(instruction: Instruction) -> tuple[dict[str, range], dict[str, list[tuple[str, str]]]]:
     """The numbers that the registers of each operand have in the text, and their constraints and values in order."""
     numbers: dict[str, range] = {}
     operands: dict[str, list[tuple[str, str]]] = {}

@@ -25,21 +25,21 @@ def free_bytes() -> int | None:
     return min(known, default=None)
 
 
-def taken(make: Callable[[], T], bytes_: int, what: str, engine: Engine) -> T:
+def allocate(make: Callable[[], T], bytes_: int, what: str, engine: Engine) -> T:
     """What `make` makes of so many bytes of an engine's memory.
 
     Raises:
         DeviceError: they are not free.
     """
     if not engine.on_gpu:  # a GPU says by itself what it has not, and libraries keep there what is free
-        need(bytes_, what, engine.free_bytes)
+        check_free(bytes_, what, engine.free_bytes)
     try:
         return make()
     except MemoryError:  # cupy's own is a kind of it
         raise too_little(bytes_, what, None) from None
 
 
-def need(bytes_: int, what: str, free: Callable[[], int | None]) -> None:
+def check_free(bytes_: int, what: str, free: Callable[[], int | None]) -> None:
     """Raises DeviceError where fewer bytes are `free`, or where no machine has so many, if `free` does not know."""
     if bytes_ < _SMALL:
         return
@@ -50,11 +50,11 @@ def need(bytes_: int, what: str, free: Callable[[], int | None]) -> None:
 
 def too_little(bytes_: int, what: str, there: int | None) -> DeviceError:
     """The error for `what`, which takes so many bytes where so many are `there`."""
-    rest = f"{shown(there)} are free" if there is not None else "so much is not free"
-    return DeviceError(f"{what} needs {shown(bytes_)} of memory, and {rest}", notes=("smaller sizes need less",))
+    rest = f"{bytes_text(there)} are free" if there is not None else "so much is not free"
+    return DeviceError(f"{what} needs {bytes_text(bytes_)} of memory, and {rest}", notes=("smaller sizes need less",))
 
 
-def shown(bytes_: int) -> str:
+def bytes_text(bytes_: int) -> str:
     """So many bytes for a reader, in the largest unit of which there is one at least."""
     for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "kB")):
         if bytes_ >= 1000**power:

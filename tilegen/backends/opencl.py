@@ -89,7 +89,7 @@ class OpenclEngine(HostArrays):
         # An OpenCL kernel keeps no reference to its arguments; the call that is returned does.
         integer = np.int64 if run.wide else np.int32
         sizes = tuple(integer(size) for size in run.sizes)
-        stored = tuple(map(_stored, run.arrays))
+        stored = tuple(map(_as_stored, run.arrays))
         buffers = () if self._copies else tuple(map(self._buffer, stored))
         threads = tuple(g * b for g, b in zip(run.grid, run.block, strict=True))
 
@@ -117,7 +117,7 @@ class OpenclEngine(HostArrays):
         self._queue.finish()
 
 
-def _stored(array: Any) -> Any:
+def _as_stored(array: Any) -> Any:
     """`array` as its memory lies there: in C order, whatever the order of its dimensions."""
     return array.transpose(sorted(range(array.ndim), key=lambda d: -array.strides[d]))
 

@@ -157,7 +157,7 @@ def parse_sass(listing: str) -> dict[str, Listing]:
     found = {}
     for part in re.split(r"^\.text\.", listing, flags=re.M)[1:]:
         name, _, body = part.partition(":")
-        found[name] = _listing(name, "sass", body, r"(\.L_\w+):", r"/\*[0-9a-f]{4,}\*/\s*(.*?)\s*;", _SASS_KINDS)
+        found[name] = _parse_listing(name, "sass", body, r"(\.L_\w+):", r"/\*[0-9a-f]{4,}\*/\s*(.*?)\s*;", _SASS_KINDS)
     return found
 
 
@@ -166,11 +166,13 @@ def parse_ptx(listing: str) -> dict[str, Listing]:
     found = {}
     for match in re.finditer(r"\.entry (\w+)\(.*?^\{(.*?)^\}", listing, flags=re.M | re.S):
         name, body = match.groups()
-        found[name] = _listing(name, "ptx", body, r"(\$L_\w+):", r"^\s*((?:@!?%p\d+\s+)?[a-z].*?)\s*;", _PTX_KINDS)
+        found[name] = _parse_listing(
+            name, "ptx", body, r"(\$L_\w+):", r"^\s*((?:@!?%p\d+\s+)?[a-z].*?)\s*;", _PTX_KINDS
+        )
     return found
 
 
-def _listing(
+def _parse_listing(
     name: str, language: str, body: str, label: str, instruction: str, kinds: tuple[tuple[str, str], ...]
 ) -> Listing:
     instructions: list[SassInstruction] = []
@@ -216,7 +218,7 @@ def hot(listing: Listing) -> Hot:
         return score[part[1]] - score[part[0]]
 
     loops = _loops(listing)
-    inner = [p for p in loops if not any(_inside(q, p) and 4 * of(q) >= of(p) for q in loops)]
+    inner = [p for p in loops if not any(_is_within(q, p) and 4 * of(q) >= of(p) for q in loops)]
     best, what = (0, len(code)), "kernel"
     if inner:
         # A fast loop and a careful one have the same work, and the fast one has less beside it.
@@ -236,7 +238,7 @@ def hot(listing: Listing) -> Hot:
     return Hot(best[0], len(chosen), what, ordered, tuple(opcodes.most_common(8)))
 
 
-def _inside(part: tuple[int, int], whole: tuple[int, int]) -> bool:
+def _is_within(part: tuple[int, int], whole: tuple[int, int]) -> bool:
     return part != whole and whole[0] <= part[0] and part[1] <= whole[1]
 
 

@@ -26,7 +26,7 @@ def stored_scalar(scalar: Scalar, value: object) -> Any:
         kind = type(value).__name__
         raise ArgumentError(f"{scalar.name} is a {kind}, and the kernel takes a number, {scalar.dtype}", notes=notes)
     if scalar.dtype in FLOATS:
-        return _rounded(scalar, value)
+        return _round_scalar(scalar, value)
     if not isinstance(value, int | np.integer):
         raise ArgumentError(f"{scalar.name} is {value}, and the kernel takes an integer, {scalar.dtype}")
     limits = np.iinfo(NUMPY_NAME[scalar.dtype])
@@ -36,7 +36,7 @@ def stored_scalar(scalar: Scalar, value: object) -> Any:
     return np.dtype(NUMPY_NAME[scalar.dtype]).type(int(value))
 
 
-def _rounded(scalar: Scalar, value: Any) -> Any:
+def _round_scalar(scalar: Scalar, value: Any) -> Any:
     try:
         number = float(value)
     except OverflowError:

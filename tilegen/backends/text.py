@@ -13,7 +13,7 @@ from tilegen.backends.text_expr import Writer
 from tilegen.backends.text_helpers import helpers
 from tilegen.backends.text_lanes import local_arrays
 from tilegen.backends.text_names import names_of
-from tilegen.backends.text_wrap import LONGEST, wrapped
+from tilegen.backends.text_wrap import LONGEST, wrap_line
 from tilegen.ir.affine import Affine, Div, var
 from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer
 from tilegen.lowering import GRID_LIMIT, Launch
@@ -35,7 +35,7 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
     dialect = {"cuda": CUDA, "opencl": OPENCL}[language]
     kernels = [_kernel(launch, dialect) for launch in launches]
     body = "\n".join(kernels)
-    head = [each for line in title.splitlines() for each in wrapped(f"// {line}")]
+    head = [each for line in title.splitlines() for each in wrap_line(f"// {line}")]
     return "\n\n".join(part for part in ("\n".join(head), helpers(body, dialect), body) if part)
 
 
@@ -46,7 +46,7 @@ def _kernel(launch: Launch, dialect: Dialect) -> str:
     declared += [""] if declared else []
     statements = body.lines(launch.body)
     lines = [*body.functions, *_header(launch), *_signature(launch, writer), "{", *declared, *statements, "}"]
-    return "\n".join([part for line in _indent(lines) for part in wrapped(line)]) + "\n"
+    return "\n".join([part for line in _indent(lines) for part in wrap_line(line)]) + "\n"
 
 
 def _indent(lines: Iterable[str]) -> Iterator[str]:
@@ -234,7 +234,7 @@ def _swizzle_notes(buffer: Buffer, writer: Writer) -> list[str]:
     """Where the elements of a swizzled buffer lie, for a reader."""
     if not buffer.swizzle or buffer.row is None:
         return []
-    place = replace(writer, names={"r": "r", "c": "c"}).swizzled(buffer.swizzle, var("r"), var("c"))
+    place = replace(writer, names={"r": "r", "c": "c"}).swizzle(buffer.swizzle, var("r"), var("c"))
     return [f"element c of row r lies at {place}"]
 
 

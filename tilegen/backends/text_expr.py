@@ -8,8 +8,8 @@ from math import isinf
 
 from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text_gather import offset_of, tests_of
-from tilegen.backends.text_integers import BITS, brought_back, divides, of_one_type, saturating
-from tilegen.backends.text_wrapping import may_wrap, wrapping
+from tilegen.backends.text_integers import BITS, brought_back, divides, of_one_type, saturating_helper
+from tilegen.backends.text_wrapping import may_wrap, wrapping_op
 from tilegen.interpreter.scalar import converter, to_f32
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
@@ -142,11 +142,11 @@ class Writer:
         if memory.space == "shared":
             inner = [self.index(i) for i in places or (const(0),)]
             if memory.swizzle and memory.row is not None:
-                inner[-1] = self.swizzled(memory.swizzle, index[memory.row], places[-1])
+                inner[-1] = self.swizzle(memory.swizzle, index[memory.row], places[-1])
             return name + "".join(f"[{i}]" for i in inner)
         return f"{name}[{self.offset(memory, places)}]"
 
-    def swizzled(self, swizzle: Swizzle, row: Affine, column: Affine) -> str:
+    def swizzle(self, swizzle: Swizzle, row: Affine, column: Affine) -> str:
         """The place of `column` in a row. Multiples of all that changes places stand outside of the exclusive or."""
         span = swizzle.span
         high = Affine(tuple((a, f) for a, f in column.terms if f % span == 0), column.const // span * span)
@@ -218,12 +218,12 @@ class Writer:
         """`value` as it is assigned to `target`."""
         dtype = self.buffers[target.buffer].dtype
         if isinstance(value, Load) and value.fallback is None and self.buffers[value.buffer].dtype == dtype:
-            return self.fetched(value.buffer, value.index)
+            return self.fetch(value.buffer, value.index)
         if dtype not in _HALVES:
             return self.value(value, -1)
-        return self._narrowed(value.arg if isinstance(value, Cast) and value.dtype == dtype else value, dtype)
+        return self._narrow(value.arg if isinstance(value, Cast) and value.dtype == dtype else value, dtype)
 
-    def _narrowed(self, value: Expr, dtype: str) -> str:
+    def _narrow(self, value: Expr, dtype: str) -> str:
         """`value` rounded, once, to a 16-bit float."""
         word = self.dialect.once.get((value.dtype, dtype), self.dialect.narrow[dtype])
         return f"{word}({self.value(value)})"
@@ -233,12 +233,12 @@ class Writer:
             case Const(value, dtype):
                 return self.constant(value, dtype)
             case Index(index, dtype):
-                return self._place(index, dtype, parent)
+                return self._index_text(index, dtype, parent)
             case Load(buffer, index):
                 assert expr.fallback is None, "fallbacks are lowered to selects"
                 return self.loaded(Access(buffer, index))
             case Gather():
-                return self._gathered(expr, parent)
+                return self._gather_text(expr, parent)
             case Op():
                 return self._operation(expr, parent)
             case Scalar(name):
@@ -248,7 +248,7 @@ class Writer:
             case _:
                 raise TypeError(expr)
 
-    def _place(self, index: Affine, dtype: str, parent: int) -> str:
+    def _index_text(self, index: Affine, dtype: str, parent: int) -> str:
         """An index as a value of its type, which that of loops may be shorter or longer than."""
         if dtype == "i64" and not self.wide:
             names = {name: f"({self.dialect.types[dtype]}){text}" for name, text in self.names.items()}
@@ -259,23 +259,23 @@ class Writer:
 
     def loaded(self, access: Access) -> str:
         """The element as a value to compute with."""
-        dtype, text = self.buffers[access.buffer].dtype, self.fetched(access.buffer, access.index)
+        dtype, text = self.buffers[access.buffer].dtype, self.fetch(access.buffer, access.index)
         return f"{self.dialect.widen[dtype]}({text})" if dtype in _HALVES else text
 
-    def _gathered(self, gather: Gather, parent: int) -> str:
+    def _gather_text(self, gather: Gather, parent: int) -> str:
         dtype = self.buffers[gather.buffer].dtype
-        text = self._hinted(gather.buffer, f"{self.names[gather.buffer]}[{offset_of(self, gather)}]")
+        text = self._add_hint(gather.buffer, f"{self.names[gather.buffer]}[{offset_of(self, gather)}]")
         text = f"{self.dialect.widen[dtype]}({text})" if dtype in _HALVES else text
         if gather.fallback is None:
             return text
         text = f"{tests_of(self, gather)} ? {text} : {self.value(gather.fallback, 1)}"
         return f"({text})" if parent >= 0 else text
 
-    def fetched(self, buffer: str, index: tuple[Affine, ...]) -> str:
+    def fetch(self, buffer: str, index: tuple[Affine, ...]) -> str:
         """The element as it is loaded."""
-        return self._hinted(buffer, self.element(buffer, index))
+        return self._add_hint(buffer, self.element(buffer, index))
 
-    def _hinted(self, buffer: str, text: str) -> str:
+    def _add_hint(self, buffer: str, text: str) -> str:
         """An element, with a hint where it need not stay in a cache."""
         return f"__ldcs(&{text})" if self.buffers[buffer].streamed and self.dialect is CUDA else text
 
@@ -291,21 +291,21 @@ class Writer:
 
     def _operation(self, op: Op, parent: int) -> str:
         if may_wrap(op, self.wide):
-            return self._parenthesised(wrapping(self, op), _UNARY, parent)
+            return self._parenthesise(wrapping_op(self, op), _UNARY, parent)
         if not brought_back(op, self.dialect is OPENCL):
-            return self._computed(op, parent)
-        return f"({self.dialect.types[op.dtype]}){self._computed(op, _UNARY)}"
+            return self._operation_text(op, parent)
+        return f"({self.dialect.types[op.dtype]}){self._operation_text(op, _UNARY)}"
 
-    def _computed(self, op: Op, parent: int) -> str:
+    def _operation_text(self, op: Op, parent: int) -> str:
         match op:
             case Op(name, ()):
                 return name  # of a part that has been computed already
             case Op("neg", (arg,)):
                 # No `--`: a negated negation keeps its parentheses.
-                return self._parenthesised(f"-{self.value(arg, _ATOM)}", _UNARY, parent)
+                return self._parenthesise(f"-{self.value(arg, _ATOM)}", _UNARY, parent)
             case Op("not" | "~" as name, (arg,)):
                 sign = "!" if name == "not" else "~"
-                return self._parenthesised(f"{sign}{self.value(arg, _ATOM)}", _UNARY, parent)
+                return self._parenthesise(f"{sign}{self.value(arg, _ATOM)}", _UNARY, parent)
             case Op("select", (test, then, other)):
                 text = f"{self.value(test, 1)} ? {self.value(then, 1)} : {self.value(other, 1)}"
                 return f"({text})" if parent >= 0 else text
@@ -313,13 +313,13 @@ class Writer:
                 return f"{rough}({', '.join(self.value(a) for a in args)})"
             case Op(name, (left, right)) if name in _BINARY:
                 sign, level = _BINARY[name]
-                write = self._compared if name in _COMPARISONS else self.value
+                write = self._comparison_operand if name in _COMPARISONS else self.value
                 text = f"{write(left, level)} {sign} {write(right, level + 1)}"
-                return self._parenthesised(text, level, parent)
+                return self._parenthesise(text, level, parent)
             case Op(name, (left, right)) if name in BITS:
                 # Few know by heart what binds tighter here.
                 text = f"{self.value(left, _UNARY)} {name} {self.value(right, _UNARY)}"
-                return self._parenthesised(text, 0, parent)
+                return self._parenthesise(text, 0, parent)
             case Op(name, args) if of_one_type(op):
                 kind = self.dialect.types[op.dtype]
                 typed = [self.value(a) if isinstance(a, Load) else f"({kind}){self.value(a, _ATOM)}" for a in args]
@@ -327,7 +327,7 @@ class Writer:
             case _:
                 return f"{self._word(op)}({', '.join(self.value(a) for a in op.args)})"
 
-    def _compared(self, expr: Expr, parent: int) -> str:
+    def _comparison_operand(self, expr: Expr, parent: int) -> str:
         """An operand of a comparison: indices are compared as the loops have them."""
         if isinstance(expr, Index) and expr.dtype == "i32":
             return self.index(expr.index, parent)
@@ -338,7 +338,7 @@ class Writer:
         allowed = op.name in self.approximate and op.dtype in _FLOATS and op.dtype != "f64"
         return self.dialect.approximations.get(op.name, "") if allowed else ""
 
-    def _parenthesised(self, text: str, level: int, parent: int) -> str:
+    def _parenthesise(self, text: str, level: int, parent: int) -> str:
         return f"({text})" if level < parent else text
 
     def _word(self, op: Op) -> str:
@@ -355,13 +355,13 @@ class Writer:
 
     def _cast(self, arg: Expr, dtype: str) -> str:
         if dtype in _HALVES:
-            return f"{self.dialect.widen[dtype]}({self._narrowed(arg, dtype)})"
+            return f"{self.dialect.widen[dtype]}({self._narrow(arg, dtype)})"
         if self.working(arg.dtype) == self.working(dtype):
             return self.value(arg, _ATOM)
         if isinstance(arg, Index) and dtype in _FLOATS and arg.index.names() == {str(arg.index)}:
             return f"({self.working(dtype)}){self.index(arg.index)}"  # no arithmetic, whose type would matter
         if arg.dtype in _FLOATS and dtype not in _FLOATS:
-            return f"{saturating(self.working(dtype), self.working(arg.dtype))}({self.value(arg)})"
+            return f"{saturating_helper(self.working(dtype), self.working(arg.dtype))}({self.value(arg)})"
         return f"({self.working(dtype)}){self.value(arg, _ATOM)}"
 
 

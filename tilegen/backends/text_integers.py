@@ -51,7 +51,7 @@ def divides(op: Op) -> bool:
     return isinstance(op.args[1], Const) and op.args[1].value not in (0, -1)
 
 
-def saturating(kind: str, source: str) -> str:
+def saturating_helper(kind: str, source: str) -> str:
     """The helper that makes an integer of the C type `kind` of a float or double."""
     return f"{kind.replace(' ', '_')}_of_{source}"
 
@@ -76,7 +76,7 @@ def conversions(kinds: Iterable[str], inline: str) -> dict[str, str]:
         low, high, beyond = _RANGES[kind]
         least = f"-{beyond}" if low.startswith("-") else "0.0"
         for source, f in (("float", "f"), ("double", "")):
-            name = saturating(kind, source)
+            name = saturating_helper(kind, source)
             words = {"inline": inline, "kind": kind, "name": name, "source": source, "beyond": beyond, "f": f}
             found[f"{name}("] = _SATURATING.format(**words, least=least, low=low, high=high)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer
-from tilegen.backends.text_names import exchanged
+from tilegen.backends.text_names import exchange_name
 from tilegen.ir.nodes import Const, Expr, init_value
 from tilegen.lowering.program import Combine, Launch
 
@@ -17,7 +17,7 @@ def combined(node: Combine, writer: Writer, launch: Launch) -> list[str]:
     term = _term(node, writer, node.value, init_value(node.reduce, node.dtype))
     if writer.dialect is CUDA:
         return [f"const {kind} {name} = {node.reduce}_of_lanes<{node.lanes}>({term});"]
-    place = f"{writer.names[exchanged(node.name)]}, {writer.index(launch.flat)}, {node.lanes}"
+    place = f"{writer.names[exchange_name(node.name)]}, {writer.index(launch.flat)}, {node.lanes}"
     return [f"const {kind} {name} = {node.reduce}_of_{kind}_lanes({place}, {term});"]
 
 
@@ -34,7 +34,7 @@ def _pair(node: Combine, writer: Writer, launch: Launch) -> list[str]:
     ]
     if writer.dialect is CUDA:
         return [*lines, f"{node.reduce}_of_lanes<{node.lanes}>({value}, {index});"]
-    places = f"{writer.names[exchanged(node.name)]}, {writer.names[exchanged(node.arg_name)]}"
+    places = f"{writer.names[exchange_name(node.name)]}, {writer.names[exchange_name(node.arg_name)]}"
     place = f"{places}, {writer.index(launch.flat)}, {node.lanes}"
     return [*lines, f"{node.reduce}_of_{kinds[0]}_{kinds[1]}_lanes({place}, &{value}, &{index});"]
 
@@ -45,7 +45,7 @@ def local_arrays(combines: list[Combine], writer: Writer, launch: Launch) -> lis
         return []
     pairs = [pair for c in combines for pair in ((c.dtype, c.name), (c.arg_dtype, c.arg_name)) if pair[0]]
     return [
-        f"__local {writer.dialect.types[dtype]} {writer.names[exchanged(name)]}[{launch.threads}];"
+        f"__local {writer.dialect.types[dtype]} {writer.names[exchange_name(name)]}[{launch.threads}];"
         for dtype, name in pairs
     ]
 

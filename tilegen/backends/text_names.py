@@ -22,7 +22,7 @@ def names_of(launch: Launch) -> dict[str, str]:
     coordinates = [name for name, _, _ in launch.coordinates]
     combined = [n for c in launch.nodes if isinstance(c, Combine) for n in (c.name, c.arg_name) if n]
     fixed = [*launch.tensors, *(s.name for s in launch.scalars), *launch.sizes, *coordinates, "tid"]
-    fixed += [*launch.buffers, *map(exchanged, combined)]
+    fixed += [*launch.buffers, *map(exchange_name, combined)]
     plain = [name for name in loops if "." not in name]
     counted = {f.name for f in launch.nodes if isinstance(f, For)}
     functions = [f.name for f in launch.nodes if isinstance(f, Function)]
@@ -56,7 +56,7 @@ def _integers(node: Spmd) -> tuple[str, ...]:
             return ()
 
 
-def exchanged(name: str) -> str:
+def exchange_name(name: str) -> str:
     """What `names_of` calls the local memory, in OpenCL, through which lanes exchange what `name` is made of."""
     return f"{name}.of"
 
@@ -76,18 +76,18 @@ def _see(nodes: Iterable[Spmd], path: tuple[str, ...], near: dict[str, set[str]]
         elif isinstance(node, Function):
             inner = path
             for name in node.parameters:
-                _overlapping(near, name, inner)
+                _note_overlaps(near, name, inner)
                 inner = (*inner, name)
             _see(node.body, inner, near)
         elif isinstance(node, _NAMED):
-            _overlapping(near, node.name, path)
+            _note_overlaps(near, node.name, path)
             if isinstance(node, Let):
                 path = (*path, node.name)
             else:
                 _see(node.body, (*path, node.name), near)
 
 
-def _overlapping(near: dict[str, set[str]], name: str, path: tuple[str, ...]) -> None:
+def _note_overlaps(near: dict[str, set[str]], name: str, path: tuple[str, ...]) -> None:
     """Notes that `name` lives inside of what the names in `path` stand for."""
     near.setdefault(name, set()).update(path)
     for outer in path:

@@ -30,12 +30,12 @@ def named_parts(value: Expr, taken: Set[str]) -> tuple[list[tuple[str, Expr]], E
         if name is None:
             break
         use = Op(name, (), part.dtype)
-        value = _replaced(value, part, use)
+        value = _replace_part(value, part, use)
         parts.append((name, part))
     return parts, value
 
 
-def _replaced(value: Expr, part: Expr, use: Expr) -> Expr:
+def _replace_part(value: Expr, part: Expr, use: Expr) -> Expr:
     return rewrite(value, lambda v: use if v == part else v)
 
 

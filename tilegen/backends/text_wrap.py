@@ -10,7 +10,7 @@ LONGEST = 120
 _ASSIGNMENT = re.compile(r"(.*? [+*]?=) (.*)")
 
 
-def wrapped(line: str) -> list[str]:
+def wrap_line(line: str) -> list[str]:
     """`line`, or several where it is longer than LONGEST."""
     if line.lstrip().startswith("//") and len(line) > LONGEST:
         lead = line[: line.index("//")] + "// "

@@ -29,17 +29,17 @@ def may_wrap(expr: Expr, wide: bool) -> bool:
     return low < least or high > most
 
 
-def wrapping(w: Writer, op: Op) -> str:
+def wrapping_op(w: Writer, op: Op) -> str:
     """`op`, which may wrap, as C that does so."""
-    return f"({w.dialect.types[op.dtype]}){_unsigned(w, op, _UNARY)}"
+    return f"({w.dialect.types[op.dtype]}){_unsigned_text(w, op, _UNARY)}"
 
 
-def _unsigned(w: Writer, expr: Expr, parent: int) -> str:
+def _unsigned_text(w: Writer, expr: Expr, parent: int) -> str:
     """The text in C's unsigned arithmetic: one operand that is unsigned is enough."""
     kind = w.dialect.unsigned[expr.dtype]
     if not isinstance(expr, Op) or not may_wrap(expr, w.wide):
         return f"({kind}){w.value(expr, _ATOM)}"
-    first = _unsigned(w, expr.args[0], _SIGNS.get(expr.name, _UNARY))
+    first = _unsigned_text(w, expr.args[0], _SIGNS.get(expr.name, _UNARY))
     if expr.name == "neg":
         text = f"-({first})" if first.startswith("-") else f"-{first}"
         return text if parent <= _UNARY else f"({text})"
@@ -47,7 +47,7 @@ def _unsigned(w: Writer, expr: Expr, parent: int) -> str:
         return f"({first} << {w.value(expr.args[1], _UNARY)})"
     level = _SIGNS[expr.name]
     last = expr.args[1]
-    second = _unsigned(w, last, level + 1) if may_wrap(last, w.wide) else w.value(last, level + 1)
+    second = _unsigned_text(w, last, level + 1) if may_wrap(last, w.wide) else w.value(last, level + 1)
     text = f"{first} {expr.name} {second}"
     return f"({text})" if level < parent else text
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilegen import interpreter
-from tilegen.backends.arrays import GUARD_VALUE, NUMPY_NAME, empty, guarded, shape_of
+from tilegen.backends.arrays import GUARD_VALUE, NUMPY_NAME, empty, guarded_array, shape_of
 from tilegen.backends.device_program import Program
 from tilegen.errors import WrongResult
 from tilegen.ir.in_place import memory_of
@@ -120,7 +120,7 @@ def _run_case(program: Program, case: Case) -> Trial:
     """Runs the program on a case with guard zones around its outputs, and compares every element."""
     engine = program.engine
     outputs = [t for t in program.kernel.tensors if t.role == "output"]
-    zones = {t.name: guarded(engine.xp, t, shape_of(t, case.sizes)) for t in outputs}
+    zones = {t.name: guarded_array(engine.xp, t, shape_of(t, case.sizes)) for t in outputs}
     arrays = {scalar.name: case.arrays[scalar.name] for scalar in program.kernel.scalars}
     arrays |= {name: zone.array for name, zone in zones.items()}
     for tensor in (t for t in program.kernel.tensors if t.role == "input"):
@@ -133,7 +133,7 @@ def _run_case(program: Program, case: Case) -> Trial:
     engine.synchronize()
     error = 0.0
     for tensor in outputs:
-        if side := zones[tensor.name].touched():
+        if side := zones[tensor.name].touched_border():
             raise WrongResult(f"{tensor.name} is written to {side} its memory", notes=(_case_note(case),))
         error = max(error, _largest_error(tensor, _to_host(zones[tensor.name].array), case))
     return Trial(case.sizes, case.data, error, _unbounded_share([case.expected[t.name] for t in outputs]))

@@ -7,7 +7,7 @@ from math import prod
 
 from tilegen.backends.devices import InterpreterEngine
 from tilegen.backends.engine import Engine
-from tilegen.backends.memory import free_bytes, need
+from tilegen.backends.memory import check_free, free_bytes
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Op, Tree
 from tilegen.lab.sizes import points, total_bytes
 
@@ -32,21 +32,21 @@ def require_check_memory(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: 
     for each in sizes:
         on_device = 2 * total_bytes(kernel, each) + max(scratch_bytes(tree, each) for tree in trees)
         here = 0 if engine.on_gpu else on_device
-        need(kept + _REFERENCE * _elements(kernel, each) + here, f"the check at {format_sizes(each)}", free_bytes)
+        check_free(kept + _REFERENCE * _elements(kernel, each) + here, f"the check at {format_sizes(each)}", free_bytes)
         if engine.on_gpu:
-            need(on_device, f"the check at {format_sizes(each)}", engine.free_bytes)
+            check_free(on_device, f"the check at {format_sizes(each)}", engine.free_bytes)
 
 
 def require_timing_memory(trees: Iterable[Tree], sizes: Sizes, engine: Engine) -> None:
     """Raises DeviceError where there is too little memory for runs of the trees at `sizes`."""
     trees = list(trees)
     bytes_ = 2 * total_bytes(trees[0].kernel.written, sizes) + max(scratch_bytes(tree, sizes) for tree in trees)
-    need(bytes_, f"a run at {format_sizes(sizes)}", engine.free_bytes)
+    check_free(bytes_, f"a run at {format_sizes(sizes)}", engine.free_bytes)
 
 
 def require_addressable(kernel: Kernel, sizes: Sizes) -> None:
     """Raises DeviceError where no machine has memory for the tensors of a kernel that is counted and not run."""
-    need(total_bytes(kernel, sizes), f"a run at {format_sizes(sizes)}", lambda: None)
+    check_free(total_bytes(kernel, sizes), f"a run at {format_sizes(sizes)}", lambda: None)
 
 
 def check_outlook(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine) -> str | None:
