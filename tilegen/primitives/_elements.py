@@ -10,10 +10,26 @@ from collections.abc import Iterator
 from tilegen.ir.affine import Affine, Atom, const
 from tilegen.ir.nodes import Buffer, Load, Loop, Stmt, Tree
 from tilegen.ir.walk import leaves
-from tilegen.primitives._region import Point
+from tilegen.primitives._region import Point, Region
 
 # A linear combination: atoms of indices by themselves, dimensions of a copy by their numbers.
 _Sum = dict[Atom | int, int]
+
+
+def element_copied(tree: Tree, region: Region, place: Point) -> Point | None:
+    """The element that a copy of the region's buffer, made at `place` of it, hands over.
+
+    None of a tensor, which says it by itself, and where the contents of the buffer depend on loops inside the region:
+    then it is used outside of the loop that it lives in.
+    """
+    element = element_at(tree, region.buffer, place)
+    around: set[str] = set(region.sizes)
+    for path, _ in leaves(tree.body):
+        names = [loop.name for loop in path]
+        if region.at in names:
+            around |= set(names[: names.index(region.at) + 1])
+    known = around.union(*(p.names() for p in place))
+    return element if element and all(e.names() <= known for e in element) else None
 
 
 def element_at(tree: Tree, copy: Buffer, place: Point, passed: tuple[str, ...] = ()) -> Point | None:

@@ -9,7 +9,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import rewrite, substitute
-from tilegen.primitives._elements import element_at
+from tilegen.primitives._elements import element_copied
 from tilegen.primitives._region import Point, Region
 
 
@@ -20,7 +20,7 @@ def load_and_store(
     name = region.buffer.name
     load = Load(name, source, copy.dtype, region.fallback)
     back = Load(copy.name, place, copy.dtype)
-    element = element_at(tree, region.buffer, source)
+    element = element_copied(tree, region, source)
     return (
         Stmt(copy.name, Access(copy.name, place), load, guard=guard, element=element) if region.loads else None,
         Stmt(copy.name, Access(name, source), back, guard=guard, element=element) if region.stores else None,

@@ -10,7 +10,7 @@ from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, 
 from tilegen.ir.walk import loops
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._box import Box, bounds_conditions, box_of
-from tilegen.primitives._elements import element_at
+from tilegen.primitives._elements import element_copied
 from tilegen.primitives._layout import dimension_words, storage_order
 from tilegen.primitives._names import name_of_copy
 from tilegen.primitives._redirect import with_copies
@@ -98,7 +98,7 @@ class CacheShared:
         around = {loop.name: loop.extent for loop in loops(tree.body)}
         guard = () if fill and region.fallback else bounds_conditions(region.buffer, source, extents, around)
         stmt = self._stmt(region, copy, tuple(place), source, guard, fill)
-        node: Node = replace(stmt, element=element_at(tree, region.buffer, source))
+        node: Node = replace(stmt, element=element_copied(tree, region, source))
         for name, extent, kind in reversed(heads):
             node = Loop(name, const(extent), (node,), kind)
         return node
