@@ -84,10 +84,10 @@ def loops_of(
     conditions = (Condition(c.value.substitute(values), c.equal) for c in said.conditions)
     kept = tuple(dict.fromkeys(c for c in conditions if not _follows_from_extents(c, extents)))
 
-    def made(group: Iterable[str]) -> tuple[Range, ...]:
+    def ranges_of(group: Iterable[str]) -> tuple[Range, ...]:
         return tuple(Range(n, extents[n], w, values[n] - var(n)) for n, w in loops.items() if w in group)
 
-    return Loops(made(words.left), made(words.reduced), kept, {w: values[n] for n, w in loops.items()})
+    return Loops(ranges_of(words.left), ranges_of(words.reduced), kept, {w: values[n] for n, w in loops.items()})
 
 
 class _RangeFacts:

@@ -48,7 +48,7 @@ class Dependence:
     @cached_property
     def exists(self) -> bool:
         """True if it exists at some admitted size; what isl cannot decide is taken to exist."""
-        return False in self._apart_at.values() or self._met is not None
+        return False in self._apart_at.values() or self._possible_crossing is not None
 
     def is_iterations_apart(self, loop: str) -> bool:
         """True if a whole iteration of `loop` is certain to pass in between, where the dependence exists.
@@ -67,14 +67,14 @@ class Dependence:
     @property
     def witness(self) -> str:
         """The element and the two threads, at concrete sizes."""
-        return self._met.tell() if isinstance(self._met, Crossing) else ""
+        return self._possible_crossing.tell() if isinstance(self._possible_crossing, Crossing) else ""
 
     @cached_property
     def _apart_at(self) -> dict[str, bool]:
         return {}
 
     @cached_property
-    def _met(self) -> Crossing | str | None:
+    def _possible_crossing(self) -> Crossing | str | None:
         for crossing in self.crossings:
             try:
                 if crossing.possible():
@@ -214,11 +214,11 @@ class Crossing:
 
     @cached_property
     def _names(self) -> Mapping[str, str]:
-        return self.second.leaf.primed_names(self._met)
+        return self.second.leaf.primed_names(self._common_loops)
 
     @cached_property
     def _rows(self) -> Rows:
-        return self.program.original.pair(self.first.leaf, self.second.leaf, self._met) + self._core
+        return self.program.original.pair(self.first.leaf, self.second.leaf, self._common_loops) + self._core
 
     @cached_property
     def _core(self) -> tuple[Row, ...]:
@@ -228,7 +228,7 @@ class Crossing:
 
     def _named_rows(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
         """Rows of two iterations, with one name for loops in which they are the same one."""
-        return identify(rows, {f"{n}'": n for n in self._met})
+        return identify(rows, {f"{n}'": n for n in self._common_loops})
 
     @cached_property
     def _who(self) -> Mapping[str, tuple[_Thread, _Thread]]:
@@ -247,7 +247,7 @@ class Crossing:
         for mine, other in self._who.values():
             if mine.name and mine.name == other.name and mine.name in self._equal_loops:
                 continue
-            second = other.name if other.name in self._met else f"{other.name}'"
+            second = other.name if other.name in self._common_loops else f"{other.name}'"
             for sign in (1, -1):
                 terms: tuple[tuple[str, int], ...] = ((mine.name, sign),) if mine.name else ()
                 terms += ((second, -sign),) if other.name else ()
@@ -256,7 +256,7 @@ class Crossing:
         return tuple(found)
 
     @cached_property
-    def _met(self) -> frozenset[str]:
+    def _common_loops(self) -> frozenset[str]:
         """The loops that both are in the same iteration of."""
         return self.way[1] | self._equal_loops
 

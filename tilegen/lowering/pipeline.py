@@ -84,11 +84,11 @@ def _own(tree: Tree, loop: Loop, mine: frozenset[str]) -> Tree:
     def change(access: Access | Load) -> Access | Load:
         return replace(access, index=(*places, *access.index)) if access.buffer in mine else access
 
-    def widened(buffer: Buffer) -> Buffer:
+    def widen(buffer: Buffer) -> Buffer:
         order = (*range(count), *(dim + count for dim in buffer.order))
         return replace(buffer, shape=(*(each.extent for each in threads), *buffer.shape), order=order)
 
-    buffers = tuple(widened(b) if b.name in mine else b for b in tree.buffers)
+    buffers = tuple(widen(b) if b.name in mine else b for b in tree.buffers)
     return replace(tree, buffers=buffers, body=rewrite_accesses(tree.body, change))
 
 
@@ -124,14 +124,14 @@ def _across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...]:
     at = loop.extent - ahead + var(last)
     ending = _at(rest, mine, at % loop.stages, {name: at})
 
-    def nested(inner: Loop) -> Node:
+    def in_nest(inner: Loop) -> Node:
         (node,) = rewrite_nodes((nest,), lambda v: inner if isinstance(v, Loop) and v.name == name else v)
         return node
 
     place = outer.body.index(nest)
-    parts = nested(main), nested(replace(loop, name=last, extent=const(ahead), body=(*coming, *ending)))
+    parts = in_nest(main), in_nest(replace(loop, name=last, extent=const(ahead), body=(*coming, *ending)))
     body = (*outer.body[:place], *parts, *outer.body[place + 1 :])
-    return nested(replace(loop, name=fill, extent=const(ahead), body=start)), replace(outer, body=body)
+    return in_nest(replace(loop, name=fill, extent=const(ahead), body=start)), replace(outer, body=body)
 
 
 def _parts(loop: Loop, mine: frozenset[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:

@@ -131,7 +131,7 @@ class ComputeAt:
         """The tree's body with `nest` ahead of what reads the tensor in `at`, which reads what it makes."""
         values = {loop.name: var(loop.name) for loop in made.scope}
 
-        def read(value: object) -> object:
+        def read_inside(value: object) -> object:
             if not isinstance(value, Load) or value.buffer != self.tensor:
                 return value
             return replace(value, index=made.here(value.index, values), fallback=None)
@@ -142,4 +142,4 @@ class ComputeAt:
             first = next(n for n, child in enumerate(value.body) if self._uses(child))
             return replace(value, body=(*value.body[:first], *nest, *value.body[first:]))
 
-        return rewrite(rewrite(tree.body, read), enter)
+        return rewrite(rewrite(tree.body, read_inside), enter)

@@ -100,7 +100,7 @@ def _statement(stmt: Stmt, known: _Variables) -> tuple[Spmd, ...]:
     if known.names.isdisjoint([access.buffer for access in accesses(stmt)]):
         return (stmt,)
 
-    def read(value: Load) -> Load:
+    def read_lane(value: Load) -> Load:
         if value.buffer not in known.names:
             return value
         if value.buffer not in known.loaded:
@@ -111,7 +111,7 @@ def _statement(stmt: Stmt, known: _Variables) -> tuple[Spmd, ...]:
             raise Refused(f"'{value.buffer}' has no lane {lane}")
         return Load(source.buffer, _lane_index(source, lane, known.buffers), value.dtype)
 
-    stmt = replace(stmt, value=rewrite_accesses(stmt.value, read))
+    stmt = replace(stmt, value=rewrite_accesses(stmt.value, read_lane))
     if stmt.target.buffer not in known.names:
         return (stmt,)
     if stmt.target.buffer not in known.opened or stmt.reduce:
@@ -252,15 +252,19 @@ def _check_access(
     if width == 1 or buffer.space == "register" and dtype == buffer.dtype:
         return  # registers have no addresses
 
-    def shown() -> str:
+    def access_text() -> str:
         return f"{access.buffer}[{', '.join(map(str, access.index))}]"
 
     if width not in _WIDTHS or size > _BYTES or buffer.space not in ("global", "shared") or dtype != buffer.dtype:
-        raise Refused(f"{shown()} is no vector of {width} {dtype}")
+        raise Refused(f"{access_text()} is no vector of {width} {dtype}")
     if buffer.space == "global" and launch.alignment.get(memory_of(access.buffer), 1) % size:
-        raise Refused(f"{shown()} is used as a vector of {size} bytes, and nothing says that its memory is aligned")
+        raise Refused(
+            f"{access_text()} is used as a vector of {size} bytes, and nothing says that its memory is aligned"
+        )
     if buffer.swizzle and not buffer.swizzle.keeps(width):
-        raise Refused(f"{shown()} is a vector of {width} elements, and a swizzle moves units of {buffer.swizzle.unit}")
+        raise Refused(
+            f"{access_text()} is a vector of {width} elements, and a swizzle moves units of {buffer.swizzle.unit}"
+        )
     *outer, fastest = (access.index[d] for d in buffer.order)
     row = buffer.shape[buffer.order[-1]] + buffer.pad
     wanted = [fastest, *([row] if any(i != const(0) for i in outer) else [])]
@@ -269,6 +273,6 @@ def _check_access(
         if off != const(0) and not facts.implied(Condition(off, equal=True), extents, launch.requires):
             what = "its row" if value is row else "it"
             raise Refused(
-                f"a vector of {width} elements at {shown()} is not aligned",
+                f"a vector of {width} elements at {access_text()} is not aligned",
                 f"{what} begins at {value}, which is no multiple of {width} at all sizes",
             )

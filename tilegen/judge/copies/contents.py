@@ -131,14 +131,14 @@ def _check_last_write(storage: Storage, reader: Touch) -> None:
         return
     rights: list[_Write] = []
 
-    def found() -> Iterator[Rows]:
+    def write_rows() -> Iterator[Rows]:
         for write in _earlier_writes(storage, reader, writers):
             rights.append(write.of(reader.element.forms) if write.writer in strays else write)
             yield rights[-1].rows
 
     # Only those that are needed to cover the reads are looked at, the nearest ones.
     rows, names = _reads(storage, reader)
-    if not is_covered(rows, found(), names):
+    if not is_covered(rows, write_rows(), names):
         raise _wrong(storage, reader, strays, find_uncovered(rows, [right.rows for right in rights], names))
     for right in rights:
         for stray in strays:

@@ -101,12 +101,12 @@ def _without_dtype(value: Expr | None) -> Expr | None:
 def _check_terms(origin: Kernel, kernel: Kernel, split: Split, part: Equation) -> None:
     """Refused unless the terms of the parts are the origin's, one for one; of an arg reduction in its order."""
 
-    def undivided(value: object) -> object:
+    def join_parts(value: object) -> object:
         if isinstance(value, Stmt) and value.name == split.parts:
             return replace(value, name=split.target, instance=split.point)
         return () if isinstance(value, Stmt) else value
 
-    program = project(Tree(origin, (), (rewrite(nest_of(kernel, part), undivided),)))
+    program = project(Tree(origin, (), (rewrite(nest_of(kernel, part), join_parts),)))
     check_instances(program, split.target)
     if part.arg is not None and not isinstance(part.arg, Load):
         _check_first(program, program.leaves[0], len(part.loops), len(equation_of(origin, split.target).reduced))
