@@ -84,13 +84,13 @@ def one_hot_case(instruction: Instruction) -> tuple[np.ndarray, ...]:
 def wrong(instruction: Instruction) -> list[Instruction]:
     """The instruction with two registers, or two lanes, of one operand swapped."""
     found = []
-    for at, f in enumerate(instruction.fragments):
+    for at, f in enumerate(instruction.operands):
         if f.elements_of_a_lane > 1:
             changed = replace(f, register=f.register + 1 - f.register % 2 * 2)
         else:
             changed = replace(f, lane=f.lane + 1 - f.lane % 2 * 2)
-        fragments = (*instruction.fragments[:at], changed, *instruction.fragments[at + 1 :])
-        found.append(replace(instruction, fragments=fragments))
+        operands = (*instruction.operands[:at], changed, *instruction.operands[at + 1 :])
+        found.append(replace(instruction, operands=operands))
     return found
 
 

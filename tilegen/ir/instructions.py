@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Tensor
+from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Load, Tensor
 
 UNITS = {"warp": 32}
 """What runs an instruction as one, and how many lanes it has."""
@@ -28,6 +28,9 @@ FORMATS = {"tf32": "f32"}
 
 A tf32 value is an f32 whose last 13 bits are 0. An instruction computes with such values; it rounds nothing.
 """
+
+ROW_BYTES = 16
+"""Of the piece of an operand in shared memory whose address one lane gives."""
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 """An operand's name in the text of an instruction."""
@@ -45,25 +48,45 @@ class Slot(NamedTuple):
         return f"lane {self.lane}, register {self.register}"
 
 
+class RowSlot(NamedTuple):
+    """One element's worth of the 16 bytes in shared memory whose address one lane gives."""
+
+    lane: int
+    element: int
+
+    def __str__(self) -> str:
+        return f"the row of lane {self.lane}, element {self.element}"
+
+
 @dataclass(frozen=True)
-class Fragment:
+class _Layout:
+    """What all layouts have: the operand, the names of its indices, and a lane for each element."""
+
+    operand: Tensor
+    indices: tuple[str, ...]
+    lane: Affine
+
+    @property
+    def shape(self) -> Point:
+        """The extents of the operand, which are constant."""
+        return tuple(extent.const for extent in self.operand.shape)
+
+    def points(self) -> Iterator[Point]:
+        """The elements of the operand, row by row."""
+        return product(*map(range, self.shape))
+
+
+@dataclass(frozen=True)
+class Fragment(_Layout):
     """Where the elements of an operand lie: element `indices` in register `register` of lane `lane`.
 
     `register` counts elements: 16-bit elements 2r and 2r + 1 fill the 32-bit register r, the even one low.
     An operand in the `format` "tf32" holds values that this format has.
     """
 
-    operand: Tensor
-    indices: tuple[str, ...]
-    lane: Affine
     register: Affine
     format: str | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def shape(self) -> Point:
-        """The extents of the operand, which are constant."""
-        return tuple(extent.const for extent in self.operand.shape)
 
     @property
     def words(self) -> int:
@@ -74,10 +97,6 @@ class Fragment:
     @property
     def elements_of_a_lane(self) -> int:
         return prod(self.shape) // UNITS["warp"]
-
-    def points(self) -> Iterator[Point]:
-        """The elements of the operand, row by row."""
-        return product(*map(range, self.shape))
 
     def slot(self, point: Point) -> Slot:
         """Where element `point` lies."""
@@ -90,16 +109,47 @@ class Fragment:
 
 
 @dataclass(frozen=True)
+class SharedRows(_Layout):
+    """Where the elements of an operand in shared memory lie: in rows of 16 bytes, each at an address that a lane gives.
+
+    Element `indices` is the element `element` of the row whose address lane `lane` gives. The rows are 1, 2, 4, 8, 16
+    or 32, and the lanes 0 to `rows` - 1 give their addresses; lane L beyond them gives that of lane L % `rows`, which
+    the instruction does not read. Rows may lie anywhere in shared memory, each at a multiple of 16 bytes.
+    """
+
+    element: Affine
+    format: str | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def elements_of_a_row(self) -> int:
+        return ROW_BYTES // DTYPE_BYTES[self.operand.dtype]
+
+    @property
+    def rows(self) -> int:
+        return prod(self.shape) // self.elements_of_a_row
+
+    def slot(self, point: Point) -> RowSlot:
+        """Where element `point` lies."""
+        values = dict(zip(self.indices, point, strict=True))
+        return RowSlot(self.lane.evaluate(values), self.element.evaluate(values))
+
+    def elements(self) -> dict[RowSlot, Point]:
+        """The element in each slot. The layout is a bijection, so nothing is lost."""
+        return {self.slot(point): point for point in self.points()}
+
+
+@dataclass(frozen=True)
 class Instruction:
     """What a unit of threads computes at once.
 
     Attributes:
         meaning: a kernel of one equation over the operands, of constant shapes.
         accumulates: the equation's value is added to the target, which is an operand that is read, too.
-        fragments: the layout of each operand, in the order of the head.
+        operands: the layout of each operand, in registers or in shared memory, in the order of the head.
         unit: a key of UNITS.
         arch: the first architecture that has it; the only one, where that is one of SPECIFIC_ARCHITECTURES.
-        ptx: its text, with `{A}` for the registers of the operand A.
+        ptx: its text, with `{A}` for the registers of the operand A, or `[{A}]` for its address in shared memory.
         doc: the comment above the declaration.
         text: the declaration as written.
     """
@@ -107,7 +157,7 @@ class Instruction:
     name: str
     meaning: Kernel
     accumulates: bool
-    fragments: tuple[Fragment, ...]
+    operands: tuple[Fragment | SharedRows, ...]
     unit: str
     arch: str
     ptx: str
@@ -119,12 +169,29 @@ class Instruction:
     def equation(self) -> Equation:
         return self.meaning.equations[0]
 
-    def fragment(self, operand: str) -> Fragment:
+    @property
+    def is_copy(self) -> bool:
+        """True if each element of the output is an element of an operand: it moves bits, whatever their type."""
+        return isinstance(self.equation.value, Load) and not self.accumulates
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """The layouts of the operands in registers."""
+        return tuple(operand for operand in self.operands if isinstance(operand, Fragment))
+
+    def layout(self, operand: str) -> Fragment | SharedRows:
         """The layout of an operand; KeyError if there is none of that name."""
-        for fragment in self.fragments:
-            if fragment.operand.name == operand:
-                return fragment
+        for layout in self.operands:
+            if layout.operand.name == operand:
+                return layout
         raise KeyError(operand)
+
+    def fragment(self, operand: str) -> Fragment:
+        """The layout of an operand in registers; KeyError if there is none of that name."""
+        layout = self.layout(operand)
+        if not isinstance(layout, Fragment):
+            raise KeyError(operand)
+        return layout
 
     def runs_on(self, arch: str) -> bool:
         """True if the architecture `arch` ("sm_90", "sm_90a") has it."""
