@@ -14,11 +14,14 @@ from tilegen.ir.instructions import (
     ARCHITECTURES,
     FORMATS,
     PLACEHOLDER,
+    ROW_BYTES,
     SPECIFIC_ARCHITECTURES,
     UNITS,
     Fragment,
     Instruction,
     Point,
+    RowSlot,
+    SharedRows,
     Slot,
 )
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Tensor
@@ -38,13 +41,13 @@ def build_instruction(decl: s.InstructionDecl) -> Instruction:
     _check_machine(decl)
     _check_shapes(decl)
     meaning = _equation_kernel(decl)
-    fragments = tuple(_fragment(decl, operand, meaning) for operand in decl.operands)
-    _check_ptx(decl)
+    operands = tuple(_operand(decl, operand, meaning) for operand in decl.operands)
+    _check_ptx(decl, operands)
     return Instruction(
         decl.name.text,
         meaning,
         decl.accumulates,
-        fragments,
+        operands,
         decl.unit.text,
         decl.arch.text,
         decl.ptx.text,
@@ -173,7 +176,7 @@ def _point_text(point: dict[str, int]) -> str:
 # -- the layouts
 
 
-def _fragment(decl: s.InstructionDecl, operand: s.Operand, meaning: Kernel) -> Fragment:
+def _operand(decl: s.InstructionDecl, operand: s.Operand, meaning: Kernel) -> Fragment | SharedRows:
     """The layout of an operand, which puts each element into a slot of its own. Raises SourceError."""
     name = operand.param.name
     tensor = meaning.tensor(name.text)
@@ -183,21 +186,35 @@ def _fragment(decl: s.InstructionDecl, operand: s.Operand, meaning: Kernel) -> F
             raise _unknown_operand_error(decl, base.text, base.span)
     found = [layout for layout in decl.layouts if layout.element.base.text == name.text]
     if len(found) != 1:
-        notes = (f"say where its elements lie: {name.text}[{_example(tensor)}] in lane ..., register ...",)
+        element = f"{name.text}[{_example(tensor)}]"
+        notes = (
+            f"say where its elements lie: {element} in lane ..., register ...",
+            f"or, in shared memory: {element} in shared at lane ..., element ...",
+        )
         span = found[1].span if found else operand.span
         what = "has a second layout" if found else "has no layout"
         raise SourceError(f"the operand '{name.text}' {what}", span, notes=() if found else notes)
-    indices = _indices(found[0], tensor)
+    line, lanes = found[0], UNITS[decl.unit.text]
+    indices = _indices(line, tensor)
     known = {index: var(index) for index in indices}
-    lane, register = (affine_of(each, known, decl.names()) for each in (found[0].lane, found[0].register))
+    lane = affine_of(line.lane, known, decl.names())
     form = operand.format.text if operand.format else None
-    fragment = Fragment(tensor, indices, lane, register, form, span=found[0].span)
-    _check_registers_are_full(fragment, UNITS[decl.unit.text], operand.span)
-    _check_bijection(fragment, UNITS[decl.unit.text])
-    return fragment
+    match line:
+        case s.Layout():
+            register = affine_of(line.register, known, decl.names())
+            fragment = Fragment(tensor, indices, lane, register, form, span=line.span)
+            _check_registers_are_full(fragment, lanes, operand.span)
+            _check_bijection(fragment, lanes, fragment.elements_of_a_lane)
+            return fragment
+        case s.RowsLayout():
+            within = affine_of(line.within, known, decl.names())
+            rows = SharedRows(tensor, indices, lane, within, form, span=line.span)
+            _check_rows_are_full(rows, lanes, operand.span)
+            _check_bijection(rows, rows.rows, rows.elements_of_a_row)
+            return rows
 
 
-def _indices(layout: s.Layout, tensor: Tensor) -> tuple[str, ...]:
+def _indices(layout: s.Layout | s.RowsLayout, tensor: Tensor) -> tuple[str, ...]:
     """The names of the element's indices: one for each dimension."""
     items = layout.element.items
     names = tuple(item.text for item in items if isinstance(item, s.Name))
@@ -228,49 +245,84 @@ def _check_registers_are_full(fragment: Fragment, lanes: int, span: Span) -> Non
         raise SourceError(message, span, notes=("small elements fill registers: 2 of 16 bits, or 4 of 8 bits, each",))
 
 
-def _check_bijection(fragment: Fragment, lanes: int) -> None:
-    """Raises SourceError unless each element has a slot of its own; as there are as many slots, none is left empty."""
-    name, most = fragment.operand.name, fragment.elements_of_a_lane
-    slots: dict[Slot, Point] = {}
+def _check_rows_are_full(rows: SharedRows, lanes: int, span: Span) -> None:
+    name, size = rows.operand.name, prod(rows.shape) * DTYPE_BYTES[rows.operand.dtype]
+    counts = [2**power for power in range(lanes.bit_length())]
+    if size not in [count * ROW_BYTES for count in counts]:
+        raise SourceError(
+            f"'{name}' has {size} bytes, which are not {_one_of(counts)} rows of {ROW_BYTES} bytes",
+            span,
+            notes=("each lane gives the address of a row; of R < 32 rows, lane L gives that of lane L % R",),
+        )
+
+
+def _one_of(numbers: list[int]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} or {numbers[-1]}"
+
+
+def _check_bijection(layout: Fragment | SharedRows, lanes: int, most: int) -> None:
+    """Raises SourceError unless each element has a slot of its own; as there are as many slots, none is left empty.
+
+    A slot is one of the lanes 0 to `lanes` - 1 and, of it, a register or an element from 0 to `most` - 1.
+    """
+    name = layout.operand.name
+    slots: dict[Slot | RowSlot, Point] = {}
     collision = None
-    for point in fragment.points():
-        slot = fragment.slot(point)
-        if not (0 <= slot.lane < lanes and 0 <= slot.register < most):
-            raise SourceError(
-                f"the layout of '{name}' leaves the lanes 0 to {lanes - 1} or their registers 0 to {most - 1}",
-                fragment.span,
-                witness=f"{name}{list(point)} would be in {slot}",
-                notes=(f"{prod(fragment.shape)} elements in {lanes} lanes are {most} in each",),
-            )
+    for point in layout.points():
+        slot = layout.slot(point)
+        if not (0 <= slot[0] < lanes and 0 <= slot[1] < most):
+            raise _outside_error(layout, point, lanes, most)
         if slot in slots and collision is None:
             collision = f"{name}{list(slots[slot])} and {name}{list(point)} are both in {slot}"
         slots.setdefault(slot, point)
     if collision:
-        empty = next(e for e in (Slot(*pair) for pair in product(range(lanes), range(most))) if e not in slots)
+        kind = Slot if isinstance(layout, Fragment) else RowSlot
+        empty = next(e for e in (kind(*pair) for pair in product(range(lanes), range(most))) if e not in slots)
+        own = "a lane and a register" if isinstance(layout, Fragment) else "a lane and an element of its row"
         raise SourceError(
             f"the layout of '{name}' puts two elements into one slot",
-            fragment.span,
+            layout.span,
             witness=f"{collision}; nothing is in {empty}",
-            notes=("each element has a lane and a register of its own",),
+            notes=(f"each element has {own} of its own",),
         )
+
+
+def _outside_error(layout: Fragment | SharedRows, point: Point, lanes: int, most: int) -> SourceError:
+    name, elements = layout.operand.name, prod(layout.shape)
+    if isinstance(layout, Fragment):
+        parts, note = "registers", f"{elements} elements in {lanes} lanes are {most} in each"
+    else:
+        parts, note = "elements", f"{elements} elements in rows of {ROW_BYTES} bytes are {lanes} rows of {most}"
+    return SourceError(
+        f"the layout of '{name}' leaves the lanes 0 to {lanes - 1} or their {parts} 0 to {most - 1}",
+        layout.span,
+        witness=f"{name}{list(point)} would be in {layout.slot(point)}",
+        notes=(note,),
+    )
 
 
 # -- the text
 
 
-def _check_ptx(decl: s.InstructionDecl) -> None:
-    """Raises SourceError unless the text names the operands, all of them and no other."""
+def _check_ptx(decl: s.InstructionDecl, operands: tuple[Fragment | SharedRows, ...]) -> None:
+    """Raises SourceError unless the text names the operands, all of them and no other, and addresses as `[{S}]`."""
     named = set()
+    shared = {rows.operand.name for rows in operands if isinstance(rows, SharedRows)}
     for match in PLACEHOLDER.finditer(decl.ptx.text):
         place = decl.ptx.span
         span = place._replace(column=place.column + 1 + match.start(), width=len(match.group()))
         if match[1] not in decl.names():
             raise _unknown_operand_error(decl, match[1], span)
+        around = decl.ptx.text[max(0, match.start() - 1) : match.end() + 1]
+        if match[1] in shared and around != f"[{match.group()}]":
+            notes = (f"its address stands in square brackets: [{match.group()}]",)
+            raise SourceError(f"'{match[1]}' is in shared memory and has no registers", span, notes=notes)
         named.add(match[1])
     for operand in decl.operands:
         name = operand.param.name.text
         if name not in named:
-            notes = (f"write {{{name}}} where its registers stand",)
+            registers, address = f"{{{name}}} where its registers stand", f"[{{{name}}}] where its address stands"
+            notes = (f"write {address if name in shared else registers}",)
             raise SourceError(f"the text does not name the operand '{name}'", decl.ptx.span, notes=notes)
 
 

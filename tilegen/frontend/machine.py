@@ -7,7 +7,7 @@ from lark import Token
 from tilegen.errors import SourceError
 from tilegen.frontend.expressions import convert, convert_all, name
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
-from tilegen.frontend.syntax import Assign, InstructionDecl, Layout, Name, Operand, Param, Subscript
+from tilegen.frontend.syntax import Assign, InstructionDecl, Layout, Name, Operand, Param, RowsLayout, Subscript
 
 
 def instruction(place: Place, tree: Branch) -> InstructionDecl:
@@ -31,7 +31,7 @@ def instruction(place: Place, tree: Branch) -> InstructionDecl:
         and_later=str(how) == "since",
         equations=tuple(_equation(place, line) for line in meanings),
         accumulates=any(str(line.children[1]) == "+=" for line in meanings),
-        layouts=tuple(_layout(place, line) for line in lines if rule(line) == "layout"),
+        layouts=tuple(_layout(place, line) for line in lines if rule(line) in ("layout", "rows")),
         ptx=texts[0],
         doc=place.doc_above(word.span),
         text=_source_text(place, word, lines),
@@ -50,7 +50,10 @@ def _equation(place: Place, tree: Branch) -> Assign:
     return Assign(_element(place, target), convert(place, branch(value)), None, place.of(tree))
 
 
-def _layout(place: Place, tree: Branch) -> Layout:
+def _layout(place: Place, tree: Branch) -> Layout | RowsLayout:
+    if rule(tree) == "rows":
+        element, _, _, _, _, lane, _, _, within, _ = tree.children
+        return RowsLayout(_element(place, element), convert(place, lane), convert(place, within), place.of(tree))
     element, _, _, lane, _, _, register, _ = tree.children
     return Layout(_element(place, element), convert(place, lane), convert(place, register), place.of(tree))
 

@@ -234,6 +234,16 @@ class Layout:
 
 
 @dataclass(frozen=True)
+class RowsLayout:
+    """`element in shared at lane expression, element expression`; the last one is `within` the row of the lane."""
+
+    element: Subscript
+    lane: Syntax
+    within: Syntax
+    span: Span
+
+
+@dataclass(frozen=True)
 class InstructionDecl:
     """An instruction as the text declares it; `build_instruction` turns it into an `Instruction`.
 
@@ -247,7 +257,7 @@ class InstructionDecl:
     and_later: bool
     equations: tuple[Assign, ...]
     accumulates: bool
-    layouts: tuple[Layout, ...]
+    layouts: tuple[Layout | RowsLayout, ...]
     ptx: Name
     doc: str
     text: str

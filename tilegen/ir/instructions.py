@@ -172,7 +172,10 @@ class Instruction:
     @property
     def is_copy(self) -> bool:
         """True if each element of the output is an element of an operand: it moves bits, whatever their type."""
-        return isinstance(self.equation.value, Load) and not self.accumulates
+        value, target = self.equation.value, self.meaning.tensor(self.equation.target)
+        return (
+            not self.accumulates and isinstance(value, Load) and value.fallback is None and value.dtype == target.dtype
+        )
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
