@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from tilegen.ir.instructions import PLACEHOLDER, UNITS, Fragment, Instruction, Slot
+from tilegen.ir.instructions import PLACEHOLDER, ROW_BYTES, UNITS, Fragment, Instruction, SharedRows
 from tilegen.ir.nodes import DTYPE_BYTES
 
 # Of a lane's registers: their C type and the constraint of inline PTX. Smaller elements share unsigned ones.
 _REGISTERS = {"f32": ("float", "f"), "f64": ("double", "d"), "i32": ("int", "r"), "i64": ("long long", "l")}
 _PACKED = ("unsigned", "r")
+TRIAL_WARPS = 4
+"""As many warps a block of a trial has at most."""
+
 # Elements in memory; those that share registers as bits.
 _MEMORY = {"f16": "unsigned short", "bf16": "unsigned short", "i8": "unsigned char", "u8": "unsigned char"}
 
 
 def device_function(instruction: Instruction) -> str:
-    """The instruction as a function over the registers of one lane, with its meaning in a line."""
+    """The instruction as a function over the registers of one lane, with its meaning in a line.
+
+    Of an operand in shared memory it takes the address that the lane gives; a line says of which row.
+    """
     output = instruction.equation.target
-    parameters = [_parameter(f, constant=f.operand.name != output) for f in _output_first(instruction)]
-    numbers, operands = _number_registers(instruction)
+    parameters = [_parameter(o, constant=o.operand.name != output) for o in _output_first(instruction)]
+    numbers, written, read = _number_operands(instruction)
     text = instruction.ptx.replace("%", "%%").replace("\\", "\\\\")
-    text = PLACEHOLDER.sub(lambda match: "{" + ", ".join(f"%{n}" for n in numbers[match[1]]) + "}", text)
-    mark = "+" if instruction.accumulates else "="
-    outputs = ", ".join(f'"{mark}{constraint}"({value})' for constraint, value in operands[output])
-    inputs = ", ".join(f'"{c}"({value})' for name, each in operands.items() if name != output for c, value in each)
+    text = PLACEHOLDER.sub(lambda match: numbers[match[1]], text)
+    lists = [", ".join(written), ", ".join(read)]
+    if _shared_operands(instruction):
+        lists.append('"memory"')
     return (
         f"// {meaning_line(instruction)}\n"
+        f"{''.join(map(_row_line, _shared_operands(instruction)))}"
         f"static __device__ __forceinline__ void {instruction.name}({', '.join(parameters)})\n"
         "{\n"
-        f'    asm volatile("{text}"\n'
-        f"        : {outputs}\n"
-        f"        : {inputs});\n"
+        f'    asm volatile("{text}"\n' + "\n".join(f"        : {each}".rstrip() for each in lists) + ");\n"
         "}\n"
     )
 
@@ -36,8 +41,19 @@ def device_function(instruction: Instruction) -> str:
 def meaning_line(instruction: Instruction) -> str:
     """The equation as declared, who runs it, and since when."""
     equation = instruction.equation.span
-    shapes = ", ".join(f"{f.operand.name}: {f.operand.dtype}{list(f.shape)}" for f in instruction.fragments)
+    shapes = ", ".join(_shape(operand) for operand in instruction.operands)
     return f"{equation.text if equation else instruction.name}   by a {instruction.unit}; {shapes}"
+
+
+def _shape(operand: Fragment | SharedRows) -> str:
+    where = " in shared" if isinstance(operand, SharedRows) else ""
+    return f"{operand.operand.name}: {operand.operand.dtype}{list(operand.shape)}{where}"
+
+
+def _row_line(rows: SharedRows) -> str:
+    """What the pointer to an operand in shared memory points to."""
+    name, layout = rows.operand.name, rows.span.text if rows.span else f"one of {rows.rows}"
+    return f"// {name} points to the {ROW_BYTES} bytes of this lane: {layout}\n"
 
 
 def trial_kernel(instruction: Instruction) -> str:
@@ -45,77 +61,127 @@ def trial_kernel(instruction: Instruction) -> str:
 
     Its arguments are arrays of matrices, row by row, of each input in turn, and how many these are; then the matrices
     that the output starts from, how many, and the outputs; then the number of warps. Warp w takes the inputs of the
-    number w in mixed radix, the last input fastest, start w modulo their number, and writes output w.
+    number w in mixed radix, the last input fastest, start w modulo their number, and writes output w. A block has
+    TRIAL_WARPS warps at most. The rows of an operand in shared memory lie there in no order of the lanes.
     """
-    *inputs, output = instruction.fragments
-    parameters = [f"const {_element(f)}* {f.operand.name}_all, int {f.operand.name}_count" for f in inputs]
-    name = output.operand.name
+    *inputs, output = instruction.operands
+    parameters = [f"const {_element(o)}* {o.operand.name}_all, int {o.operand.name}_count" for o in inputs]
     parameters += [f"const {_element(output)}* start, int start_count, {_element(output)}* result, int warps"]
-    lines = [_table(f) for f in instruction.fragments]
+    lines = [_table(operand) for operand in instruction.operands]
     lines += [device_function(instruction)]
     lines += [f'extern "C" __global__ void trial({", ".join(parameters)})', "{"]
+    lines += [_shared(rows) for rows in _shared_operands(instruction)]
     lines += [
         f"    const int warp = (blockIdx.x * blockDim.x + threadIdx.x) / {UNITS[instruction.unit]};",
         f"    const int lane = threadIdx.x % {UNITS[instruction.unit]};",
         "    if (warp >= warps) return;",
         "    int rest = warp;",
     ]
-    for fragment in reversed(inputs):
-        lines += _load(fragment, f"{fragment.operand.name}_all", f"rest % {fragment.operand.name}_count")
-        lines += [f"    rest /= {fragment.operand.name}_count;"]
+    for operand in reversed(inputs):
+        lines += _load(operand, f"{operand.operand.name}_all", f"rest % {operand.operand.name}_count")
+        lines += [f"    rest /= {operand.operand.name}_count;"]
     lines += _load(output, "start", "warp % start_count")
-    lines += [f"    {instruction.name}({', '.join(f.operand.name for f in _output_first(instruction))});"]
-    lines += _store(output, name)
+    waits = ["    __syncwarp();"] if _shared_operands(instruction) else []
+    call = f"    {instruction.name}({', '.join(o.operand.name for o in _output_first(instruction))});"
+    lines += [*waits, call, *waits]
+    lines += _store(output)
     return "\n".join([*lines, "}", ""])
 
 
-def _output_first(instruction: Instruction) -> tuple[Fragment, ...]:
-    *inputs, output = instruction.fragments
+def _output_first(instruction: Instruction) -> tuple[Fragment | SharedRows, ...]:
+    *inputs, output = instruction.operands
     return (output, *inputs)
 
 
-def _parameter(fragment: Fragment, constant: bool) -> str:
-    kind, _ = _REGISTERS.get(fragment.operand.dtype, _PACKED)
-    return f"{'const ' * constant}{kind} (&{fragment.operand.name})[{fragment.words}]"
+def _parameter(operand: Fragment | SharedRows, constant: bool) -> str:
+    const, name = "const " * constant, operand.operand.name
+    if isinstance(operand, SharedRows):
+        return f"{const}void* {name}"
+    kind, _ = _REGISTERS.get(operand.operand.dtype, _PACKED)
+    return f"{const}{kind} (&{name})[{operand.words}]"
 
 
-def _number_registers(instruction: Instruction) -> tuple[dict[str, range], dict[str, list[tuple[str, str]]]]:
-    """The numbers that the registers of each operand have in the text, and their constraints and values in order."""
-    numbers: dict[str, range] = {}
-    operands: dict[str, list[tuple[str, str]]] = {}
-    first = 0
-    for fragment in _output_first(instruction):
-        name = fragment.operand.name
-        _, constraint = _REGISTERS.get(fragment.operand.dtype, _PACKED)
-        values = [f"{name}[{r}]" for r in range(fragment.words)]
-        if fragment.format is not None:  # its registers are bits to the assembler
-            constraint, values = "r", [f"__float_as_uint({value})" for value in values]
-        operands[name] = [(constraint, value) for value in values]
-        numbers[name] = range(first, first + fragment.words)
-        first += fragment.words
-    return numbers, operands
+def _shared_operands(instruction: Instruction) -> tuple[SharedRows, ...]:
+    return tuple(operand for operand in instruction.operands if isinstance(operand, SharedRows))
+
+
+def _number_operands(instruction: Instruction) -> tuple[dict[str, str], list[str], list[str]]:
+    """What stands for each operand in the text; then what is written and what is read, in the order of their numbers.
+
+    Registers of the output are written. An address is read, whatever is done in memory.
+    """
+    texts: dict[str, str] = {}
+    written: list[str] = []
+    read: list[str] = []
+    mark = "+" if instruction.accumulates else "="
+    for operand in _output_first(instruction):
+        name, first = operand.operand.name, len(written) + len(read)
+        if isinstance(operand, SharedRows):
+            texts[name] = f"%{first}"
+            read.append(f'"r"((unsigned)__cvta_generic_to_shared({name}))')
+            continue
+        texts[name] = "{" + ", ".join(f"%{first + r}" for r in range(operand.words)) + "}"
+        values = _register_values(instruction, operand)
+        if name == instruction.equation.target:
+            written += [f'"{mark}{constraint}"({value})' for constraint, value in values]
+        else:
+            read += [f'"{constraint}"({value})' for constraint, value in values]
+    return texts, written, read
+
+
+def _register_values(instruction: Instruction, fragment: Fragment) -> list[tuple[str, str]]:
+    """The constraint and the value of each register of an operand."""
+    name = fragment.operand.name
+    _, constraint = _REGISTERS.get(fragment.operand.dtype, _PACKED)
+    values = [f"{name}[{r}]" for r in range(fragment.words)]
+    if constraint != "f" or not (instruction.is_copy or fragment.format):
+        return [(constraint, value) for value in values]
+    if name == instruction.equation.target:  # its registers are bits to the assembler
+        return [("r", f"reinterpret_cast<unsigned&>({value})") for value in values]
+    return [("r", f"__float_as_uint({value})") for value in values]
 
 
 # -- the trial
 
 
-def _element(fragment: Fragment) -> str:
-    dtype = fragment.operand.dtype
+def _element(operand: Fragment | SharedRows) -> str:
+    dtype = operand.operand.dtype
     return _MEMORY.get(dtype) or _REGISTERS[dtype][0]
 
 
-def _table(fragment: Fragment) -> str:
+def _slots(operand: Fragment | SharedRows) -> tuple[int, int]:
+    """How many lanes have a slot, and how many slots each of them."""
+    if isinstance(operand, SharedRows):
+        return operand.rows, operand.elements_of_a_row
+    return UNITS["warp"], operand.elements_of_a_lane
+
+
+def _table(operand: Fragment | SharedRows) -> str:
     """The offset of the element in each slot, of the matrix row by row: the layout, walked over."""
-    name, lanes, count = fragment.operand.name, UNITS["warp"], fragment.elements_of_a_lane
-    offsets = {fragment.slot(point): offset for offset, point in enumerate(fragment.points())}
-    rows = (", ".join(str(offsets[Slot(lane, register)]) for register in range(count)) for lane in range(lanes))
+    lanes, count = _slots(operand)
+    offsets: dict[tuple[int, int], int] = {operand.slot(point): at for at, point in enumerate(operand.points())}
+    rows = (", ".join(str(offsets[lane, within]) for within in range(count)) for lane in range(lanes))
     listed = ",\n".join(f"    {{{row}}}" for row in rows)
-    return f"static __device__ const short {name}_at[{lanes}][{count}] = {{\n{listed}\n}};\n"
+    return f"static __device__ const short {operand.operand.name}_at[{lanes}][{count}] = {{\n{listed}\n}};\n"
 
 
-def _load(fragment: Fragment, array: str, number: str) -> list[str]:
-    name, count, size = fragment.operand.name, fragment.elements_of_a_lane, DTYPE_BYTES[fragment.operand.dtype]
-    kind, _ = _REGISTERS.get(fragment.operand.dtype, _PACKED)
+def _shared(rows: SharedRows) -> str:
+    """The rows of each warp of the block, and the place of row r among them."""
+    name, element, size = rows.operand.name, _element(rows), f"[{rows.rows}][{rows.elements_of_a_row}]"
+    return (
+        f"    __shared__ __align__({ROW_BYTES}) {element} {name}_rows[{TRIAL_WARPS}]{size};\n"
+        f"    {element} (&{name}_mine){size} = {name}_rows[threadIdx.x / {UNITS['warp']}];"
+    )
+
+
+def _load(operand: Fragment | SharedRows, array: str, number: str) -> list[str]:
+    name, element = operand.operand.name, _element(operand)
+    lines = [f"    const {element}* {name}_matrix = {array} + (size_t)({number}) * {_size(operand)};"]
+    if isinstance(operand, SharedRows):
+        lines += _each_row(operand, f"{name}_mine[{_row(operand, 'r')}][e] = {name}_matrix[{name}_at[r][e]]")
+        return [*lines, f"    void* {name} = {name}_mine[{_row(operand, f'(lane % {operand.rows})')}];"]
+    count, size = operand.elements_of_a_lane, DTYPE_BYTES[operand.operand.dtype]
+    kind, _ = _REGISTERS.get(operand.operand.dtype, _PACKED)
     value = f"{name}_matrix[{name}_at[lane][r]]"
     shared = 4 // size
     put = (
@@ -124,19 +190,33 @@ def _load(fragment: Fragment, array: str, number: str) -> list[str]:
         else f"{name}[r / {shared}] |= (unsigned){value} << {8 * size} * (r % {shared})"
     )
     return [
-        f"    const {_element(fragment)}* {name}_matrix = {array} + (size_t)({number}) * {_size(fragment)};",
-        f"    {kind} {name}[{fragment.words}] = {{}};",
+        *lines,
+        f"    {kind} {name}[{operand.words}] = {{}};",
         f"    for (int r = 0; r < {count}; ++r) {put};",
     ]
 
 
-def _store(fragment: Fragment, name: str) -> list[str]:
-    count, size = fragment.elements_of_a_lane, DTYPE_BYTES[fragment.operand.dtype]
+def _store(operand: Fragment | SharedRows) -> list[str]:
+    name, size = operand.operand.name, DTYPE_BYTES[operand.operand.dtype]
+    matrix = f"result[(size_t)warp * {_size(operand)} + {name}_at"
+    if isinstance(operand, SharedRows):
+        return _each_row(operand, f"{matrix}[r][e]] = {name}_mine[{_row(operand, 'r')}][e]")
     shared = 4 // size
     value = f"{name}[r]" if shared <= 1 else f"{name}[r / {shared}] >> {8 * size} * (r % {shared})"
-    target = f"result[(size_t)warp * {_size(fragment)} + {name}_at[lane][r]]"
-    return [f"    for (int r = 0; r < {count}; ++r) {target} = {value};"]
+    return [f"    for (int r = 0; r < {operand.elements_of_a_lane}; ++r) {matrix}[lane][r]] = {value};"]
 
 
-def _size(fragment: Fragment) -> int:
-    return len(list(fragment.points()))
+def _each_row(rows: SharedRows, body: str) -> list[str]:
+    return [
+        f"    for (int r = lane; r < {rows.rows}; r += {UNITS['warp']})",
+        f"        for (int e = 0; e < {rows.elements_of_a_row}; ++e) {body};",
+    ]
+
+
+def _row(rows: SharedRows, number: str) -> str:
+    """Where a row lies: mixed up, so that an address derived from another lane's is wrong."""
+    return f"({number} * 5 + 3) % {rows.rows}"
+
+
+def _size(operand: Fragment | SharedRows) -> int:
+    return len(list(operand.points()))

@@ -14,7 +14,7 @@ from tilegen.backends.instructions import device_function
 from tilegen.cli.commands import tilegen
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import standard_steps, stock_instructions
-from tilegen.ir.instructions import Fragment, Instruction, Slot
+from tilegen.ir.instructions import ROW_BYTES, UNITS, Fragment, Instruction, SharedRows
 from tilegen.ir.steps import Define
 from tilegen.primitives import GROUPS, registry, words_in
 from tilegen.primitives._words import step_meant
@@ -104,22 +104,26 @@ def _instruction(instruction: Instruction) -> Iterator[str]:
     yield instruction.doc
     yield ""
     yield instruction.text
-    for fragment in instruction.fragments:
+    for operand in instruction.operands:
         yield ""
-        yield from _layout(fragment)
+        yield from _layout(operand)
     yield ""
     yield device_function(instruction).rstrip()
 
 
-def _layout(fragment: Fragment) -> Iterator[str]:
+def _layout(operand: Fragment | SharedRows) -> Iterator[str]:
     """The element in each slot: a line for a lane, those of the first eight and the last."""
-    elements = fragment.elements()
-    registers = range(fragment.elements_of_a_lane)
-    form = f" as {fragment.format}" if fragment.format else ""
-    yield f"{fragment.operand.name}: {fragment.operand.dtype}{list(fragment.shape)}{form}, by lane and register"
-    yield "  lane" + "".join(f"{register:>7}" for register in registers)
-    for lane in (*range(8), 31):
-        cells = (",".join(map(str, elements[Slot(lane, register)])) for register in registers)
+    elements: dict[tuple[int, int], tuple[int, ...]] = {operand.slot(point): point for point in operand.points()}
+    form = f" as {operand.format}" if operand.format else ""
+    if isinstance(operand, Fragment):
+        lanes, count, where = UNITS["warp"], operand.elements_of_a_lane, "by lane and register"
+    else:
+        lanes, count = operand.rows, operand.elements_of_a_row
+        where = f"in shared, by element of the {ROW_BYTES} bytes whose address a lane gives"
+    yield f"{operand.operand.name}: {operand.operand.dtype}{list(operand.shape)}{form}, {where}"
+    yield "  lane" + "".join(f"{within:>7}" for within in range(count))
+    for lane in (*range(min(8, lanes)), *range(max(8, lanes - 1), lanes)):
+        cells = (",".join(map(str, elements[lane, within])) for within in range(count))
         yield f"  {lane:>4}" + "".join(f"{cell:>7}" for cell in cells)
-        if lane == 7:
+        if lane == 7 and lanes > 8:
             yield "   ..."
