@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from tilegen.errors import Source
 from tilegen.frontend import parse
 from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter.reference import reference
-from tilegen.ir.instructions import Slot
+from tilegen.ir.instructions import Fragment, Instruction, RowSlot, SharedRows, Slot
+from tilegen.ir.nodes import DTYPE_BYTES
 
 # Row and column of element `e` of a lane, as the PTX ISA writes them: g is groupID, t is threadID_in_group.
 Place = Callable[[int, int, int], tuple[int, int]]
@@ -41,9 +43,27 @@ PTX_ISA: dict[str, dict[str, Place]] = {
     },
 }
 
+# The operand of `mma` that each copy is for.
+COPIES = {
+    name: (mma, operand)
+    for mma, operand, names in [
+        ("mma_m16n8k16_bf16", "A", ["ldmatrix_a_bf16", "ldmatrix_a_trans_bf16"]),
+        ("mma_m16n8k16_bf16", "B", ["ldmatrix_b_bf16", "ldmatrix_b_trans_bf16"]),
+        ("mma_m16n8k16_bf16", "C", ["stmatrix_c_bf16", "stmatrix_c_trans_bf16"]),
+        ("mma_m16n8k16_f16", "A", ["ldmatrix_a_f16", "ldmatrix_a_trans_f16"]),
+        ("mma_m16n8k16_f16", "B", ["ldmatrix_b_f16", "ldmatrix_b_trans_f16"]),
+        ("mma_m16n8k16_f16_f16", "C", ["stmatrix_c_f16", "stmatrix_c_trans_f16"]),
+        ("mma_m16n8k32_i8", "A", ["ldmatrix_a_i8"]),
+        ("mma_m16n8k32_i8", "B", ["ldmatrix_b_i8"]),
+        ("mma_m16n8k8_tf32", "A", ["ldmatrix_a_tf32"]),
+        ("mma_m16n8k8_tf32", "B", ["ldmatrix_b_tf32"]),
+    ]
+    for name in names
+}
+
 
 def test_each_stock_instruction_stands_beside_the_ptx_isa() -> None:
-    assert set(PTX_ISA) == set(stock_instructions())
+    assert {*PTX_ISA, *COPIES} == set(stock_instructions())
 
 
 @pytest.mark.parametrize("name", sorted(PTX_ISA))
@@ -52,6 +72,77 @@ def test_layouts_are_those_of_the_ptx_isa(name: str) -> None:
         place = PTX_ISA[name][fragment.operand.name]
         for slot, element in fragment.elements().items():
             assert element == place(slot.lane // 4, slot.lane % 4, slot.register), (fragment.operand.name, slot)
+
+
+def row_slot(slot: Slot, size: int, transposed: bool) -> RowSlot:
+    """Where ldmatrix takes from, and stmatrix puts to, an element of `size` bytes of a lane, as the PTX ISA says.
+
+    Lanes 8 m to 8 m + 7 give the rows of matrix m, which register m is for. A lane has two neighbours of 16 bits of
+    row lane / 4; or, transposed, of column lane / 4.
+    """
+    matrix, byte = divmod(slot.register * size, 4)
+    row, column = slot.lane // 4, slot.lane % 4 * 2 + byte // 2
+    if transposed:
+        row, column = column, row
+    return RowSlot(matrix * 8 + row, (column * 2 + byte % 2) // size)
+
+
+def shared_and_fragment(instruction: Instruction) -> tuple[SharedRows, Fragment]:
+    (fragment,) = instruction.fragments
+    (rows,) = (operand for operand in instruction.operands if isinstance(operand, SharedRows))
+    return rows, fragment
+
+
+@pytest.mark.parametrize("name", sorted(COPIES))
+def test_rows_are_those_of_the_ptx_isa(name: str) -> None:
+    instruction = stock_instructions()[name]
+    rows, fragment = shared_and_fragment(instruction)
+    size = DTYPE_BYTES[fragment.operand.dtype]
+    for point in fragment.points():
+        assert rows.slot(point) == row_slot(fragment.slot(point), size, ".trans" in instruction.ptx), point
+
+
+@pytest.mark.parametrize("name", sorted(COPIES))
+def test_copies_fill_the_fragments_of_mma(name: str) -> None:
+    """One, or two side by side of which the second one has the registers behind the first one's."""
+    mma, operand = COPIES[name]
+    wanted = stock_instructions()[mma].fragment(operand)
+    _, fragment = shared_and_fragment(stock_instructions()[name])
+    rows, columns = wanted.shape
+    assert fragment.shape == (rows, columns if operand == "A" else 2 * columns)
+    for i, j in fragment.points():
+        lane, register = wanted.slot((i, j % columns))
+        count = prod(wanted.shape) // 32
+        assert fragment.slot((i, j)) == Slot(lane, register + j // columns * count), (i, j)
+
+
+@pytest.mark.parametrize("name", sorted(COPIES))
+def test_the_meaning_is_a_copy(name: str) -> None:
+    instruction = stock_instructions()[name]
+    assert instruction.is_copy
+    source = instruction.meaning.tensor("S")
+    numbers = np.arange(prod(e.const for e in source.shape)).reshape([e.const for e in source.shape])
+    array = numbers.astype({"bf16": np.uint16, "f16": np.float16, "f32": np.float32, "i8": np.int8}[source.dtype])
+    value = reference(instruction.meaning, {}, {"S": array})["D"].value
+    copied = _bits(np.asarray(value, np.float32)) if source.dtype == "bf16" else value
+    assert np.array_equal(copied, array)
+
+
+def test_few_rows_need_few_lanes() -> None:
+    """Two 8 x 8 of 16 bits: 16 addresses."""
+    own = """
+instruction two(S: bf16[16, 8]) -> D: bf16[16, 8] by warp since sm_75:
+    D[i, j] = S[i, j]
+    S[i, j] in shared at lane i, element j
+    D[i, j] in lane i % 8 * 4 + j / 2, register j % 2 + i / 8 * 2
+    ptx "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {D}, [{S}];"
+"""
+    (instruction,) = parse(Source("own.tg", own)).instructions.values()
+    rows = instruction.layout("S")
+    assert isinstance(rows, SharedRows)
+    assert (rows.rows, rows.elements_of_a_row, rows.slot((9, 3))) == (16, 8, RowSlot(9, 3))
+    with pytest.raises(KeyError):
+        instruction.fragment("S")
 
 
 @pytest.mark.parametrize("name", sorted(PTX_ISA))

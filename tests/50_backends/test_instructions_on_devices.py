@@ -1,30 +1,53 @@
 """Declared instructions: NVRTC assembles each, and on a GPU each does what its declaration says, in exact arithmetic.
 
-All pairs of one-hot A and B decide it, for what one computes is bilinear in A and B. Rounding is not tested here.
+All pairs of one-hot A and B decide a product, for it is bilinear in A and B. Rounding is not tested here. Of a copy, a
+matrix of distinct elements decides where each goes.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
 
 from tilegen.backends import nvrtc
-from tilegen.backends.instructions import device_function, trial_kernel
+from tilegen.backends.instructions import TRIAL_WARPS, device_function, trial_kernel
+from tilegen.errors import Source
+from tilegen.frontend import parse
 from tilegen.frontend.stock import stock_instructions
-from tilegen.ir.instructions import Instruction
+from tilegen.ir.affine import Affine
+from tilegen.ir.instructions import Fragment, Instruction, SharedRows
 
 STOCK = stock_instructions()
+COPIES = {name: instruction for name, instruction in STOCK.items() if instruction.is_copy}
+PRODUCTS = {name: instruction for name, instruction in STOCK.items() if name not in COPIES}
 NUMPY = {"bf16": np.float32, "f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i32": np.int32}
+BITS = {"bf16": np.uint16}
+
+# Two 8 x 8, of which half of the lanes give the addresses.
+FEW_ROWS = parse(
+    Source(
+        "own.tg",
+        """
+instruction few_rows(S: bf16[16, 8]) -> D: bf16[16, 8] by warp since sm_75:
+    D[i, j] = S[i, j]
+    S[i, j] in shared at lane i, element j
+    D[i, j] in lane i % 8 * 4 + j / 2, register j % 2 + i / 8 * 2
+    ptx "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {D}, [{S}];"
+""",
+    )
+).instructions["few_rows"]
 
 
 @pytest.mark.nvrtc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90", "sm_100"])
-@pytest.mark.parametrize("name", STOCK)
-def test_it_assembles(name: str, arch: str) -> None:
-    if STOCK[name].runs_on(arch):
-        assert nvrtc.compile_text(trial_kernel(STOCK[name]), arch).resources["trial"].spills == 0
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100"])
+@pytest.mark.parametrize("declared", [*STOCK.values(), FEW_ROWS], ids=lambda declared: declared.name)
+def test_it_assembles(declared: Instruction, arch: str) -> None:
+    if declared.runs_on(arch):
+        assert nvrtc.compile_text(trial_kernel(declared), arch).resources["trial"].spills == 0
 
 
 def test_the_function_reads_as_declared() -> None:
@@ -40,29 +63,57 @@ def test_the_function_reads_as_declared() -> None:
     )
 
 
-def run(instruction: Instruction, a: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """The outputs for each pair of the matrices a and b, [a, b, i, j], each from the next of `start`."""
+def test_a_function_takes_the_address_of_the_lane() -> None:
+    assert device_function(STOCK["ldmatrix_a_bf16"]) == (
+        "// D[i, k] = S[i, k]   by a warp; S: bf16[16, 16] in shared, D: bf16[16, 16]\n"
+        "// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / 8 * 16, element k % 8\n"
+        "static __device__ __forceinline__ void ldmatrix_a_bf16(unsigned (&D)[4], const void* S)\n"
+        "{\n"
+        '    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"\n'
+        '        : "=r"(D[0]), "=r"(D[1]), "=r"(D[2]), "=r"(D[3])\n'
+        '        : "r"((unsigned)__cvta_generic_to_shared(S))\n'
+        '        : "memory");\n'
+        "}\n"
+    )
+
+
+def test_a_function_that_stores_writes_no_register() -> None:
+    text = device_function(STOCK["stmatrix_c_bf16"])
+    assert "void stmatrix_c_bf16(void* D, const unsigned (&S)[4])\n" in text
+    assert text.endswith(
+        "        :\n"
+        '        : "r"((unsigned)__cvta_generic_to_shared(D)), "r"(S[0]), "r"(S[1]), "r"(S[2]), "r"(S[3])\n'
+        '        : "memory");\n'
+        "}\n"
+    )
+
+
+def run(instruction: Instruction, inputs: list[np.ndarray], start: np.ndarray) -> np.ndarray:
+    """The outputs for each choice of a matrix from each input, [a, b, i, j] for two, each from the next of `start`."""
     import cupy
 
-    def there(fragment, numbers):
-        numbers = np.ascontiguousarray(numbers.astype(NUMPY[fragment.operand.dtype]))
-        bits = (numbers.view(np.uint32) >> 16).astype(np.uint16) if fragment.operand.dtype == "bf16" else numbers
+    def there(operand, numbers):
+        numbers = np.ascontiguousarray(numbers.astype(NUMPY[operand.operand.dtype]))
+        bits = (numbers.view(np.uint32) >> 16).astype(np.uint16) if operand.operand.dtype == "bf16" else numbers
         return cupy.asarray(bits)
 
-    first, second, output = instruction.fragments
-    warps = len(a) * len(b)
-    result = cupy.full((warps, *output.shape), 99, NUMPY[output.operand.dtype])
+    output = instruction.operands[-1]
+    warps = prod(map(len, inputs))
+    result = cupy.full((warps, *output.shape), 99, BITS.get(output.operand.dtype, NUMPY[output.operand.dtype]))
     trial = cupy.RawModule(code=trial_kernel(instruction), options=nvrtc.options()).get_function("trial")
-    counts = [np.int32(len(each)) for each in (a, b, start)]
-    arrays = [there(first, a), there(second, b), there(output, start)]
+    counts = [np.int32(len(each)) for each in (*inputs, start)]
+    arrays = list(map(there, instruction.operands, (*inputs, start)))
     arguments = [each for pair in zip(arrays, counts, strict=True) for each in pair]
-    trial(((warps + 3) // 4,), (128,), (*arguments, result, np.int32(warps)))
-    return cupy.asnumpy(result).reshape(len(a), len(b), *output.shape).astype(np.float64)
+    blocks = (warps + TRIAL_WARPS - 1) // TRIAL_WARPS
+    trial((blocks,), (TRIAL_WARPS * 32,), (*arguments, result, np.int32(warps)))
+    found = cupy.asnumpy(result)
+    numbers = (found.astype(np.uint32) << 16).view(np.float32) if output.operand.dtype == "bf16" else found
+    return numbers.reshape(*map(len, inputs), *output.shape).astype(np.float64)
 
 
 def is_as_declared(instruction: Instruction, a: np.ndarray, b: np.ndarray, start: np.ndarray) -> bool:
     """True if each result is C + A B, exactly."""
-    found = run(instruction, a, b, start)
+    found = run(instruction, [a, b], start)
     starts = start[np.arange(len(a) * len(b)) % len(start)].reshape(found.shape)
     step = max(1, 2**22 // max(1, found[0].size))
     parts = range(0, len(a), step)
@@ -81,35 +132,56 @@ def one_hot_case(instruction: Instruction) -> tuple[np.ndarray, ...]:
     return one_hot(first), one_hot(second), np.arange(1.0, np.prod(output) + 1).reshape(1, *output)
 
 
+def copies_as_declared(instruction: Instruction) -> bool:
+    """True if each element of D is that of S. Two matrices tell the elements apart, by the digits of their number."""
+    source, _ = instruction.operands
+    number = np.arange(prod(source.shape)).reshape(source.shape)
+    digits = np.stack([number % 128, number // 128])
+    found = run(instruction, [np.tile(digits, (3, 1, 1))], np.full((1, *source.shape), -1.0))
+    return np.array_equal(found, np.tile(digits, (3, 1, 1)))
+
+
+def swapped(index: Affine) -> Affine:
+    """Each even value exchanged for the next one."""
+    return index + 1 - index % 2 * 2
+
+
 def wrong(instruction: Instruction) -> list[Instruction]:
-    """The instruction with two registers, or two lanes, of one operand swapped."""
+    """The instruction with two registers, or two lanes, of one operand swapped; of rows each of lanes and elements."""
     found = []
-    for at, f in enumerate(instruction.operands):
-        if f.elements_of_a_lane > 1:
-            changed = replace(f, register=f.register + 1 - f.register % 2 * 2)
-        else:
-            changed = replace(f, lane=f.lane + 1 - f.lane % 2 * 2)
-        operands = (*instruction.operands[:at], changed, *instruction.operands[at + 1 :])
-        found.append(replace(instruction, operands=operands))
+    for at, operand in enumerate(instruction.operands):
+        match operand:
+            case SharedRows(lane=lane, element=element):
+                changed = [replace(operand, lane=swapped(lane)), replace(operand, element=swapped(element))]
+            case Fragment(register=register) if operand.elements_of_a_lane > 1:
+                changed = [replace(operand, register=swapped(register))]
+            case _:
+                changed = [replace(operand, lane=swapped(operand.lane))]
+        before, after = instruction.operands[:at], instruction.operands[at + 1 :]
+        found += [replace(instruction, operands=(*before, each, *after)) for each in changed]
     return found
 
 
 def test_a_wrong_layout_is_still_a_bijection() -> None:
-    for changed in (each for instruction in STOCK.values() for each in wrong(instruction)):
-        for fragment in changed.fragments:
-            slots = fragment.elements()
-            assert len(slots) == len(list(fragment.points()))
-            assert {s.register for s in slots} == set(range(fragment.elements_of_a_lane))
+    for changed in (each for instruction in (*STOCK.values(), FEW_ROWS) for each in wrong(instruction)):
+        for operand in changed.operands:
+            match operand:
+                case SharedRows():
+                    lanes, count = operand.rows, operand.elements_of_a_row
+                case _:
+                    lanes, count = 32, operand.elements_of_a_lane
+            assert set(operand.elements()) == set(product(range(lanes), range(count)))
+            assert len(operand.elements()) == prod(operand.shape)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", STOCK)
+@pytest.mark.parametrize("name", PRODUCTS)
 def test_one_hot_pairs(name: str) -> None:
     assert is_as_declared(STOCK[name], *one_hot_case(STOCK[name]))
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", STOCK)
+@pytest.mark.parametrize("name", PRODUCTS)
 def test_small_integers(name: str) -> None:
     random = np.random.default_rng(7)
     a, b, start = (random.integers(-3, 4, (20, *f.shape)).astype(float) for f in STOCK[name].fragments)
@@ -117,7 +189,19 @@ def test_small_integers(name: str) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", STOCK)
+@pytest.mark.parametrize("name", PRODUCTS)
 def test_a_wrong_layout_is_found(name: str) -> None:
     for changed in wrong(STOCK[name]):
         assert not is_as_declared(changed, *one_hot_case(changed))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("copy", [*COPIES.values(), FEW_ROWS], ids=lambda copy: copy.name)
+def test_distinct_elements(copy: Instruction) -> None:
+    assert copies_as_declared(copy)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("copy", [*COPIES.values(), FEW_ROWS], ids=lambda copy: copy.name)
+def test_wrong_rows_are_found(copy: Instruction) -> None:
+    assert not any(map(copies_as_declared, wrong(copy)))

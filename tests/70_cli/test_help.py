@@ -54,6 +54,13 @@ def test_help_of_an_instruction_shows_its_layout_and_its_function(capsys) -> Non
     assert text.endswith('        : "d"(A[0]), "d"(B[0]));\n}\n')
 
 
+def test_help_of_an_instruction_shows_the_rows_in_shared_memory(capsys) -> None:
+    text = helped(capsys, "ldmatrix_a_trans_bf16")
+    assert "S[i, k] in shared at lane k % 8 + i / 8 * 8 + k / 8 * 16, element i % 8" in text
+    assert "S: bf16[16, 16], in shared, by element of the 16 bytes whose address a lane gives\n  lane      0 " in text
+    assert "\n     1    0,1    1,1    2,1 " in text
+
+
 def test_help_of_a_command_is_that_command_s_own(capsys) -> None:
     text = helped(capsys, "emit")
     assert text.startswith("Usage: tilegen emit [OPTIONS] FILE\n")
