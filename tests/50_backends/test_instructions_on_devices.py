@@ -195,13 +195,22 @@ def test_a_wrong_layout_is_found(name: str) -> None:
         assert not is_as_declared(changed, *one_hot_case(changed))
 
 
+@pytest.fixture(params=[*COPIES.values(), FEW_ROWS], ids=lambda copy: copy.name)
+def copy(request: pytest.FixtureRequest) -> Instruction:
+    """Each copy that the GPU has."""
+    import cupy
+
+    arch = f"sm_{cupy.cuda.Device().compute_capability}"
+    if not request.param.runs_on(arch):
+        pytest.skip(f"{arch} does not have it")
+    return request.param
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("copy", [*COPIES.values(), FEW_ROWS], ids=lambda copy: copy.name)
 def test_distinct_elements(copy: Instruction) -> None:
     assert copies_as_declared(copy)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("copy", [*COPIES.values(), FEW_ROWS], ids=lambda copy: copy.name)
 def test_wrong_rows_are_found(copy: Instruction) -> None:
     assert not any(map(copies_as_declared, wrong(copy)))
