@@ -112,8 +112,6 @@ class Affine(_Sum):
         if shared > 1:
             return (_scaled_down(rest, shared) % (by // shared)) * shared
         match rest:
-            case Affine(((Mod(arg, inner), 1),), 0) if inner % by == 0:
-                return arg % by
             case Affine(((Mod(_, inner), 1),), 0) if inner <= by:
                 return rest
             case _:
