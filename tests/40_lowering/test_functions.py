@@ -16,7 +16,7 @@ def general(*rows):
     """(the expressions that the rows have in common, the values of each parameter)."""
     parameters = Parameters(frozenset(("k", "K")))
     names = iter("pqrs")
-    return parameters.general(rows, lambda _: next(names)), parameters.values
+    return parameters.general(rows, lambda *_: next(names)), parameters.values
 
 
 p, q = var("p"), var("q")
@@ -47,6 +47,14 @@ def test_what_expressions_have_in_common_stays_and_the_rests_become_parameters(r
         assert tuple(v.substitute(at) for v in found) == row
 
 
+def test_what_is_added_to_a_loop_that_counts_is_a_parameter_by_itself():
+    rows = [(k, const(0)), (k + ko * 8 + 8, (ko + 1) % 2)]
+    parameters = Parameters(frozenset(("k",)), counted=frozenset(("ko",)))
+    found = parameters.general(rows, lambda values, otherwise: "ahead" if otherwise == "ahead" else "p")
+    assert found == (k + (p + var("ahead")) * 8, (p + var("ahead")) % 2)
+    assert parameters.values == {"p": (const(0), ko), "ahead": (const(0), const(1))}
+
+
 def functions(schedule):
     (launch,) = lower(scheduled("gemm", schedule).tree)
     return {f.name: f.parameters for f in nodes(launch.body) if isinstance(f, Function)}, launch
@@ -55,8 +63,8 @@ def functions(schedule):
 def test_the_main_loop_of_a_pipelined_product_is_seen_whole():
     found, launch = functions("across")
     assert found == {
-        "load.shared": ("ko",),
-        "load.shared.partial": ("ko",),
+        "load.shared": ("ko", "ahead"),
+        "load.shared.partial": ("ko", "ahead"),
         "load.registers": ("slot", "ki"),
         "load.registers.partial": ("slot", "ki"),
         "multiply": ("slot",),

@@ -67,39 +67,41 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
     // cache_register(Y, at=bp, vector=4)
     float Y_reg[4][4][4] = {};
 
-    const auto load_shared = [&](int co) {
+    const auto load_shared = [&](int co, int ahead) {
         #pragma unroll
         for (int part = 0; part < 4; ++part) {
             const int c = part * 4 + tid / 16;
             const int p = tid % 16;
-            copy_async<16>(&X_shared[co % 3][c][p * 4], &X[(n * C + co * 16 + c) * P + bp * 64 + p * 4]);
+            copy_async<16>(&X_shared[(ahead + co) % 3][c][p * 4],
+                &X[(n * C + ahead * 16 + co * 16 + c) * P + bp * 64 + p * 4]);
         }
 
         #pragma unroll
         for (int part = 0; part < 16; ++part) {
             const int f = part * 4 + tid / 16;
             const int c = tid % 16;
-            copy_async<4>(&K_shared[co % 3][c][f], &K[(bf * 64 + f) * C + co * 16 + c]);
+            copy_async<4>(&K_shared[(ahead + co) % 3][c][f], &K[(bf * 64 + f) * C + ahead * 16 + co * 16 + c]);
         }
     };
 
-    const auto load_shared_partial = [&](int co) {
+    const auto load_shared_partial = [&](int co, int ahead) {
         if (bp * 64 + (tid % 16) * 4 + 3 < P)
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 const int c = part * 4 + tid / 16;
                 const int p = tid % 16;
-                if (co * 16 + c < C)
-                    copy_async<16>(&X_shared[co % 3][c][p * 4], &X[(n * C + co * 16 + c) * P + bp * 64 + p * 4]);
+                if (ahead * 16 + co * 16 + c < C)
+                    copy_async<16>(&X_shared[(ahead + co) % 3][c][p * 4],
+                        &X[(n * C + ahead * 16 + co * 16 + c) * P + bp * 64 + p * 4]);
             }
 
-        if (co * 16 + tid % 16 < C)
+        if (ahead * 16 + co * 16 + tid % 16 < C)
             #pragma unroll
             for (int part = 0; part < 16; ++part) {
                 const int f = part * 4 + tid / 16;
                 const int c = tid % 16;
                 if (bf * 64 + f < F)
-                    copy_async<4>(&K_shared[co % 3][c][f], &K[(bf * 64 + f) * C + co * 16 + c]);
+                    copy_async<4>(&K_shared[(ahead + co) % 3][c][f], &K[(bf * 64 + f) * C + ahead * 16 + co * 16 + c]);
             }
     };
 
@@ -108,9 +110,9 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
     #pragma unroll
     for (int fill = 0; fill < 2; ++fill) {
         if (bp * 64 + 63 < P && fill * 16 + 15 < C && bf * 64 + 63 < F)
-            load_shared(fill);
+            load_shared(fill, 0);
         else
-            load_shared_partial(fill);
+            load_shared_partial(fill, 0);
 
         end_copies();
     }
@@ -120,9 +122,9 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
 
     for (int co = 0; co < (C + 15) / 16; ++co) {
         if (bp * 64 + 63 < P && co * 16 + 47 < C && bf * 64 + 63 < F)
-            load_shared(co + 2);
+            load_shared(co, 2);
         else
-            load_shared_partial(co + 2);
+            load_shared_partial(co, 2);
 
         end_copies();
 

@@ -101,8 +101,8 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
         // cache_register(Y, at=bf, vector=STORE)
         float Y_reg[4][4][4] = {};
 
-        const auto load_shared = [&](int co) {
-            if (tid < 100 && co * 4 < C) {
+        const auto load_shared = [&](int co, int ahead) {
+            if (tid < 100 && ahead * 4 + co * 4 < C) {
                 const int axis2 = tid / 10;
                 const int axis3 = tid % 10;
 
@@ -110,30 +110,31 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                 for (int n = 0; n < 2; ++n)
                     #pragma unroll
                     for (int c = 0; c < 4; ++c)
-                        copy_async_or_zero<4>(&X_shared[co % 3][n][c][axis2][axis3],
-                            &X[(((bn * 2 + n) * C + co * 4 + c) * H + by * 8 + axis2 - 1) * W + bx * 8 + axis3 - 1],
+                        copy_async_or_zero<4>(&X_shared[(ahead + co) % 3][n][c][axis2][axis3],
+                            &X[(((bn * 2 + n) * C + ahead * 4 + co * 4 + c) * H + by * 8 + axis2 - 1) * W + bx * 8
+                                + axis3 - 1],
                             by * 8 + axis2 >= 1 && by * 8 + axis2 < H + 1 && bx * 8 + axis3 >= 1
-                                && bx * 8 + axis3 < W + 1 && bn * 2 + n < B && co * 4 + c < C);
+                                && bx * 8 + axis3 < W + 1 && bn * 2 + n < B && ahead * 4 + co * 4 + c < C);
             }
 
             if (bf * 64 + (tid % 16) * 4 + 3 < F) {
-                if (co * 36 + 39 < C * 9) {
+                if (ahead * 36 + co * 36 + 39 < C * 9) {
                     #pragma unroll
                     for (int part = 0; part < 5; ++part) {
                         const int c_r_s = part * 8 + tid / 16;
                         const int f = tid % 16;
                         if (part * 128 + tid < 576)
-                            copy_async<16>(&K_global_shared[co % 3][c_r_s][f * 4],
-                                &K_global[(co * 36 + c_r_s) * F + bf * 64 + f * 4]);
+                            copy_async<16>(&K_global_shared[(ahead + co) % 3][c_r_s][f * 4],
+                                &K_global[(ahead * 36 + co * 36 + c_r_s) * F + bf * 64 + f * 4]);
                     }
                 } else {
                     #pragma unroll
                     for (int part = 0; part < 5; ++part) {
                         const int c_r_s = part * 8 + tid / 16;
                         const int f = tid % 16;
-                        if (part * 128 + tid < 576 && co * 36 + c_r_s < C * 9)
-                            copy_async<16>(&K_global_shared[co % 3][c_r_s][f * 4],
-                                &K_global[(co * 36 + c_r_s) * F + bf * 64 + f * 4]);
+                        if (part * 128 + tid < 576 && ahead * 36 + co * 36 + c_r_s < C * 9)
+                            copy_async<16>(&K_global_shared[(ahead + co) % 3][c_r_s][f * 4],
+                                &K_global[(ahead * 36 + co * 36 + c_r_s) * F + bf * 64 + f * 4]);
                     }
                 }
             }
@@ -143,7 +144,7 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
         // pipeline(co, STAGES)
         #pragma unroll
         for (int fill = 0; fill < 2; ++fill) {
-            load_shared(fill);
+            load_shared(fill, 0);
             end_copies();
         }
 
@@ -151,7 +152,7 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
         __syncthreads();  // X.shared and K.global.shared are complete: written above, read below
 
         for (int co = 0; co < (C + 3) / 4; ++co) {
-            load_shared(co + 2);
+            load_shared(co, 2);
             end_copies();
 
             if (co * 4 + 3 < C && bn * 2 + 1 < B && bf * 64 + 63 < F) {

@@ -195,45 +195,46 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
     // cache_register(M, at=bp, vector=4)
     float M_reg[2][4][2][4] = {};
 
-    const auto load_shared = [&](int co) {
+    const auto load_shared = [&](int co, int ahead) {
         #pragma unroll
         for (int part = 0; part < 2; ++part) {
             const int c = part * 8 + tid / 16;
             const int f = tid % 16;
-            copy_async<16>(&KT_shared[co % 2][c][f * 4],
-                &KT[((uv / 6 * 6 + uv % 6) * C + co * 16 + c) * F + bf * 64 + f * 4]);
+            copy_async<16>(&KT_shared[(ahead + co) % 2][c][f * 4],
+                &KT[((uv / 6 * 6 + uv % 6) * C + ahead * 16 + co * 16 + c) * F + bf * 64 + f * 4]);
         }
 
         #pragma unroll
         for (int part = 0; part < 4; ++part)
-            copy_async<16>(&DT_shared[co % 2][part * 4 + wf * 2 + wp][lane * 4],
-                &DT[((uv / 6 * 6 + uv % 6) * C + co * 16 + part * 4 + wf * 2 + wp) * (B * 49) + bp * 128 + lane * 4]);
+            copy_async<16>(&DT_shared[(ahead + co) % 2][part * 4 + wf * 2 + wp][lane * 4],
+                &DT[((uv / 6 * 6 + uv % 6) * C + ahead * 16 + co * 16 + part * 4 + wf * 2 + wp) * (B * 49) + bp * 128
+                    + lane * 4]);
     };
 
-    const auto load_shared_partial = [&](int co) {
+    const auto load_shared_partial = [&](int co, int ahead) {
         if (bf * 64 + (tid % 16) * 4 + 3 < F)
             #pragma unroll
             for (int part = 0; part < 2; ++part) {
                 const int c = part * 8 + tid / 16;
                 const int f = tid % 16;
-                if (co * 16 + c < C)
-                    copy_async<16>(&KT_shared[co % 2][c][f * 4],
-                        &KT[((uv / 6 * 6 + uv % 6) * C + co * 16 + c) * F + bf * 64 + f * 4]);
+                if (ahead * 16 + co * 16 + c < C)
+                    copy_async<16>(&KT_shared[(ahead + co) % 2][c][f * 4],
+                        &KT[((uv / 6 * 6 + uv % 6) * C + ahead * 16 + co * 16 + c) * F + bf * 64 + f * 4]);
             }
 
         if (bp * 128 + lane * 4 + 3 < B * 49)
             #pragma unroll
             for (int part = 0; part < 4; ++part)
-                if (co * 16 + part * 4 + wf * 2 + wp < C)
-                    copy_async<16>(&DT_shared[co % 2][part * 4 + wf * 2 + wp][lane * 4],
-                        &DT[((uv / 6 * 6 + uv % 6) * C + co * 16 + part * 4 + wf * 2 + wp) * (B * 49) + bp * 128
-                            + lane * 4]);
+                if (ahead * 16 + co * 16 + part * 4 + wf * 2 + wp < C)
+                    copy_async<16>(&DT_shared[(ahead + co) % 2][part * 4 + wf * 2 + wp][lane * 4],
+                        &DT[((uv / 6 * 6 + uv % 6) * C + ahead * 16 + co * 16 + part * 4 + wf * 2 + wp) * (B * 49)
+                            + bp * 128 + lane * 4]);
     };
 
     if (bf * 64 + 63 < F && C >= 16 && bp * 128 + 127 < B * 49)
-        load_shared(0);
+        load_shared(0, 0);
     else
-        load_shared_partial(0);
+        load_shared_partial(0, 0);
 
     end_copies();
 
@@ -301,9 +302,9 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
     // pipeline(co, STAGES)
     for (int co = 0; co < (C + 15) / 16; ++co) {
         if (bf * 64 + 63 < F && co * 16 + 31 < C && bp * 128 + 127 < B * 49)
-            load_shared(co + 1);
+            load_shared(co, 1);
         else
-            load_shared_partial(co + 1);
+            load_shared_partial(co, 1);
 
         end_copies();
 

@@ -71,42 +71,42 @@ gemm_bias_gelu(const float* __restrict__ A,
     // cache_register(P, at=bj)
     float P_reg[2][4][4][4] = {};
 
-    const auto load_shared = [&](int ko) {
+    const auto load_shared = [&](int ko, int ahead) {
         #pragma unroll
         for (int part = 0; part < 4; ++part) {
             const int i = part * 32 + tid / 8;
             const int k = tid % 8;
-            copy_async<4>(&A_shared[ko % 2][k][i], &A[(bi * 128 + i) * K + ko * 8 + k]);
+            copy_async<4>(&A_shared[(ahead + ko) % 2][k][i], &A[(bi * 128 + i) * K + ahead * 8 + ko * 8 + k]);
         }
 
         #pragma unroll
         for (int part = 0; part < 2; ++part)
-            copy_async<16>(&B_shared[ko % 2][part * 4 + wi][wj * 128 + lane * 4],
-                &B[(ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
+            copy_async<16>(&B_shared[(ahead + ko) % 2][part * 4 + wi][wj * 128 + lane * 4],
+                &B[(ahead * 8 + ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
     };
 
-    const auto load_shared_partial = [&](int ko) {
-        if (ko * 8 + tid % 8 < K)
+    const auto load_shared_partial = [&](int ko, int ahead) {
+        if (ahead * 8 + ko * 8 + tid % 8 < K)
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 const int i = part * 32 + tid / 8;
                 const int k = tid % 8;
                 if (bi * 128 + i < M)
-                    copy_async<4>(&A_shared[ko % 2][k][i], &A[(bi * 128 + i) * K + ko * 8 + k]);
+                    copy_async<4>(&A_shared[(ahead + ko) % 2][k][i], &A[(bi * 128 + i) * K + ahead * 8 + ko * 8 + k]);
             }
 
         if (bj * 256 + wj * 128 + lane * 4 + 3 < N)
             #pragma unroll
             for (int part = 0; part < 2; ++part)
-                if (ko * 8 + part * 4 + wi < K)
-                    copy_async<16>(&B_shared[ko % 2][part * 4 + wi][wj * 128 + lane * 4],
-                        &B[(ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
+                if (ahead * 8 + ko * 8 + part * 4 + wi < K)
+                    copy_async<16>(&B_shared[(ahead + ko) % 2][part * 4 + wi][wj * 128 + lane * 4],
+                        &B[(ahead * 8 + ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
     };
 
     if (K >= 8 && bi * 128 + 127 < M && bj * 256 + 255 < N)
-        load_shared(0);
+        load_shared(0, 0);
     else
-        load_shared_partial(0);
+        load_shared_partial(0, 0);
 
     end_copies();
 
@@ -169,9 +169,9 @@ gemm_bias_gelu(const float* __restrict__ A,
     // peel(ko)
     for (int ko = 0; ko < (K + 7) / 8 - 1; ++ko) {
         if (ko * 8 + 15 < K && bi * 128 + 127 < M && bj * 256 + 255 < N)
-            load_shared(ko + 1);
+            load_shared(ko, 1);
         else
-            load_shared_partial(ko + 1);
+            load_shared_partial(ko, 1);
 
         end_copies();
         const bool full = bi * 128 + 127 < M && bj * 256 + 255 < N;

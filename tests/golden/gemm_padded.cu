@@ -111,14 +111,15 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
     copy_async<16>(&A_global_shared[0][wi * 2 + wj][lane * 4],
         &A_global[(wi * 2 + wj) * (((M + 127) / 128) * 128) + bi * 128 + lane * 4]);
 
-    const auto load_B_global_shared = [&](int ko) {
+    const auto load_B_global_shared = [&](int ko, int ahead) {
         #pragma unroll
         for (int part = 0; part < 2; ++part)
-            copy_async<16>(&B_global_shared[ko % 2][part * 4 + wi][wj * 128 + lane * 4],
-                &B_global[(ko * 8 + part * 4 + wi) * (((N + 255) / 256) * 256) + bj * 256 + wj * 128 + lane * 4]);
+            copy_async<16>(&B_global_shared[(ahead + ko) % 2][part * 4 + wi][wj * 128 + lane * 4],
+                &B_global[(ahead * 8 + ko * 8 + part * 4 + wi) * (((N + 255) / 256) * 256) + bj * 256 + wj * 128
+                    + lane * 4]);
     };
 
-    load_B_global_shared(0);
+    load_B_global_shared(0, 0);
     end_copies();
 
     wait_copies<0>();
@@ -173,7 +174,7 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
     for (int ko = 0; ko < ((K + 31) / 32) * 4 - 1; ++ko) {
         copy_async<16>(&A_global_shared[(ko + 1) % 2][wi * 2 + wj][lane * 4],
             &A_global[(ko * 8 + wi * 2 + wj + 8) * (((M + 127) / 128) * 128) + bi * 128 + lane * 4]);
-        load_B_global_shared(ko + 1);
+        load_B_global_shared(ko, 1);
         end_copies();
 
         // pipeline(ki, 2, across=ko)

@@ -68,35 +68,37 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_register(C, at=bj, vector=4)
     float C_reg[4][4][2][4] = {};
 
-    const auto load_shared = [&](int ko) {
+    const auto load_shared = [&](int ko, int ahead) {
         #pragma unroll
         for (int part = 0; part < 16; ++part)
-            copy_async<4>(&A_shared[ko % 3][lane][part * 8 + wi * 4 + wj],
-                &A[(bi * 128 + part * 8 + wi * 4 + wj) * K + ko * 32 + lane]);
+            copy_async<4>(&A_shared[(ahead + ko) % 3][lane][part * 8 + wi * 4 + wj],
+                &A[(bi * 128 + part * 8 + wi * 4 + wj) * K + ahead * 32 + ko * 32 + lane]);
 
         #pragma unroll
         for (int part = 0; part < 8; ++part) {
             const int k = part * 4 + tid / 64;
             const int j = tid % 64;
-            copy_async<16>(&B_shared[ko % 3][k][j * 4], &B[(ko * 32 + k) * N + bj * 256 + j * 4]);
+            copy_async<16>(&B_shared[(ahead + ko) % 3][k][j * 4],
+                &B[(ahead * 32 + ko * 32 + k) * N + bj * 256 + j * 4]);
         }
     };
 
-    const auto load_shared_partial = [&](int ko) {
-        if (ko * 32 + lane < K)
+    const auto load_shared_partial = [&](int ko, int ahead) {
+        if (ahead * 32 + ko * 32 + lane < K)
             #pragma unroll
             for (int part = 0; part < 16; ++part)
                 if (bi * 128 + part * 8 + wi * 4 + wj < M)
-                    copy_async<4>(&A_shared[ko % 3][lane][part * 8 + wi * 4 + wj],
-                        &A[(bi * 128 + part * 8 + wi * 4 + wj) * K + ko * 32 + lane]);
+                    copy_async<4>(&A_shared[(ahead + ko) % 3][lane][part * 8 + wi * 4 + wj],
+                        &A[(bi * 128 + part * 8 + wi * 4 + wj) * K + ahead * 32 + ko * 32 + lane]);
 
         if (bj * 256 + (tid % 64) * 4 + 3 < N)
             #pragma unroll
             for (int part = 0; part < 8; ++part) {
                 const int k = part * 4 + tid / 64;
                 const int j = tid % 64;
-                if (ko * 32 + k < K)
-                    copy_async<16>(&B_shared[ko % 3][k][j * 4], &B[(ko * 32 + k) * N + bj * 256 + j * 4]);
+                if (ahead * 32 + ko * 32 + k < K)
+                    copy_async<16>(&B_shared[(ahead + ko) % 3][k][j * 4],
+                        &B[(ahead * 32 + ko * 32 + k) * N + bj * 256 + j * 4]);
             }
     };
 
@@ -105,9 +107,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     #pragma unroll
     for (int fill = 0; fill < 2; ++fill) {
         if (fill * 32 + 31 < K && bi * 128 + 127 < M && bj * 256 + 255 < N)
-            load_shared(fill);
+            load_shared(fill, 0);
         else
-            load_shared_partial(fill);
+            load_shared_partial(fill, 0);
 
         end_copies();
     }
@@ -117,9 +119,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
     for (int ko = 0; ko < (K + 31) / 32; ++ko) {
         if (ko * 32 + 95 < K && bi * 128 + 127 < M && bj * 256 + 255 < N)
-            load_shared(ko + 2);
+            load_shared(ko, 2);
         else
-            load_shared_partial(ko + 2);
+            load_shared_partial(ko, 2);
 
         end_copies();
 

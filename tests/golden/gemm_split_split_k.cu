@@ -69,42 +69,45 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
     // cache_register(part, at=bj, vector=4)
     float part_reg[2][4][4][4] = {};
 
-    const auto load_shared = [&](int ko) {
+    const auto load_shared = [&](int ko, int ahead) {
         #pragma unroll
         for (int A_shared_l = 0; A_shared_l < 4; ++A_shared_l) {
             const int i = A_shared_l * 32 + tid / 8;
             const int k = tid % 8;
-            copy_async<4>(&A_shared[ko % 2][k][i], &A[(bi * 128 + i) * K + kp * 4096 + ko * 8 + k]);
+            copy_async<4>(&A_shared[(ahead + ko) % 2][k][i],
+                &A[(bi * 128 + i) * K + kp * 4096 + ahead * 8 + ko * 8 + k]);
         }
 
         #pragma unroll
         for (int B_shared_l = 0; B_shared_l < 2; ++B_shared_l)
-            copy_async<16>(&B_shared[ko % 2][B_shared_l * 4 + wi][wj * 128 + lane * 4],
-                &B[(kp * 4096 + ko * 8 + B_shared_l * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
+            copy_async<16>(&B_shared[(ahead + ko) % 2][B_shared_l * 4 + wi][wj * 128 + lane * 4],
+                &B[(kp * 4096 + ahead * 8 + ko * 8 + B_shared_l * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
     };
 
-    const auto load_shared_partial = [&](int ko) {
-        if (kp * 4096 + ko * 8 + tid % 8 < K)
+    const auto load_shared_partial = [&](int ko, int ahead) {
+        if (kp * 4096 + ahead * 8 + ko * 8 + tid % 8 < K)
             #pragma unroll
             for (int A_shared_l = 0; A_shared_l < 4; ++A_shared_l) {
                 const int i = A_shared_l * 32 + tid / 8;
                 const int k = tid % 8;
                 if (bi * 128 + i < M)
-                    copy_async<4>(&A_shared[ko % 2][k][i], &A[(bi * 128 + i) * K + kp * 4096 + ko * 8 + k]);
+                    copy_async<4>(&A_shared[(ahead + ko) % 2][k][i],
+                        &A[(bi * 128 + i) * K + kp * 4096 + ahead * 8 + ko * 8 + k]);
             }
 
         if (bj * 256 + wj * 128 + lane * 4 + 3 < N)
             #pragma unroll
             for (int B_shared_l = 0; B_shared_l < 2; ++B_shared_l)
-                if (kp * 4096 + ko * 8 + B_shared_l * 4 + wi < K)
-                    copy_async<16>(&B_shared[ko % 2][B_shared_l * 4 + wi][wj * 128 + lane * 4],
-                        &B[(kp * 4096 + ko * 8 + B_shared_l * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
+                if (kp * 4096 + ahead * 8 + ko * 8 + B_shared_l * 4 + wi < K)
+                    copy_async<16>(&B_shared[(ahead + ko) % 2][B_shared_l * 4 + wi][wj * 128 + lane * 4],
+                        &B[(kp * 4096 + ahead * 8 + ko * 8 + B_shared_l * 4 + wi) * N + bj * 256 + wj * 128
+                            + lane * 4]);
     };
 
     if (kp * 4096 + 7 < K && bi * 128 + 127 < M && bj * 256 + 255 < N)
-        load_shared(0);
+        load_shared(0, 0);
     else
-        load_shared_partial(0);
+        load_shared_partial(0, 0);
 
     end_copies();
 
@@ -167,9 +170,9 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
     // peel(ko)
     for (int ko = 0; ko < 511; ++ko) {
         if (kp * 4096 + ko * 8 + 15 < K && bi * 128 + 127 < M && bj * 256 + 255 < N)
-            load_shared(ko + 1);
+            load_shared(ko, 1);
         else
-            load_shared_partial(ko + 1);
+            load_shared_partial(ko, 1);
 
         end_copies();
 

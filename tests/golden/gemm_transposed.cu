@@ -111,24 +111,24 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
     if (bi * 128 + lane * 4 + 3 < M && wi * 2 + wj < K)
         copy_async<16>(&A_global_shared[0][wi * 2 + wj][lane * 4], &A_global[(wi * 2 + wj) * M + bi * 128 + lane * 4]);
 
-    const auto load_B_shared = [&](int ko) {
+    const auto load_B_shared = [&](int ko, int ahead) {
         if (bj * 256 + wj * 128 + lane * 4 + 3 < N) {
-            if (ko * 8 + 7 < K) {
+            if (ahead * 8 + ko * 8 + 7 < K) {
                 #pragma unroll
                 for (int part = 0; part < 2; ++part)
-                    copy_async<16>(&B_shared[ko % 2][part * 4 + wi][wj * 128 + lane * 4],
-                        &B[(ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
+                    copy_async<16>(&B_shared[(ahead + ko) % 2][part * 4 + wi][wj * 128 + lane * 4],
+                        &B[(ahead * 8 + ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
             } else {
                 #pragma unroll
                 for (int part = 0; part < 2; ++part)
-                    if (ko * 8 + part * 4 + wi < K)
-                        copy_async<16>(&B_shared[ko % 2][part * 4 + wi][wj * 128 + lane * 4],
-                            &B[(ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
+                    if (ahead * 8 + ko * 8 + part * 4 + wi < K)
+                        copy_async<16>(&B_shared[(ahead + ko) % 2][part * 4 + wi][wj * 128 + lane * 4],
+                            &B[(ahead * 8 + ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
             }
         }
     };
 
-    load_B_shared(0);
+    load_B_shared(0, 0);
     end_copies();
 
     wait_copies<0>();
@@ -195,7 +195,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
             copy_async<16>(&A_global_shared[(ko + 1) % 2][wi * 2 + wj][lane * 4],
                 &A_global[(ko * 8 + wi * 2 + wj + 8) * M + bi * 128 + lane * 4]);
 
-        load_B_shared(ko + 1);
+        load_B_shared(ko, 1);
         end_copies();
         const bool full = bi * 128 + 127 < M && bj * 256 + 255 < N;
         if (full) {

@@ -120,12 +120,13 @@ matching_dot_best(const float* __restrict__ A,
         // cache_register(dot, at=bj)
         float dot_reg[4][4][2][4] = {};
 
-        const auto load_B_global_shared = [&](int ko) {
+        const auto load_B_global_shared = [&](int ko, int ahead) {
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 const int d = part * 4 + tid / 64;
                 const int j = tid % 64;
-                copy_async<16>(&B_global_shared[ko % 3][d][j * 4], &B_global[(ko * 16 + d) * M + bj * 256 + j * 4]);
+                copy_async<16>(&B_global_shared[(ahead + ko) % 3][d][j * 4],
+                    &B_global[(ahead * 16 + ko * 16 + d) * M + bj * 256 + j * 4]);
             }
         };
 
@@ -134,7 +135,7 @@ matching_dot_best(const float* __restrict__ A,
         #pragma unroll
         for (int fill = 0; fill < 2; ++fill) {
             if (bj * 256 + (tid % 64) * 4 + 3 < M)
-                load_B_global_shared(fill);
+                load_B_global_shared(fill, 0);
 
             end_copies();
         }
@@ -148,10 +149,11 @@ matching_dot_best(const float* __restrict__ A,
         float B_global_shared_reg[2][4][4];
         float A_shared_reg[2][2][4];
 
-        const auto load_A_shared_reg = [&](int ki) {
+        const auto load_A_shared_reg = [&](int ki, int ahead) {
             #pragma unroll
             for (int ci = 0; ci < 2; ++ci)
-                load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[ki][wi * 64 + ci * 32 + (lane / 4) * 4]);
+                load_vector<float4>(A_shared_reg[(ahead + ki) % 2][ci],
+                    &A_shared[ahead + ki][wi * 64 + ci * 32 + (lane / 4) * 4]);
         };
 
         const auto load_B_global_shared_reg = [&](int slot, int ki) {
@@ -161,11 +163,12 @@ matching_dot_best(const float* __restrict__ A,
                     &B_global_shared[slot][ki][wj * 64 + cj * 16 + (lane % 4) * 4]);
         };
 
-        const auto load_A_shared_reg_partial = [&](int ki) {
+        const auto load_A_shared_reg_partial = [&](int ki, int ahead) {
             #pragma unroll
             for (int ci = 0; ci < 2; ++ci)
                 if (bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + 3 < N)
-                    load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[ki][wi * 64 + ci * 32 + (lane / 4) * 4]);
+                    load_vector<float4>(A_shared_reg[(ahead + ki) % 2][ci],
+                        &A_shared[ahead + ki][wi * 64 + ci * 32 + (lane / 4) * 4]);
         };
 
         const auto load_B_global_shared_reg_partial = [&](int slot, int ki) {
@@ -177,10 +180,10 @@ matching_dot_best(const float* __restrict__ A,
         };
 
         if (full) {
-            load_A_shared_reg(0);
+            load_A_shared_reg(0, 0);
             load_B_global_shared_reg(0, 0);
         } else {
-            load_A_shared_reg_partial(0);
+            load_A_shared_reg_partial(0, 0);
             load_B_global_shared_reg_partial(0, 0);
         }
 
@@ -207,7 +210,7 @@ matching_dot_best(const float* __restrict__ A,
 
         for (int ko = 0; ko < 8; ++ko) {
             if (ko < 6 && bj * 256 + (tid % 64) * 4 + 3 < M)
-                load_B_global_shared(ko + 2);
+                load_B_global_shared(ko, 2);
 
             end_copies();
 
@@ -215,14 +218,14 @@ matching_dot_best(const float* __restrict__ A,
                 // pipeline(ki, 2, across=ko)
                 #pragma unroll
                 for (int ki = 0; ki < 15; ++ki) {
-                    load_A_shared_reg(ko * 16 + ki + 1);
+                    load_A_shared_reg(ko * 16 + ki, 1);
                     load_B_global_shared_reg(ko % 3, ki + 1);
                     multiply(ki % 2);
                 }
             } else {
                 #pragma unroll
                 for (int ki = 0; ki < 15; ++ki) {
-                    load_A_shared_reg_partial(ko * 16 + ki + 1);
+                    load_A_shared_reg_partial(ko * 16 + ki, 1);
                     load_B_global_shared_reg_partial(ko % 3, ki + 1);
                     multiply(ki % 2);
                 }
@@ -233,10 +236,10 @@ matching_dot_best(const float* __restrict__ A,
 
             if (ko < 7) {
                 if (bi * 128 + 127 < N && bj * 256 + 255 < M) {
-                    load_A_shared_reg(ko * 16 + 16);
+                    load_A_shared_reg(ko * 16, 16);
                     load_B_global_shared_reg((ko + 1) % 3, 0);
                 } else {
-                    load_A_shared_reg_partial(ko * 16 + 16);
+                    load_A_shared_reg_partial(ko * 16, 16);
                     load_B_global_shared_reg_partial((ko + 1) % 3, 0);
                 }
             }

@@ -1,11 +1,11 @@
 """Blocks that stand several times become functions, so that the main loop is seen whole (outlining).
 
-    if (full) {                                     const auto load_A_shared = [&](int ko) {
-        for l: S[0][l] = A[l]                           for l: S[ko % 2][l] = A[8*ko + l]
+    if (full) {                                     const auto load_A_shared = [&](int ko, int ahead) {
+        for l: S[0][l] = A[l]                           for l: S[(ko + ahead)%2][l] = A[8*ko + l + 8*ahead]
     }                                               };
-    for ko                                          if (full) load_A_shared(0);
+    for ko                                          if (full) load_A_shared(0, 0);
         for l: S[(ko + 1)%2][l] = A[8*ko + l + 8]   for ko
-                                                        load_A_shared(ko + 1)
+                                                        load_A_shared(ko, 1)
 
 A block is a loop or a test whose statements all do one thing with one buffer, which gives the function its name. Blocks
 that are equal up to their index expressions are one function; what differs becomes its parameters.
@@ -184,18 +184,20 @@ def _outline(
         return None
     # As far out as it can be: the loops that it is called in are then seen whole.
     before, view = common[: fitting[0] + 1], views[fitting[0]]
-    extents = {f.name: f.extent.const for f in nodes(body) if isinstance(f, For) and f.extent.is_const}
-    parameters = Parameters(frozenset(view.names | own), extents)
+    loops = [f for f in nodes(body) if isinstance(f, For)]
+    extents = {f.name: f.extent.const for f in loops if f.extent.is_const}
+    counted = frozenset(f.name for f in loops if f.kind == "serial")
+    parameters = Parameters(frozenset(view.names | own), extents, counted)
 
-    def name(values: Values) -> str:
+    def name(values: Values, otherwise: str) -> str:
         taken = view.names | own | parameters.values.keys()
         wanted = next((n for n in loop_names(values) if n not in taken and "." not in n), None)
-        return wanted or _free_name("slot" if any(v.divisions() for v in values) else "at", taken)
+        return wanted or _free_name(otherwise, taken)
 
     printed = parameters.general([row.printed for row in rows], name)
     shown = sorted(parameters.values, key=lambda n: not n.startswith("slot"))
     count = itertools.count()
-    instances = parameters.general([row.instances for row in rows], lambda _: f"{places[0].purpose[1]}.{next(count)}")
+    instances = parameters.general([row.instances for row in rows], lambda *_: f"{places[0].purpose[1]}.{next(count)}")
     unprinted = [n for n in parameters.values if n not in shown]
     if len(shown) > MOST_PARAMETERS or any(names_in(v) & own for v in parameters.values.values()):
         return None

@@ -1,10 +1,13 @@
 """Nodes that are equal up to their index expressions, and what they have in common (anti-unification).
 
-    copy(&S[0][k], &A[k])                         S[ko%2][k], A[8*ko + k]
-    copy(&S[(ko + 1)%2][k], &A[8*ko + k + 8])     at ko := 0 and at ko := ko + 1
+    copy(&S[0][k], &A[k])                         S[(ko + ahead)%2][k], A[8*ko + k + 8*ahead]
+    copy(&S[(ko + 1)%2][k], &A[8*ko + k + 8])     at ko, ahead := 0, 0 and at ko, ahead := ko, 1
 
 The terms that all expressions at one place share stay. The rests, divided by their greatest common divisor, are the
 values of a parameter; rests that an expression of another parameter gives need none of their own.
+
+The constant that is added to a loop that counts at run time is a parameter by itself, so that a compiler folds it into
+each address. For ko + 1 as one value it may keep another variable in the loop, and registers for it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from tilegen.lowering.program import For, Spmd, VectorCopy
 _SKIPPED = ("span", "step", "origin", "lane")  # where a value came from
 _UNPRINTED = ("instance", "element")  # what a statement is in the kernel
 Values = tuple[Affine, ...]
+Naming = Callable[[Values, str], str]
 
 
 @dataclass(frozen=True)
@@ -104,17 +108,21 @@ class Parameters:
     Attributes:
         seen: the names that mean the same everywhere, so that terms of these need no parameter.
         extents: of loops, where they are constants.
+        counted: the loops that count at run time.
+        sums: of a parameter and what is added to it, with the values.
     """
 
     seen: frozenset[str]
     extents: Mapping[str, int] = field(default_factory=dict)
+    counted: frozenset[str] = frozenset()
     values: dict[str, Values] = field(default_factory=dict)
+    sums: dict[Affine, Values] = field(default_factory=dict)
 
-    def general(self, rows: Sequence[Values], name: Callable[[Values], str]) -> Values:
+    def general(self, rows: Sequence[Values], name: Naming) -> Values:
         """One expression for each place, of which those in `rows`, one row for each node, are values.
 
         Args:
-            name: chooses a name for a parameter that has these values.
+            name: chooses a name for a parameter that has these values, the given one where they have none.
         """
         parted = [self._part(column) for column in zip(*rows, strict=True)]
         # Remainders last: where they are those of a parameter, they need none.
@@ -122,12 +130,23 @@ class Parameters:
         found: dict[Values, Affine] = {}
         for rest in rests:
             known = self._of_known(rest)
-            if known is None:
-                new = name(rest)
-                self.values[new] = rest
-                known = var(new)
-            found[rest] = known
+            found[rest] = self._add(rest, name) if known is None else known
         return tuple(common + found[rest] * factor if rest else common for common, rest, factor in parted)
+
+    def _add(self, rest: Values, name: Naming) -> Affine:
+        """A new parameter for `rest`, or the sum of one for what is counted and one for the constants."""
+        offsets = tuple(const(r.const) for r in rest)
+        if len(set(offsets)) == 1 or not any(atom in self.counted for r in rest for atom, _ in r.terms):
+            return self._parameter(rest, name(rest, "slot"))
+        counted = tuple(r - o for r, o in zip(rest, offsets, strict=True))
+        first = self._of_known(counted) or self._parameter(counted, name(counted, "slot"))
+        total = first + (self._of_known(offsets) or self._parameter(offsets, name(offsets, "ahead")))
+        self.sums[total] = rest
+        return total
+
+    def _parameter(self, values: Values, name: str) -> Affine:
+        self.values[name] = values
+        return var(name)
 
     def _part(self, column: Values) -> tuple[Affine, Values, int]:
         """(what all have in common, the rests in lowest terms, by what they are to be multiplied)."""
@@ -150,14 +169,14 @@ class Parameters:
         return common, tuple(_divide(r, factor) for r in rests), factor * sign
 
     def _of_known(self, rest: Values) -> Affine | None:
-        """`rest` as an expression of a parameter that there is: a*p + b or p % m."""
-        for name, values in self.values.items():
+        """`rest` as an expression of a parameter or sum that there is: a*p + b or p % m."""
+        for known, values in [*((var(name), v) for name, v in self.values.items()), *self.sums.items()]:
             if (line := _line(rest, values)) is not None:
                 times, plus = line
-                return var(name) * times + plus
+                return known * times + plus
             for by in sorted(_moduli(rest)):
                 if all(r == simplify(v % by, self.extents) for r, v in zip(rest, values, strict=True)):
-                    return var(name) % by
+                    return known % by
         return None
 
 
