@@ -12,7 +12,7 @@ from tilegen.backends.text_functions import seen_by
 from tilegen.backends.text_lanes import combined
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import const
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Condition, Load, Op, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -90,7 +90,7 @@ class Body:
             case If():
                 return self._if(node)
             case Flag(name, test):
-                return [f"const bool {name} = {self._uniform(test)};"]
+                return [f"const bool {name} = {self._choosing_test(test)};"]
             case Let(name, value):
                 return [f"const {self._integer} {w.names[name]} = {w.index(value)};"]
             case Barrier():
@@ -202,7 +202,7 @@ class Body:
     def _if(self, node: If) -> list[str]:
         if not node.orelse:
             return self._block(f"if ({self._writer.test(node.test)})", node.body)
-        heads = f"if ({node.flag or self._uniform(node.test)})", "else"
+        heads = f"if ({node.flag or self._choosing_test(node.test)})", "else"
         bodies = [self.lines(body) for body in (node.body, node.orelse)]
         braces = not all(_is_simple(lines) for lines in bodies)
         parts = [_under(head, lines, braces) for head, lines in zip(heads, bodies, strict=True) if lines]
@@ -210,10 +210,12 @@ class Body:
             return [*parts[0][:-1], f"}} {parts[1][0]}", *parts[1][1:]]
         return [line for part in parts for line in part]
 
-    def _uniform(self, test: tuple[Condition, ...]) -> str:
-        """A test that is the same for all threads of a block, which the text's compiler may not know."""
+    def _choosing_test(self, test: tuple[Condition, ...]) -> str:
+        """A test; the text's compiler may not know of one that is the same for all threads of a block."""
         text = self._writer.test(test)
-        return text if self._writer.dialect is CUDA else f"hidden({text})"
+        threads = {name for name, kind, _ in self._launch.coordinates if kind in THREAD_KINDS}
+        alike = all(threads.isdisjoint(condition.value.names()) for condition in test)
+        return f"hidden({text})" if alike and self._writer.dialect is not CUDA else text
 
     def _block(self, head: str, body: tuple[Spmd, ...]) -> list[str]:
         """`head` with the body under it, in braces where that is more than one statement."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.derived import ComputedAt, RoundedUp, Split
+from tilegen.ir.role import Role
 from tilegen.ir.swizzle import Swizzle
 
 FLOATS, INTEGERS = ("f64", "f32", "f16", "bf16"), ("i64", "i32", "i8", "u8")
@@ -292,8 +293,8 @@ class Loop:
     one iterations ahead when the tree is lowered; the loop means the same. With `across`, the name of a
     loop around it, those for its first iterations are made in its last ones, an iteration of that loop
     before. The last iteration of a `peeled` loop will stand in the text by itself, behind the loop. Of a block loop,
-    so many blocks at least are to be `resident` on a multiprocessor at a time.
-    `step` is the text of the schedule step that made the loop, `span` its place.
+    so many blocks at least are to be `resident` on a multiprocessor at a time. `roles` name works that stand side by
+    side in it. `step` is the text of the schedule step that made the loop, `span` its place.
     """
 
     name: str
@@ -304,6 +305,7 @@ class Loop:
     across: str = ""
     peeled: bool = False
     resident: int = 1
+    roles: tuple[Role, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 

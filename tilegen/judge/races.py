@@ -21,7 +21,7 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.lanes import writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer
 from tilegen.ir.walk import leaves, loop_names, loops, writes
-from tilegen.judge.ways_out import ways_out
+from tilegen.judge.ways_out import ways_out, ways_out_of_roles
 from tilegen.poly.instances import Leaf, Placed, Projection, Use, common_index, equal_loops, is_excluded_by_index
 from tilegen.poly.rows import Row
 from tilegen.poly.system import example, solvable
@@ -338,6 +338,7 @@ def _check_case(program: Projection, one: Leaf, two: Leaf, a: Use, b: Use, case:
         f"{words.instance(one)} and {words.instance(two, True)} both {doing} {element}{ending}"
         f"{_iteration_words(one, two, loop, words)}{words.sizes}",
         *(ways_out(program, one, loop, kind) or ways_out(program, two, loop, kind)),
+        *ways_out_of_roles(program, one, two, loop, kind),
         code="thread race" if kind in THREAD_KINDS else "race",
     )
 

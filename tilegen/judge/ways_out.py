@@ -1,10 +1,14 @@
-"""The ways out where a loop that carries a reduction is bound: blocks can use atomics, and lanes shuffles."""
+"""The ways out where a loop is bound that carries a dependence.
+
+Of a reduction blocks can use atomics, and lanes shuffles; what a role needs of another one comes behind both.
+"""
 
 from __future__ import annotations
 
 from tilegen.ir.atomics import NATIVE
 from tilegen.ir.lanes import WARP
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition
+from tilegen.ir.walk import find_loop
 from tilegen.poly.instances import Leaf, Projection
 
 
@@ -21,6 +25,23 @@ def ways_out(program: Projection, leaf: Leaf, loop: str, kind: str) -> tuple[str
             first = f"'{loop}' is part of the reduction '{stmt.name}', which is built step by step{best}"
             return first, *_lanes_can(program, leaf, loop, kind), *_atomics_can(program, leaf, kind)
     return ()
+
+
+def ways_out_of_roles(program: Projection, one: Leaf, two: Leaf, loop: str, kind: str) -> tuple[str, ...]:
+    """What a schedule can do where the two are different roles of the loop that is to be parallel."""
+    first, second = sorted((_role(program, leaf, loop), leaf.stmt.name) for leaf in (one, two))
+    if first[0] == second[0]:
+        return ()
+    behind = "in a launch of its own" if kind in BLOCK_KINDS else "behind the roles, where a barrier can stand"
+    return (f"a role cannot wait for another: leave '{second[1]}' {behind}",)
+
+
+def _role(program: Projection, leaf: Leaf, loop: str) -> int:
+    """The number of the leaf's role in the loop; 0 where it has none."""
+    found = find_loop(program.tree, loop)
+    roles = found.roles if found and loop in leaf.names else ()
+    begun = [n for n, role in enumerate(roles) if Condition(role.since_start(loop)) in leaf.stmt.guard]
+    return max(begun, default=0)
 
 
 def _atomics_can(program: Projection, leaf: Leaf, kind: str) -> tuple[str, ...]:

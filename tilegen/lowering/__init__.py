@@ -36,6 +36,7 @@ from tilegen.lowering.reads import choose
 from tilegen.lowering.register_guards import spare
 from tilegen.lowering.registers import declare, lives, unroll_register_loops
 from tilegen.lowering.reserved_words import fresh
+from tilegen.lowering.roles import choose_roles, keeping_roles, parts_of
 from tilegen.lowering.running import without_dead
 from tilegen.lowering.starts import starts
 from tilegen.lowering.vectors import Needs, vectorize
@@ -111,11 +112,12 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     body = unroll_register_loops(vectorize(body, needs), frozenset(b.name for b in registers if b.shape))
     needs.variables |= lanes.results
     buffers += tuple(needs.variables.values())
-    implied = implied_in(tree.kernel, extents, tuple(needs.requires))
+    parts = parts_of(loops(dealt))
+    implied = keeping_roles(implied_in(tree.kernel, extents, tuple(needs.requires)), parts)
     body = guard(body, _inner(block, where), implied, starts(dealt, tree.buffers) | less.starts)
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, implied)
-    body = named_places(asynchronous(body, ahead, {b.name: b for b in buffers}), told)
+    body = named_places(asynchronous(choose_roles(body, parts, taken), ahead, {b.name: b for b in buffers}), told)
     body = make_functions(_declare_registers(body, registers, dealt), buffers, _known_integers(tree, block, where))
     mine, shared = _used_buffers(body, buffers, needs)
     return Launch(

@@ -62,10 +62,10 @@ def conflicts(tree: Tree) -> tuple[Conflict, ...]:
         depth = min(shared, len(around))
         if d.carried_by is not None:
             depth = [loop.name for loop in around].index(d.carried_by) + 1
-        inside = [loop.name for loop in around[:depth] if loop.kind in THREAD_KINDS]
+        inside = [loop for loop in around[:depth] if loop.kind in THREAD_KINDS]
         if inside:
             if d.exists:
-                raise _no_place(around[depth - 1] if depth else None, inside[0], d)
+                raise _no_place(around[depth - 1], inside[0], d)
             continue
         space = tree.buffer(d.buffer).space
         loops = {after[: n + 1]: loop.name for n, loop in enumerate(beyond)}
@@ -73,12 +73,17 @@ def conflicts(tree: Tree) -> tuple[Conflict, ...]:
     return tuple(found)
 
 
-def _no_place(loop: Loop | None, name: str, dependence: Dependence) -> LimitError:
+def _no_place(loop: Loop, outer: Loop, dependence: Dependence) -> LimitError:
+    name, way = outer.name, f"order '{outer.name}' inside the loops that its threads share"
+    where = f"inside thread loop '{name}', where not all of the block come by"
+    if outer.roles:
+        where = f"in a role of '{name}', where the other roles do not come by"
+        way = f"leave what uses '{dependence.buffer}' later behind the roles, where a barrier can stand"
     return LimitError(
-        f"threads have to wait for each other inside thread loop '{name}', where not all of the block come by",
-        loop.span if loop else None,
+        f"threads have to wait for each other {where}",
+        loop.span,
         witness=dependence.witness,
-        notes=(f"order '{name}' inside the loops that its threads share, or fuse the thread loops in it",),
+        notes=(way if outer.roles else f"{way}, or fuse the thread loops in it",),
     )
 
 

@@ -1,8 +1,8 @@
 """What lowering makes: one program for each thread of a launch, ready to be printed.
 
-The body of a `Launch` is a list of `Spmd` nodes. Thread and block loops are gone: their names stand for
-the thread's own coordinates. What remains are loops that every thread runs, tests, barriers, declarations
-and statements whose guards have become tests around them.
+The body of a `Launch` is a list of `Spmd` nodes. Thread and block loops are gone: their names stand for the thread's
+own coordinates. What remains are loops that every thread runs, tests, barriers, declarations and statements whose
+guards have become tests around them.
 """
 
 from __future__ import annotations
@@ -47,12 +47,14 @@ class For:
 
 @dataclass(frozen=True)
 class If:
-    """`body` where every condition of `test` holds, else `orelse`. `flag` names a test made before."""
+    """`body` where every condition of `test` holds, else `orelse`: a version of it, or in `roles` different work.
+    `flag` names a test made before."""
 
     test: tuple[Condition, ...]
     body: tuple[Spmd, ...]
     orelse: tuple[Spmd, ...] = ()
     flag: str = ""
+    roles: bool = False
 
 
 @dataclass(frozen=True)
@@ -249,10 +251,8 @@ class Need:
 
     def and_(self, other: Need) -> Need:
         """Both."""
-        return Need(
-            tuple(dict.fromkeys(self.requires + other.requires)),
-            tuple(dict.fromkeys(self.alignment + other.alignment)),
-        )
+        requires, alignment = self.requires + other.requires, self.alignment + other.alignment
+        return Need(tuple(dict.fromkeys(requires)), tuple(dict.fromkeys(alignment)))
 
 
 @dataclass(frozen=True)

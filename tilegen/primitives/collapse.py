@@ -60,7 +60,7 @@ class Collapse:
             if len(value.body) != 1 or not isinstance(value.body[0], Loop) or value.body[0].name != self.inner:
                 raise StepError(f"'{self.inner}' is not alone inside '{self.outer}'", notes=(self._way(),))
             body = rewrite(substitute(value.body[0].body, place), _rejoin)
-            return replace(value, name=self.name, extent=outer.extent * low, body=body, kind="serial")
+            return replace(value, name=self.name, extent=outer.extent * low, body=body, kind="serial", roles=())
 
         merged = replace(tree, body=rewrite_nodes(tree.body, merge))
         names = [loop.name for loop in loops(tree.body)]

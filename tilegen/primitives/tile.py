@@ -60,7 +60,8 @@ class Tile:
             if not whole:
                 body = add_guard(body, Condition(old.extent - 1 - index))
             inner = Loop(self.inner, const(size), body)
-            return replace(old, name=self.outer, extent=_count(old.extent, size), body=(inner,), kind="serial")
+            extent = _count(old.extent, size)
+            return replace(old, name=self.outer, extent=extent, body=(inner,), kind="serial", roles=())
 
         return rescope(change_loops(tree, self.loop, cut), (self.loop,), self.inner)
 

@@ -147,7 +147,9 @@ class _Merge:
         known = given + node.test
         if not node.orelse:
             return self.body(node.body, known, under + node.test)
-        then, orelse = self.body(node.body, known, ()), self.body(node.orelse, given, ())
+        # Behind `else` of one inequality its contrary holds.
+        otherwise = given + (_negations(node.test[0]) if len(node.test) == 1 and not node.test[0].equal else ())
+        then, orelse = self.body(node.body, known, ()), self.body(node.orelse, otherwise, ())
         if self._bare(orelse, known) == self._bare(then, known):
             return _under(under, orelse)
         pieces = _under(node.test, then)
