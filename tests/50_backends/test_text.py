@@ -20,7 +20,8 @@ from tilegen.lowering import lower
 from tilegen.schedule import apply, start
 
 GOLDEN = [
-    ("vector_add", "plain"), ("chain", "fused_vector"), ("chain", "fast"), ("conv1d", "shared"),
+    ("vector_add", "plain"), ("chain", "fused_vector"), ("chain", "fast"), ("chain", "fused_block"),
+    ("chain", "fused_launch"), ("conv1d", "shared"),
     ("transpose", "padded"), ("transpose", "swizzled"), ("transpose", "vectors"), ("permute", "tiled"),
     ("nbody", "coarsened"), ("gemm", "tiled"), ("gemm", "registers"),
     ("matching", "fused"), ("softmax", "blocks"), ("row_argmax", "warps"),

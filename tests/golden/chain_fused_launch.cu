@@ -1,0 +1,34 @@
+// chain_c: grid (((N + 255)/256)*2), block (256)
+// for arrays of fewer than 2^31 - 2^20 elements, N*2 <= 2147483136
+extern "C" __global__ void __launch_bounds__(256)
+chain_c(const float* __restrict__ a,
+        const float* __restrict__ b,
+        float* __restrict__ c,
+        float* __restrict__ d,
+        int N)
+{
+    const int bi = blockIdx.x;   // roles(bc, bd) -> bi
+    const int tc = threadIdx.x;  // blocks(c.i, T) -> bc, tc
+    const int td = threadIdx.x;  // blocks(d.i, T) -> bd, td
+
+    if (bi < (N + 255) / 256) {
+        if (bi * 256 + tc < N)
+            c[bi * 256 + tc] = sinf(a[bi * 256 + tc]) + cosf(b[bi * 256 + tc]);
+    } else {
+        const int bd = bi - (N + 255) / 256;
+        if (bd * 256 + td < N)
+            d[bd * 256 + td] = logf(a[bd * 256 + td]);
+    }
+}
+
+// chain_out: grid (ceil(N/256)), block (256)
+// for arrays of fewer than 2^31 - 2^20 elements
+extern "C" __global__ void __launch_bounds__(256)
+chain_out(float* __restrict__ out, const float* __restrict__ c, const float* __restrict__ d, int N)
+{
+    const int bo = blockIdx.x;   // blocks(out.i, T) -> bo, to
+    const int to = threadIdx.x;
+
+    if (bo * 256 + to < N)
+        out[bo * 256 + to] = sqrtf(c[bo * 256 + to]) * d[bo * 256 + to];
+}
