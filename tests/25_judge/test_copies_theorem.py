@@ -12,13 +12,16 @@ import pytest
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Stmt, Tree, tree_of
+from tilegen.ir.nodes import Access, Buffer, Condition, Const, Load, Loop, Stmt, Tree, tree_of
 from tilegen.ir.walk import rewrite, stmts
 from tilegen.judge import judge
 
 TEXT = """
 kernel shifted(x: i32[9]) -> y: i32[8]:
     y[i] = x[i] + x[i + 1]
+
+kernel padded(x: i32[8]) -> y: i32[8]:
+    y[i] = (x[i - 1] else 0) * 2
 
 kernel counted(x: i32[8, 4]) -> y: i32[8]:
     y[i] = sum[k](x[i, k])
@@ -164,3 +167,62 @@ def test_a_fill_that_is_older_than_the_last_change():
     assert violation is not None
     assert violation.sentence == "an element of 'y' is read from 'y' after it has changed in 'y.reg'"
     assert violation.witness == "y(i=0, k=1) writes y.reg[0], and the copy y.reg at i=0, k=2 reads y[0] for y[0]"
+
+
+def one_place(kernel: str, read: Affine, *fills: Stmt) -> Tree:
+    """for i: the fills of x.reg[0]; y[i] = its value with x.reg[0] in place of x at `read`"""
+    whole = tree(kernel)
+    use = read_from(whole, {read: ("x.reg", const(0))})
+    use = rewrite(use, lambda v: replace(v, fallback=None) if isinstance(v, Load) and v.buffer == "x.reg" else v)
+    buffers = (*whole.buffers, register("x.reg", "x", 1, "i"))
+    return replace(whole, buffers=buffers, body=(Loop("i", const(8), (*fills, use)),))
+
+
+def fill(index: Affine, beyond: int | None = None, where: Affine | None = None) -> Stmt:
+    """x.reg[0] = x[index] else `beyond`, where `where` >= 0"""
+    value = Load("x", (index,), "i32", None if beyond is None else Const(beyond, "i32"))
+    return Stmt("x.reg", Access("x.reg", (const(0),)), value, guard=() if where is None else (Condition(where),))
+
+
+OTHER = "'x.reg' holds another element than the one that is read from it"
+
+
+@pytest.mark.parametrize(
+    ("where", "witness"),
+    [
+        (None, None),
+        (i - 4, "y(i=0) reads x.reg[0] for x[0], and it holds x[7]"),
+        (3 - i, "y(i=4) reads x.reg[0] for x[4], and it holds x[3]"),
+    ],
+)
+def test_a_place_that_is_put_right_again_in_some_iterations(where, witness):
+    """for i: x.reg[0] = x[i]; x.reg[0] = x[7 - i]; if ...: x.reg[0] = x[i]; y[i] = x.reg[0] + x[i + 1]
+
+    Up to i=3 the wrong element is a later one, from then on an earlier one: both are asked about.
+    """
+    violation = judge(one_place("shifted", i, fill(i), fill(7 - i), fill(i, where=where)))
+    assert (violation and (violation.sentence, violation.witness)) == (witness and (OTHER, witness))
+
+
+@pytest.mark.parametrize(
+    ("fills", "witness"),
+    [
+        ([fill(i - 1, 0)], None),
+        ([fill(i - 1, 5)], "y(i=0) reads x.reg[0] for x[-1] else 0, and it holds x[-1] else 5"),
+        ([fill(i - 1, 0), fill(i - 1, 5)], "y(i=0) reads x.reg[0] for x[-1] else 0, and it holds x[-1] else 5"),
+        # What is overwritten before the read may be anything.
+        ([fill(i - 1, 5), fill(i - 1, 0)], None),
+        ([fill(i, 5), fill(i - 1, 0)], None),
+        # With one fallback, elements outside of the tensor are alike.
+        ([fill(i - 1, 0), fill(i - 9, 0, where=-i)], None),
+        ([fill(i - 9, 0), fill(i - 1, 0, where=i - 1)], None),
+        (
+            [fill(i - 9, 5), fill(i - 1, 5, where=i - 1)],
+            "y(i=0) reads x.reg[0] for x[-1] else 0, and it holds x[-9] else 5",
+        ),
+    ],
+)
+def test_what_stands_for_elements_outside_of_the_tensor(fills, witness):
+    """for i: the fills; y[i] = x.reg[0] * 2 in place of (x[i - 1] else 0) * 2"""
+    violation = judge(one_place("padded", i - 1, *fills))
+    assert (violation and (violation.sentence, violation.witness)) == (witness and (OTHER, witness))

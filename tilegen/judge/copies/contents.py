@@ -22,10 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from tilegen.ir.affine import Affine, const
 from tilegen.judge.copies.points import element_words, words_at
 from tilegen.judge.copies.storage import ByElement, Storage, Touch, renamed_element, storages
 from tilegen.poly.covering import find_uncovered, is_covered
-from tilegen.poly.equality import find_difference
+from tilegen.poly.equality import differences, find_difference
 from tilegen.poly.execution import Way, rows_before, ways_between
 from tilegen.poly.instances import Projection, common_index, equal_loops, is_excluded_by_index
 from tilegen.poly.rows import Row, Rows, exchange_primes, rename
@@ -80,8 +81,7 @@ def _reads(storage: Storage, reader: Touch) -> tuple[Rows, list[str]]:
     leaf, program = reader.placed.leaf, storage.program
     rows = program.original.rows(leaf)
     if reader.use.fallback is not None:
-        for place, extent in zip(reader.use.forms, program.buffers[reader.use.buffer].shape, strict=True):
-            rows += place.nonnegative() + form(extent).minus(place, 1).nonnegative()
+        rows += _inside(program.buffers[reader.use.buffer].shape, reader.use.forms)
     return rows, [*program.kernel.sizes, *leaf.names]
 
 
@@ -97,10 +97,10 @@ class _Write:
     names: Mapping[str, str]
     rows: Rows
 
-    def of(self, element: tuple[Form, ...]) -> _Write:
-        """Where it is a write for `element`."""
-        mine = renamed_element(self.writer, self.names, "'")
-        return replace(self, rows=self.rows + equal_rows(element, mine))
+    @property
+    def element(self) -> tuple[Form, ...]:
+        """What it is a write for."""
+        return renamed_element(self.writer, self.names, "'")
 
 
 def _earlier_writes(storage: Storage, reader: Touch, writers: list[Touch]) -> Iterator[_Write]:
@@ -133,8 +133,9 @@ def _check_last_write(storage: Storage, reader: Touch) -> None:
 
     def write_rows() -> Iterator[Rows]:
         for write in _earlier_writes(storage, reader, writers):
-            rights.append(write.of(reader.element.forms) if write.writer in strays else write)
-            yield rights[-1].rows
+            for right in _right_parts(storage, reader, write) if write.writer in strays else (write,):
+                rights.append(right)
+                yield right.rows
 
     # Only those that are needed to cover the reads are looked at, the nearest ones.
     rows, names = _reads(storage, reader)
@@ -154,32 +155,56 @@ def _can_stray(storage: Storage, writer: Touch, reader: Touch) -> bool:
         return False
     original, leaves = storage.program.original, (reader.placed.leaf, writer.placed.leaf)
     rows, names = original.meeting_rows(*leaves, reader.use, writer.use, shared)
-    return _differing_elements(storage, rows, reader, writer, renamed_element(writer, names, "'")) is not None
+    return any(_different_values(storage, rows, reader, writer, renamed_element(writer, names, "'")))
 
 
-def _differing_elements(
+def _right_parts(storage: Storage, reader: Touch, write: _Write) -> Iterator[_Write]:
+    """Where it writes what is read: that element, or one outside of the tensor in place of another one."""
+    held, wanted = write.element, reader.element.forms
+    needed, given = reader.element.fallback, write.writer.element.fallback
+    differ = needed is not None and given is not None and needed != given
+    same = write.rows + equal_rows(wanted, held)
+    yield replace(write, rows=same + _inside(storage.shape, wanted) if differ else same)
+    if needed is not None and needed == given:
+        yield from (replace(write, rows=rows) for rows in _both_outside(storage, write.rows, wanted, held))
+
+
+def _different_values(
     storage: Storage, rows: Rows, reader: Touch, writer: Touch, held: tuple[Form, ...]
-) -> Rows | None:
-    """A question with an answer: the elements differ. Outside of the tensor one is as good as another."""
-    wanted = reader.element.forms
-    question = find_difference(rows, wanted, held)
-    needed, given = reader.element.fallback, writer.element.fallback
-    if question is None or needed is None or given is None:
-        return question
-    if needed != given:
-        raise Refused(
-            f"outside '{storage.tensor}', '{reader.use.buffer}' holds {given.value} where the kernel reads "
-            f"{needed.value}"
-        )
-    shape = [form(extent) for extent in storage.program.kernel.tensor(storage.tensor).shape]
+) -> Iterator[Rows]:
+    """Questions with an answer which hold, together, all points of `rows` at which `held` is not what is read.
+
+    Elements outside of the tensor are alike: each of them is the fallback.
+    """
+    wanted, needed, given = reader.element.forms, reader.element.fallback, writer.element.fallback
+    if needed is None or given is None:
+        yield from differences(rows, wanted, held)
+        return
     for element in (held, wanted):
-        inside = rows
-        for place, extent in zip(element, shape, strict=True):
-            inside += place.nonnegative() + extent.minus(place, 1).nonnegative()
-        question = find_difference(inside, wanted, held)
-        if question is not None:
-            return question
-    return None
+        yield from differences(rows + _inside(storage.shape, element), wanted, held)
+    if needed != given:
+        yield from _both_outside(storage, rows, wanted, held)
+
+
+def _inside(shape: tuple[Affine, ...], element: tuple[Form, ...]) -> Rows:
+    """Rows for an element within the shape."""
+    rows: Rows = ()
+    for place, extent in zip(element, shape, strict=True):
+        rows += place.nonnegative() + form(extent).minus(place, 1).nonnegative()
+    return rows
+
+
+def _outside(shape: tuple[Affine, ...], element: tuple[Form, ...]) -> Iterator[Rows]:
+    """Rows for elements below the shape or beyond it, in one of its dimensions."""
+    for place, extent in zip(element, shape, strict=True):
+        yield form(const(-1)).minus(place).nonnegative()
+        yield place.minus(form(extent)).nonnegative()
+
+
+def _both_outside(storage: Storage, rows: Rows, one: tuple[Form, ...], two: tuple[Form, ...]) -> Iterator[Rows]:
+    """Questions with an answer: that both elements are outside of the tensor, too."""
+    pairs = ((first, second) for first in _outside(storage.shape, one) for second in _outside(storage.shape, two))
+    yield from (question for first, second in pairs if solvable(question := rows + first + second))
 
 
 def _can_outdate(storage: Storage, change: Touch, reader: Touch) -> bool:
@@ -209,29 +234,40 @@ def _check_stray(storage: Storage, reader: Touch, right: _Write, stray: Touch) -
     for rows, spoiler in _between(storage, reader, right, stray, by_element=False):
         if not solvable(rows):
             continue  # mostly nothing at all is written there
-        question = _differing_elements(storage, rows, reader, stray, spoiler.element)
-        question = question and _not_repaired(storage, question, reader, right, spoiler)
-        if question is not None:
-            raise _another(storage, question, reader, stray, spoiler.names, spoiler.element)
+        for wrong in _different_values(storage, rows, reader, stray, spoiler.element):
+            question = _not_repaired(storage, wrong, reader, right, spoiler)
+            if question is not None:
+                raise _another(storage, question, reader, stray, spoiler.names, spoiler.element)
 
 
 def _check_outdated(storage: Storage, reader: Touch, right: _Write, change: Touch) -> None:
     """Nothing changes the element at another place between the right write and the read."""
     for rows, spoiler in _between(storage, reader, right, change, by_element=True):
-        question: Rows | None = rows if solvable(rows) else None
-        if question is not None and change.use.buffer == reader.use.buffer:
-            question = find_difference(rows, reader.use.forms, spoiler.place)
-        question = question and _not_repaired(storage, question, reader, right, spoiler)
-        if question is None:
-            continue
-        words = words_at(storage, question, reader, change, spoiler.names)
-        raise Refused(
-            f"an element of '{storage.tensor}' is read from '{reader.use.buffer}' after it has changed in "
-            f"'{change.use.buffer}'",
-            f"{words.instance(change.placed.leaf, True)} writes {words.element(change.use, True)}, and "
-            f"{words.instance(reader.placed.leaf)} reads {words.element(reader.use)} for "
-            f"{element_words(words, storage.tensor, reader.element.forms)}{words.sizes}",
-        )
+        for elsewhere in _other_places(rows, reader, change, spoiler):
+            question = _not_repaired(storage, elsewhere, reader, right, spoiler)
+            if question is not None:
+                raise _outdated(storage, question, reader, change, spoiler)
+
+
+def _other_places(rows: Rows, reader: Touch, change: Touch, spoiler: _Spoiler) -> Iterator[Rows]:
+    """Questions with an answer which hold, together, all points of `rows` at which the change is at another place."""
+    if not solvable(rows):
+        return
+    if change.use.buffer == reader.use.buffer:
+        yield from differences(rows, reader.use.forms, spoiler.place)
+    else:
+        yield rows
+
+
+def _outdated(storage: Storage, question: Rows, reader: Touch, change: Touch, spoiler: _Spoiler) -> Refused:
+    words = words_at(storage, question, reader, change, spoiler.names)
+    return Refused(
+        f"an element of '{storage.tensor}' is read from '{reader.use.buffer}' after it has changed in "
+        f"'{change.use.buffer}'",
+        f"{words.instance(change.placed.leaf, True)} writes {words.element(change.use, True)}, and "
+        f"{words.instance(reader.placed.leaf)} reads {words.element(reader.use)} for "
+        f"{element_words(words, storage.tensor, reader.element.forms)}{words.sizes}",
+    )
 
 
 def _between(
@@ -283,10 +319,8 @@ def _wrong(storage: Storage, reader: Touch, strays: list[Touch], point: Point | 
     """The refusal of a read that finds something at `point`, and nothing of its element."""
     assert point is not None
     for write in _earlier_writes(storage, reader, strays):
-        held = renamed_element(write.writer, write.names, "'")
-        question = find_difference(write.rows + _at(point), reader.element.forms, held)
-        if question is not None:
-            return _another(storage, question, reader, write.writer, write.names, held)
+        for question in _different_values(storage, write.rows + _at(point), reader, write.writer, write.element):
+            return _another(storage, question, reader, write.writer, write.names, write.element)
     return Refused(f"'{reader.use.buffer}' holds another element than the one that is read from it")
 
 
@@ -294,11 +328,14 @@ def _another(
     storage: Storage, question: Rows, reader: Touch, stray: Touch, names: Mapping[str, str], held: tuple[Form, ...]
 ) -> Refused:
     words = words_at(storage, question, reader, stray, names)
+    wanted, found = (element_words(words, storage.tensor, element) for element in (reader.element.forms, held))
+    needed, given = reader.element.fallback, stray.element.fallback
+    if needed is not None and given is not None and needed != given:
+        wanted, found = f"{wanted} else {needed.value}", f"{found} else {given.value}"
     return Refused(
         f"'{reader.use.buffer}' holds another element than the one that is read from it",
-        f"{words.instance(reader.placed.leaf)} reads {words.element(reader.use)} for "
-        f"{element_words(words, storage.tensor, reader.element.forms)}, and it holds "
-        f"{element_words(words, storage.tensor, held)}{words.sizes}",
+        f"{words.instance(reader.placed.leaf)} reads {words.element(reader.use)} for {wanted}, and it holds "
+        f"{found}{words.sizes}",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Const, Load
 from tilegen.poly.execution import ways_before
 from tilegen.poly.instances import Placed, Projection, Use, with_divisions
@@ -53,6 +54,11 @@ class Storage:
     tensor: str
     program: Projection
     touches: tuple[Touch, ...]
+
+    @property
+    def shape(self) -> tuple[Affine, ...]:
+        """The shape of the tensor."""
+        return self.program.kernel.tensor(self.tensor).shape
 
     @cached_property
     def readers(self) -> list[Touch]:
