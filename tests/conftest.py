@@ -14,7 +14,7 @@ settings.register_profile("tilegen", deadline=None)
 settings.load_profile("tilegen")
 
 GOLDEN = Path(__file__).parent / "golden"
-# marker -> the module whose `missing()` says why its tests cannot run here, or None
+# marker -> the module whose `unavailable_reason()` says why its tests cannot run here, or None
 NEEDS = {"gpu": "tilegen.backends.cuda", "nvrtc": "tilegen.backends.nvrtc", "pocl": "tilegen.backends.opencl"}
 
 
@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker, module in NEEDS.items():
-        if item.get_closest_marker(marker) and (reason := import_module(module).missing()):
+        if item.get_closest_marker(marker) and (reason := import_module(module).unavailable_reason()):
             pytest.skip(reason)
 
 

@@ -15,7 +15,7 @@ from tilegen.ir.steps import Define, Schedule
 from tilegen.judge import check_equations, has_sizes
 from tilegen.primitives import registry
 from tilegen.primitives._composite import expand, names_in
-from tilegen.primitives._words import step_meant
+from tilegen.primitives._words import suggest_step
 
 
 def load(path_or_text: str | Path) -> File:
@@ -181,7 +181,7 @@ class Scheduled:
     def __getattr__(self, word: str) -> Callable[..., Scheduled]:
         known = [*registry(), *self.__dict__.get("_defines", ())]
         if word not in known:
-            near = "".join(f"; {note}" for note in step_meant(word, known))
+            near = "".join(f"; {note}" for note in suggest_step(word, known))
             raise AttributeError(f"a schedule has no step and no attribute '{word}'{near}")
 
         def method(*arguments: object, into: object = (), **keywords: object) -> Scheduled:

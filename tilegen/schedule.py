@@ -75,7 +75,7 @@ def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Ma
 
 def start(kernel: Kernel) -> Scheduled:
     """`kernel` with no step applied."""
-    return Scheduled(kernel, "unscheduled", (_as_written(kernel),))
+    return Scheduled(kernel, "unscheduled", (_start_stage(kernel),))
 
 
 def apply(
@@ -99,7 +99,7 @@ def apply(
     """
     values = _parameters(schedule, parameters or {})
     ahead = {result.text for call in schedule.steps for result in call.results}
-    stages: tuple[Stage, ...] = (judge_stage(_as_written(kernel)),)
+    stages: tuple[Stage, ...] = (judge_stage(_start_stage(kernel)),)
     for call in schedule.steps:
         try:
             steps = expand(call, defines or {}, names_in(stages[-1].tree) | ahead, values)
@@ -120,7 +120,7 @@ def _origin(call: StepCall, schedule: Schedule) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _as_written(kernel: Kernel) -> Stage:
+def _start_stage(kernel: Kernel) -> Stage:
     try:
         return Stage(None, _check_size(tree_of(kernel), when=""))
     except StepError as error:

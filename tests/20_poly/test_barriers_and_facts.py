@@ -52,11 +52,11 @@ def test_facts_follow_from_ranges_and_what_is_given():
     facts = Facts(KERNEL)
     room = Condition(var("N") - 1 - (var("b") * 32 + T))
     loops = {"b": (var("N") + 31) // 32, "t": const(32)}
-    assert not facts.implied(room, loops)
-    assert facts.implied(room, loops, (Condition(var("N") - 32 - var("b") * 32),))
-    assert facts.implied(Condition(var("N") - 1 - var("b") * 32), loops)
-    assert facts.implied(Condition(var("N") - 1), {})
-    assert facts.implied(Condition((var("t") % 4) // 4, equal=True), loops)
+    assert not facts.is_implied(room, loops)
+    assert facts.is_implied(room, loops, (Condition(var("N") - 32 - var("b") * 32),))
+    assert facts.is_implied(Condition(var("N") - 1 - var("b") * 32), loops)
+    assert facts.is_implied(Condition(var("N") - 1), {})
+    assert facts.is_implied(Condition((var("t") % 4) // 4, equal=True), loops)
     assert facts.possible((room,), loops)
     assert not facts.possible((Condition(T - 32),), loops)
     assert facts.possible((Condition(T - 31),), loops)  # in the last iteration alone

@@ -75,10 +75,12 @@ def verdict(tree, sizes):
 def _same_results(kernel, sizes):
     """Whether the outputs, and what has its shape still, are as written, each reduction the bag of its terms."""
     try:
-        mine, written = (_Together(k, dict(sizes)) for k in (kernel, kernel.written))
+        mine, written = (_Together(k, dict(sizes)) for k in (kernel, kernel.written_kernel))
     except Wrong:
         return False
-    made = [t.name for t in kernel.written.tensors if t.role == "output" or t.role != "input" and t in kernel.tensors]
+    made = [
+        t.name for t in kernel.written_kernel.tensors if t.role == "output" or t.role != "input" and t in kernel.tensors
+    ]
     return all(mine.contents(name) == written.contents(name) for name in made)
 
 

@@ -163,7 +163,7 @@ FAULTS = {name: rest for name, *rest in (*faults(), *reduction_faults(), *border
 def test_a_second_opinion_agrees_that_they_are_right(number):
     tree = tree_of(derived(number))
     assert judge(tree) is None
-    assert tree.kernel.written == build(MODULE.kernels[MODULE.schedules[number].kernel])
+    assert tree.kernel.written_kernel == build(MODULE.kernels[MODULE.schedules[number].kernel])
     for first in (1, 4, 7):
         assert verdict(tree, {size: first + n for n, size in enumerate(tree.kernel.sizes)}) is None
 

@@ -184,7 +184,7 @@ def test_what_is_right_is_proved(name):
     assert judge(tree) is None
     for version in ({}, {"vector": False}, {"whole": True}):
         proof = prove(tree.kernel, lower(tree, **version), tree.reassociated)
-        assert proof.verdict == "proved", [o for o in proof.obligations if not o.proved]
+        assert proof.verdict == "proved", [o for o in proof.obligations if not o.is_proved]
 
 
 def test_a_copy_filled_anew_has_been_stored():
@@ -349,4 +349,4 @@ def test_registers_at_one_of_two_loops_of_one_name():
     assert judge(tree) is None
     for version in ({}, {"whole": True}):
         proof = prove(tree.kernel, lower(tree, **version), tree.reassociated)
-        assert proof.verdict == "proved", [o for o in proof.obligations if not o.proved]
+        assert proof.verdict == "proved", [o for o in proof.obligations if not o.is_proved]

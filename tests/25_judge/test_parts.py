@@ -74,7 +74,7 @@ def with_equation(kernel, target, change):
 @pytest.mark.parametrize("name", sorted(SCHEDULES))
 def test_a_second_opinion_agrees_that_they_are_right(name):
     tree = scheduled(name)
-    assert tree.kernel.written == build(MODULE.kernels[SCHEDULES[name].kernel])
+    assert tree.kernel.written_kernel == build(MODULE.kernels[SCHEDULES[name].kernel])
     for number in (1, 4, 7):
         assert verdict(tree, {size: number + n for n, size in enumerate(tree.kernel.sizes)}) is None
 

@@ -178,4 +178,4 @@ def test_what_several_iterations_read_is_computed_in_each():
     assert [(loop.name, str(loop.extent)) for loop in path] == [("by", "(M + 3)/4"), ("Y.x", "N"), ("P.y", "6")]
     assert [str(c) for c in stmt.guard] == ["-by*4 + M - P.y + 1 >= 0"]
     assert str(tree.kernel.tensor("P").shape[2]) == "6"
-    assert [str(s) for s in tree.kernel.written.tensor("P").shape] == ["M + 2", "N"]
+    assert [str(s) for s in tree.kernel.written_kernel.tensor("P").shape] == ["M + 2", "N"]

@@ -219,7 +219,7 @@ def test_without_the_launch_that_starts_it_there_is_no_sum():
     assert faults(launches, tree, sizes_of(tree, 3)) == "uninitialised"
 
 
-@pytest.mark.skipif(opencl.missing() is not None, reason="there is no OpenCL platform")
+@pytest.mark.skipif(opencl.unavailable_reason() is not None, reason="there is no OpenCL platform")
 @pytest.mark.parametrize(("dtype", "reduce"), [("f32", "sum"), ("f64", "sum"), ("i32", "sum"), ("i32", "min")])
 def test_it_runs(dtype, reduce):
     file = tilegen.load(SPLIT.format(dtype=dtype, reduce=reduce))

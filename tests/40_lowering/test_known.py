@@ -10,7 +10,7 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition
-from tilegen.lowering.known import implied_in
+from tilegen.lowering.known import implication_checker
 from tilegen.poly import Facts
 
 TEXT = """
@@ -36,7 +36,7 @@ TESTS = [
 
 @pytest.mark.parametrize("condition", TESTS, ids=str)
 def test_a_test_is_certain_where_the_solver_says_so(condition):
-    facts, implied = Facts(KERNEL), implied_in(KERNEL, LOOPS)
+    facts, is_implied = Facts(KERNEL), implication_checker(KERNEL, LOOPS)
     for given in [(), *((g,) for g in TESTS), *product(TESTS[:6], TESTS[5:])]:
         related = tuple(g for g in given if not condition.value.names().isdisjoint(g.value.names()))
-        assert implied(condition, given) == facts.implied(condition, LOOPS, related), given
+        assert is_implied(condition, given) == facts.is_implied(condition, LOOPS, related), given

@@ -154,4 +154,4 @@ def test_what_was_wrong_is_proved(text, vector):
     (schedule,) = module.schedules
     tree = apply(build(module.kernels[schedule.kernel]), schedule).tree
     proof = prove(tree.kernel, lower(tree, vector=vector), tree.reassociated)
-    assert proof.verdict == "proved", [o for o in proof.obligations if not o.proved]
+    assert proof.verdict == "proved", [o for o in proof.obligations if not o.is_proved]

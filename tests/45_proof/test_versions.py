@@ -7,7 +7,7 @@ from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Const, Stmt
 from tilegen.lowering.claims import Claim
-from tilegen.lowering.known import implied_in
+from tilegen.lowering.known import implication_checker
 from tilegen.lowering.program import Barrier, For, If
 from tilegen.proof.versions import _drop_repeated
 
@@ -17,7 +17,7 @@ kernel add(A: f32[M]) -> C: f32[M]:
 """
 KERNEL = build(parse(Source("t.tg", TEXT)).kernels["add"])
 M, block, lane = (var(name) for name in ("M", "b", "l"))
-IMPLIED = implied_in(KERNEL, {"b": M.ceildiv(4), "l": const(4)})
+IMPLIED = implication_checker(KERNEL, {"b": M.ceildiv(4), "l": const(4)})
 
 FULL, INSIDE = Condition(M - 4 - block * 4), Condition(M - 1 - block * 4 - lane)
 BARRIER = Barrier((Claim("RAW", "C"),))

@@ -9,7 +9,7 @@ from tilegen.errors import ArgumentError, DeviceError
 
 
 def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda, "missing", lambda: "no GPU was found")
+    monkeypatch.setattr(cuda, "unavailable_reason", lambda: "no GPU was found")
     with pytest.raises(DeviceError, match="no GPU was found"):
         cuda.CudaEngine()
 

@@ -5,7 +5,7 @@ import pytest
 
 from tilegen.backends.arrays import guarded_array
 from tilegen.backends.engine import Run
-from tilegen.backends.opencl import OpenclEngine, missing
+from tilegen.backends.opencl import OpenclEngine, unavailable_reason
 from tilegen.errors import ArgumentError, DeviceError
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Tensor
@@ -46,7 +46,7 @@ def test_a_refused_text_shows_its_line() -> None:
 
 def test_the_simulator_is_a_platform_only_by_name() -> None:
     assert "Oclgrind" not in OpenclEngine().name
-    assert missing("no such platform") == "no OpenCL platform was found"
+    assert unavailable_reason("no such platform") == "no OpenCL platform was found"
 
 
 @pytest.mark.parametrize(

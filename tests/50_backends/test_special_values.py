@@ -9,7 +9,10 @@ import tilegen
 from tilegen.backends import opencl
 from tilegen.interpreter import reference
 
-DEVICES = ["interpreter", pytest.param("cpu", marks=pytest.mark.skipif(bool(opencl.missing()), reason="no OpenCL"))]
+DEVICES = [
+    "interpreter",
+    pytest.param("cpu", marks=pytest.mark.skipif(bool(opencl.unavailable_reason()), reason="no OpenCL")),
+]
 NAN, INF = np.nan, np.inf
 
 LANES = """

@@ -49,8 +49,8 @@ def test_s12_130_loads_instead_of_384():
 def test_s18_fusion_leaves_three_passes():
     sizes = {"N": 2**20}
     parts = explain_tree(scheduled("chain", "three_launches").tree, sizes, compiled=False)
-    assert sum(p.moved for p in parts) == 8 * 4 * 2**20  # a is read twice
-    assert report("chain", "fused_registers", sizes).moved == 3 * 4 * 2**20
+    assert sum(p.global_bytes for p in parts) == 8 * 4 * 2**20  # a is read twice
+    assert report("chain", "fused_registers", sizes).global_bytes == 3 * 4 * 2**20
 
 
 # Sectors of loads and stores of global memory, turns of loads from shared memory and the conflicts among them, as
@@ -91,9 +91,9 @@ def test_a_pipelined_loop_that_has_only_its_last_iteration_is_counted():
 def test_uncoalesced_reads_show():
     naive = report("transpose", "naive", {"M": 4096, "N": 4096})
     by_buffer = {t.site.buffer: t for t in naive.traffic}
-    assert by_buffer["X"].coalesced == 0.125
+    assert by_buffer["X"].coalesced_share == 0.125
     assert by_buffer["X"].sectors / by_buffer["X"].requests == 32
-    assert by_buffer["Y"].coalesced == 1
+    assert by_buffer["Y"].coalesced_share == 1
 
 
 def test_the_prediction_names_what_limits():
@@ -129,5 +129,5 @@ def test_every_stock_schedule_is_explained(case):
     assert result.steps[0].launches
     for launch in result.steps[0].launches:
         assert launch.prediction.milliseconds > 0
-        assert 0 < launch.coalesced <= 1
+        assert 0 < launch.coalesced_share <= 1
         assert launch.conflicts >= 1

@@ -47,7 +47,7 @@ def loads_of(text, schedule, sizes, buffer):
 def test_threads_along_a_row_of_a_table_are_coalesced():
     found = loads_of(EMBED, "columns", SIZES, "E")
     assert found.sectors / found.requests == 4
-    assert found.coalesced == 1
+    assert found.coalesced_share == 1
 
 
 def test_threads_in_different_rows_of_a_table_take_a_transaction_each():

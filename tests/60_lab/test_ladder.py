@@ -37,7 +37,7 @@ def test_what_is_not_timed_says_so():
     scheduled = load("gemm").schedule("tiled")
     found = ladder(scheduled.core, engine("interpreter"), {})
     assert all(rung.untimed or rung.same for rung in found.rungs)
-    assert all(rung.predicted for rung in found.rungs)
+    assert all(rung.predicted_time for rung in found.rungs)
 
 
 def test_a_slow_prefix_is_not_timed():

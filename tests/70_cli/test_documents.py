@@ -54,7 +54,7 @@ def of_kind(kind: str) -> list[Block]:
 @pytest.mark.parametrize("command", COMMANDS, ids=place)
 def test_a_command_prints_what_is_shown_below_it(command: Command, tmp_path: Path, request) -> None:
     if re.search(r"tilegen (check|compare|ladder|explain) ", command.words):
-        for missing in (opencl.missing(), nvrtc.missing()):
+        for missing in (opencl.unavailable_reason(), nvrtc.unavailable_reason()):
             if missing:
                 pytest.skip(missing)
     for name, block in NAMED.items():

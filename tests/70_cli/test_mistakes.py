@@ -119,7 +119,7 @@ def test_sizes_at_which_a_tensor_is_empty(command, tmp_path, capsys) -> None:
 
 
 def test_a_device_or_a_compiler_that_is_missing_ends_with_5(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(cuda, "missing", lambda: "no GPU was found")
+    monkeypatch.setattr(cuda, "unavailable_reason", lambda: "no GPU was found")
     assert run(["check", "gemm", "--schedule", "naive", "--device", "cuda"]) == 5
     assert "no GPU was found" in capsys.readouterr().err
     assert run(["asm", "gemm", "--schedule", "naive", "--arch", "sm_1"]) == 5

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import tilegen
-from tilegen.backends.opencl import missing
+from tilegen.backends.opencl import unavailable_reason
 from tilegen.cli import run
 from tilegen.errors import ProofError
 from tilegen.poly.system import Undecided
 
-needs_opencl = pytest.mark.skipif(bool(missing()), reason="no OpenCL")
+needs_opencl = pytest.mark.skipif(bool(unavailable_reason()), reason="no OpenCL")
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from random_case import one_case
 from random_steps import WORDS
 from workers import done, within
 
-from tilegen.backends.opencl import missing
+from tilegen.backends.opencl import unavailable_reason
 from tilegen.primitives import registry
 
 CHUNKS, CASES = 20, 100  # of the fixed cases that every test run does
@@ -107,7 +107,7 @@ def main() -> int:
     parser.add_argument("--pocl-share", type=float, default=5, help="percent of the cases that PoCL runs")
     parser.add_argument("--show", action="store_true", help="print the refusals that enumeration finds needless, too")
     chosen = parser.parse_args()
-    reason = missing() if chosen.pocl_share else None
+    reason = unavailable_reason() if chosen.pocl_share else None
     if reason:
         print(f"no case runs on PoCL: {reason}")
     share = 0.0 if reason else chosen.pocl_share / 100

@@ -33,7 +33,9 @@ from tilegen.ir.walk import loops
 from tilegen.lowering import lower
 
 TEST_SEED, TEST_CASES = 90, 30
-needs_oclgrind = pytest.mark.skipif(opencl.missing(opencl.SIMULATOR) is not None, reason="Oclgrind is not installed")
+needs_oclgrind = pytest.mark.skipif(
+    opencl.unavailable_reason(opencl.SIMULATOR) is not None, reason="Oclgrind is not installed"
+)
 SHOWN = 12  # lines of a report: the others tell of other threads
 BARRIER = r"^ *barrier\(.*\n"
 

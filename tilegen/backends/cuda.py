@@ -21,7 +21,7 @@ STATIC_SHARED_LIMIT = 48 * 1024
 
 
 @cache
-def missing() -> str | None:
+def unavailable_reason() -> str | None:
     """Why no kernel can run on a GPU here, or None where it can."""
     try:
         import cupy
@@ -40,7 +40,7 @@ class CudaEngine:
 
     def __init__(self) -> None:
         """Raises DeviceError where there is no GPU."""
-        if reason := missing():
+        if reason := unavailable_reason():
             raise DeviceError(reason, notes=("--device cpu runs the same kernel on the CPU",))
         import cupy
 

@@ -41,7 +41,7 @@ class Program:
         self.kernel = tree.kernel
         self.engine = engine
         self.unproved = unproved
-        written = tree.kernel.written
+        written = tree.kernel.written_kernel
         defined = {e.target for e in written.equations if defines_all(e, written.tensor(e.target))}
         self._partial = {t.name for t in written.tensors if t.role == "output"} - defined
         self._lowered: dict[_TextVersion, tuple[Launch, ...]] = {}

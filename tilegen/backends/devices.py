@@ -67,13 +67,13 @@ def engine(device: str = "auto") -> Engine:
         case "cuda":
             return cuda.CudaEngine()
         case "cpu":
-            return InterpreterEngine() if opencl.missing() else opencl.OpenclEngine()
+            return InterpreterEngine() if opencl.unavailable_reason() else opencl.OpenclEngine()
         case "interpreter":
             return InterpreterEngine()
         case "oclgrind":
             return opencl.OpenclEngine(opencl.SIMULATOR)
         case "auto":
-            return engine("cpu") if cuda.missing() else engine("cuda")
+            return engine("cpu") if cuda.unavailable_reason() else engine("cuda")
         case _:
             meant = {
                 "gpu": "cuda",

@@ -35,7 +35,7 @@ class Compiled:
 
 
 @cache
-def missing() -> str | None:
+def unavailable_reason() -> str | None:
     """Why CUDA text cannot be compiled here, or None where it can."""
     try:
         from cupy.cuda import nvrtc
@@ -61,7 +61,7 @@ def compile_text(text: str, arch: str = DEFAULT_ARCH, name: str = "kernel.cu") -
     Raises:
         DeviceError: there is no compiler, it does not know `arch`, or it refuses the text.
     """
-    if reason := missing():
+    if reason := unavailable_reason():
         raise DeviceError(reason, notes=(_INSTALL,))
     from cupy.cuda import nvrtc
 

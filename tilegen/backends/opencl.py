@@ -26,7 +26,7 @@ POCL = "Portable Computing Language"
 
 
 @cache
-def missing(platform: str | None = None) -> str | None:
+def unavailable_reason(platform: str | None = None) -> str | None:
     """Why no kernel can run by OpenCL here, or None where it can."""
     try:
         device = _device(platform)
@@ -34,7 +34,7 @@ def missing(platform: str | None = None) -> str | None:
         return f"no OpenCL platform was found ({str(error).splitlines()[0] if str(error) else error!r})"
     if device is None:
         return "no OpenCL platform was found"
-    return pocl.missing() if device.platform.name == POCL else None
+    return pocl.unavailable_reason() if device.platform.name == POCL else None
 
 
 def _device(platform: str | None) -> Any:
@@ -55,7 +55,7 @@ class OpenclEngine(HostArrays):
 
     def __init__(self, platform: str | None = None) -> None:
         """`platform` by name ("Oclgrind"), or the first that is no simulator. Raises DeviceError."""
-        if reason := missing(platform):
+        if reason := unavailable_reason(platform):
             notes = ("on Linux and x86_64, pip install 'pyopencl[pocl]' and apt install binutils make it run",)
             raise DeviceError(reason, notes=notes)
         import pyopencl as cl
@@ -89,7 +89,7 @@ class OpenclEngine(HostArrays):
         # An OpenCL kernel keeps no reference to its arguments; the call that is returned does.
         integer = np.int64 if run.wide else np.int32
         sizes = tuple(integer(size) for size in run.sizes)
-        stored = tuple(map(_as_stored, run.arrays))
+        stored = tuple(map(_storage_view, run.arrays))
         buffers = () if self._copies else tuple(map(self._buffer, stored))
         threads = tuple(g * b for g, b in zip(run.grid, run.block, strict=True))
 
@@ -117,7 +117,7 @@ class OpenclEngine(HostArrays):
         self._queue.finish()
 
 
-def _as_stored(array: Any) -> Any:
+def _storage_view(array: Any) -> Any:
     """`array` as its memory lies there: in C order, whatever the order of its dimensions."""
     return array.transpose(sorted(range(array.ndim), key=lambda d: -array.strides[d]))
 

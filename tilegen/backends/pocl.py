@@ -28,7 +28,7 @@ _DEVICE_BYTES = 4096  # PoCL's structure for a device is smaller
 
 
 @cache
-def missing() -> str | None:
+def unavailable_reason() -> str | None:
     """Why PoCL cannot link kernels here, or None where it can. Sets LIBRARY_PATH where that is needed."""
     if shutil.which("ld") is None:
         return "PoCL needs the linker ld: install binutils"

@@ -136,7 +136,7 @@ def sass_of(compiled: nvrtc.Compiled) -> dict[str, Listing]:
 
 def ptx(text: str, arch: str = nvrtc.DEFAULT_ARCH) -> dict[str, Listing]:
     """The PTX of every kernel of a CUDA text, by name. Raises DeviceError where it does not compile."""
-    if nvrtc.missing():
+    if nvrtc.unavailable_reason():
         nvrtc.compile_text(text, arch)  # says what is missing
     from cupy.cuda import nvrtc as library
 

@@ -134,7 +134,7 @@ def _signature(launch: Launch, writer: Writer) -> list[str]:
         pointer = "* __restrict__" if cuda else "* restrict"
         space = "" if cuda else "__global "
         parameters.append(f"{space}{constness}{writer.storage(name)}{pointer} {writer.names[name]}")
-    parameters += [f"{writer.working(s.dtype)} {writer.names[s.name]}" for s in launch.scalars]
+    parameters += [f"{writer.working_type(s.dtype)} {writer.names[s.name]}" for s in launch.scalars]
     parameters += [f"{index_type(launch, writer.dialect)} {writer.names[size]}" for size in launch.sizes]
     bounds = f"{prod(launch.block)}, {launch.resident}" if launch.resident > 1 else str(prod(launch.block))
     x, y, z = launch.block

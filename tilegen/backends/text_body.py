@@ -9,7 +9,7 @@ from tilegen.backends.text_arrays import register_extents
 from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer, vector_word
 from tilegen.backends.text_functions import seen_by
-from tilegen.backends.text_lanes import combined
+from tilegen.backends.text_lanes import combine_lines
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Access, Condition, Load, Op, Stmt
@@ -101,7 +101,7 @@ class Body:
                 given = [*self._seen.get(function, ()), *map(w.index, arguments)]
                 return [f"{self._name_of_function(function)}({', '.join(given)});"]
             case Combine():
-                return combined(node, w, self._launch)
+                return combine_lines(node, w, self._launch)
             case Declare():
                 return self._declare(node)
             case AsyncGroup():
@@ -246,8 +246,8 @@ class Body:
         elif node.start is not None:
             parts, value = named_parts(node.start, set(w.names.values()) | self._parts)
             self._parts |= {name for name, _ in parts}
-            lines += [f"const {w.working(part.dtype)} {name} = {w.value(part, -1)};" for name, part in parts]
-            start = f" = {w.stored(value, Access(buffer.name, ()))}"
+            lines += [f"const {w.working_type(part.dtype)} {name} = {w.value(part, -1)};" for name, part in parts]
+            start = f" = {w.store_value(value, Access(buffer.name, ()))}"
         return [*lines, f"{w.storage(buffer.name)} {w.names[buffer.name]}{dims}{start};"]
 
     # -- statements
@@ -258,11 +258,11 @@ class Body:
         parts, value = named_parts(stmt.value, set(w.names.values()) | self._parts)
         if parts:
             bare = replace(stmt, value=value, step="")
-            named = [f"const {w.working(part.dtype)} {name} = {w.value(part, -1)};" for name, part in parts]
+            named = [f"const {w.working_type(part.dtype)} {name} = {w.value(part, -1)};" for name, part in parts]
             return [*notes, "{", *named, *self._stmt(bare), "}"]
         target = w.element(stmt.target.buffer, stmt.target.index)
         if stmt.reduce is None:
-            return [*notes, f"{target} = {w.stored(stmt.value, stmt.target)};"]
+            return [*notes, f"{target} = {w.store_value(stmt.value, stmt.target)};"]
         if stmt.atomic:
             return [*notes, f"{self._atomic(stmt)}(&{target}, {w.value(stmt.value, -1)});"]
         if stmt.reduce in ("argmax", "argmin"):
@@ -273,7 +273,7 @@ class Body:
             return [*notes, f"{target} {sign}= {w.value(stmt.value, level - 5)};"]
         word = {"sum": "+", "prod": "*"}.get(stmt.reduce, stmt.reduce)
         old = Load(stmt.target.buffer, stmt.target.index, dtype)
-        return [*notes, f"{target} = {w.stored(Op(word, (old, stmt.value), dtype), stmt.target)};"]
+        return [*notes, f"{target} = {w.store_value(Op(word, (old, stmt.value), dtype), stmt.target)};"]
 
     def _atomic(self, stmt: Stmt) -> str:
         """The word for an update in one access, which the language or a helper has."""
@@ -281,7 +281,7 @@ class Body:
         if self._writer.dialect is CUDA:
             return f"atomic{str(word).title()}"
         dtype = self._launch.buffers[stmt.target.buffer].dtype
-        return f"atomic_{word}" if dtype == "i32" else f"atomic_{word}_{self._writer.working(dtype)}"
+        return f"atomic_{word}" if dtype == "i32" else f"atomic_{word}_{self._writer.working_type(dtype)}"
 
     def _arg(self, stmt: Stmt, target: str) -> list[str]:
         """A strictly better value replaces the best one, and its index with it.
@@ -296,19 +296,19 @@ class Body:
         dtype = self._launch.buffers[stmt.best.buffer].dtype
         value = w.value(stmt.value)
         if isinstance(stmt.arg, Load):
-            first = f"const {w.working(stmt.value.dtype)} candidate = {value};"
-            second = f"const {w.working(stmt.arg.dtype)} index = {w.value(stmt.arg)};"
-            old = w.loaded(stmt.best)
-            test = f"candidate {sign} {old} || (candidate == {old} && index < {w.loaded(stmt.target)})"
+            first = f"const {w.working_type(stmt.value.dtype)} candidate = {value};"
+            second = f"const {w.working_type(stmt.arg.dtype)} index = {w.value(stmt.arg)};"
+            old = w.load_value(stmt.best)
+            test = f"candidate {sign} {old} || (candidate == {old} && index < {w.load_value(stmt.target)})"
             stored = f"{w.dialect.narrow[dtype]}(candidate)" if dtype in ("f16", "bf16") else "candidate"
             return ["{", first, second, f"if ({test}) {{", f"{best} = {stored};", f"{target} = index;", "}", "}"]
-        update = [f"{target} = {w.stored(stmt.arg, stmt.target)};", "}"]
+        update = [f"{target} = {w.store_value(stmt.arg, stmt.target)};", "}"]
         if isinstance(stmt.value, Load) and self._launch.buffers[stmt.value.buffer].space == "register":
-            stored = w.stored(stmt.value, stmt.best)
-            return [f"if ({value} {sign} {w.loaded(stmt.best)}) {{", f"{best} = {stored};", *update]
+            stored = w.store_value(stmt.value, stmt.best)
+            return [f"if ({value} {sign} {w.load_value(stmt.best)}) {{", f"{best} = {stored};", *update]
         stored = f"{w.dialect.narrow[dtype]}(candidate)" if dtype in ("f16", "bf16") else "candidate"
-        inner = [f"if (candidate {sign} {w.loaded(stmt.best)}) {{", f"{best} = {stored};", *update]
-        first = f"const {w.working(stmt.value.dtype)} candidate = {value};"
+        inner = [f"if (candidate {sign} {w.load_value(stmt.best)}) {{", f"{best} = {stored};", *update]
+        first = f"const {w.working_type(stmt.value.dtype)} candidate = {value};"
         return ["{", first, *inner, "}"]
 
     # -- vectors

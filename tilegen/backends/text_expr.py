@@ -210,11 +210,11 @@ class Writer:
 
     # -- values
 
-    def working(self, dtype: str) -> str:
+    def working_type(self, dtype: str) -> str:
         """The C type that values of `dtype` are computed in."""
         return "float" if dtype in _HALVES else self.dialect.types[dtype]
 
-    def stored(self, value: Expr, target: Access) -> str:
+    def store_value(self, value: Expr, target: Access) -> str:
         """`value` as it is assigned to `target`."""
         dtype = self.buffers[target.buffer].dtype
         if isinstance(value, Load) and value.fallback is None and self.buffers[value.buffer].dtype == dtype:
@@ -236,7 +236,7 @@ class Writer:
                 return self._index_text(index, dtype, parent)
             case Load(buffer, index):
                 assert expr.fallback is None, "fallbacks are lowered to selects"
-                return self.loaded(Access(buffer, index))
+                return self.load_value(Access(buffer, index))
             case Gather():
                 return self._gather_text(expr, parent)
             case Op():
@@ -257,7 +257,7 @@ class Writer:
             return f"({self.dialect.types[dtype]}){self.index(index, _ATOM)}"
         return self.index(index, parent)
 
-    def loaded(self, access: Access) -> str:
+    def load_value(self, access: Access) -> str:
         """The element as a value to compute with."""
         dtype, text = self.buffers[access.buffer].dtype, self.fetch(access.buffer, access.index)
         return f"{self.dialect.widen[dtype]}({text})" if dtype in _HALVES else text
@@ -356,13 +356,13 @@ class Writer:
     def _cast(self, arg: Expr, dtype: str) -> str:
         if dtype in _HALVES:
             return f"{self.dialect.widen[dtype]}({self._narrow(arg, dtype)})"
-        if self.working(arg.dtype) == self.working(dtype):
+        if self.working_type(arg.dtype) == self.working_type(dtype):
             return self.value(arg, _ATOM)
         if isinstance(arg, Index) and dtype in _FLOATS and arg.index.names() == {str(arg.index)}:
-            return f"({self.working(dtype)}){self.index(arg.index)}"  # no arithmetic, whose type would matter
+            return f"({self.working_type(dtype)}){self.index(arg.index)}"  # no arithmetic, whose type would matter
         if arg.dtype in _FLOATS and dtype not in _FLOATS:
-            return f"{saturating_helper(self.working(dtype), self.working(arg.dtype))}({self.value(arg)})"
-        return f"({self.working(dtype)}){self.value(arg, _ATOM)}"
+            return f"{saturating_helper(self.working_type(dtype), self.working_type(arg.dtype))}({self.value(arg)})"
+        return f"({self.working_type(dtype)}){self.value(arg, _ATOM)}"
 
 
 def _decimal(value: float, dtype: str) -> str:

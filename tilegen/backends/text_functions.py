@@ -20,7 +20,7 @@ def seen_by(function: Function, launch: Launch, writer: Writer) -> list[tuple[st
     memory = [b for b in launch.buffers.values() if b.name in used and b.space in _SPACES]
     found = {writer.names[b.name]: _pointer(b, launch, writer) for b in memory}
     scalars = [s for s in launch.scalars if s in walk(function.body)]
-    found |= {writer.names[s.name]: f"{writer.working(s.dtype)} {writer.names[s.name]}" for s in scalars}
+    found |= {writer.names[s.name]: f"{writer.working_type(s.dtype)} {writer.names[s.name]}" for s in scalars}
     own = {v.name for v in nodes(function.body) if isinstance(v, For | Let)} | {*function.parameters}
     integer = writer.dialect.types["i64" if launch.wide else "i32"]
     names = _integers(function, launch, memory) - own

@@ -9,7 +9,7 @@ from tilegen.ir.nodes import Const, Expr, init_value
 from tilegen.lowering.program import Combine, Launch
 
 
-def combined(node: Combine, writer: Writer, launch: Launch) -> list[str]:
+def combine_lines(node: Combine, writer: Writer, launch: Launch) -> list[str]:
     """The line that gives `node.name` its value."""
     name, kind = writer.names[node.name], writer.dialect.types[node.dtype]
     if node.arg is not None:

@@ -41,7 +41,7 @@ def shared_arguments(command: Command) -> Command:
     """The arguments that all commands have, which `command` gets as one."""
 
     @wraps(command)
-    def gathered(
+    def call_with_request(
         file: str,
         kernel: str | None,
         schedule: str | None,
@@ -63,8 +63,8 @@ def shared_arguments(command: Command) -> Command:
             return 0
 
     for decorate in (_JSON, _SETTINGS, _SCHEDULES, _KERNEL, _FILE):
-        gathered = decorate(gathered)
-    return gathered
+        call_with_request = decorate(call_with_request)
+    return call_with_request
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

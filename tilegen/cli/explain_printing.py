@@ -84,8 +84,8 @@ def _cells(launch: LaunchReport) -> list[str]:
     return [
         f"{launch.blocks} x {launch.threads}",
         str(launch.loads("global")),
-        f"{launch.moved / 1e9:.3g}",
-        f"{100 * launch.coalesced:.0f}%",
+        f"{launch.global_bytes / 1e9:.3g}",
+        f"{100 * launch.coalesced_share:.0f}%",
         _ratio(launch),
         f"{launch.conflicts:.3g}",
         str(launch.shared_bytes),
@@ -150,7 +150,7 @@ def _accesses(launch: LaunchReport) -> Table:
         row += [_with_prefix(t.requests)]
         if t.space == "global":
             each = f"{t.sectors / t.requests:.3g}" if t.requests else ""
-            row += [_with_prefix(t.sectors), each, f"{100 * t.coalesced:.0f}%", "", ""]
+            row += [_with_prefix(t.sectors), each, f"{100 * t.coalesced_share:.0f}%", "", ""]
         else:
             met = t.conflict
             row += ["", "", "", f"{met.degree:.3g}" if met else "", f"{met.worst:.3g}" if met else ""]
@@ -229,9 +229,9 @@ def _prediction(out: Console, launch: LaunchReport, found: Explanation) -> None:
     out.print(
         f"at least {p.milliseconds:.3g} ms, for {p.limit} (ms of each part: {parts})", soft_wrap=True, markup=False
     )
-    if launch.work.operations and launch.moved:
+    if launch.work.operations and launch.global_bytes:
         rate = launch.work.operations / max(p.milliseconds, 1e-9) / 1e9
-        intensity = launch.work.operations / launch.moved
+        intensity = launch.work.operations / launch.global_bytes
         out.print(f"that is {rate:.3g} TFLOP/s; {intensity:.3g} operations for each byte of its transactions")
 
 

@@ -17,7 +17,7 @@ from tilegen.frontend.stock import standard_steps, stock_instructions
 from tilegen.ir.instructions import ROW_BYTES, UNITS, Fragment, Instruction, SharedRows
 from tilegen.ir.steps import Define
 from tilegen.primitives import GROUPS, registry, words_in
-from tilegen.primitives._words import step_meant
+from tilegen.primitives._words import suggest_step
 
 _WIDTH = 120
 
@@ -48,7 +48,7 @@ def help_command(context: click.Context, step: str | None) -> int:
         lines = iter([tilegen.commands[step].get_help(click.Context(tilegen.commands[step], context.parent, step))])
     else:
         known = [*registry(), *standard_steps(), *stock_instructions(), *tilegen.commands]
-        notes = step_meant(step, known) or ("tilegen help lists the steps, tilegen --help the commands",)
+        notes = suggest_step(step, known) or ("tilegen help lists the steps, tilegen --help the commands",)
         raise UsageError(f"there is no step and no command '{step}'", notes=notes)
     for line in lines:
         click.echo(line)

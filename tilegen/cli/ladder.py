@@ -85,7 +85,7 @@ def _cells(rung: Rung) -> list[Text]:
     verdict = Text(printing.FAILURES.get(rung.exit_code, "failed"), style="red") if rung.error else Text("ok", "green")
     shape = ", ".join(f"{launch.blocks} x {launch.threads}" for launch in rung.launches)
     registers = [launch.resources.registers for launch in rung.launches if launch.resources]
-    cells = [shape, str(max(registers)) if registers else "", f"{rung.predicted or 0:.3g}"]
+    cells = [shape, str(max(registers)) if registers else "", f"{rung.predicted_time or 0:.3g}"]
     if rung.time:
         cells += [f"{rung.time.median:.4g}", f"{rung.time.p20:.4g}..{rung.time.p80:.4g}", f"{rung.rate or 0:.4g}"]
     else:

@@ -176,11 +176,11 @@ def _device_notes(device: str) -> Iterator[str]:
 
     if not any(word in device for word in ("PoCL", "interpreter")):
         return
-    reason = "no GPU was found" if cuda.missing() else "the CPU was asked for"
+    reason = "no GPU was found" if cuda.unavailable_reason() else "the CPU was asked for"
     if "interpreter" not in device:
         yield f"{reason}: the kernels ran as OpenCL on the CPU, not optimised; times on it say nothing of a GPU."
         return
-    yield f"{reason}, and {opencl.missing() or 'the interpreter was asked for'}:"
+    yield f"{reason}, and {opencl.unavailable_reason() or 'the interpreter was asked for'}:"
     yield "the kernels were checked by running their trees on numpy; the texts did not run, and nothing is timed."
 
 

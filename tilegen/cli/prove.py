@@ -107,7 +107,7 @@ def _obligations(title: str, proof: Proof) -> Table:
         table.add_column(name, justify="right")
     table.add_column("verdict")
     for each in proof.obligations:
-        word = "[green]proved[/]" if each.proved else "[red]refused[/]" if each.violation else "[yellow]unproved[/]"
+        word = "[green]proved[/]" if each.is_proved else "[red]refused[/]" if each.violation else "[yellow]unproved[/]"
         table.add_row(each.name, MEANING[each.name], str(each.cases), f"{each.milliseconds:.1f}", word)
     return table
 
@@ -143,7 +143,7 @@ def _obligation_json(each: Obligation) -> dict[str, Any]:
         "name": each.name,
         "cases": each.cases,
         "milliseconds": each.milliseconds,
-        "proved": each.proved,
+        "proved": each.is_proved,
         "unproved": each.unproved,
         "violation": violation and violation.sentence,
         "witness": violation and violation.witness,

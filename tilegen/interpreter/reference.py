@@ -65,7 +65,7 @@ def reference(
     Raises ArgumentError for arrays that do not fit, and InterpreterError where the kernel reads an
     element outside a tensor or without a value.
     """
-    kernel = kernel.written
+    kernel = kernel.written_kernel
     check_arguments(kernel, sizes, arrays)
     memory: dict[str, Memory] = {}
     for tensor in kernel.tensors:

@@ -109,10 +109,10 @@ def operation(name: str, args: list[Pair], dtype: str, *, rough: bool = False) -
         finite = reduce(np.logical_and, (np.isfinite(v) for v, _ in args))
         pole = name == "/" and args[1][0] == 0
         error = np.where(np.isinf(value) & finite & ~np.asarray(pole), np.inf, error)
-    return value, np.where(_unknown(args), np.inf, error_with_overflow(value, error, dtype))
+    return value, np.where(_mask_unknown(args), np.inf, error_with_overflow(value, error, dtype))
 
 
-def _unknown(args: list[Pair]) -> Array:
+def _mask_unknown(args: list[Pair]) -> Array:
     """Where nothing is known of one of the arguments."""
     result: Array = reduce(np.logical_or, (np.isinf(e) for _, e in args))
     return result

@@ -192,9 +192,9 @@ class Kernel:
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
-    def written(self) -> Kernel:
+    def written_kernel(self) -> Kernel:
         """The kernel as written, which this one has been derived from."""
-        return self.origin.written if self.origin else self
+        return self.origin.written_kernel if self.origin else self
 
     def __hash__(self) -> int:
         return hash((self.name, self.sizes))  # which one of those it is, equality tells

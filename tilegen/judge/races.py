@@ -155,7 +155,7 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
 def check_races(program: Projection) -> None:
     """Refused where two iterations of a parallel loop, two blocks or two threads collide on an element."""
     by_buffer: dict[str, dict[int, list[Placed]]] = {}
-    written = frozenset().union(*[placed.leaf.written for placed in program.leaves])
+    written = frozenset().union(*[placed.leaf.written_buffers for placed in program.leaves])
     for placed in program.leaves:
         for name in filter(written.__contains__, dict.fromkeys(map(memory_of, placed.leaf.buffers))):
             by_buffer.setdefault(name, {}).setdefault(placed.places[0], []).append(placed)
@@ -166,7 +166,7 @@ def check_races(program: Projection) -> None:
 
 def _check_users(program: Projection, buffer: Buffer, launch: int, users: list[Placed]) -> None:
     """Asks of all pairs of leaves that use the buffer in a launch."""
-    writers = {placed.number for placed in users if buffer.name in placed.leaf.written}
+    writers = {placed.number for placed in users if buffer.name in placed.leaf.written_buffers}
     parallel = {placed.number for placed in users if _parallel_depths(placed.leaf.kinds)}
     if not writers or not parallel:
         return
@@ -199,7 +199,7 @@ def _copied_kinds(program: Projection, buffer: Buffer, launch: int) -> frozenset
     """Along which axes each thread has a copy of the register of its own, the same in all."""
     if buffer.space != "register":
         return frozenset()
-    kinds = frozenset(kind for name, kind in program.copied[launch] if name == buffer.name)
+    kinds = frozenset(kind for name, kind in program.register_copies[launch] if name == buffer.name)
     for kind in kinds:
         _check_copies(program, buffer, launch, kind)
     return kinds
@@ -207,7 +207,7 @@ def _copied_kinds(program: Projection, buffer: Buffer, launch: int) -> frozenset
 
 def _check_copies(program: Projection, buffer: Buffer, launch: int, kind: str) -> None:
     """No thread along `kind` changes its copy of the register alone."""
-    copied = {name for name, k in program.copied[launch] if k == kind}
+    copied = {name for name, k in program.register_copies[launch] if k == kind}
     for path, stmt in leaves((program.tree.body[launch],)):
         both = {name for name, _ in writes(stmt)}
         if buffer.name in both and not both <= copied:

@@ -17,7 +17,7 @@ from tilegen.poly.verdict import Refused, Words
 def check_updates(program: Projection) -> None:
     """Refused where an element is overwritten before its old value is read."""
     for old in filter(is_old, program.buffers):
-        writers = [p for p in program.leaves if memory_of(old) in p.leaf.written]
+        writers = [p for p in program.leaves if memory_of(old) in p.leaf.written_buffers]
         readers = [p for p in program.leaves if old in p.leaf.buffers]
         for writer in writers:
             for reader in readers:

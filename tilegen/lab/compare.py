@@ -104,7 +104,7 @@ class ComparisonRun:
         }
         found = {name: tree for name, tree in trees.items() if not isinstance(tree, TilegenError)}
         self._programs = {name: program(tree, engine, unproved=unproved) for name, tree in found.items()}
-        self._kernel = next(iter(found.values())).kernel.written
+        self._kernel = next(iter(found.values())).kernel.written_kernel
         self._sizes = power_sizes(self._kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
         require_timing_memory(list(found.values()), self._sizes, engine)
         self.outlook = timing_outlook(list(found.values()), self._sizes, engine)
@@ -180,7 +180,7 @@ def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvr
     try:
         found = compiled.result().resources.values()
     except TilegenError as error:
-        refused = nvrtc.missing() is None and not row.error
+        refused = nvrtc.unavailable_reason() is None and not row.error
         return _with_error(row, error) if refused else row
     registers = max((r.registers for r in found), default=None)
     return replace(row, registers=registers, spills=max((r.spills for r in found), default=None))

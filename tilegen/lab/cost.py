@@ -26,7 +26,7 @@ Sizes = Mapping[str, int]
 
 def require_check_memory(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine) -> None:
     """Raises DeviceError where there is too little memory for a check of trees of one kernel at all of `sizes`."""
-    kernel = trees[0].kernel.written
+    kernel = trees[0].kernel.written_kernel
     cases = _CASES * len({tree.approximate for tree in trees})
     kept = sum(cases * (total_bytes(kernel, each) + _KEPT * _elements(kernel, each, "output")) for each in sizes)
     for each in sizes:
@@ -40,7 +40,7 @@ def require_check_memory(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: 
 def require_timing_memory(trees: Iterable[Tree], sizes: Sizes, engine: Engine) -> None:
     """Raises DeviceError where there is too little memory for runs of the trees at `sizes`."""
     trees = list(trees)
-    bytes_ = 2 * total_bytes(trees[0].kernel.written, sizes) + max(scratch_bytes(tree, sizes) for tree in trees)
+    bytes_ = 2 * total_bytes(trees[0].kernel.written_kernel, sizes) + max(scratch_bytes(tree, sizes) for tree in trees)
     check_free(bytes_, f"a run at {format_sizes(sizes)}", engine.free_bytes)
 
 
@@ -51,7 +51,7 @@ def require_addressable(kernel: Kernel, sizes: Sizes) -> None:
 
 def check_outlook(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine) -> str | None:
     """A note on a check at `sizes` that takes long; None for a short one."""
-    kernel = trees[0].kernel.written
+    kernel = trees[0].kernel.written_kernel
     rough = len({tree.approximate for tree in trees})
     reference = sum(_reference_seconds(kernel, each) for each in sizes) * rough
     seconds = _CASES * (reference + sum(_run_seconds(kernel, each, engine) for each in sizes) * len(trees))
@@ -60,7 +60,7 @@ def check_outlook(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine)
 
 def timing_outlook(trees: Sequence[Tree], sizes: Sizes, engine: Engine) -> str | None:
     """A note on runs at `sizes` that take long; None for short ones."""
-    kernel = trees[0].kernel.written
+    kernel = trees[0].kernel.written_kernel
     seconds = 2 * len(trees) * _run_seconds(kernel, sizes, engine)
     return _outlook("the timing", points(kernel, sizes), len(trees), seconds)
 

@@ -58,12 +58,12 @@ class LaunchReport:
         return formula.total(t.elements for t in self.traffic if t.space == space and not t.store)
 
     @property
-    def moved(self) -> float:
+    def global_bytes(self) -> float:
         """Bytes of all transactions with global memory."""
         return SECTOR * sum(t.sectors for t in self.traffic)
 
     @property
-    def coalesced(self) -> float:
+    def coalesced_share(self) -> float:
         """The least transactions as a share of those made."""
         made = sum(t.sectors for t in self.traffic)
         return sum(t.least_sectors for t in self.traffic) / made if made else 1.0
@@ -130,7 +130,7 @@ def explain(
             versions.append(_lower_at(stage.tree, sizes))
         except TilegenError as error:
             versions.append(error)
-    built = _compile_all(versions, machine.arch, progress) if compiled and not nvrtc.missing() else {}
+    built = _compile_all(versions, machine.arch, progress) if compiled and not nvrtc.unavailable_reason() else {}
     known: dict[_Key, LaunchReport] = {}
     reports: list[StepReport] = []
     for number, (stage, version) in enumerate(zip(stages, versions, strict=True)):
@@ -172,7 +172,7 @@ def explain_tree(
     tree: Tree, sizes: Mapping[str, int], machine: Machine = H200, *, compiled: bool = True
 ) -> tuple[LaunchReport, ...]:
     """The launches of one tree. Raises LimitError where it cannot be launched."""
-    asked = compiled and not nvrtc.missing()
+    asked = compiled and not nvrtc.unavailable_reason()
     return tuple(
         _report(one.launch, sizes, machine, _compile(one.text, machine.arch) if asked else _Built())
         for one in _lower_at(tree, sizes)
@@ -190,7 +190,7 @@ def _notes(compiled: bool) -> tuple[str, ...]:
         return (
             "the compiler was left out: registers are not known, and occupancy is that of threads and shared memory",
         )
-    if reason := nvrtc.missing():
+    if reason := nvrtc.unavailable_reason():
         return (f"{reason}: registers are not known, and occupancy is that of threads and shared memory",)
     if sass.nvdisasm() is None:
         return ("no nvdisasm was found (pip install 'tilegen[asm]'): issue slots are those of the text alone",)

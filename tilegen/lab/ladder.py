@@ -54,7 +54,7 @@ class Rung:
     gain: float | None = None
 
     @property
-    def predicted(self) -> float | None:
+    def predicted_time(self) -> float | None:
         """Milliseconds that the roofline allows at best."""
         return sum(launch.prediction.milliseconds for launch in self.launches) if self.launches else None
 
@@ -168,11 +168,11 @@ def _with_error(rung: Rung, error: TilegenError | None) -> Rung:
 
 def _skip_if_slow(rung: Rung, kernel: Kernel, engine: Engine, sizes: Mapping[str, int], limit: float) -> Rung:
     """`rung`; with a reason, if it is too slow to be timed."""
-    if rung.same or rung.error or rung.predicted is None:
+    if rung.same or rung.error or rung.predicted_time is None:
         return rung
     if isinstance(engine, InterpreterEngine):
         return replace(rung, untimed="the interpreter is not timed")
-    expected = rung.predicted if engine.on_gpu else points(kernel, sizes) / _CPU_POINTS
+    expected = rung.predicted_time if engine.on_gpu else points(kernel, sizes) / _CPU_POINTS
     if expected <= limit:
         return rung
     return replace(rung, untimed=f"not timed: {expected / 1e3:.3g} s or more")

@@ -61,7 +61,7 @@ def time_programs(
     """
     if not programs or isinstance(engine, InterpreterEngine):
         return Timings()
-    kernel = next(iter(programs.values())).kernel.written
+    kernel = next(iter(programs.values())).kernel.written_kernel
     # Runs rotate over so many sets of arrays that none is still in the cache when it is used again.
     needed = 1 + -(-2 * int(getattr(engine, "l2_bytes", 0)) // moved_bytes(kernel, sizes))
     sets = [_arrays(engine, kernel, sizes, seed) for seed in range(min(_MOST_SETS, needed))]

@@ -57,7 +57,7 @@ class Traffic:
         return self.site.store
 
     @property
-    def coalesced(self) -> float:
+    def coalesced_share(self) -> float:
         """The least transactions as a share of those made: 1 is best."""
         return self.least_sectors / self.sectors if self.sectors else 1.0
 

@@ -16,7 +16,7 @@ from tilegen.lowering.flatten import GRID_LIMIT, Coordinates, coordinates, drop_
 from tilegen.lowering.functions import make_functions
 from tilegen.lowering.guards import guard
 from tilegen.lowering.integers import choose_integers, fits
-from tilegen.lowering.known import implied_in
+from tilegen.lowering.known import implication_checker
 from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.peel import split_peeled
 from tilegen.lowering.pipeline import Pipe, write_out_pipelines
@@ -98,8 +98,8 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     dealt = distribute(node, block, told)
     plain = explicit(dealt, block, told)
     where, extents = coordinates(dealt), _extents(dealt, block)
-    implied = implied_in(tree.kernel, extents, requires)
-    slots = barriers(plain, conflicts(replace(tree, body=(plain,))), implied) if block.threads > 1 else {}
+    is_implied = implication_checker(tree.kernel, extents, requires)
+    slots = barriers(plain, conflicts(replace(tree, body=(plain,))), is_implied) if block.threads > 1 else {}
     ahead = covered_pipes(plain, pipes, with_waits(plain, slots, pipes))
     pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)
     groups = frozenset(group_ends(dealt, pipes))
@@ -107,16 +107,16 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     less = spare(dealt, tree.buffers, tree.kernel)
     body = flatten(less.node, block, where, with_waits(plain, slots, pipes), frozenset(told), groups, lanes)
     body, buffers = _drop_needless_dims(tree, body, dealt)
-    needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), implied, version.loose, list(requires))
+    needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), is_implied, version.loose, list(requires))
     registers = [b for b in buffers if b.space == "register"]
     body = unroll_register_loops(vectorize(body, needs), frozenset(b.name for b in registers if b.shape))
     needs.variables |= lanes.results
     buffers += tuple(needs.variables.values())
     parts = parts_of(loops(dealt))
-    implied = keeping_roles(implied_in(tree.kernel, extents, tuple(needs.requires)), parts)
-    body = guard(body, _inner(block, where), implied, starts(dealt, tree.buffers) | less.starts)
+    is_implied = keeping_roles(implication_checker(tree.kernel, extents, tuple(needs.requires)), parts)
+    body = guard(body, _inner(block, where), is_implied, starts(dealt, tree.buffers) | less.starts)
     if any(load.fallback for load in loads(dealt)):
-        body = choose(body, {b.name: b for b in buffers}, implied)
+        body = choose(body, {b.name: b for b in buffers}, is_implied)
     body = named_places(asynchronous(choose_roles(body, parts, taken), ahead, {b.name: b for b in buffers}), told)
     body = make_functions(_declare_registers(body, registers, dealt), buffers, _known_integers(tree, block, where))
     mine, shared = _used_buffers(body, buffers, needs)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
 from tilegen.lowering.claims import Claim
 from tilegen.lowering.conflicts import Conflict, Path
-from tilegen.lowering.guards import Implied
+from tilegen.lowering.guards import IsImplied
 from tilegen.lowering.program import Barrier
 
 
@@ -20,10 +20,10 @@ from tilegen.lowering.program import Barrier
 class _Plan:
     """The slots chosen so far, each with the conflicts that it guards."""
 
-    implied: Implied
+    is_implied: IsImplied
     slots: dict[tuple[Path, int], list[Conflict]] = field(default_factory=dict)
 
-    def first_chosen(self, path: Path, slots: Iterable[int]) -> tuple[Path, int] | None:
+    def find_chosen(self, path: Path, slots: Iterable[int]) -> tuple[Path, int] | None:
         """The first of `slots` of the body at `path` that has a barrier."""
         return next(((path, s) for s in slots if (path, s) in self.slots), None)
 
@@ -37,7 +37,7 @@ class _Plan:
         if any(_covers(other, conflict) and not other.is_iterations_apart(key[0]) for other in guarded):
             return True
         # It speaks of what comes in one iteration, and of that alone; never of what has a whole one in between.
-        further = conflict.carried and _of_one_iteration(key, guarded)
+        further = conflict.is_carried and _of_one_iteration(key, guarded)
         if not further and (
             not conflict.is_iterations_apart(key[0]) or all(c.is_iterations_apart(key[0]) for c in guarded)
         ):
@@ -51,16 +51,16 @@ class _Plan:
 
 def _covers(one: Conflict, other: Conflict) -> bool:
     """True if a barrier for both guards what one for `one` alone does: names come in the order of places."""
-    if (one.kind, one.buffer, one.carried) != (other.kind, other.buffer, other.carried):
+    if (one.kind, one.buffer, one.is_carried) != (other.kind, other.buffer, other.is_carried):
         return False
-    if not one.carried:
+    if not one.is_carried:
         return one.before <= other.before
     return one.before[: one.depth] == other.before[: other.depth] and one.after <= other.after
 
 
-def barriers(node: Node, found: Iterable[Conflict], implied: Implied) -> dict[tuple[Path, int], Barrier]:
+def barriers(node: Node, found: Iterable[Conflict], is_implied: IsImplied) -> dict[tuple[Path, int], Barrier]:
     """The barriers of the launch `node`: (path of child numbers to a body, slot) -> barrier."""
-    plan = _Plan(implied)
+    plan = _Plan(is_implied)
     by_body: dict[Path, list[Conflict]] = {}
     for conflict in found:
         by_body.setdefault(conflict.before[: conflict.depth], []).append(conflict)
@@ -81,17 +81,17 @@ def _plan_body(
     here = by_body.get(path, [])
     depth = len(path)
     # Forward: the latest slot, before the second access; the earliest end first, so that few slots serve all.
-    for conflict in sorted((c for c in here if not c.carried), key=lambda c: c.after[depth]):
+    for conflict in sorted((c for c in here if not c.is_carried), key=lambda c: c.after[depth]):
         first, last = conflict.before[depth], conflict.after[depth]
         _guard(body, path, conflict, (path, last), range(first + 1, last + 1), plan)
     # Carried by the loop of this body: any barrier on the way round, else one right behind the first access; the
     # last accesses first, so that few slots serve all, and behind them all those to whom any barrier will do.
-    carried = [c for c in here if c.carried]
+    carried = [c for c in here if c.is_carried]
     rounds = [[*range(c.before[depth] + 1, len(body) + 1), *range(c.after[depth] + 1)] for c in carried]
     # Where all have a barrier on their way none is made, and who comes first does not matter.
-    any_ = plan.first_chosen(path, range(len(body) + 1))
+    any_ = plan.find_chosen(path, range(len(body) + 1))
     pairs = list(zip(carried, rounds, strict=True))
-    all_have_one = any_ and all(plan.first_chosen(path, way) or c.is_iterations_apart(path) for c, way in pairs)
+    all_have_one = any_ and all(plan.find_chosen(path, way) or c.is_iterations_apart(path) for c, way in pairs)
     for conflict, way in sorted(
         pairs, key=lambda p: (not all_have_one and p[0].is_iterations_apart(path), -p[0].before[depth])
     ):
@@ -102,7 +102,7 @@ def _guard(
     body: tuple[Node, ...], path: Path, conflict: Conflict, new: tuple[Path, int], slots: Sequence[int], plan: _Plan
 ) -> None:
     """A barrier for the conflict: one on the way, or a new one. Most need not be asked whether they exist."""
-    there = plan.first_chosen(path, slots) or _on_the_way(body, path, conflict, slots, plan)
+    there = plan.find_chosen(path, slots) or _on_the_way(body, path, conflict, slots, plan)
     if (there is None or not plan.says(there, conflict)) and conflict.exists:
         plan.add(there or new, conflict)
 
@@ -140,7 +140,7 @@ def _certain_in(node: Node, path: Path, plan: _Plan) -> tuple[Path, int] | None:
 
 def _certain_in_iteration(body: tuple[Node, ...], path: Path, plan: _Plan) -> tuple[Path, int] | None:
     """A barrier that every iteration meets of the loop at `path`, which has this body."""
-    if found := plan.first_chosen(path, range(len(body) + 1)):
+    if found := plan.find_chosen(path, range(len(body) + 1)):
         return found
     return _certain_in_children(body, path, range(len(body)), plan)
 
@@ -160,7 +160,7 @@ def _behind_first(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tu
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
         return None
     place = conflict.before[len(path)]
-    if found := plan.first_chosen(path, range(place + 1, len(node.body) + 1)):
+    if found := plan.find_chosen(path, range(place + 1, len(node.body) + 1)):
         return found
     rest = range(place + 1, len(node.body))
     return _certain_in_children(node.body, path, rest, plan) or _behind_first(node.body[place], path, conflict, plan)
@@ -172,7 +172,7 @@ def _ahead_of_second(node: Node, path: Path, conflict: Conflict, plan: _Plan) ->
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
         return None
     place = conflict.after[len(path)]
-    if found := plan.first_chosen(path, range(place + 1)) or _certain_in_children(node.body, path, range(place), plan):
+    if found := plan.find_chosen(path, range(place + 1)) or _certain_in_children(node.body, path, range(place), plan):
         return found
     return _ahead_of_second(node.body[place], path, conflict, plan)
 
@@ -187,7 +187,7 @@ def _certain_in_children(
 
 def _has_iterations(loop: Loop, plan: _Plan) -> bool:
     """True if the loop has an iteration at every size."""
-    return plan.implied(Condition(loop.extent - 1), ())
+    return plan.is_implied(Condition(loop.extent - 1), ())
 
 
 def _completed_buffers(guarded: list[Conflict]) -> tuple[str, ...]:
@@ -202,7 +202,7 @@ def _claims(node: Node, key: tuple[Path, int], guarded: list[Conflict]) -> tuple
     forward = _of_one_iteration(key, guarded)
     if not forward:
         near = [c for c in guarded if not c.is_iterations_apart(key[0])] or guarded
-        forward = sorted((c for c in near if not c.carried), key=lambda c: c.before)
+        forward = sorted((c for c in near if not c.is_carried), key=lambda c: c.before)
         if not forward:
             return _carried_claims(node, near)
     complete = [c for c in forward if c.kind == "RAW"]
@@ -214,7 +214,9 @@ def _of_one_iteration(key: tuple[Path, int], guarded: list[Conflict]) -> list[Co
 
     What has a whole iteration in between needs no barrier of its own, and the comment does not speak of it.
     """
-    return sorted((c for c in guarded if not c.carried and not c.is_iterations_apart(key[0])), key=lambda c: c.before)
+    return sorted(
+        (c for c in guarded if not c.is_carried and not c.is_iterations_apart(key[0])), key=lambda c: c.before
+    )
 
 
 def _carried_claims(node: Node, guarded: list[Conflict]) -> tuple[Claim, ...]:

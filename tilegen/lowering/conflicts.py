@@ -39,7 +39,7 @@ class Conflict:
         return self.dependence.buffer
 
     @property
-    def carried(self) -> bool:
+    def is_carried(self) -> bool:
         """True if the loop with the body in which the two meet has gone on to a later iteration in between."""
         return self.dependence.carried_by is not None
 

@@ -163,7 +163,7 @@ def _statement(stmt: Stmt, around: tuple[Loop, ...], context: _Context) -> tuple
     lane = context.lanes.loop(around, stmt)
     exchange, stmt = context.lanes.exchange_and_update(stmt, lane) if lane else (None, stmt)
     inside = {loop.kind for loop in around if loop is not lane}
-    copied = {kind for name, kind in context.lanes.copied if name == stmt.target.buffer}
+    copied = {kind for name, kind in context.lanes.register_copies if name == stmt.target.buffer}
     first = tuple(test for kind, test in context.where.leaders.items() if kind not in inside | copied)
     guard = first + stmt.guard
     bare = replace(stmt, guard=())

@@ -129,7 +129,7 @@ class Parameters:
         rests = sorted({rest for _, rest, _ in parted if rest}, key=lambda r: (_remainders(r), _weight(r)))
         found: dict[Values, Affine] = {}
         for rest in rests:
-            known = self._of_known(rest)
+            known = self._find_in_parameters(rest)
             found[rest] = self._add(rest, name) if known is None else known
         return tuple(common + found[rest] * factor if rest else common for common, rest, factor in parted)
 
@@ -139,8 +139,8 @@ class Parameters:
         if len(set(offsets)) == 1 or not any(atom in self.counted for r in rest for atom, _ in r.terms):
             return self._parameter(rest, name(rest, "slot"))
         counted = tuple(r - o for r, o in zip(rest, offsets, strict=True))
-        first = self._of_known(counted) or self._parameter(counted, name(counted, "slot"))
-        total = first + (self._of_known(offsets) or self._parameter(offsets, name(offsets, "ahead")))
+        first = self._find_in_parameters(counted) or self._parameter(counted, name(counted, "slot"))
+        total = first + (self._find_in_parameters(offsets) or self._parameter(offsets, name(offsets, "ahead")))
         self.sums[total] = rest
         return total
 
@@ -168,7 +168,7 @@ class Parameters:
         factor = gcd(by, *(r.const for r in rests))
         return common, tuple(_divide(r, factor) for r in rests), factor * sign
 
-    def _of_known(self, rest: Values) -> Affine | None:
+    def _find_in_parameters(self, rest: Values) -> Affine | None:
         """`rest` as an expression of a parameter or sum that there is: a*p + b or p % m."""
         for known, values in [*((var(name), v) for name, v in self.values.items()), *self.sums.items()]:
             if (line := _line(rest, values)) is not None:

@@ -25,11 +25,11 @@ from tilegen.lowering.program import (
 
 Tests = tuple[Condition, ...]
 # condition, conditions that hold there -> True if it is certain
-Implied = Callable[[Condition, Tests], bool]
+IsImplied = Callable[[Condition, Tests], bool]
 
 
 def guard(
-    body: tuple[Spmd, ...], inner: Mapping[str, int], implied: Implied, free: frozenset[tuple[str, str]]
+    body: tuple[Spmd, ...], inner: Mapping[str, int], is_implied: IsImplied, free: frozenset[tuple[str, str]]
 ) -> tuple[Spmd, ...]:
     """`body`, a whole program, with its tests simplified and placed.
 
@@ -38,30 +38,30 @@ def guard(
         implied: decides whether a condition can be left out.
         free: (name, target) of the statements that do no harm without their guard.
     """
-    return _block_level(_push_tests_in(_drop_implied_tests(body, (), implied)), inner, free)
+    return _block_level(_push_tests_in(_drop_implied_tests(body, (), is_implied)), inner, free)
 
 
 # -- what is known needs no test
 
 
-def _drop_implied_tests(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
+def _drop_implied_tests(body: tuple[Spmd, ...], given: Tests, is_implied: IsImplied) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:
             case If(test=test, body=then):
-                kept = _needed_conditions(test, given, implied)
-                then = _drop_implied_tests(then, given + kept, implied)
+                kept = _needed_conditions(test, given, is_implied)
+                then = _drop_implied_tests(then, given + kept, is_implied)
                 out += (If(kept, then),) if kept else then
             case For():
-                out.append(with_body(node, _drop_implied_tests(node.body, given, implied)))
+                out.append(with_body(node, _drop_implied_tests(node.body, given, is_implied)))
             case Combine():
-                out.append(replace(node, test=_needed_conditions(node.test, given, implied)))
+                out.append(replace(node, test=_needed_conditions(node.test, given, is_implied)))
             case _:
                 out.append(node)
     return tuple(out)
 
 
-def _needed_conditions(test: Tests, given: Tests, implied: Implied) -> Tests:
+def _needed_conditions(test: Tests, given: Tests, is_implied: IsImplied) -> Tests:
     """The conditions of `test` that neither `given` nor the others imply.
 
     Of two that imply each other the one without division stays, and then the one that speaks of less.
@@ -69,7 +69,7 @@ def _needed_conditions(test: Tests, given: Tests, implied: Implied) -> Tests:
     kept = tuple(dict.fromkeys(c for c in test if c not in given))
     for condition in sorted(kept, key=_dispensable):
         others = tuple(c for c in kept if c != condition)
-        if implied(condition, given + others):
+        if is_implied(condition, given + others):
             kept = others
     return kept
 

@@ -130,7 +130,7 @@ def holds(launch: Launch, claim: Condition, facts: Facts) -> bool:
         return True
     most = elements(launch.wide)
     ranges = {name: const(most) for shape in shapes(launch) for e in shape for name in e.names() if e == var(name)}
-    return follows(claim, launch.fitting, ranges, ()) or facts.implied(
+    return follows(claim, launch.fitting, ranges, ()) or facts.is_implied(
         claim, {}, (*element_bounds(launch), *launch.fitting)
     )
 

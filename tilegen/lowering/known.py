@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
 from tilegen.ir.ranges import follows, interval_of
-from tilegen.lowering.guards import Implied, Tests
+from tilegen.lowering.guards import IsImplied, Tests
 from tilegen.poly import Facts
 
 
-def implied_in(kernel: Kernel, extents: Mapping[str, Affine], more: Tests = ()) -> Implied:
+def implication_checker(kernel: Kernel, extents: Mapping[str, Affine], more: Tests = ()) -> IsImplied:
     """What decides, inside loops of the given extents, whether a condition is certain.
 
     `more` are facts on sizes beyond the kernel's assumptions. Intervals answer many questions at once; the solver is
@@ -21,7 +21,7 @@ def implied_in(kernel: Kernel, extents: Mapping[str, Affine], more: Tests = ()) 
     facts = Facts(kernel)
     known: dict[tuple[Condition, Tests], bool] = {}
 
-    def implied(condition: Condition, given: Tests) -> bool:
+    def is_implied(condition: Condition, given: Tests) -> bool:
         if condition in given:
             return True
         if any(g.value.is_const and (g.value.const < 0 or (g.equal and g.value.const)) for g in given):
@@ -38,9 +38,9 @@ def implied_in(kernel: Kernel, extents: Mapping[str, Affine], more: Tests = ()) 
             return True
         names = condition.value.names().union(*(g.value.names() for g in related))
         loops = {name: extent for name, extent in extents.items() if name in names}
-        return facts.implied(condition, loops, related)
+        return facts.is_implied(condition, loops, related)
 
-    return implied
+    return is_implied
 
 
 def _share(one: Condition, two: Condition) -> bool:

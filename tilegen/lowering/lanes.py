@@ -32,7 +32,7 @@ class Lanes:
     results: dict[str, Buffer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.copied = copied_registers(self.tree, leaves(self.tree.body))
+        self.register_copies = copied_registers(self.tree, leaves(self.tree.body))
 
     def loop(self, path: tuple[Loop, ...], stmt: Stmt) -> Loop | None:
         """The loop whose iterations combine their terms in `stmt`."""

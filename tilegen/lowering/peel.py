@@ -32,7 +32,7 @@ def split_peeled(tree: Tree) -> Tree:
             return value
         last = value.extent - 1
         ending = drop_dead(substitute(value.body, {value.name: last}), facts, extents)
-        if not facts.implied(Condition(last), {}):
+        if not facts.is_implied(Condition(last), {}):
             ending = add_guard(ending, Condition(last))
         return replace(value, extent=last), *ending
 

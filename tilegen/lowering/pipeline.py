@@ -100,7 +100,7 @@ def _ahead(loop: Loop, mine: frozenset[str], sizes: Collection[str]) -> tuple[No
     inside = _begins(loop.extent - 1 - var(fill))
     first = _at(copies, mine, var(fill), {loop.name: var(fill)})
     first = first if follows(inside, (), {fill: const(ahead)}, sizes) else add_guard(first, inside)
-    later = _while_left(_next(loop, copies, mine), loop.extent - loop.stages - var(loop.name), loop)
+    later = _guard_remaining(_next(loop, copies, mine), loop.extent - loop.stages - var(loop.name), loop)
     used = _at(rest, mine, var(loop.name) % loop.stages, {})
     filling = Loop(fill, const(ahead), first, "unrolled", stages=loop.stages, span=loop.span, step=loop.step)
     return filling, replace(loop, body=(*later, *used))
@@ -120,7 +120,7 @@ def _across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...]:
     used = _at(rest, mine, var(name) % loop.stages, {})
     main = replace(loop, extent=loop.extent - ahead, body=(*_next(loop, copies, mine), *used))
     coming = _at(copies, mine, var(last), {name: var(last), outer.name: var(outer.name) + 1})
-    coming = _while_left(coming, outer.extent - 2 - var(outer.name), outer)
+    coming = _guard_remaining(coming, outer.extent - 2 - var(outer.name), outer)
     at = loop.extent - ahead + var(last)
     ending = _at(rest, mine, at % loop.stages, {name: at})
 
@@ -157,7 +157,7 @@ def _at(body: tuple[Node, ...], mine: frozenset[str], slot: Affine, values: Mapp
     return rewrite_accesses(substitute(body, values), change)
 
 
-def _while_left(body: tuple[Node, ...], left: Affine, loop: Loop) -> tuple[Node, ...]:
+def _guard_remaining(body: tuple[Node, ...], left: Affine, loop: Loop) -> tuple[Node, ...]:
     """`body` in the iterations of the loop with `left` >= 0; nothing where there are none."""
     ends = interval_of(left, {loop.name: loop.extent.const}) if loop.extent.is_const else None
     return () if ends and ends[1] < 0 else add_guard(body, _begins(left))

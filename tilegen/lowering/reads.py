@@ -9,13 +9,13 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, condition_of
 from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Gather, Load, Op
 from tilegen.ir.walk import loads, rewrite
-from tilegen.lowering.guards import Implied, Tests
+from tilegen.lowering.guards import IsImplied, Tests
 from tilegen.lowering.program import Combine, For, If, Spmd, with_body
 
 
-def choose(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], implied: Implied) -> tuple[Spmd, ...]:
+def choose(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], is_implied: IsImplied) -> tuple[Spmd, ...]:
     """`body` without fallbacks. What the tests around a read imply is not asked again."""
-    return _choose(body, _Place(buffers, implied))
+    return _choose(body, _Place(buffers, is_implied))
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class _Place:
     """What is known where a read stands: the tests around it, the loops, outermost first, and the cases of choices."""
 
     buffers: Mapping[str, Buffer]
-    implied: Implied
+    is_implied: IsImplied
     given: Tests = ()
     loops: tuple[str, ...] = ()
     cases: Cases = ALWAYS
@@ -33,7 +33,7 @@ class _Place:
         return replace(self, cases=both(self.cases, cases))
 
     def certain(self, condition: Condition) -> bool:
-        return all(self.implied(condition, self.given + case) for case in self.cases)
+        return all(self.is_implied(condition, self.given + case) for case in self.cases)
 
     def changes(self, condition: Condition) -> int:
         """How deep the innermost loop is that `condition` changes in."""

@@ -21,7 +21,7 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Loop
 from tilegen.ir.role import Role
 from tilegen.ir.walk import substitute, walk
-from tilegen.lowering.guards import Implied
+from tilegen.lowering.guards import IsImplied
 from tilegen.lowering.program import For, If, Let, Spmd, names_in, with_body
 
 
@@ -48,10 +48,10 @@ def parts_of(loops: Iterable[Loop]) -> tuple[Part, ...]:
     return tuple(dict.fromkeys(Part(loop.name, role) for loop in loops for role in loop.roles))
 
 
-def keeping_roles(implied: Implied, parts: tuple[Part, ...]) -> Implied:
-    """`implied`, but for the tests that tell roles apart: they stay where others imply them."""
+def keeping_roles(is_implied: IsImplied, parts: tuple[Part, ...]) -> IsImplied:
+    """`is_implied`, but for the tests that tell roles apart: they stay where others imply them."""
     tests = {test for part in parts for test in (part.begins, part.ends)}
-    return lambda condition, given: condition not in tests and implied(condition, given)
+    return lambda condition, given: condition not in tests and is_implied(condition, given)
 
 
 def choose_roles(body: tuple[Spmd, ...], parts: tuple[Part, ...], taken: frozenset[str]) -> tuple[Spmd, ...]:

@@ -15,7 +15,7 @@ from tilegen.ir.atomics import WIDE
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import rewrite_accesses, substitute, writes
-from tilegen.lowering.guards import Implied, Tests
+from tilegen.lowering.guards import IsImplied, Tests
 from tilegen.lowering.program import For, If, Need, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, with_body
 
 LARGEST = 16  # bytes of one access
@@ -36,7 +36,7 @@ class Needs:
 
     buffers: Mapping[str, Buffer]
     sizes: frozenset[str]
-    implied: Implied
+    is_implied: IsImplied
     loose: frozenset[str] = frozenset()
     requires: list[Condition] = field(default_factory=list)
     alignment: dict[str, int] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class _Lanes:
         if not rest.names() <= self.needs.sizes:
             return False
         condition = Condition(rest, equal=True)
-        if condition not in self.requires and not self.needs.implied(condition, ()):
+        if condition not in self.requires and not self.needs.is_implied(condition, ()):
             if self.loose:
                 return False
             self.requires.append(condition)

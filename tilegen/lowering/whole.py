@@ -26,7 +26,7 @@ def _no_rests(node: Node, kernel: Kernel) -> tuple[Condition, ...]:
     needed: list[Condition] = []
     # The largest tiles first: N % 256 == 0 says what N % 32 == 0 does.
     for condition in sorted(dict.fromkeys(found), key=lambda c: -_tile(c)):
-        if not facts.implied(condition, {}, tuple(needed)):
+        if not facts.is_implied(condition, {}, tuple(needed)):
             needed.append(condition)
     return tuple(needed)
 

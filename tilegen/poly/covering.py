@@ -36,11 +36,11 @@ def _texts_of_rest(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names
     question_count()
     texts: tuple[str, ...] = (_text(wanted, names),)
     try:
-        if _nothing_left(texts, len(names)):
+        if _is_difference_empty(texts, len(names)):
             return None
         for piece in pieces:
             texts += (_text(piece, names),)
-            if _nothing_left(texts, len(names)):
+            if _is_difference_empty(texts, len(names)):
                 return None
         return texts
     except isl.Error as error:
@@ -52,7 +52,7 @@ def _text(rows: Iterable[Row], names: list[str]) -> str:
 
 
 @lru_cache(maxsize=20_000)
-def _nothing_left(texts: tuple[str, ...], width: int) -> bool:
+def _is_difference_empty(texts: tuple[str, ...], width: int) -> bool:
     return bool(_difference(texts, width).is_empty())
 
 

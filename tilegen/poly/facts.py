@@ -17,7 +17,7 @@ class Facts:
     def __init__(self, kernel: Kernel) -> None:
         self._original = original_of(kernel)
 
-    def implied(self, condition: Condition, extents: Mapping[str, Affine], given: Iterable[Condition] = ()) -> bool:
+    def is_implied(self, condition: Condition, extents: Mapping[str, Affine], given: Iterable[Condition] = ()) -> bool:
         """True if the condition holds for all sizes that the kernel admits and all loop values.
 
         Args:
@@ -32,7 +32,7 @@ class Facts:
         return self._ask(condition, extents, given)
 
     def possible(self, conditions: Iterable[Condition], extents: Mapping[str, Affine]) -> bool:
-        """True unless the conditions can never hold together. Arguments as for `implied`."""
+        """True unless the conditions can never hold together. Arguments as for `is_implied`."""
         conditions = tuple(conditions)
         try:
             return solvable(self._rows(extents, conditions))

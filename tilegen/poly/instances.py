@@ -73,7 +73,7 @@ class Leaf:
         return tuple(dict.fromkeys([use.buffer for use in self.uses]))
 
     @cached_property
-    def written(self) -> frozenset[str]:
+    def written_buffers(self) -> frozenset[str]:
         """The buffers that it writes."""
         return frozenset(name for name, _ in writes(self.stmt))
 
@@ -156,7 +156,7 @@ class Projection:
         return max(bound, default=1)
 
     @cached_property
-    def copied(self) -> tuple[Copied, ...]:
+    def register_copies(self) -> tuple[Copied, ...]:
         """For each launch, the registers of which every thread along an axis has a copy."""
         return tuple([copied_registers(self.tree, leaves((launch,))) for launch in self.tree.body])
 

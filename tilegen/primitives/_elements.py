@@ -41,7 +41,7 @@ def element_at(tree: Tree, copy: Buffer, place: Point, passed: tuple[str, ...] =
     if copy.role != "copy" or copy.name in passed:
         return None
     for path, stmt in leaves(tree.body):
-        for index, source, origin in _contents_written(tree, copy.name, stmt):
+        for index, source, origin in _written_contents(tree, copy.name, stmt):
             function = _element_of_place(copy, index, origin, path)
             if function is None:
                 continue
@@ -56,7 +56,7 @@ def element_at(tree: Tree, copy: Buffer, place: Point, passed: tuple[str, ...] =
     return _split_joined(tree, copy, place)
 
 
-def _contents_written(tree: Tree, copy: str, stmt: Stmt) -> Iterator[tuple[Point, Buffer | None, Point]]:
+def _written_contents(tree: Tree, copy: str, stmt: Stmt) -> Iterator[tuple[Point, Buffer | None, Point]]:
     """(place, what it is filled from or None, the place there or the element) of each write of `stmt` to the copy."""
     if stmt.is_copy:
         if stmt.target.buffer == copy and isinstance(stmt.value, Load):

@@ -23,7 +23,7 @@ def dimension_words(tree: Tree, buffer: Buffer) -> list[str]:
 
 def _root_words(tree: Tree, root: Buffer) -> list[str]:
     name = memory_of(root.name if root.role != "copy" else root.copy_of or "")
-    equations = (*tree.kernel.written.equations, *tree.kernel.equations)
+    equations = (*tree.kernel.written_kernel.equations, *tree.kernel.equations)
     accesses = [(e, e.index) for e in equations if e.target == name]
     accesses += [
         (e, v.index) for e in equations for v in walk(e.value) if isinstance(v, Load) and memory_of(v.buffer) == name

@@ -23,11 +23,11 @@ _ELSEWHERE = {
 
 def unknown_step(call: StepCall, known: Iterable[str]) -> SourceError:
     """The error for a step that is none of `known`."""
-    notes = step_meant(call.word, known) or (f"the steps are {', '.join(known)}",)
+    notes = suggest_step(call.word, known) or (f"the steps are {', '.join(known)}",)
     return SourceError(f"there is no step '{call.word}'", call.span, notes=notes)
 
 
-def step_meant(word: str, known: Iterable[str]) -> tuple[str, ...]:
+def suggest_step(word: str, known: Iterable[str]) -> tuple[str, ...]:
     """A note naming the step that is called `word` elsewhere, or the one of `known` that is written nearly so."""
     known = list(known)
     meant = _ELSEWHERE.get(word.lower())

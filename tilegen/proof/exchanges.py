@@ -13,7 +13,7 @@ from tilegen.ir.affine import Affine, affine, const, var
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import Condition, Load, Stmt
 from tilegen.ir.walk import loads, substitute, walk
-from tilegen.lowering.guards import Implied
+from tilegen.lowering.guards import IsImplied
 from tilegen.lowering.program import Combine, Declare, For, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.coordinates import Axes
@@ -143,7 +143,7 @@ def _names(value: object) -> frozenset[str]:
     return frozenset(name for v in walk(value) if isinstance(v, Affine) for name in v.names())
 
 
-def join_terms(stmt: Stmt, combine: Combine, alike: bool, implied: Implied) -> Stmt:
+def join_terms(stmt: Stmt, combine: Combine, alike: bool, is_implied: IsImplied) -> Stmt:
     """The update as what each lane does: its own term, where it has one.
 
     Args:
@@ -159,12 +159,12 @@ def join_terms(stmt: Stmt, combine: Combine, alike: bool, implied: Implied) -> S
         # In registers, they are those of the first lane.
         target, best = substitute((stmt.target, stmt.best), {lane: const(0)})
         stmt = replace(stmt, target=target, best=best)
-        if not any(_has_term(combine.test, lane, n, guard, implied) for n in (0, combine.lanes - 1)):
+        if not any(_has_term(combine.test, lane, n, guard, is_implied) for n in (0, combine.lanes - 1)):
             raise Unproved(f"'{stmt.name}' may be updated where no lane has a term")
     guard = tuple(dict.fromkeys((*guard, *combine.test)))
     return replace(stmt, value=combine.value, arg=combine.arg, guard=guard)
 
 
-def _has_term(tests: Tests, lane: str, number: int, given: Tests, implied: Implied) -> bool:
+def _has_term(tests: Tests, lane: str, number: int, given: Tests, is_implied: IsImplied) -> bool:
     there = [c._replace(value=c.value.substitute({lane: const(number)})) for c in tests]
-    return all(implied(c, given) for c in there)
+    return all(is_implied(c, given) for c in there)

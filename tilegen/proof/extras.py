@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Buffer, Condition, Kernel, Loop, Node, Stmt, tree_of
 from tilegen.ir.walk import accesses, gathers, leaves, loads, reads, rewrite_nodes, substitute, writes
-from tilegen.lowering.guards import Implied
+from tilegen.lowering.guards import IsImplied
 from tilegen.poly import Facts
 
 Tests = tuple[Condition, ...]
@@ -33,7 +33,7 @@ class Extras:
     kernel: Kernel
     buffers: Mapping[str, Buffer]
     loops: Mapping[str, Affine]
-    implied: Implied
+    is_implied: IsImplied
     firsts: Mapping[int, Tests]
     found: list[tuple[int, Tests]] = field(default_factory=list)
 
@@ -48,9 +48,9 @@ class Extras:
                 continue
             missing: Tests = ()
             for test in domains(stmt):
-                missing += () if self.implied(test, stmt.guard + missing) else (test,)
+                missing += () if self.is_implied(test, stmt.guard + missing) else (test,)
             for test in self._tests_of_users(stmt, {loop.name for loop in path}, bound):
-                if not self.implied(test, stmt.guard + missing) and _decides(test, path, stmt, missing, facts):
+                if not self.is_implied(test, stmt.guard + missing) and _decides(test, path, stmt, missing, facts):
                     missing += (test,)
             if missing:
                 self.found.append((number, missing))
@@ -73,7 +73,7 @@ class Extras:
 
         def tells(test: Condition) -> bool:
             there = ((_at_one_place(name, s, stmt, self.loops)((test,))[0], tests) for s, tests in guards)
-            return all(c in tests or self.implied(c, tests) for c, tests in there)
+            return all(c in tests or self.is_implied(c, tests) for c, tests in there)
 
         return tuple(c for c in found if all(c in tests for tests in here) or tells(c))
 

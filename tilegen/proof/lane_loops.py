@@ -270,7 +270,7 @@ def _check_access(
     wanted = [fastest, *([row] if any(i != const(0) for i in outer) else [])]
     for value in wanted:
         off = value % width
-        if off != const(0) and not facts.implied(Condition(off, equal=True), extents, launch.requires):
+        if off != const(0) and not facts.is_implied(Condition(off, equal=True), extents, launch.requires):
             what = "its row" if value is row else "it"
             raise Refused(
                 f"a vector of {width} elements at {access_text()} is not aligned",

@@ -21,7 +21,7 @@ from itertools import groupby
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, rewrite_accesses
-from tilegen.lowering.known import implied_in
+from tilegen.lowering.known import implication_checker
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
@@ -109,8 +109,8 @@ class _Lift:
         for kind, name, extent in reversed(self.where.blocks):
             nest = (Loop(name, extent, nest, kind),)
         (launch,) = nest
-        implied = implied_in(self.result.kernel, self.result.loops, self.launch.requires)
-        extras = Extras(self.result.kernel, self.result.buffers, self.result.loops, implied, self.firsts)
+        is_implied = implication_checker(self.result.kernel, self.result.loops, self.launch.requires)
+        extras = Extras(self.result.kernel, self.result.buffers, self.result.loops, is_implied, self.firsts)
         self.result.body += (extras.restore_tests(launch),)
         self.result.extras += [Extra(self.leaf + number, tests) for number, tests in extras.found]
 
@@ -239,9 +239,9 @@ class _Lift:
         combine = self.exchanges.updates.get(id(stmt))
         if combine is not None:
             everywhere = all((stmt.target.buffer, axis) in alike for axis in combine.lane.names())
-            implied = implied_in(self.result.kernel, self.result.loops, self.launch.requires)
+            is_implied = implication_checker(self.result.kernel, self.result.loops, self.launch.requires)
             stmt, combine = rewrite_accesses((stmt, combine), change)
-            new = join_terms(stmt, combine, everywhere, implied)
+            new = join_terms(stmt, combine, everywhere, is_implied)
             self.firsts[id(new)] = tuple(c for c in stmt.guard if c not in new.guard)
             return new
         return rewrite_accesses(stmt, change)

@@ -43,7 +43,7 @@ class Obligation:
     unproved: str | None = None
 
     @property
-    def proved(self) -> bool:
+    def is_proved(self) -> bool:
         return self.violation is None and self.unproved is None
 
 

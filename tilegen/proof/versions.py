@@ -15,8 +15,8 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.choices import ALWAYS, Cases, both, cases_of
 from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Stmt
 from tilegen.ir.walk import rewrite, walk
-from tilegen.lowering.guards import Implied
-from tilegen.lowering.known import implied_in
+from tilegen.lowering.guards import IsImplied
+from tilegen.lowering.known import implication_checker
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes, with_body
 from tilegen.lowering.reads import inside
 from tilegen.poly import Refused, Unproved
@@ -33,9 +33,9 @@ def merge_versions(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str,
     Raises:
         Refused: a barrier is under a test.
     """
-    implied = implied_in(launch.kernel, extents, launch.requires)
+    is_implied = implication_checker(launch.kernel, extents, launch.requires)
     choosing = frozenset(e.target for e in launch.kernel.equations if any(_is_choice(v) for v in walk(e)))
-    return _Merge(implied, launch.buffers, choosing).body(body, (), ())
+    return _Merge(is_implied, launch.buffers, choosing).body(body, (), ())
 
 
 def _is_choice(value: object) -> bool:
@@ -47,19 +47,22 @@ def drop_repeated_versions(body: tuple[Spmd, ...], launch: Launch, extents: Mapp
 
     Most are, and what is told once is read once. Arguments as for `merge_versions`, which is to tell of the others.
     """
-    return _drop_repeated(body, (), implied_in(launch.kernel, extents, launch.requires))
+    return _drop_repeated(body, (), implication_checker(launch.kernel, extents, launch.requires))
 
 
-def _drop_repeated(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
+def _drop_repeated(body: tuple[Spmd, ...], given: Tests, is_implied: IsImplied) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:
             case For():
-                out.append(with_body(node, _drop_repeated(node.body, given, implied)))
+                out.append(with_body(node, _drop_repeated(node.body, given, is_implied)))
             case If():
                 known = given + node.test
-                then, orelse = _drop_repeated(node.body, known, implied), _drop_repeated(node.orelse, given, implied)
-                if orelse and _without_certain_tests(orelse, known, implied) == then and not _joint_nodes(orelse):
+                then, orelse = (
+                    _drop_repeated(node.body, known, is_implied),
+                    _drop_repeated(node.orelse, given, is_implied),
+                )
+                if orelse and _without_certain_tests(orelse, known, is_implied) == then and not _joint_nodes(orelse):
                     out.append(If((), orelse))  # still a block of its own
                 else:
                     out.append(with_body(node, then, orelse))
@@ -68,16 +71,16 @@ def _drop_repeated(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tu
     return tuple(out)
 
 
-def _without_certain_tests(body: tuple[Spmd, ...], given: Tests, implied: Implied) -> tuple[Spmd, ...]:
+def _without_certain_tests(body: tuple[Spmd, ...], given: Tests, is_implied: IsImplied) -> tuple[Spmd, ...]:
     """`body` without the tests that are certain."""
     out: list[Spmd] = []
     for node in body:
         match node:
             case For():
-                out.append(with_body(node, _without_certain_tests(node.body, given, implied)))
+                out.append(with_body(node, _without_certain_tests(node.body, given, is_implied)))
             case If(orelse=()):
-                test = tuple(c for c in node.test if not implied(c, given))
-                then = _without_certain_tests(node.body, given + test, implied)
+                test = tuple(c for c in node.test if not is_implied(c, given))
+                then = _without_certain_tests(node.body, given + test, is_implied)
                 out += (replace(node, test=test, body=then),) if test else then
             case _:
                 out.append(node)
@@ -93,7 +96,7 @@ def _joint_nodes(body: tuple[Spmd, ...]) -> list[Spmd]:
 class _Known:
     """What holds where a read stands: tests, and one of the cases of the choices around it."""
 
-    implied: Implied
+    is_implied: IsImplied
     given: Tests
     cases: Cases = ALWAYS
 
@@ -104,12 +107,12 @@ class _Known:
         return replace(self, given=self.given + tests)
 
     def certain(self, condition: Condition) -> bool:
-        return all(self.implied(condition, self.given + case) for case in self.cases)
+        return all(self.is_implied(condition, self.given + case) for case in self.cases)
 
 
 @dataclass(frozen=True)
 class _Merge:
-    implied: Implied
+    is_implied: IsImplied
     buffers: Mapping[str, Buffer]
     # The statements of the kernel that choose between values.
     choosing: frozenset[str]
@@ -126,7 +129,7 @@ class _Merge:
                 case Stmt():
                     out.append(_add_guard(self._with_fallbacks(node, given), under))
                 case Combine():
-                    known = _Known(self.implied, given + node.test)
+                    known = _Known(self.is_implied, given + node.test)
                     arg = node.arg and self._read_with_fallback(node.arg, known)
                     out.append(replace(node, value=self._read_with_fallback(node.value, known), arg=arg))
                 case Declare() | Barrier() | AsyncGroup():
@@ -176,7 +179,7 @@ class _Merge:
         kept = [c for c in dict.fromkeys(tests) if c not in given]
         for condition in sorted(kept, key=lambda c: -len(c.value.terms)):
             others = tuple(c for c in kept if c != condition)
-            if self.implied(condition, given + others):
+            if self.is_implied(condition, given + others):
                 kept.remove(condition)
         return tuple(sorted(kept, key=str))
 
@@ -184,7 +187,7 @@ class _Merge:
 
     def _with_fallbacks(self, stmt: Stmt, given: Tests) -> Stmt:
         known, chooses = given + stmt.guard, stmt.name in self.choosing
-        value = self._read_with_fallback(stmt.value, _Known(self.implied, known), chooses)
+        value = self._read_with_fallback(stmt.value, _Known(self.is_implied, known), chooses)
         return stmt if value is stmt.value else replace(stmt, value=value)
 
     def _read_with_fallback(self, value: Expr, known: _Known, chooses: bool = True) -> Expr:
@@ -251,7 +254,7 @@ class _Merge:
         """A read whose index is certain to be inside needs no fallback."""
         if not isinstance(value, Load) or value.fallback is None:
             return value
-        certain = all(self.implied(c, given) for c in inside(self.buffers[value.buffer], value.index))
+        certain = all(self.is_implied(c, given) for c in inside(self.buffers[value.buffer], value.index))
         return replace(value, fallback=None) if certain else value
 
 

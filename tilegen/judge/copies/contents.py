@@ -235,7 +235,7 @@ def _check_stray(storage: Storage, reader: Touch, right: _Write, stray: Touch) -
         if not solvable(rows):
             continue  # mostly nothing at all is written there
         for wrong in _different_values(storage, rows, reader, stray, spoiler.element):
-            question = _not_repaired(storage, wrong, reader, right, spoiler)
+            question = _find_unrepaired(storage, wrong, reader, right, spoiler)
             if question is not None:
                 raise _another(storage, question, reader, stray, spoiler.names, spoiler.element)
 
@@ -244,7 +244,7 @@ def _check_outdated(storage: Storage, reader: Touch, right: _Write, change: Touc
     """Nothing changes the element at another place between the right write and the read."""
     for rows, spoiler in _between(storage, reader, right, change, by_element=True):
         for elsewhere in _other_places(rows, reader, change, spoiler):
-            question = _not_repaired(storage, elsewhere, reader, right, spoiler)
+            question = _find_unrepaired(storage, elsewhere, reader, right, spoiler)
             if question is not None:
                 raise _outdated(storage, question, reader, change, spoiler)
 
@@ -292,7 +292,7 @@ def _between(
         yield rows, spoiler
 
 
-def _not_repaired(storage: Storage, question: Rows, reader: Touch, right: _Write, spoiler: _Spoiler) -> Rows | None:
+def _find_unrepaired(storage: Storage, question: Rows, reader: Touch, right: _Write, spoiler: _Spoiler) -> Rows | None:
     """The question at a point at which nothing writes the place between the spoiler and the read; None if there is
     none. What is written then may be a spoiler itself, and is looked at as one."""
     pieces: list[Rows] = []
