@@ -9,10 +9,11 @@ from operator import attrgetter, index, is_
 from typing import Any, SupportsIndex
 
 from tilegen.errors import LARGEST, IllegalStep, SourceError, StepError, TilegenError, check_64_bits, did_you_mean
-from tilegen.ir.nodes import Kernel, Node, Stmt, Tree, tree_of
+from tilegen.ir.nodes import Kernel, Node, Stmt, Tree
 from tilegen.ir.steps import Argument, Arithmetic, Define, Dots, Items, Keyword, Number, Schedule, StepCall, Word
 from tilegen.ir.verify import verify
 from tilegen.ir.walk import leaves, loops, nodes
+from tilegen.ir.written import tree_of
 from tilegen.judge import judge as judge_tree
 from tilegen.primitives._call import bind
 from tilegen.primitives._composite import expand, names_in

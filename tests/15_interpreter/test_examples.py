@@ -13,7 +13,8 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import NUMPY, bf16_to_float32, float_to_bf16, reference, run
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.nodes import FLOATS, Kernel, tree_of
+from tilegen.ir.nodes import FLOATS, Kernel
+from tilegen.ir.written import tree_of
 
 ROOT = Path(__file__).parents[2]
 ALL = [(case, sizes) for case in CASES for sizes in case.sizes]

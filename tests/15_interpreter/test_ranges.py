@@ -8,7 +8,7 @@ import pytest
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference, run
-from tilegen.ir.nodes import tree_of
+from tilegen.ir.written import tree_of
 
 X = np.array([1, 2, 3, 4, 5], np.int32)
 

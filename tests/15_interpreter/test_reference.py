@@ -9,7 +9,8 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import InterpreterError, bf16_to_float32, reference, run
 from tilegen.interpreter.rounding import gamma
-from tilegen.ir.nodes import Kernel, tree_of
+from tilegen.ir.nodes import Kernel
+from tilegen.ir.written import tree_of
 
 
 def kernel(text: str) -> Kernel:

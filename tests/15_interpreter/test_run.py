@@ -12,7 +12,8 @@ from tilegen.frontend import build, parse
 from tilegen.interpreter import InterpreterError, bf16_to_float32, float_to_bf16, run
 from tilegen.interpreter.scalar import converter
 from tilegen.ir.affine import const, var
-from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Stmt, Tree, tree_of
+from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Stmt, Tree
+from tilegen.ir.written import tree_of
 
 
 def kernel(text: str) -> Kernel:

@@ -26,9 +26,9 @@ from tilegen.ir.nodes import (
     Loop,
     Op,
     Scalar,
-    tree_of,
 )
 from tilegen.ir.walk import loads, loops, writes
+from tilegen.ir.written import tree_of
 
 PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative")
 # What a GPU updates in one access.

@@ -33,8 +33,8 @@ from workers import done, within
 
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import parse
-from tilegen.ir.nodes import tree_of
 from tilegen.ir.verify import verify
+from tilegen.ir.written import tree_of
 from tilegen.judge import judge
 from tilegen.primitives._call import bind
 from tilegen.schedule import expand

@@ -12,8 +12,9 @@ import pytest
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import Access, Buffer, Condition, Const, Load, Loop, Stmt, Tree, tree_of
+from tilegen.ir.nodes import Access, Buffer, Condition, Const, Load, Loop, Stmt, Tree
 from tilegen.ir.walk import rewrite, stmts
+from tilegen.ir.written import tree_of
 from tilegen.judge import judge
 
 TEXT = """

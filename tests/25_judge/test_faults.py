@@ -9,8 +9,9 @@ import pytest
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
-from tilegen.ir.nodes import Access, Condition, Load, Loop, Op, Stmt, tree_of
+from tilegen.ir.nodes import Access, Condition, Load, Loop, Op, Stmt
 from tilegen.ir.walk import rewrite, stmts
+from tilegen.ir.written import tree_of
 from tilegen.judge import judge
 from tilegen.primitives._call import bind
 

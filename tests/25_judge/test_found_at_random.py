@@ -11,8 +11,9 @@ from random_case import composites, witness_sizes
 from tilegen.errors import Source, StepError
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
-from tilegen.ir.nodes import Access, Load, Stmt, tree_of
+from tilegen.ir.nodes import Access, Load, Stmt
 from tilegen.ir.walk import loops, rewrite, walk
+from tilegen.ir.written import tree_of
 from tilegen.judge import judge
 from tilegen.lowering import lower
 from tilegen.primitives._call import bind

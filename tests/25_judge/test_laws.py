@@ -6,7 +6,7 @@ import pytest
 
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
-from tilegen.ir.nodes import tree_of
+from tilegen.ir.written import tree_of
 from tilegen.judge import judge
 from tilegen.primitives._call import bind
 

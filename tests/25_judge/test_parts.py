@@ -10,8 +10,9 @@ from enumeration import verdict
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
-from tilegen.ir.nodes import Condition, Load, tree_of
+from tilegen.ir.nodes import Condition, Load
 from tilegen.ir.walk import substitute
+from tilegen.ir.written import tree_of
 from tilegen.judge import judge
 from tilegen.schedule import apply
 

@@ -13,7 +13,7 @@ from random_steps import random_step
 
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import build, parse
-from tilegen.ir.nodes import tree_of
+from tilegen.ir.written import tree_of
 from tilegen.judge import judge
 from tilegen.primitives._call import bind
 

@@ -9,7 +9,7 @@ from simulate import faults, verdict
 from tilegen import load
 from tilegen.errors import ArgumentError, IllegalStep
 from tilegen.interpreter import reference, run
-from tilegen.ir.nodes import tree_of
+from tilegen.ir.written import tree_of
 from tilegen.lab.check import cases, check
 from tilegen.lowering import lower
 from tilegen.lowering.program import Barrier

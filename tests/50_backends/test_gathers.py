@@ -10,8 +10,9 @@ from overflow import overflow
 
 from tilegen.backends.text import emit
 from tilegen.errors import SourceError
-from tilegen.ir.nodes import Gather, tree_of
+from tilegen.ir.nodes import Gather
 from tilegen.ir.walk import rewrite
+from tilegen.ir.written import tree_of
 from tilegen.judge import judge
 from tilegen.lowering import lower
 

@@ -9,7 +9,7 @@ from stock import cases, modules, scheduled
 from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
-from tilegen.ir.nodes import tree_of
+from tilegen.ir.written import tree_of
 from tilegen.lowering import lower
 from tilegen.schedule import apply
 

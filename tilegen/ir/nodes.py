@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tilegen.errors import Span
-from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.affine import Affine, const
 from tilegen.ir.derived import ComputedAt, RoundedUp, Split
 from tilegen.ir.role import Role
 from tilegen.ir.swizzle import Swizzle
@@ -346,55 +346,3 @@ def init_value(reduce: str, dtype: str) -> Const:
     bits = 8 * DTYPE_BYTES[dtype]
     low, high = (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     return Const(low if sign < 0 else high, dtype)
-
-
-def tree_of(kernel: Kernel) -> Tree:
-    """The tree of the kernel as written: one nest for each equation, in order."""
-    buffers = tuple(
-        Buffer(t.name, t.dtype, t.shape, "global", t.order, role=t.role, span=t.span) for t in kernel.tensors
-    )
-    return Tree(kernel, buffers, tuple(nest_of(kernel, e) for e in kernel.equations))
-
-
-def nest_of(kernel: Kernel, equation: Equation) -> Node:
-    """The loops and statements of one equation."""
-    inner: tuple[Node, ...] = _init(kernel, equation) if equation.reduce else ()
-    point = tuple(var(r.name) for r in (*equation.loops, *equation.reduced))
-    update: Node = Stmt(
-        equation.target,
-        Access(equation.target, equation.index),
-        equation.value,
-        instance=point,
-        guard=equation.conditions,
-        reduce=equation.reduce,
-        best=Access(equation.best, equation.index) if equation.best else None,
-        arg=equation.arg,
-        span=equation.span,
-    )
-    inner += (_loop_nest(equation.reduced, (update,), equation.span),)
-    return _loop_nest(equation.loops, inner, equation.span)
-
-
-def _init(kernel: Kernel, equation: Equation) -> tuple[Node, ...]:
-    """The statements that start a reduction, at each point of the left side's loops."""
-    assert equation.reduce
-    reduced = {r.name for r in equation.reduced}
-    point = tuple(var(r.name) for r in equation.loops)
-    guard = tuple(c for c in equation.conditions if c.value.names().isdisjoint(reduced))
-    tensors = [kernel.tensor(name) for name in (equation.target, equation.best) if name]
-    values = [init_value(equation.reduce, tensor.dtype) for tensor in tensors]
-    starts: list[tuple[Tensor, Expr]] = list(zip(tensors, values, strict=True))
-    if equation.best:
-        assert equation.first is not None
-        starts[0] = (tensors[0], equation.first)
-    return tuple(
-        Stmt(f"{t.name}.init", Access(t.name, equation.index), value, instance=point, guard=guard, span=equation.span)
-        for t, value in starts
-    )
-
-
-def _loop_nest(ranges: tuple[Range, ...], body: tuple[Node, ...], span: Span | None) -> Node:
-    for r in reversed(ranges):
-        body = (Loop(r.name, r.extent, body, span=span),)
-    assert len(body) == 1, "an equation has at least one loop on its left side"
-    return body[0]

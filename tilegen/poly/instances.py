@@ -13,8 +13,9 @@ from operator import eq, ne
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.lanes import Copied, combining_loop, copied_registers
-from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree, tree_of
+from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
+from tilegen.ir.written import tree_of
 from tilegen.poly.rows import Rows, identify, rename
 from tilegen.poly.same_iteration import determined_loops
 from tilegen.poly.system import Form, Row, equal_rows, form, quotients, range_of, rows_of

@@ -6,20 +6,9 @@ from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.derived import ComputedAt
-from tilegen.ir.nodes import (
-    Buffer,
-    Condition,
-    Const,
-    Equation,
-    Kernel,
-    Load,
-    Loop,
-    Node,
-    Range,
-    Tree,
-    nest_of,
-)
+from tilegen.ir.nodes import Buffer, Condition, Const, Equation, Kernel, Load, Loop, Node, Range, Tree
 from tilegen.ir.walk import loop_names, rewrite, substitute
+from tilegen.ir.written import nest_of
 from tilegen.primitives._beyond import select_within
 from tilegen.primitives._box import Box, bounds_conditions
 from tilegen.primitives._names import Names, word_of

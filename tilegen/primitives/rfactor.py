@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError, did_you_mean
-from tilegen.ir.nodes import Buffer, Equation, Loop, Node, Tree, nest_of
+from tilegen.ir.nodes import Buffer, Equation, Loop, Node, Tree
 from tilegen.ir.walk import loads, stmts
+from tilegen.ir.written import nest_of
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._layout import storage_order
 from tilegen.primitives._partial import Partial

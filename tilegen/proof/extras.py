@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import Buffer, Condition, Kernel, Loop, Node, Stmt, tree_of
+from tilegen.ir.nodes import Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, gathers, leaves, loads, reads, rewrite_nodes, substitute, writes
+from tilegen.ir.written import tree_of
 from tilegen.lowering.guards import IsImplied
 from tilegen.poly import Facts
 

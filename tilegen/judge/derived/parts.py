@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.derived import Split
-from tilegen.ir.nodes import REDUCTIONS, Condition, Equation, Expr, Kernel, Load, Stmt, Tree, nest_of
+from tilegen.ir.nodes import REDUCTIONS, Condition, Equation, Expr, Kernel, Load, Stmt, Tree
 from tilegen.ir.walk import rewrite, substitute
+from tilegen.ir.written import nest_of
 from tilegen.judge.coverage import check_instances
 from tilegen.poly.instances import Placed, Projection, project
 from tilegen.poly.rows import rename
