@@ -9,8 +9,17 @@ from typing import Any
 from tilegen import schedule as scheduling
 from tilegen.errors import Source, SourceError, UsageError, did_you_mean, integers
 from tilegen.frontend import KernelDecl, Module, build, parse
-from tilegen.frontend.stock import read_file, shorten, standard_steps, stock, stock_names, with_stock
+from tilegen.frontend.stock import (
+    read_file,
+    shorten,
+    standard_steps,
+    stock,
+    stock_instructions,
+    stock_names,
+    with_stock,
+)
 from tilegen.ir import nodes
+from tilegen.ir.instructions import Instruction
 from tilegen.ir.steps import Define, Schedule
 from tilegen.judge import check_equations, has_sizes
 from tilegen.primitives import registry
@@ -53,6 +62,10 @@ class File:
         self.kernels: Mapping[str, KernelDecl] = module.kernels
         self.schedules: tuple[Schedule, ...] = module.schedules
         self.defines: Mapping[str, Define] = {**standard_steps(), **{d.word: d for d in module.defines}}
+
+    def instructions(self) -> Mapping[str, Instruction]:
+        """The instructions that a schedule may name: those of the text, and the stock."""
+        return {**stock_instructions(), **self._module.instructions}
 
     @property
     def source(self) -> Source:
@@ -143,9 +156,10 @@ class Kernel:
     def schedule(self, name: str | None = None, /, **parameters: int) -> Scheduled:
         """The schedule `name` applied to this kernel; without a name, the kernel as written, to add steps to."""
         if name is None:
-            return Scheduled(scheduling.start(self.ir), self.file.defines)
+            return Scheduled(scheduling.start(self.ir, self.file.instructions), self.file.defines)
         schedule = self.file.find_schedule(name, self.ir.name)
-        core = scheduling.apply(self.ir, schedule, integers(parameters), self.file.defines)
+        found = self.file
+        core = scheduling.apply(self.ir, schedule, integers(parameters), found.defines, found.instructions)
         return Scheduled(core, self.file.defines)
 
 
@@ -218,7 +232,7 @@ class Scheduled:
             raise UsageError(f"there is no language '{language}'", notes=("cuda and opencl are known",))
         values = ", ".join(f"{name}={value}" for name, value in self.core.parameters.items())
         title = f"kernel {self.kernel.name}, schedule {self.core.name}" + (f" ({values})" if values else "")
-        launches = lower(self.tree, vector=vector, whole=whole, wide=wide)
+        launches = lower(self.tree, vector=vector, whole=whole, wide=wide, instructions=language == "cuda")
         proof = prove(self.tree.kernel, launches, self.tree.reassociated)
         demand(proof, self.kernel.name, unproved=unproved)
         return emit(launches, language, title if proof.verdict == "proved" else f"{title}\n{proof.verdict}")

@@ -15,7 +15,7 @@ from tilegen.ir.verify import verify
 from tilegen.ir.walk import leaves, loops, nodes
 from tilegen.ir.written import tree_of
 from tilegen.judge import judge as judge_tree
-from tilegen.primitives._call import bind
+from tilegen.primitives._call import Instructions, bind
 from tilegen.primitives._composite import expand, names_in
 
 DEEPEST = 64  # loops inside one another
@@ -36,6 +36,7 @@ class Scheduled:
     Attributes:
         stages: the tree as written, then the tree after each primitive step.
         parameters: the values of the schedule's parameters.
+        instructions: finds those that a step may name.
     """
 
     kernel: Kernel
@@ -43,6 +44,7 @@ class Scheduled:
     stages: tuple[Stage, ...]
     parameters: Mapping[str, int] = field(default_factory=dict)
     doc: str = ""
+    instructions: Instructions = dict
 
     @property
     def tree(self) -> Tree:
@@ -57,7 +59,7 @@ class Scheduled:
 
     def then(self, calls: tuple[StepCall, ...]) -> Scheduled:
         """This with more primitive steps, each judged. Raises what `step` raises."""
-        return replace(self, stages=_apply_calls(self.stages, calls))
+        return replace(self, stages=_apply_calls(self.stages, calls, self.instructions))
 
 
 def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Mapping[str, object]) -> StepCall:
@@ -74,9 +76,9 @@ def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Ma
     return replace(call, text=_text_of_call(call))
 
 
-def start(kernel: Kernel) -> Scheduled:
+def start(kernel: Kernel, instructions: Instructions = dict) -> Scheduled:
     """`kernel` with no step applied."""
-    return Scheduled(kernel, "unscheduled", (_start_stage(kernel),))
+    return Scheduled(kernel, "unscheduled", (_start_stage(kernel),), instructions=instructions)
 
 
 def apply(
@@ -84,12 +86,14 @@ def apply(
     schedule: Schedule,
     parameters: Mapping[str, int] | None = None,
     defines: Mapping[str, Define] | None = None,
+    instructions: Instructions = dict,
 ) -> Scheduled:
     """`schedule` applied to `kernel`, every step judged.
 
     Args:
         parameters: values for parameters of the schedule's head, in place of their defaults.
         defines: the composite steps by their word.
+        instructions: finds those that a step may name.
 
     Raises:
         SourceError: an unknown step or parameter, or arguments that do not fit.
@@ -104,11 +108,11 @@ def apply(
     for call in schedule.steps:
         try:
             steps = expand(call, defines or {}, names_in(stages[-1].tree) | ahead, values)
-            stages = _apply_calls(stages, steps)
+            stages = _apply_calls(stages, steps, instructions)
         except TilegenError as error:
             error.notes += _origin(call, schedule)
             raise
-    return Scheduled(kernel, schedule.name, stages, values, schedule.doc)
+    return Scheduled(kernel, schedule.name, stages, values, schedule.doc, instructions)
 
 
 def _origin(call: StepCall, schedule: Schedule) -> tuple[str, ...]:
@@ -139,11 +143,13 @@ def judge_stage(stage: Stage) -> Stage:
     raise IllegalStep(message, span, witness=violation.witness, notes=violation.notes, code=violation.code)
 
 
-def _apply_calls(stages: tuple[Stage, ...], calls: tuple[StepCall, ...]) -> tuple[Stage, ...]:
+def _apply_calls(
+    stages: tuple[Stage, ...], calls: tuple[StepCall, ...], instructions: Instructions
+) -> tuple[Stage, ...]:
     for call in calls:
         before = stages[-1].tree
         try:
-            step = bind(call)
+            step = bind(call, instructions)
             after = verify(_mark_tree(_check_size(step.apply(before)), before, call))
         except TilegenError as error:
             raise error.at(call.span) from None

@@ -7,6 +7,7 @@ import pytest
 
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
+from tilegen.frontend.stock import stock_instructions
 from tilegen.ir.show import show
 from tilegen.primitives import registry
 from tilegen.schedule import apply
@@ -30,7 +31,8 @@ def test_docstring_shows_what_the_step_does(word):
     kernel_name = re.search(r"kernel (\w+)", part["kernel"])[1]
     steps = "".join(f"    {line}\n" for line in part["steps"].strip().splitlines())
     module = parse(Source(f"{word}.tg", f"{part['kernel']}\nschedule example for {kernel_name}():\n{steps}"))
-    stages = apply(build(module.kernels[kernel_name]), module.schedules[0]).stages
+    kernel = build(module.kernels[kernel_name])
+    stages = apply(kernel, module.schedules[0], instructions=stock_instructions).stages
     assert part["before"].strip() in shown(stages[-2].tree)
     assert part["after"].strip() in shown(stages[-1].tree)
     assert stages[-1].step.word == word

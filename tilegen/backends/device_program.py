@@ -224,7 +224,8 @@ class Program:
     def _launches(self, version: _TextVersion) -> tuple[Launch, ...]:
         if version not in self._lowered:
             loose, whole, wide = version.loose, version.whole, version.wide
-            self._lowered[version] = lower(self.tree, loose=loose, whole=whole, wide=wide)
+            cuda = self.engine.language == "cuda"
+            self._lowered[version] = lower(self.tree, loose=loose, whole=whole, wide=wide, instructions=cuda)
         return self._lowered[version]
 
     def _entry(self, version: _TextVersion) -> Mapping[str, Any]:

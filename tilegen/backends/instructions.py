@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tilegen.ir.instructions import PLACEHOLDER, ROW_BYTES, UNITS, Fragment, Instruction, SharedRows
 from tilegen.ir.nodes import DTYPE_BYTES
 
@@ -33,9 +35,25 @@ def device_function(instruction: Instruction) -> str:
         f"{''.join(map(_row_line, _shared_operands(instruction)))}"
         f"static __device__ __forceinline__ void {instruction.name}({', '.join(parameters)})\n"
         "{\n"
-        f'    asm volatile("{text}"\n' + "\n".join(f"        : {each}".rstrip() for each in lists) + ");\n"
+        f"{''.join(_packed_registers(instruction))}"
+        f"    asm volatile({_in_lines(text)}\n" + "\n".join(f"        : {each}".rstrip() for each in lists) + ");\n"
         "}\n"
     )
+
+
+def _packed_registers(instruction: Instruction) -> Iterator[str]:
+    """The registers of each operand whose elements share them."""
+    for fragment in instruction.fragments:
+        name = fragment.operand.name
+        if fragment.operand.dtype not in _REGISTERS:
+            kind = f"{'' if name == instruction.equation.target else 'const '}{_PACKED[0]}*"
+            yield f"    {kind} {name}_registers = static_cast<{kind}>({name});\n"
+
+
+def _in_lines(text: str) -> str:
+    """The text of an instruction as a string of C: a long one has its operands on a line of their own."""
+    word, _, operands = text.partition(" ")
+    return f'"{text}"' if len(text) < 80 else f'"{word} "\n                 "{operands}"'
 
 
 def meaning_line(instruction: Instruction) -> str:
@@ -94,11 +112,9 @@ def _output_first(instruction: Instruction) -> tuple[Fragment | SharedRows, ...]
 
 
 def _parameter(operand: Fragment | SharedRows, constant: bool) -> str:
-    const, name = "const " * constant, operand.operand.name
-    if isinstance(operand, SharedRows):
-        return f"{const}void* {name}"
-    kind, _ = _REGISTERS.get(operand.operand.dtype, _PACKED)
-    return f"{const}{kind} (&{name})[{operand.words}]"
+    registers = isinstance(operand, Fragment) and operand.operand.dtype in _REGISTERS
+    kind = _REGISTERS[operand.operand.dtype][0] if registers else "void"
+    return f"{'const ' * constant}{kind}* {operand.operand.name}"
 
 
 def _shared_operands(instruction: Instruction) -> tuple[SharedRows, ...]:
@@ -133,7 +149,8 @@ def _register_values(instruction: Instruction, fragment: Fragment) -> list[tuple
     """The constraint and the value of each register of an operand."""
     name = fragment.operand.name
     _, constraint = _REGISTERS.get(fragment.operand.dtype, _PACKED)
-    values = [f"{name}[{r}]" for r in range(fragment.words)]
+    array = name if fragment.operand.dtype in _REGISTERS else f"{name}_registers"
+    values = [f"{array}[{r}]" for r in range(fragment.words)]
     if constraint != "f" or not (instruction.is_copy or fragment.format):
         return [(constraint, value) for value in values]
     if name == instruction.equation.target:  # its registers are bits to the assembler

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+from tilegen.backends.instructions import device_function
 from tilegen.backends.text_arrays import shared_extents, written_by
 from tilegen.backends.text_body import Body
 from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
@@ -18,7 +19,8 @@ from tilegen.ir.affine import Affine, Div, var
 from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer
 from tilegen.lowering import GRID_LIMIT, Launch
 from tilegen.lowering.integers import shapes
-from tilegen.lowering.program import Combine, Product, VectorCopy, VectorLoad, VectorStore, shared_layout
+from tilegen.lowering.memory import shared_layout
+from tilegen.lowering.program import Combine, Perform, Product, VectorCopy, VectorLoad, VectorStore
 
 STATIC_SHARED_LIMIT = 48 * 1024
 _AXES = ("x", "y", "z")
@@ -36,7 +38,9 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
     kernels = [_kernel(launch, dialect) for launch in launches]
     body = "\n".join(kernels)
     head = [each for line in title.splitlines() for each in wrap_line(f"// {line}")]
-    return "\n\n".join(part for part in ("\n".join(head), helpers(body, dialect), body) if part)
+    used = dict.fromkeys(v.instruction for launch in launches for v in launch.nodes if isinstance(v, Perform))
+    functions = ["\n".join(_wrapped(device_function(instruction).splitlines())) for instruction in used]
+    return "\n\n".join(part for part in ("\n".join(head), helpers(body, dialect), *functions, body) if part)
 
 
 def _kernel(launch: Launch, dialect: Dialect) -> str:
@@ -46,7 +50,11 @@ def _kernel(launch: Launch, dialect: Dialect) -> str:
     declared += [""] if declared else []
     statements = body.lines(launch.body)
     lines = [*body.functions, *_header(launch), *_signature(launch, writer), "{", *declared, *statements, "}"]
-    return "\n".join([part for line in _indent(lines) for part in wrap_line(line)]) + "\n"
+    return "\n".join(_wrapped(_indent(lines))) + "\n"
+
+
+def _wrapped(lines: Iterable[str]) -> list[str]:
+    return [part for line in lines for part in wrap_line(line)]
 
 
 def _indent(lines: Iterable[str]) -> Iterator[str]:
@@ -210,6 +218,7 @@ def _shared_arrays(launch: Launch, writer: Writer, body: Body) -> list[str]:
     if dynamic:
         lines.append("extern __shared__ __align__(16) unsigned char shared[];")
     vectors = [access for v in launch.nodes if isinstance(v, _VECTORS) for access in _vector_accesses(v)]
+    vectors += [access for v in launch.nodes if isinstance(v, Perform) for access in v.operands]
     places, _ = shared_layout(shared)
     for buffer in shared:
         lines += [f"// {note}" for note in body.fresh_notes(buffer.step)]

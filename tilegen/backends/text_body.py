@@ -12,6 +12,7 @@ from tilegen.backends.text_functions import seen_by
 from tilegen.backends.text_lanes import combine_lines
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import const
+from tilegen.ir.instructions import Fragment, SharedRows
 from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -25,6 +26,7 @@ from tilegen.lowering.program import (
     If,
     Launch,
     Let,
+    Perform,
     Spmd,
     VectorCopy,
     VectorDeclare,
@@ -34,7 +36,7 @@ from tilegen.lowering.program import (
 )
 
 _UNROLLED = ("unrolled", "vector")
-_PLAIN = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag, Let, AsyncGroup, Call)
+_PLAIN = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag, Let, AsyncGroup, Call, Perform)
 
 
 class Body:
@@ -102,6 +104,8 @@ class Body:
                 return [f"{self._name_of_function(function)}({', '.join(given)});"]
             case Combine():
                 return combine_lines(node, w, self._launch)
+            case Perform():
+                return self._perform(node)
             case Declare():
                 return self._declare(node)
             case AsyncGroup():
@@ -110,6 +114,22 @@ class Body:
                 return self._vector(node)
             case _:
                 raise TypeError(node)
+
+    def _perform(self, node: Perform) -> list[str]:
+        """The call of an instruction, its output first."""
+        *inputs, output = zip(node.instruction.operands, node.operands, strict=True)
+        arguments = [self._operand(layout, access) for layout, access in (output, *inputs)]
+        notes = [f"// {note}" for note in self.fresh_notes(node.origin.step)]
+        return [*notes, f"{node.instruction.name}({', '.join(arguments)});"]
+
+    def _operand(self, layout: Fragment | SharedRows, access: Access) -> str:
+        """The first of an operand's registers, or the row in shared memory."""
+        if isinstance(layout, SharedRows):
+            return f"&{self._first(access)}"
+        *outer, register = access.index
+        if register == const(0):
+            return self._writer.element(access.buffer, tuple(outer))
+        return f"&{self._first(access)}"
 
     def _vector(self, node: VectorLoad | VectorStore | VectorDeclare | VectorCopy) -> list[str]:
         w = self._writer
@@ -248,7 +268,9 @@ class Body:
             self._parts |= {name for name, _ in parts}
             lines += [f"const {w.working_type(part.dtype)} {name} = {w.value(part, -1)};" for name, part in parts]
             start = f" = {w.store_value(value, Access(buffer.name, ()))}"
-        return [*lines, f"{w.storage(buffer.name)} {w.names[buffer.name]}{dims}{start};"]
+        packed = buffer.fragment and w.dialect is CUDA and DTYPE_BYTES[buffer.dtype] < 4
+        aligned = "__align__(4) " if packed else ""  # registers hold several elements
+        return [*lines, f"{aligned}{w.storage(buffer.name)} {w.names[buffer.name]}{dims}{start};"]
 
     # -- statements
 

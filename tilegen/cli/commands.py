@@ -151,8 +151,8 @@ def emit_command(
     text = scheduled.source(target, vector=not scalar, whole=whole, wide=bits, unproved=unproved)
     if request.json_file:
         named = {"kernel": scheduled.kernel.name, "schedule": scheduled.core.name, "target": target}
-        launches = [_launch(launch) for launch in lower(scheduled.tree, vector=not scalar, whole=whole, wide=bits)]
-        printing.write_json({**named, "launches": launches, "source": text}, request.json_file)
+        launches = lower(scheduled.tree, vector=not scalar, whole=whole, wide=bits, instructions=target == "cuda")
+        printing.write_json({**named, "launches": [*map(_launch, launches)], "source": text}, request.json_file)
     if output or not request.json_file:
         printing.write(text, output)
     return 0

@@ -35,7 +35,7 @@ def combining_loop(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | Non
     Sums and products need the permission to be reassociated, and so does any reduction that goes on inside.
     Of argmax and argmin the best of parts can be combined: the lower index of equals wins, in whatever order.
     """
-    if not stmt.reduce or not is_bound(path, "thread.x"):
+    if not stmt.reduce or "thread.x" not in map(_kind, path):
         return None
     depth = [*map(_kind, path)].index("thread.x")
     if not _divides_warp(path[depth]):
@@ -74,7 +74,7 @@ def copied_registers(tree: Tree, launch: Iterable[Leaf]) -> Copied:
     launch = list(launch)
     registers = {b.name for b in tree.buffers if b.space == "register"}
     # Nothing is touched inside and outside of an axis that all statements are inside of, or none.
-    around = [frozenset(map(_kind, path)) for path, _ in launch]
+    around = [frozenset(kind for kind in THREAD_KINDS if is_bound(path, kind)) for path, _ in launch]
     mixed = frozenset().union(*around) - frozenset(THREAD_KINDS).intersection(*around)
     kinds = [kind for kind in THREAD_KINDS if kind in mixed]
     if not registers or not kinds:
@@ -97,8 +97,9 @@ def copied_registers(tree: Tree, launch: Iterable[Leaf]) -> Copied:
 
 
 def is_bound(path: Iterable[Loop], kind: str) -> bool:
-    """True if one of the loops is bound to `kind`."""
-    return kind in map(_kind, path)
+    """True if one of the loops is bound to `kind`; what an instruction performs is bound to the lanes that run it."""
+    kinds = set(map(_kind, path))
+    return kind in kinds or (kind == "thread.x" and "matrix" in kinds)
 
 
 def writes_alone(tree: Tree, path: tuple[Loop, ...], stmt: Stmt, name: str, kind: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine, const
@@ -17,13 +17,16 @@ from tilegen.ir.derived import ComputedAt, RoundedUp, Split
 from tilegen.ir.role import Role
 from tilegen.ir.swizzle import Swizzle
 
+if TYPE_CHECKING:
+    from tilegen.ir.instructions import Fragment, Instruction
+
 FLOATS, INTEGERS = ("f64", "f32", "f16", "bf16"), ("i64", "i32", "i8", "u8")
 DTYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
 
 BLOCK_KINDS = ("block.x", "block.y", "block.z")
 THREAD_KINDS = ("thread.x", "thread.y", "thread.z")
 # Iterations of cooperative loops are dealt out to all threads of the block when the tree is lowered.
-LOOP_KINDS = ("serial", "unrolled", "vector", "cooperative", *BLOCK_KINDS, *THREAD_KINDS)
+LOOP_KINDS = ("serial", "unrolled", "vector", "cooperative", "matrix", *BLOCK_KINDS, *THREAD_KINDS)
 PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative"))  # their iterations run at once
 
 REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin")
@@ -221,6 +224,8 @@ class Buffer:
     A register buffer may have dimensions that run over thread loops; each thread keeps its own slice.
     `joined` says, of a copy, which dimensions of the original each of its own consists of, where not of one.
     What is loaded of a `streamed` one need not stay in a cache.
+    With a `fragment`, the registers of a warp's lanes hold it together: the dimensions `fragment_dims` are the indices
+    of the fragment, in its order, and each element of the others has such a block of its own.
     """
 
     name: str
@@ -235,6 +240,8 @@ class Buffer:
     swizzle: Swizzle | None = None
     joined: tuple[tuple[int, ...], ...] = ()
     streamed: bool = False
+    fragment: Fragment | None = None
+    fragment_dims: tuple[int, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 
@@ -286,6 +293,18 @@ class Stmt:
 
 
 @dataclass(frozen=True)
+class Performed:
+    """What runs a nest of loops as one.
+
+    `indices` are the indices of the instruction's equation, in the nest's loops: those of its left side, then those
+    that it reduces.
+    """
+
+    instruction: Instruction
+    indices: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
 class Loop:
     """for name in 0 .. extent-1. The extent is affine in the sizes alone.
 
@@ -294,7 +313,9 @@ class Loop:
     loop around it, those for its first iterations are made in its last ones, an iteration of that loop
     before. The last iteration of a `peeled` loop will stand in the text by itself, behind the loop. Of a block loop,
     so many blocks at least are to be `resident` on a multiprocessor at a time. `roles` name works that stand side by
-    side in it. `step` is the text of the schedule step that made the loop, `span` its place.
+    side in it. The iterations of a "matrix" loop are made by the lanes of a warp together: by an instruction where the
+    loop, or one around it, is `performed` by one, else each by the lane that holds the element of the fragments in it.
+    `step` is the text of the schedule step that made the loop, `span` its place.
     """
 
     name: str
@@ -306,6 +327,7 @@ class Loop:
     peeled: bool = False
     resident: int = 1
     roles: tuple[Role, ...] = ()
+    performed: Performed | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 

@@ -49,6 +49,8 @@ def show_buffer(buffer: Buffer) -> str:
         text += f" swizzle {buffer.swizzle}"
     if buffer.streamed:
         text += " streamed"
+    if buffer.fragment:
+        text += " in fragments"
     if buffer.role != "copy":
         where = f", in the memory of {memory_of(buffer.name)}" if memory_of(buffer.name) != buffer.name else ""
         return f"{text}  {buffer.role}{where}"
@@ -62,6 +64,7 @@ def _node(node: Node, depth: int) -> list[str]:
     kind = "" if node.kind == "serial" else f"  {node.kind}"
     kind += f"  {node.stages} stages" if node.stages > 1 else ""
     kind += f" across {node.across}" if node.across else ""
+    kind += f"  {node.performed.instruction.name}" if node.performed else ""
     kind += "  peeled" if node.peeled else ""
     kind += f"  {node.resident} resident" if node.resident > 1 else ""
     kind += f"  roles {', '.join(role.name for role in node.roles)}" if node.roles else ""

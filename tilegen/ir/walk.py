@@ -15,8 +15,8 @@ from tilegen.ir.nodes import Access, Condition, Gather, Load, Loop, Node, Stmt, 
 
 T = TypeVar("T")
 
-# Fields that describe where a value came from; no traversal looks into them.
-_PROVENANCE = ("span", "step", "kernel", "origin")
+# Fields that describe where a value came from, or are declared elsewhere; no traversal looks into them.
+_PROVENANCE = ("span", "step", "kernel", "origin", "instruction", "fragment")
 
 
 # Words in the annotations of fields that hold no dataclass value.

@@ -20,6 +20,7 @@ from tilegen.judge.coverage import check_coverage
 from tilegen.judge.cross_thread import Dependence, DependenceKind, dependences
 from tilegen.judge.derived import check_derived
 from tilegen.judge.equations import check_equations, has_sizes
+from tilegen.judge.matrices import check_matrices
 from tilegen.judge.order import check_order
 from tilegen.judge.pipelines import check_ahead, has_inside, leading_copies, nest_of, staged_buffers
 from tilegen.judge.races import check_races, check_structure
@@ -68,6 +69,7 @@ CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
     ("that every access is in bounds", check_bounds),
     ("that every copy hands over the right value", check_values),
     ("that vectors are contiguous and aligned", check_vectors),
+    ("that instructions compute their nests", check_matrices),
     ("that copies can run ahead", check_ahead),
 )
 

@@ -280,7 +280,8 @@ def _thread(program: Projection, placed: Placed, use: Use, kind: str) -> _Thread
         # The lanes that combine leave the target to the first of them.
         alone = use.writes or any(use.index == w.index for w in leaf.uses if w.writes and w.buffer == use.buffer)
         return _Thread("" if alone and program.lanes.get(placed.number) == loop else loop)
-    if (leaf.stmt.target.buffer, kind) not in program.register_copies[launch]:
+    by_all = kind == "thread.x" and "matrix" in leaf.kinds  # an instruction is run by all lanes
+    if not by_all and (leaf.stmt.target.buffer, kind) not in program.register_copies[launch]:
         return _Thread("")
     threads = program.threads(launch, kind)
     return _Thread(kind, ((False, ((kind, 1),), 0), (False, ((kind, -1),), threads - 1)))

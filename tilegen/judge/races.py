@@ -305,6 +305,8 @@ def _coordinates(
 ) -> Iterator[tuple[str, str | None, str | None]]:
     """The loops of both that say where along an axis they are; several where loops share one."""
     for kind in wanted:
+        if kind == "thread.x" and "matrix" in (*one.leaf.kinds, *two.leaf.kinds):
+            continue  # an instruction leaves each register to the lane that has it
         first, second = (() if kind == "thread.x" and p.number in lanes else p.leaf.along(kind) for p in (one, two))
         yield from ((kind, *pair) for pair in zip_longest(first, second))
 

@@ -13,25 +13,17 @@ from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, distribute, explicit, singly
 from tilegen.lowering.flatten import GRID_LIMIT, Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
+from tilegen.lowering.fragments import deal, without_instructions
 from tilegen.lowering.functions import make_functions
 from tilegen.lowering.guards import guard
 from tilegen.lowering.integers import choose_integers, fits
 from tilegen.lowering.known import implication_checker
 from tilegen.lowering.lanes import Lanes
+from tilegen.lowering.memory import bytes_of, shared_layout
 from tilegen.lowering.peel import split_peeled
 from tilegen.lowering.pipeline import Pipe, write_out_pipelines
 from tilegen.lowering.places import named_places
-from tilegen.lowering.program import (
-    Declare,
-    Launch,
-    Spmd,
-    bytes_of,
-    distributed_tree,
-    names_in,
-    nodes,
-    shared_layout,
-    unmet,
-)
+from tilegen.lowering.program import Declare, Launch, Spmd, distributed_tree, names_in, nodes, unmet
 from tilegen.lowering.reads import choose
 from tilegen.lowering.register_guards import spare
 from tilegen.lowering.registers import declare, lives, unroll_register_loops
@@ -58,6 +50,7 @@ def lower(
     loose: frozenset[str] = frozenset(),
     whole: bool = False,
     wide: bool | None = None,
+    instructions: bool = True,
 ) -> tuple[Launch, ...]:
     """The launches of `tree`, one for each of its top-level nodes, in order.
 
@@ -67,18 +60,22 @@ def lower(
         whole: for sizes that the tiles divide, so that no tile needs a test.
         wide: offsets and sizes have 64 bits, for tensors of about 2**31 elements and more. None: where no sizes that
             the kernel admits have smaller ones.
+        instructions: False for a device without them: one thread of each warp computes what they mean, in loops.
 
     Raises:
         LimitError: more threads, registers or shared memory than a block can have, more blocks than a grid, or more
             elements than a memory.
     """
+    if not instructions:
+        tree = without_instructions(tree)
     if not vector:
         loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
     if loose:
         tree = replace(tree, body=tuple(singly(node, loose) for node in tree.body))
+    tree, whole_starts = deal(tree)
     tree, pipes = write_out_pipelines(without_dead(tree))
     tree = split_peeled(tree)
-    names, version = _launch_names(tree), _Version(loose, whole)
+    names, version = _launch_names(tree), _Version(loose, whole, whole_starts)
     return choose_integers(
         [_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))], wide
     )
@@ -88,6 +85,7 @@ def lower(
 class _Version:
     loose: frozenset[str]
     whole: bool
+    starts: frozenset[tuple[str, str]]  # of fragments: (statement, buffer) that do no harm without their guard
 
 
 def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version: _Version) -> Launch:
@@ -114,7 +112,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     buffers += tuple(needs.variables.values())
     parts = parts_of(loops(dealt))
     is_implied = keeping_roles(implication_checker(tree.kernel, extents, tuple(needs.requires)), parts)
-    body = guard(body, _inner(block, where), is_implied, starts(dealt, tree.buffers) | less.starts)
+    body = guard(body, _inner(block, where), is_implied, starts(dealt, tree.buffers) | less.starts | version.starts)
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, is_implied)
     body = named_places(asynchronous(choose_roles(body, parts, taken), ahead, {b.name: b for b in buffers}), told)

@@ -11,6 +11,7 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Conditio
 from tilegen.ir.walk import accesses, leaves, loops, rewrite_accesses, substitute
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.lanes import Lanes
+from tilegen.lowering.perform import perform
 from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Product, Spmd
 
 # Blocks of a grid along x, y and z.
@@ -127,6 +128,9 @@ def _flat(
         if isinstance(node, Stmt):
             out += _statement(node, around, context)
             continue
+        if node.performed:
+            out += perform(node, node.performed, context.block)
+            continue
         inner = _flat(node.body, (*path, place), (*around, node), context)
         if node.kind in BLOCK_KINDS:
             out += inner
@@ -190,7 +194,8 @@ def kept_dims(buffers: tuple[Buffer, ...], node: Node, threads: frozenset[str]) 
         points = uses.get(buffer.name, [])
         dims = [d for d in buffer.order if buffer.shape[d] != const(1) or (buffer.pad and d == buffer.order[-1])]
         if buffer.space == "register":
-            dims = [d for d in dims if not all(point[d] in mine for point in points)]
+            lane = len(buffer.shape) - 2 if buffer.fragment else None
+            dims = [d for d in dims if d != lane and not all(point[d] in mine for point in points)]
         kept[buffer.name] = tuple(sorted(dims or buffer.order[-1:] if buffer.space == "shared" else dims))
     return kept
 

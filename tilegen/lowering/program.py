@@ -15,6 +15,7 @@ from operator import is_
 from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
+from tilegen.ir.instructions import Instruction
 from tilegen.ir.nodes import (
     DTYPE_BYTES,
     Access,
@@ -24,6 +25,7 @@ from tilegen.ir.nodes import (
     Expr,
     Kernel,
     Load,
+    Loop,
     Node,
     Op,
     Scalar,
@@ -188,6 +190,23 @@ class Combine:
 
 
 @dataclass(frozen=True)
+class Perform:
+    """All lanes of a warp run an instruction together.
+
+    `operands` are in the order of its declaration: of one in registers the first register that the lane has, of one in
+    shared memory the row whose address the lane gives. `origin` is the nest that this does.
+    """
+
+    operands: tuple[Access, ...]
+    origin: Loop = field(compare=False, repr=False)
+
+    @property
+    def instruction(self) -> Instruction:
+        assert self.origin.performed
+        return self.origin.performed.instruction
+
+
+@dataclass(frozen=True)
 class Function:
     """Statements for each `Call` in the rest of the list; they see what is declared in front of them.
 
@@ -211,7 +230,7 @@ class Call:
 
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | AsyncGroup | Combine | Function | Call | Stmt
+    | AsyncGroup | Combine | Perform | Function | Call | Stmt
 )  # fmt: skip
 
 
@@ -372,26 +391,6 @@ def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mappi
         if not all(c.holds(sizes) for c in need.requires)
         or any(addresses.get(name, 0) % by for name, by in need.alignment)
     )
-
-
-def bytes_of(buffer: Buffer) -> int:
-    """Bytes of a buffer on the chip, its padding included."""
-    extents = [buffer.shape[d].const for d in buffer.order]
-    if extents:
-        extents[-1] += buffer.pad
-    return prod(extents) * DTYPE_BYTES[buffer.dtype]
-
-
-def shared_layout(buffers: Iterable[Buffer]) -> tuple[dict[str, int], int]:
-    """(where each shared buffer begins, where the last one ends), in bytes; each begins at a multiple of 16."""
-    places: dict[str, int] = {}
-    end = 0
-    for buffer in buffers:
-        if buffer.space == "shared":
-            # Vector accesses take up to 16 bytes at once.
-            places[buffer.name] = -(-end // 16) * 16
-            end = places[buffer.name] + bytes_of(buffer)
-    return places, end
 
 
 def distributed_tree(launches: Iterable[Launch]) -> Tree:

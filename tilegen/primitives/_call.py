@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from tilegen.errors import SourceError, did_you_mean
+from tilegen.ir.instructions import Instruction
 from tilegen.ir.steps import Argument, Dots, Items, Number, StepCall, Word
 from tilegen.primitives import Primitive, registry
 from tilegen.primitives._words import unknown_step
@@ -24,7 +26,11 @@ def _default(f: Field[Any]) -> str:
     return "[]" if f.default == () else str(f.default)
 
 
-def bind(call: StepCall) -> Primitive:
+# What finds the declared instructions by name; asked only where a step names one.
+Instructions = Callable[[], Mapping[str, Instruction]]
+
+
+def bind(call: StepCall, instructions: Instructions = dict) -> Primitive:
     """The primitive that `call` means, its arguments checked and converted.
 
     Raises SourceError at the call, or at the argument that does not fit, with the way it is written.
@@ -42,7 +48,12 @@ def bind(call: StepCall) -> Primitive:
         count = f"{least}{len(behind)} name{'s' * (len(behind) != 1)} behind '->'"
         raise SourceError(f"{call.word} gives {count}, not {len(call.results)}", call.span, notes=_usage(call))
     kinds = {f.name: str(f.type) for f in inside}
-    arguments = {name: _convert(value, kinds[name], name, call) for name, value in given.items()}
+    arguments = {
+        name: _instruction(value, name, call, instructions)
+        if kinds[name] == "Instruction"
+        else _convert(value, kinds[name], name, call)
+        for name, value in given.items()
+    }
     arguments |= {f.name: r.text for f, r in zip(behind, call.results, strict=False)}
     step: Primitive = cls(**arguments)
     return step
@@ -57,7 +68,9 @@ def _arguments_by_field(call: StepCall, inside: list[Field[Any]]) -> dict[str, A
     names = [f.name for f in inside]
     given: dict[str, Argument] = {}
     rest = inside[1:]
-    if inside and str(inside[0].type).startswith("tuple") and all(f.default is not MISSING for f in rest):
+    by_keyword = {keyword.name for keyword in call.keywords}
+    several = inside and str(inside[0].type).startswith("tuple")
+    if several and all(f.default is not MISSING or f.name in by_keyword for f in rest):
         given[names[0]] = Items(call.arguments, call.span)
     elif len(call.arguments) > len(inside):
         raise SourceError(f"{call.word} takes {len(inside)} arguments at most", call.span, notes=_usage(call))
@@ -104,6 +117,14 @@ def _convert(value: Argument, kind: str, name: str, call: StepCall) -> Any:
     if kind.startswith("int"):
         return _number(value, name, call)
     return _word(value, name, call)
+
+
+def _instruction(value: Argument, name: str, call: StepCall, instructions: Instructions) -> Instruction:
+    word, known = _word(value, name, call), instructions()
+    if word not in known:
+        notes = did_you_mean(word, list(known)) or (f"the instructions are {', '.join(known) or 'none'}",)
+        raise SourceError(f"there is no instruction '{word}'", value.span or call.span, notes=notes)
+    return known[word]
 
 
 def _number(value: Argument, name: str, call: StepCall) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.errors import ProofError
+from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
 from tilegen.judge import check_derived
 from tilegen.lowering.program import Launch
 from tilegen.poly import Facts
 from tilegen.proof.inlining import without_calls
+from tilegen.proof.instructions import check_rows
 from tilegen.proof.lane_loops import check_aligned
 from tilegen.proof.lift import Lifted, lift
 from tilegen.proof.limits import check_integers, check_limits
@@ -69,10 +71,15 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     program = found[0]
     facts = Facts(known)
     asked = obligations(program.tree(tuple(reassociated)), program.stops, program.extras, program.copies)
-    vectors = discharge("vectors", lambda: sum(check_aligned(each, facts, program.loops) for each in inlined))
+    vectors = discharge("vectors", lambda: sum(_check_alignment(each, facts, program.loops) for each in inlined))
     integers = discharge("integers", lambda: check_integers(launches, facts))
     limits = discharge("limits", lambda: sum(check_limits(each) for each in launches))
     return Proof((*first, *asked, vectors, integers, limits))
+
+
+def _check_alignment(launch: Launch, facts: Facts, loops: Mapping[str, Affine]) -> int:
+    """How many vectors and rows in shared memory the launch uses. Raises Refused where one is not aligned."""
+    return check_aligned(launch, facts, loops) + check_rows(launch, facts, loops)
 
 
 def demand(proof: Proof, name: str, *, unproved: bool = False) -> None:

@@ -48,7 +48,7 @@ def exchanges_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Exchang
     """What is done together in `body`, a launch in the names of `where` with its tests at the statements."""
     results = frozenset(b.name for b in launch.buffers.values() if b.space == "lanes")
     updates = dict(_updates(body, where, results))
-    registers = {b.name for b in launch.buffers.values() if b.space == "register"}
+    registers = {b.name for b in launch.buffers.values() if b.space == "register" and not b.fragment}
     writers: dict[str, list[Stmt]] = {name: [] for name in registers}
     for stmt in (v for v in nodes(body) if isinstance(v, Stmt)):
         for access in (stmt.target, stmt.best):

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import accesses, rewrite, substitute, walk
-from tilegen.lowering.program import Call, Declare, For, Function, If, Let, Spmd, VectorCopy, names_in, nodes
+from tilegen.lowering.program import Call, Declare, For, Function, If, Let, Perform, Spmd, VectorCopy, names_in, nodes
 from tilegen.poly import Refused
 
 
@@ -83,7 +84,11 @@ def _inline_call(call: Call, known: Mapping[str, _KnownFunction]) -> tuple[Spmd,
 
 
 def _copy_with_vectors(value: Any, values: Mapping[str, Affine]) -> Any:
-    """A copy of vectors with the values in the statement that it does, too."""
-    if isinstance(value, VectorCopy) and value.origin is not None:
-        return replace(value, origin=substitute(value.origin, values))
-    return value
+    """A copy of vectors, or an instruction, with the values in what it does, too."""
+    match value:
+        case VectorCopy(origin=Stmt() as origin):
+            return replace(value, origin=substitute(origin, values))
+        case Perform(origin=nest):
+            return replace(value, origin=substitute(nest, values))
+        case _:
+            return value

@@ -28,6 +28,7 @@ from tilegen.proof.barriers import GroupCount, Slot, Stop
 from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
 from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.extras import Extras
+from tilegen.proof.instructions import expand_instructions
 from tilegen.proof.lane_loops import ASYNCHRONOUS, expand_vectors, roll_runs
 from tilegen.proof.obligations import Extra
 from tilegen.proof.straighten import straighten
@@ -64,7 +65,7 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
     result = Lifted(kernel)
     for launch in launches:
         where = axes_of(launch, result.loops)
-        body = inline_names(launch.body, launch)
+        body = expand_instructions(inline_names(launch.body, launch), launch)
         around = where.extents | extents_of(nodes(body))
         body = roll_runs(expand_vectors(drop_repeated_versions(body, launch, around), launch))
         around = where.extents | extents_of(nodes(body))
@@ -163,9 +164,16 @@ class _Lift:
 
     def _axes(self, node: Spmd) -> frozenset[frozenset[str]]:
         """Along which axes all threads do the same, for each statement in `node`."""
-        if not self.exchanges.alike:
-            return frozenset((frozenset(),))
-        return frozenset(self.exchanges.axes(v) for v in nodes((node,)) if isinstance(v, Stmt))
+        if isinstance(node, For) and node.kind == "matrix":
+            return frozenset((self._lanes,))
+        if isinstance(node, For):
+            return frozenset().union(*map(self._axes, node.body))
+        return frozenset((self.exchanges.axes(node),)) if isinstance(node, Stmt) else frozenset()
+
+    @property
+    def _lanes(self) -> frozenset[str]:
+        """The axis of the lanes that run an instruction together."""
+        return frozenset(name for kind, name, _ in self.where.threads if kind == "thread.x")
 
     def _in_thread_loops(self, body: tuple[Node, ...], together: frozenset[str]) -> tuple[Node, ...]:
         for kind, name, extent in reversed(self.where.threads):
@@ -185,7 +193,7 @@ class _Lift:
                 case For():
                     before = self._enter_loop(node)
                     inner = self._lift_alone(node.body, node.name, names)
-                    out.append(Loop(node.name, node.extent, inner))
+                    out.append(Loop(node.name, node.extent, inner, "matrix" if node.kind == "matrix" else "serial"))
                     self.made = before
                 case Stmt():
                     stmt = self._lift_statement(node, names)
@@ -233,8 +241,12 @@ class _Lift:
                 return access
             if name not in names:
                 raise Refused(f"'{name}' is used where it is not declared")
-            mine = [var(thread) for thread in threads if (name, thread) not in alike]
-            return replace(access, buffer=names[name], index=(*mine, *access.index))
+            index, at = access.index, {thread: var(thread) for thread in threads}
+            if len(index) > len(self.launch.buffers[name].shape):  # an operand's slots, each in the lane that has it
+                *outer, lane, register = index
+                index, at = (*outer, register), at | dict.fromkeys(self._lanes, lane)
+            mine = [at[thread] for thread in threads if (name, thread) not in alike]
+            return replace(access, buffer=names[name], index=(*mine, *index))
 
         combine = self.exchanges.updates.get(id(stmt))
         if combine is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from tilegen.lowering.integers import claims, fit_somewhere, holds
-from tilegen.lowering.program import Launch, bytes_of
+from tilegen.lowering.memory import bytes_of
+from tilegen.lowering.program import Launch
 from tilegen.poly import Facts, Refused, Unproved
 
 THREADS, AXES, SHARED = 1024, (1024, 1024, 64), 227 * 1024

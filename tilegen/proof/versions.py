@@ -123,7 +123,8 @@ class _Merge:
         for node in body:
             match node:
                 case For():
-                    out.append(replace(node, kind="serial", step="", body=self.body(node.body, given, under)))
+                    kind = "matrix" if node.kind == "matrix" else "serial"
+                    out.append(replace(node, kind=kind, step="", body=self.body(node.body, given, under)))
                 case If():
                     out += self._test(node, given, under)
                 case Stmt():

@@ -1,0 +1,377 @@
+"""Fragments dealt out to the lanes of a warp: the tree in which each lane has its registers.
+
+    register C.reg: f32[4, 16, 8]  in fragments     register C.reg: f32[4, 32, 4]
+    for f < 4                                       for f < 4
+      for i < 16  matrix                              for lane < 32  thread.x
+        for j < 8  matrix                               for i_high < 2
+          C.reg[f, i, j] = 0                              for j_low < 2
+                                                            C.reg[f, lane, i_high*2 + j_low] = 0
+
+The layouts permute bits: each bit of an element's indices is a bit of its lane's number or of its register's. So each
+bit of a loop that runs over elements is either told by the lane, or stays a loop of every lane. What an instruction
+performs stays outside of the loop over lanes, and speaks of slots: element [i, j] is in lane i%8*4 + j/2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import groupby
+from math import prod
+from typing import Any, NamedTuple
+
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.instructions import UNITS, Fragment, SharedRows
+from tilegen.ir.lanes import WARP
+from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Tree
+from tilegen.ir.ranges import rejoin, simplify
+from tilegen.ir.walk import (
+    accesses,
+    leaves,
+    loop_names,
+    loops,
+    rewrite_accesses,
+    rewrite_indices,
+    rewrite_nodes,
+    substitute,
+)
+
+assert UNITS == {"warp": WARP}
+
+
+class NotDealt(Exception):
+    """Why lanes cannot have the elements that a nest uses as it says, and the way out."""
+
+    def __init__(self, sentence: str, way: str = "") -> None:
+        super().__init__(sentence)
+        self.sentence, self.way = sentence, way
+
+
+def deal_fragments(tree: Tree) -> Tree:
+    """`tree` with the registers of lanes in place of fragments. Raises NotDealt where that cannot be."""
+    held = {b.name: b for b in tree.buffers if b.fragment}
+    if not held:
+        return tree
+    taken = {*loop_names(tree), *tree.kernel.sizes, *(b.name for b in tree.buffers)}
+    lane = "lane"
+    while lane in taken:
+        lane += "_"
+    deal = _Deal(held, lane, taken)
+    body = tuple(deal.node(node, {}) for node in tree.body)
+    buffers = tuple(replace(_buffer_of_lanes(b), scope=deal.scopes.get(b.scope or "", b.scope)) for b in tree.buffers)
+    return replace(tree, buffers=buffers, body=body)
+
+
+def registers_of(buffer: Buffer) -> int:
+    """The elements of one fragment that a lane has."""
+    assert buffer.fragment
+    return buffer.fragment.elements_of_a_lane
+
+
+def _buffer_of_lanes(buffer: Buffer) -> Buffer:
+    if not buffer.fragment:
+        return buffer
+    others = [extent for d, extent in enumerate(buffer.shape) if d not in buffer.fragment_dims]
+    shape = (*others, const(WARP), const(registers_of(buffer)))
+    return replace(buffer, shape=shape, order=tuple(range(len(shape))))
+
+
+def slot_index(buffer: Buffer, index: tuple[Affine, ...], extents: Mapping[str, int]) -> tuple[Affine, ...]:
+    """Where an element of a buffer in fragments lies: its other indices, its lane, its register."""
+    assert buffer.fragment
+    places = dict(zip(buffer.fragment.indices, (index[d] for d in buffer.fragment_dims), strict=True))
+    others = tuple(i for d, i in enumerate(index) if d not in buffer.fragment_dims)
+    lane, register = buffer.fragment.lane, buffer.fragment.register
+    return (*others, *(rejoin(simplify(each.substitute(places), extents)) for each in (lane, register)))
+
+
+# -- layouts as permutations of bits
+
+
+class Bit(NamedTuple):
+    """One bit of a slot: of the lane's number, or of the register's."""
+
+    of_lane: bool
+    place: int
+
+
+@cache
+def bits_of(fragment: Fragment) -> tuple[tuple[Bit, ...], ...] | None:
+    """For each index of the fragment, lowest first, what its bits are bits of; None if the layout permutes no bits."""
+    found: list[tuple[Bit, ...]] = []
+    for dim, extent in enumerate(fragment.shape):
+        bits = []
+        for place in range(extent.bit_length() - 1):
+            point = tuple(2**place if d == dim else 0 for d in range(len(fragment.shape)))
+            lane, register = fragment.slot(point)
+            number = lane or register
+            if (lane and register) or number & (number - 1) or extent & (extent - 1):
+                return None
+            bits.append(Bit(lane > 0, number.bit_length() - 1))
+        found.append(tuple(bits))
+    for point in fragment.points():
+        lane = register = 0
+        for value, bits_ in zip(point, found, strict=True):
+            for place, bit in enumerate(bits_):
+                number = (value >> place & 1) << bit.place
+                lane, register = (lane + number, register) if bit.of_lane else (lane, register + number)
+        if fragment.slot(point) != (lane, register):
+            return None
+    return tuple(found)
+
+
+def point_of_lane(layout: SharedRows, lane: str) -> dict[str, Affine]:
+    """The element, by the indices of the layout, that begins the row whose address lane number `lane` gives."""
+    starts = {slot.lane: point for slot, point in layout.elements().items() if slot.element == 0}
+    number, found = var(lane), dict[str, Affine]()
+    for dim, name in enumerate(layout.indices):
+        steps = [starts[2**place][dim] for place in range(layout.rows.bit_length() - 1)]
+        total = const(0)
+        for low, high in _doublings(steps):
+            digit = number // 2**low
+            if 2**high < WARP:
+                digit = digit % 2 ** (high - low)
+            total += digit * steps[low]
+        found[name] = total
+    assert all(
+        tuple(found[name].evaluate({lane: n}) for name in layout.indices) == point for n, point in starts.items()
+    ), f"the rows of {layout.operand.name} are not in the order of bits"
+    return found
+
+
+def _doublings(steps: list[int]) -> Iterable[tuple[int, int]]:
+    """From which place to which the steps are not 0, each twice the one before."""
+    low = 0
+    while low < len(steps):
+        high = low + 1
+        while high < len(steps) and steps[high] == 2 * steps[high - 1]:
+            high += 1
+        if steps[low]:
+            yield low, high
+        low = high
+
+
+# For each bit of a loop, lowest first, the bit of the lane's number that it is; None where each lane has both values.
+LaneBits = tuple[int | None, ...]
+
+
+def lane_bits(buffer: Buffer, index: tuple[Affine, ...], extents: Mapping[str, int]) -> Mapping[str, LaneBits]:
+    """What the lane's number tells of the loops that run over the elements of a fragment in an access.
+
+    Raises NotDealt where the loops are no digits of the element's indices.
+    """
+    assert buffer.fragment
+    layout = bits_of(buffer.fragment)
+    if layout is None:
+        raise NotDealt(f"the layout of '{buffer.name}' permutes no bits of the indices")
+    found: dict[str, LaneBits] = {}
+    for bits, dim in zip(layout, buffer.fragment_dims, strict=True):
+        used: set[int] = set()
+        for name, weight in index[dim].terms:
+            extent = extents.get(name, 0) if isinstance(name, str) else 0
+            low, count = weight.bit_length() - 1, extent.bit_length() - 1
+            mine = range(low, low + count)
+            digits = weight > 0 and extent > 0 and weight == 2**low and extent == 2**count
+            if not digits or not isinstance(name, str) or name in found or used.intersection(mine):
+                raise _no_digits(buffer, index[dim])
+            if low + count > len(bits):
+                raise _no_digits(buffer, index[dim])
+            used.update(mine)
+            found[name] = tuple(bits[p].place if bits[p].of_lane else None for p in mine)
+        if index[dim].const or used != set(range(len(bits))):
+            raise _no_digits(buffer, index[dim])
+    return found
+
+
+def _no_digits(buffer: Buffer, index: Affine) -> NotDealt:
+    shape = " x ".join(str(buffer.shape[d]) for d in buffer.fragment_dims)
+    return NotDealt(
+        f"'{index}' is not all elements along one side of a fragment of '{buffer.name}', each once",
+        f"loops over a fragment of {shape} run over whole sides of it, in digits of powers of two",
+    )
+
+
+def value_by_lane(bits: LaneBits, lane: Affine, rest: Mapping[int, Affine]) -> Affine:
+    """The number of these bits: those of the lane's number, and for the others runs of bits by their lowest place."""
+    total = const(0)
+    for low, high in _runs(bits):
+        place = bits[low]
+        if place is None:
+            total += rest[low] * 2**low
+            continue
+        digit = lane // 2**place
+        if 2 ** (place + high - low) < WARP:
+            digit = digit % 2 ** (high - low)
+        total += digit * 2**low
+    return total
+
+
+def _runs(bits: LaneBits) -> Iterable[tuple[int, int]]:
+    """From which bit to which neighbours are neighbours in the lane's number, or are all left to the lanes."""
+    keyed = ((p, b) for p, b in enumerate(bits))
+    for _, group in groupby(keyed, key=lambda pair: None if pair[1] is None else pair[1] - pair[0]):
+        places = [place for place, _ in group]
+        yield places[0], places[-1] + 1
+
+
+# -- nests
+
+
+@dataclass
+class _Deal:
+    """The work on one tree.
+
+    Attributes:
+        held: the buffers in fragments.
+        lane: the name of the loops over lanes.
+        taken: names in use.
+        scopes: the loops that are gone, and the one that is there instead.
+    """
+
+    held: Mapping[str, Buffer]
+    lane: str
+    taken: set[str]
+    scopes: dict[str, str] = field(default_factory=dict)
+    parts: dict[tuple[str, int, int], str] = field(default_factory=dict)
+
+    def node(self, node: Node, extents: Mapping[str, int]) -> Node:
+        """`node` inside loops of these extents."""
+        if not isinstance(node, Loop):
+            if used := self._held_in(node):
+                raise NotDealt(
+                    f"'{used[0].buffer}' is used in no loop over its elements", "tensorize the loops around it"
+                )
+            return node
+        extents = {**extents, node.name: node.extent.const} if node.extent.is_const else extents
+        if node.performed:
+            performed: Loop = self._with_slots(_with_points(node), {**extents, **_constant_extents(_with_points(node))})
+            return performed
+        if node.name in self._over_elements(node):
+            return Loop(self.lane, const(WARP), self._dealt(node, extents), "thread.x", step=node.step, span=node.span)
+        return replace(_each_lane(node), body=tuple(self.node(child, extents) for child in node.body))
+
+    def _held_in(self, value: Any) -> list[Access | Load]:
+        return [access for access in accesses(value) if access.buffer in self.held]
+
+    def _over_elements(self, node: Node) -> set[str]:
+        """The loops that stand in the indices of fragments, but for those of instructions."""
+        if isinstance(node, Loop):
+            return set() if node.performed else set().union(*map(self._over_elements, node.body))
+        dims = ((a.index, self.held[a.buffer].fragment_dims) for a in self._held_in(node))
+        return {name for index, which in dims for d in which for name in index[d].names()}
+
+    def _with_slots(self, value: Any, extents: Mapping[str, int]) -> Any:
+        """`value` with its accesses to fragments by slot."""
+
+        def change(access: Any) -> Any:
+            buffer = self.held.get(access.buffer)
+            return replace(access, index=slot_index(buffer, access.index, extents)) if buffer else access
+
+        return rewrite_accesses(value, change)
+
+    def _dealt(self, loop: Loop, extents: Mapping[str, int]) -> tuple[Node, ...]:
+        """The nest of `loop` for one lane."""
+        extents = {**extents, **_constant_extents(loop)}
+        bits: dict[str, LaneBits] = {}
+        for path, stmt in leaves((loop,)):
+            if any(each.performed for each in path):
+                raise NotDealt(f"'{stmt.target.buffer}' is computed by an instruction inside '{loop.name}'")
+            mine: dict[str, LaneBits] = {}
+            for access in self._held_in(stmt):
+                found = lane_bits(self.held[access.buffer], access.index, extents)
+                for name, told in found.items():
+                    if mine.setdefault(name, told) != told:
+                        raise _lanes_differ(access.buffer, name)
+                    if bits.setdefault(name, told) != told:
+                        raise _lanes_differ(access.buffer, name)
+            if mine and prod(2 ** sum(b is not None for b in told) for told in mine.values()) != WARP:
+                raise NotDealt(f"the loops around '{stmt.target.buffer}' do not tell which lane has the element")
+        values: dict[str, Affine] = {}
+        parts: dict[str, list[Loop]] = {}
+        for name, told in bits.items():
+            values[name], parts[name] = self._split(name, told)
+        known = {**extents, self.lane: WARP} | {p.name: p.extent.const for each in parts.values() for p in each}
+        return self._nest((loop,), parts, known, values)
+
+    def _split(self, name: str, told: LaneBits) -> tuple[Affine, list[Loop]]:
+        """The value of a loop for a lane, and the loops of every lane that are left of it, outermost first."""
+        rest: dict[int, Affine] = {}
+        left: list[Loop] = []
+        for low, high in _runs(told):
+            if told[low] is None:
+                part = name if high - low == len(told) else self._part(name, low, high)
+                rest[low] = var(part)
+                left.insert(0, Loop(part, const(2 ** (high - low)), ()))
+        return value_by_lane(told, var(self.lane), rest), left
+
+    def _part(self, name: str, low: int, high: int) -> str:
+        """The name of the loop over some bits of another one."""
+        if (name, low, high) not in self.parts:
+            word = f"{name}_{'high' if low else 'low'}"
+            while word in self.taken:
+                word += "_"
+            self.taken.add(word)
+            self.parts[name, low, high] = word
+        return self.parts[name, low, high]
+
+    def _nest(
+        self,
+        body: tuple[Node, ...],
+        parts: Mapping[str, list[Loop]],
+        known: Mapping[str, int],
+        values: Mapping[str, Affine],
+    ) -> tuple[Node, ...]:
+        out: list[Node] = []
+        for node in body:
+            if not isinstance(node, Loop):
+                new = rewrite_indices(node, lambda i: simplify(i.substitute(values), known))
+                out.append(self._at_own_lane(self._with_slots(new, known)))
+                continue
+            inner = self._nest(node.body, parts, known, values)
+            if node.name not in parts:
+                out.append(replace(_each_lane(node), body=inner))
+                continue
+            for part in reversed(parts[node.name]):
+                inner = (replace(_each_lane(node), name=part.name, extent=part.extent, body=inner),)
+            names = [part.name for part in parts[node.name]]
+            if node.name not in names:
+                self.scopes[node.name] = names[-1] if names else self.lane
+            out += inner
+        return tuple(out)
+
+    def _at_own_lane(self, stmt: Any) -> Any:
+        """`stmt`, which uses its lane's registers alone; NotDealt if it does not."""
+        for access in self._held_in(stmt):
+            if access.index[-2] != var(self.lane):
+                raise NotDealt(
+                    f"lanes would need registers of others: '{access.buffer}' is used in lane {access.index[-2]}",
+                    "fragments that are used together have one layout; through shared memory it changes",
+                )
+        return stmt
+
+
+def _with_points(nest: Loop) -> Loop:
+    """What an instruction performs, in loops with names of its own: `i.point`. Loops over lanes keep the others."""
+    names = {loop.name: var(f"{loop.name}.point") for loop in loops(nest)}
+    (renamed,) = rewrite_nodes(
+        (substitute(nest, names),), lambda v: replace(v, name=f"{v.name}.point") if isinstance(v, Loop) else v
+    )
+    assert isinstance(renamed, Loop)
+    return renamed
+
+
+def _each_lane(loop: Loop) -> Loop:
+    """A loop that every lane runs through."""
+    return replace(loop, kind="serial") if loop.kind == "matrix" else loop
+
+
+def _constant_extents(node: Node) -> dict[str, int]:
+    return {loop.name: loop.extent.const for loop in loops(node) if loop.extent.is_const}
+
+
+def _lanes_differ(buffer: str, loop: str) -> NotDealt:
+    return NotDealt(
+        f"the layouts of '{buffer}' and of what is used with it give an element of '{loop}' to different lanes",
+        "fragments that are used together have one layout; through shared memory it changes",
+    )

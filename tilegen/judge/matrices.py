@@ -1,0 +1,213 @@
+"""Matrix loops: what an instruction performs is what the nest says, and each lane uses its own registers elsewhere.
+
+Theorem: a nest may be performed by an instruction if its statement is the instruction's equation, operation by
+operation, the nest's iterations are the points of the equation, each once, every operand's elements lie in the slots
+that the declaration says, and all iterations run or none. Conditions that speak of an element of the target alone may
+stand: what is computed beside them stays in registers that nobody reads. A row in shared memory is 16 bytes side by
+side, at a multiple of 16.
+
+Slots are compared by enumeration, for operands are small; the rest of an index is the same for the whole nest. What
+runs over the elements of fragments beside the instructions has to be dealt out to lanes, each using its own registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+from tilegen.ir.affine import Affine, const
+from tilegen.ir.fragments import NotDealt, deal_fragments, registers_of
+from tilegen.ir.instructions import Fragment, SharedRows
+from tilegen.ir.lanes import WARP
+from tilegen.ir.matching import operand_accesses, operand_points, perfect_nest
+from tilegen.ir.nodes import Access, Buffer, Loop, Node, Performed, Stmt
+from tilegen.ir.walk import accesses, leaves, loops
+from tilegen.poly.instances import Projection
+from tilegen.poly.verdict import Refused
+
+
+def check_matrices(program: Projection) -> None:
+    """Refused where an instruction does not compute its nest, or a lane would need another one's registers."""
+    tree = program.tree
+    if not any(b.fragment for b in tree.buffers) and not any(loop.kind == "matrix" for loop in loops(tree.body)):
+        return
+    for launch in tree.body:
+        _check_lanes(program, launch)
+        for loop in loops(launch):
+            if loop.performed:
+                _check_nest(program, loop, loop.performed)
+    try:
+        deal_fragments(tree)
+    except NotDealt as reason:
+        raise Refused(reason.sentence, None, *filter(None, (reason.way,)), code="form") from None
+
+
+def _check_lanes(program: Projection, launch: Node) -> None:
+    """Lanes are the threads along x: no loop around a fragment runs over these, and a block has 32 of them."""
+    held = {b.name for b in program.buffers.values() if b.fragment}
+    for path, stmt in leaves((launch,)):
+        uses = held & {access.buffer for access in accesses(stmt)}
+        inside = next((loop for loop in path if loop.kind == "thread.x"), None)
+        if inside and (uses or any(loop.kind == "matrix" for loop in path)):
+            raise Refused(
+                f"all lanes of a warp compute '{stmt.target.buffer}' together, and '{inside.name}' runs over them",
+                None,
+                f"bind '{inside.name}' to thread.y: thread.x numbers the lanes of a warp",
+                code="structure",
+            )
+    performs = any(loop.kind == "matrix" for loop in loops(launch))
+    for loop in loops(launch) if performs else ():
+        if loop.kind == "thread.x" and loop.extent != const(WARP):
+            raise Refused(
+                f"'{loop.name}' has {loop.extent} threads along x, and a launch with instructions of a warp has {WARP}",
+                None,
+                "bind it to thread.y, or give it 32 iterations",
+                code="structure",
+            )
+
+
+def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
+    instruction = performed.instruction
+    found = perfect_nest(loop)
+    operands = operand_accesses(instruction, found[1]) if found else None
+    if found is None or operands is None:
+        raise Refused(f"the nest of '{loop.name}' does not compute what '{instruction.name}' does", code="form")
+    nest, stmt = found
+    extents = {each.name: each.extent.const for each in nest if each.extent.is_const}
+    if any(each.kind != "matrix" for each in nest) or not _are_all_points(performed, extents):
+        raise Refused(
+            f"the loops around '{stmt.target.buffer}' are not the indices of '{instruction.name}'", code="form"
+        )
+    _check_guard(stmt, set(extents), instruction.name)
+    for layout in instruction.operands:
+        name = layout.operand.name
+        access, points = operands[name], operand_points(performed, name)
+        buffer = program.buffers[access.buffer]
+        _check_separate(access, set(extents))
+        if isinstance(layout, Fragment):
+            _check_fragment(buffer, access, layout, points, extents)
+        else:
+            _check_rows(buffer, access, layout, points, extents)
+
+
+def _are_all_points(performed: Performed, extents: Mapping[str, int]) -> bool:
+    """True if the iterations of loops with these extents are the points of the instruction's equation, each once."""
+    equation = performed.instruction.equation
+    ranges = (*equation.loops, *equation.reduced)
+    if {name for index in performed.indices for name in index.names()} != set(extents):
+        return False
+    seen = {tuple(i.evaluate(values) for i in performed.indices) for values in _box(extents)}
+    total = 1
+    for extent in extents.values():
+        total *= extent
+    wanted = set(product(*(range(r.extent.const) for r in ranges)))
+    return seen == wanted and total == len(wanted)
+
+
+def _box(extents: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """The values of loops in each iteration."""
+    for point in product(*map(range, extents.values())):
+        yield dict(zip(extents, point, strict=True))
+
+
+def _check_guard(stmt: Stmt, nest: set[str], name: str) -> None:
+    """A condition may speak of the element that the instruction changes, and of nothing else in the nest."""
+    element = {n for i in stmt.target.index for n in i.names()} if stmt.reduce else set[str]()
+    for condition in stmt.guard:
+        if condition.value.names() & nest - element:
+            raise Refused(
+                f"'{name}' runs as a whole, and some iterations for '{stmt.target.buffer}' are left out at the border",
+                None,
+                "round_up(k, ...) makes a sum of whole tiles; then copies hold zeros beyond, and need no test",
+                code="form",
+            )
+
+
+def _check_separate(access: Access, nest: set[str]) -> None:
+    """Every index is a sum of a part that the nest's loops decide, and of one that is the same in all of it."""
+    for index in access.index:
+        if any(not isinstance(atom, str) and Affine(((atom, 1),)).names() & nest for atom, _ in index.terms):
+            raise Refused(f"'{index}', an index of '{access.buffer}', divides a loop of the nest", code="form")
+
+
+def _inner(index: Affine, values: Mapping[str, int]) -> int:
+    """The part of an index that the nest's loops decide."""
+    return sum(factor * values[atom] for atom, factor in index.terms if isinstance(atom, str) and atom in values)
+
+
+def _check_fragment(
+    buffer: Buffer, access: Access, layout: Fragment, points: tuple[Affine, ...], extents: Mapping[str, int]
+) -> None:
+    """Each element lies in the lane that the declaration says, the registers one after the other."""
+    name = layout.operand.name
+    if buffer.fragment is None:
+        raise Refused(f"the operand {name} lies in a fragment, and '{buffer.name}' does not", code="form")
+    strides = _register_strides(buffer, access)
+    outside = [
+        d for d in buffer.fragment_dims if not access.index[d].names() <= extents.keys() or access.index[d].const
+    ]
+    for values in _box({n: e for n, e in extents.items() if any(n in i.names() for i in (*access.index, *points))}):
+        element = tuple(_inner(access.index[d], values) for d in buffer.fragment_dims)
+        if outside or not all(0 <= e < s for e, s in zip(element, buffer.fragment.shape, strict=True)):
+            raise Refused(f"'{buffer.name}' is used beyond one fragment by the operand {name}", code="form")
+        lane, register = buffer.fragment.slot(element)
+        register += sum(_inner(access.index[d], values) * stride for d, stride in strides.items())
+        wanted = layout.slot(tuple(p.evaluate({n: values[n] for n in p.names()}) for p in points))
+        if wanted != (lane, register):
+            raise Refused(
+                f"'{buffer.name}' has another layout than the operand {name} of the instruction",
+                f"{name}{[p.evaluate({n: values[n] for n in p.names()}) for p in points]} has to be in {wanted}, "
+                f"and is in lane {lane}, register {register}",
+                code="form",
+            )
+
+
+def _register_strides(buffer: Buffer, access: Access) -> dict[int, int]:
+    """How far apart a lane's registers of neighbours along each other dimension are; each thread has its own slice."""
+    strides: dict[int, int] = {}
+    step = registers_of(buffer)
+    for d in reversed([d for d in range(len(buffer.shape)) if d not in buffer.fragment_dims]):
+        strides[d] = step
+        step *= buffer.shape[d].const
+    return strides
+
+
+def _check_rows(
+    buffer: Buffer, access: Access, layout: SharedRows, points: tuple[Affine, ...], extents: Mapping[str, int]
+) -> None:
+    """The elements of a row are neighbours in shared memory, and the first is at a multiple of 16 bytes."""
+    name, width = layout.operand.name, layout.elements_of_a_row
+    if buffer.space != "shared":
+        way = f"cache_shared({buffer.name}, at=...) puts it there"
+        raise Refused(f"the operand {name} lies in shared memory, and '{buffer.name}' does not", None, way, code="form")
+    fastest = buffer.order[-1]
+    pitch = buffer.shape[fastest].const + buffer.pad
+    outer = Affine(
+        tuple((a, c) for a, c in access.index[fastest].terms if a not in extents), access.index[fastest].const
+    )
+    if pitch % width or not (outer % width).is_const or (outer % width).const:
+        raise Refused(
+            f"the rows of '{buffer.name}' do not begin at multiples of 16 bytes, as '{name}' needs them",
+            None,
+            f"pad({buffer.name}, {width}) keeps rows at multiples of {width} elements",
+            code="vector",
+        )
+    if buffer.swizzle and not buffer.swizzle.keeps(width):
+        raise Refused(f"the swizzle of '{buffer.name}' divides rows of {width} elements", None, code="vector")
+    rows: dict[int, dict[int, tuple[int, ...]]] = {}
+    for values in _box(extents):
+        lane, element = layout.slot(tuple(p.evaluate({n: values[n] for n in p.names()}) for p in points))
+        place = tuple(_inner(index, values) for index in access.index)
+        if rows.setdefault(lane, {}).setdefault(element, place) != place:
+            raise Refused(f"an element of {name} lies at two places of '{buffer.name}'", code="form")
+    for lane, row in rows.items():
+        for element, place in row.items():
+            first = row[0]
+            beside = tuple(p + element * (d == fastest) for d, p in enumerate(first))
+            if place != beside or first[fastest] % width:
+                raise Refused(
+                    f"the rows of the operand {name} do not lie side by side in '{buffer.name}'",
+                    f"in the row of lane {lane}, element {element} is at {list(place)}, and element 0 at {list(first)}",
+                    "the transposed form of the instruction takes the other storage order",
+                    code="vector",
+                )

@@ -1,0 +1,47 @@
+"""Fragments are dealt out to lanes before all else, and instructions run whole at the borders of a tensor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import LimitError
+from tilegen.ir.fragments import deal_fragments
+from tilegen.ir.matching import perfect_nest
+from tilegen.ir.nodes import Loop, Tree
+from tilegen.ir.show import show_condition
+from tilegen.ir.walk import loops, rewrite_nodes
+from tilegen.lowering.register_guards import spare
+
+
+def deal(tree: Tree) -> tuple[Tree, frozenset[tuple[str, str]]]:
+    """The tree of lanes, and (statement, buffer) of the starts of fragments that do no harm without their guard.
+
+    Raises LimitError where an instruction would have to leave out some of its points.
+    """
+    if not any(b.fragment for b in tree.buffers):
+        return tree, frozenset()
+    found = [spare(node, tree.buffers, tree.kernel) for node in tree.body]
+    tree = replace(tree, body=tuple(less.node for less in found))
+    for loop in loops(tree.body):
+        if loop.performed and (nest := perfect_nest(loop)):
+            inside = {each.name for each in nest[0]}
+            for condition in nest[1].guard:
+                if condition.value.names() & inside:
+                    raise LimitError(
+                        f"'{loop.performed.instruction.name}' runs as a whole, and what it computes where "
+                        f"{show_condition(condition)} does not hold would be used",
+                        loop.span,
+                    )
+    return deal_fragments(tree), frozenset().union(*(less.starts for less in found))
+
+
+def without_instructions(tree: Tree) -> Tree:
+    """`tree` with serial loops in place of what instructions and the lanes of a warp do together."""
+
+    def change(node: object) -> object:
+        if isinstance(node, Loop) and node.kind == "matrix":
+            return replace(node, kind="serial", performed=None)
+        return node
+
+    buffers = tuple(replace(b, fragment=None, fragment_dims=()) for b in tree.buffers)
+    return replace(tree, buffers=buffers, body=rewrite_nodes(tree.body, change))

@@ -1,0 +1,28 @@
+"""How many bytes a buffer on the chip has, and where each shared one lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from tilegen.ir.nodes import DTYPE_BYTES, Buffer
+
+
+def bytes_of(buffer: Buffer) -> int:
+    """Bytes of a buffer on the chip, its padding included."""
+    extents = [buffer.shape[d].const for d in buffer.order]
+    if extents:
+        extents[-1] += buffer.pad
+    return prod(extents) * DTYPE_BYTES[buffer.dtype]
+
+
+def shared_layout(buffers: Iterable[Buffer]) -> tuple[dict[str, int], int]:
+    """(where each shared buffer begins, where the last one ends), in bytes; each begins at a multiple of 16."""
+    places: dict[str, int] = {}
+    end = 0
+    for buffer in buffers:
+        if buffer.space == "shared":
+            # Vector accesses take up to 16 bytes at once.
+            places[buffer.name] = -(-end // 16) * 16
+            end = places[buffer.name] + bytes_of(buffer)
+    return places, end

@@ -1,0 +1,134 @@
+"""tensorize(i, j, k, by=mma_m16n8k16_bf16)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.instructions import Instruction
+from tilegen.ir.matching import operand_points
+from tilegen.ir.nodes import Loop, Performed, Tree
+from tilegen.ir.walk import rewrite_nodes
+from tilegen.primitives import LoopName, primitive
+from tilegen.primitives._matrix import find_nest, in_fragments, is_outermost
+from tilegen.primitives._tree import need_constant, need_loop
+
+
+@primitive("execution")
+class Tensorize:
+    """Let an instruction of a warp compute a nest of loops, on operands that the lanes hold together in fragments.
+
+    kernel:
+        kernel product(A: bf16[16, K], B: bf16[K, 8]) -> C: f32[16, 8]:
+            C[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
+    before:
+        for b < 1  block.x
+          for i < 16
+            for j < 8
+              C.reg[i, j] = 0
+          for ko < (K + 15)/16
+            for i < 16
+              for k < 16
+                A.reg[i, k] = (A[b*16 + i, ko*16 + k] else 0)
+            for j < 8
+              for k < 16
+                B.reg[j, k] = (B[ko*16 + k, j] else 0)
+            for i < 16
+              for j < 8
+                for k < 16
+                  C.reg[i, j] += f32(A.reg[i, k]) * f32(B.reg[j, k])
+          for i < 16
+            for j < 8
+              C[b*16 + i, j] = C.reg[i, j]
+    steps:
+        round_up(k, 16)
+        tile(i, 16) -> b, i
+        tile(k, 16) -> ko, k
+        bind(b, block.x)
+        order(b, ko, i, j, k)
+        cache_register(C, at=b)
+        cache_register(A, at=ko)
+        cache_register(B, at=ko)
+        tensorize(i, j, k, by=mma_m16n8k16_bf16)
+    after:
+        for b < 1  block.x
+          for i < 16  matrix
+            for j < 8  matrix
+              C.reg[i, j] = 0
+          for ko < (K + 15)/16
+            for i < 16  matrix
+              for k < 16  matrix
+                A.reg[i, k] = (A[b*16 + i, ko*16 + k] else 0)
+            for j < 8  matrix
+              for k < 16  matrix
+                B.reg[j, k] = (B[ko*16 + k, j] else 0)
+            for i < 16  matrix  mma_m16n8k16_bf16
+              for j < 8  matrix
+                for k < 16  matrix
+                  C.reg[i, j] += f32(A.reg[i, k]) * f32(B.reg[j, k])
+          for i < 16  matrix
+            for j < 8  matrix
+              C[b*16 + i, j] = C.reg[i, j]
+
+    The loops are the indices of the instruction's equation in their order, those of its left side first; several loops
+    can be the digits of one index. The statement has to be the instruction's equation, each operand a register buffer,
+    or shared memory where the instruction wants that. Loops that run over the elements of a fragment elsewhere, for
+    its start or its store, are dealt out to the 32 lanes of the warp, which are thread.x; warps are thread.y and
+    thread.z. A sum that an instruction adds up goes in an order of its own. The text needs a GPU that has it.
+    """
+
+    loops: tuple[LoopName, ...]
+    by: Instruction
+
+    def apply(self, tree: Tree) -> Tree:
+        performed = self._performed(tree)
+        nest, stmt, operands = find_nest(tree, self.loops, self.by)
+        buffers = {b.name: b for b in tree.buffers}
+        for layout in self.by.fragments:
+            access = operands[layout.operand.name]
+            buffer = buffers[access.buffer]
+            if buffer.fragment is None:
+                buffers[buffer.name] = in_fragments(
+                    buffer, access, layout, operand_points(performed, layout.operand.name)
+                )
+
+        def change(value: object) -> object:
+            if not isinstance(value, Loop) or value.name not in self.loops:
+                return value
+            return replace(value, kind="matrix", performed=performed if is_outermost(value, nest) else value.performed)
+
+        added = stmt.name if stmt.reduce and stmt.name not in tree.reassociated else None
+        return replace(
+            tree,
+            buffers=tuple(buffers.values()),
+            body=rewrite_nodes(tree.body, change),
+            reassociated=(*tree.reassociated, added) if added else tree.reassociated,
+        )
+
+    def _performed(self, tree: Tree) -> Performed:
+        """What each index of the equation is in the loops. StepError where they are no digits of the indices."""
+        rest = list(self.loops)
+        indices: list[Affine] = []
+        equation = self.by.equation
+        for reached in (*equation.loops, *equation.reduced):
+            value, count = const(0), 1
+            while count < reached.extent.const and rest:
+                loop = need_loop(tree, rest.pop(0))
+                if loop.kind not in ("serial", "unrolled", "matrix"):
+                    raise StepError(f"loop '{loop.name}' is {loop.kind}, and tensorize takes a serial loop")
+                extent = need_constant(loop, "tensorize")
+                value, count = value * extent + var(loop.name), count * extent
+            if count != reached.extent.const:
+                raise self._wrong_extents(tree)
+            indices.append(value)
+        if rest:
+            raise self._wrong_extents(tree)
+        return Performed(self.by, tuple(indices))
+
+    def _wrong_extents(self, tree: Tree) -> StepError:
+        equation = self.by.equation
+        wanted = ", ".join(f"{r.name} < {r.extent}" for r in (*equation.loops, *equation.reduced))
+        given = ", ".join(f"{name} < {need_loop(tree, name).extent}" for name in self.loops)
+        message = f"the indices of '{self.by.name}' are {wanted}, and the loops given are {given}"
+        return StepError(message, notes=("tile the loops to these extents, and name them in this order",))

@@ -1,0 +1,131 @@
+"""Instructions read back: the nest that each is, from its declaration and the operands that it is given.
+
+    mma(C_reg[f], A_reg, B_reg)      for i < 16, j < 8, k < 16
+                                       C_reg[f, <i%8*4 + j/2>, i/8*2 + j%2] += A_reg[<...>, ...] * B_reg[<...>, ...]
+
+All lanes of the warp run it, and each has registers of its own: in front of the register stands the lane that has it.
+What the nest is in the kernel, its instance, is what lowering says; the proof asks whether that is so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tilegen.ir.affine import Affine, affine, const
+from tilegen.ir.instructions import Fragment, SharedRows
+from tilegen.ir.lanes import WARP
+from tilegen.ir.matching import operand_accesses, operand_points, perfect_nest, with_operands
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition
+from tilegen.ir.ranges import simplify
+from tilegen.lowering.program import For, If, Launch, Perform, Spmd, with_body
+from tilegen.poly import Facts, Refused
+
+
+def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
+    """`body` with the nest of each instruction in place of it, in loops of the kind "matrix".
+
+    Raises:
+        Refused: an instruction of a warp in a block whose threads along x are no warp, or under a test that its lanes
+            may decide differently, or an operand that does not have the slots of the declaration.
+    """
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case Perform():
+                out.append(_expand(node, launch))
+            case For():
+                out.append(with_body(node, expand_instructions(node.body, launch)))
+            case If():
+                then, orelse = (expand_instructions(each, launch) for each in (node.body, node.orelse))
+                out.append(replace(node, body=then, orelse=orelse))
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+def _expand(node: Perform, launch: Launch) -> Spmd:
+    instruction, found = node.instruction, perfect_nest(node.origin)
+    if launch.block[0] != WARP:
+        raise Refused(f"'{instruction.name}' is run by a warp, and {launch.block[0]} threads are along x")
+    operands = operand_accesses(instruction, found[1]) if found else None
+    if found is None or operands is None or len(node.operands) != len(instruction.operands):
+        raise Refused(f"it is not known what '{instruction.name}' computes where it stands")
+    loops, stmt = found
+    extents = {loop.name: loop.extent.const for loop in loops}
+    performed = node.origin.performed
+    assert performed
+    places: dict[str, Access] = {}
+    for layout, access in zip(instruction.operands, node.operands, strict=True):
+        points = operand_points(performed, layout.operand.name)
+        values = dict(zip(layout.indices, points, strict=True))
+        buffer = launch.buffers[access.buffer]
+        if buffer.dtype != layout.operand.dtype:
+            raise Refused(f"the operand {layout.operand.name} of '{instruction.name}' is no {buffer.dtype}")
+        if isinstance(layout, Fragment):
+            index = _register_index(buffer, access, layout, values, extents)
+        else:
+            index = _row_index(launch, buffer, access, layout, values, extents)
+        places[layout.operand.name] = Access(access.buffer, index)
+    new = replace(with_operands(instruction, stmt, places), guard=())
+    nest: Spmd = new
+    for loop in reversed(loops):
+        nest = For(loop.name, loop.extent, (nest,), "matrix")
+    return nest
+
+
+def _register_index(
+    buffer: Buffer, access: Access, layout: Fragment, values: Mapping[str, Affine], extents: Mapping[str, int]
+) -> tuple[Affine, ...]:
+    """Where an operand's element lies: in front of the last number, that of the register, the lane that has it."""
+    if buffer.space != "register" or not access.index:
+        raise Refused(f"the operand {layout.operand.name} lies in registers, and '{buffer.name}' is no array of these")
+    lane, register = (simplify(each.substitute(values), extents) for each in (layout.lane, layout.register))
+    *outer, first = access.index
+    count = buffer.shape[-1].const
+    if layout.elements_of_a_lane > count and outer:  # several fragments side by side
+        outer[-1] += simplify((first + register) // count, extents)
+        return (*outer, lane, simplify((first + register) % count, extents))
+    return (*outer, lane, first + register)
+
+
+def _row_index(
+    launch: Launch,
+    buffer: Buffer,
+    access: Access,
+    layout: SharedRows,
+    values: Mapping[str, Affine],
+    extents: Mapping[str, int],
+) -> tuple[Affine, ...]:
+    """Where an operand's element lies: its lane gives the address of the row, and it is so far behind that."""
+    if buffer.space != "shared":
+        raise Refused(f"the operand {layout.operand.name} lies in shared memory, and '{buffer.name}' does not")
+    lane, element = (simplify(each.substitute(values), extents) for each in (layout.lane, layout.element))
+    lanes = {name: lane for name, kind, _ in launch.coordinates if kind == "thread.x"}
+    fastest = buffer.order[-1]
+    index = (i.substitute(lanes) + (element if d == fastest else 0) for d, i in enumerate(access.index))
+    return tuple(simplify(i, extents) for i in index)
+
+
+def check_rows(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> int:
+    """How many operands are in shared memory. Raises Refused where a row is not at a multiple of its bytes."""
+    found = [
+        (access, layout)
+        for node in launch.nodes
+        if isinstance(node, Perform)
+        for access, layout in zip(node.operands, node.instruction.operands, strict=True)
+        if isinstance(layout, SharedRows)
+    ]
+    for access, layout in found:
+        buffer, width = launch.buffers[access.buffer], layout.elements_of_a_row
+        if buffer.swizzle and not buffer.swizzle.keeps(width):
+            raise Refused(f"a row of {width} elements of '{buffer.name}' is divided by its swizzle")
+        row = buffer.shape[buffer.order[-1]] + buffer.pad
+        for value in (access.index[buffer.order[-1]], row):
+            off = affine(value) % width
+            if off != const(0) and not facts.is_implied(Condition(off, equal=True), extents, launch.requires):
+                raise Refused(
+                    f"a row of '{buffer.name}' is not at a multiple of {width * DTYPE_BYTES[buffer.dtype]} bytes",
+                    f"it begins at {value}",
+                )
+    return len(found)
