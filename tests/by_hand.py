@@ -16,7 +16,7 @@ from tilegen.lowering import lower
 from tilegen.schedule import apply, start
 
 
-def scheduled(text, **values):
+def schedule_text(text, **values):
     """The kernel under its schedule, or as it is written, and judged."""
     module = parse(Source("hand.tg", text))
     (decl,) = module.kernels.values()
@@ -37,7 +37,7 @@ def sizes_of(kernel, arrays):
 
 def agrees(text, arrays, expected, *, device=True, sizes=None):
     """Fails where the reference, the interpreter, PoCL or the printed text differ from `expected`."""
-    made = scheduled(text)
+    made = schedule_text(text)
     kernel, tree = made.kernel, made.tree
     sizes = sizes or sizes_of(kernel, arrays)
     right = reference(kernel, sizes, arrays)
@@ -76,6 +76,6 @@ def compiles(text, arch="sm_80"):
     """Fails where NVRTC refuses one of the versions."""
     from tilegen.backends.nvrtc import compile_text
 
-    tree = scheduled(text).tree
+    tree = schedule_text(text).tree
     for wide in (False, True):
         compile_text(emit(lower(tree, wide=wide), "cuda"), arch)

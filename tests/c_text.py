@@ -200,9 +200,9 @@ class _Reader:
         if target[0] == "call" and self.took(";"):
             return Call(target)
         sign = self.take("=", "+=", "*=")
-        return self.ended(Assign(target, sign, self.expression()))
+        return self.end_statement(Assign(target, sign, self.expression()))
 
-    def ended(self, node):
+    def end_statement(self, node):
         self.take(";")
         return node
 
@@ -235,7 +235,7 @@ class _Reader:
         name = self.take()
         for token in ("=", "[", "&", "]"):
             self.take(token)
-        return self.ended(Function(name, self.parameters(), self.body()))
+        return self.end_statement(Function(name, self.parameters(), self.body()))
 
     def declaration(self):
         words, name = [], None
@@ -261,7 +261,7 @@ class _Reader:
         start = None
         if self.took("="):
             start = self.zeros() if self.next() == "{" else self.expression()
-        return self.ended(Declare(tuple(words), name, tuple(dims), start))
+        return self.end_statement(Declare(tuple(words), name, tuple(dims), start))
 
     def zeros(self):
         """`{}`, in OpenCL `{0}`: every element is 0."""

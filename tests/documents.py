@@ -109,7 +109,7 @@ def _line_pattern(line: str) -> str:
     return ".*?".join(" +".join(map(re.escape, re.split(" +", p))) for p in (first.rstrip(), *map(str.strip, parts)))
 
 
-def updated(shown: str, actual: str) -> str:
+def restore_elisions(shown: str, actual: str) -> str:
     """`actual` with as many of the elisions of `shown` as still fit: what --update-golden writes."""
     old, new = shown.splitlines(), actual.splitlines()
     inline = [line for line in old if "..." in line and line.strip() != "..."]

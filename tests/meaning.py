@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import product
 
-from meaning_numbers import ARITHMETIC, BITS, COMPARE, FLOATS, MATHS, UNARY, common, extremes, wrapped
-from meaning_text import facts_of, items_of, names, parsed, places, sizes_of
+from meaning_numbers import ARITHMETIC, BITS, COMPARE, FLOATS, MATHS, UNARY, common, extremes, wrap
+from meaning_text import facts_of, items_of, names, parse_kernel, places, sizes_of
 
 FAR = 48  # beyond every index at the sizes that are tried
 
@@ -38,17 +38,17 @@ def meaning(text, sizes, arrays, *, name="random", attributes=None, strict=False
         arrays: the inputs by name; None where only errors are looked for, and every input is 1.
         strict: whether an undefined element may not even be read where its value is not wanted.
     """
-    return _Run(parsed(text, name), sizes, arrays, attributes or {}, strict).outputs()
+    return _Run(parse_kernel(text, name), sizes, arrays, attributes or {}, strict).outputs()
 
 
 def size_names(text, name="random"):
     """The sizes of a kernel, in their order."""
-    return [size for size in sizes_of(parsed(text, name)) if size not in parsed(text, name).attributes]
+    return [size for size in sizes_of(parse_kernel(text, name)) if size not in parse_kernel(text, name).attributes]
 
 
-def admitted(text, sizes, name="random", attributes=None):
+def is_admitted(text, sizes, name="random", attributes=None):
     """True if the kernel's facts hold at these sizes, and every extent is at least 1."""
-    kernel = parsed(text, name)
+    kernel = parse_kernel(text, name)
     run = _Run(kernel, sizes, {}, attributes or {})
     facts = [fact for node in kernel.facts for fact in facts_of(node)]
     return all(run.holds(fact, run.known) for fact in facts) and all(e > 0 for s in run.shapes.values() for e in s)
@@ -64,11 +64,11 @@ class _Run:
 
     def outputs(self):
         for equation in self.kernel.equations:
-            self.memory[equation.target] = self._computed(equation)
+            self.memory[equation.target] = self._compute(equation)
         made = {n for n, tensor in self.kernel.tensors.items() if tensor.role in ("output", "updated")}
         return {name: self.memory[name] for name in self.kernel.tensors if name in made}
 
-    def _computed(self, equation):
+    def _compute(self, equation):
         found = {}
         words = [w for w in dict.fromkeys(n for i in equation.index for n in names(i)) if w not in self.known]
         left = [fact for fact in equation.comparisons if not {*names(fact[1]), *names(fact[2])} & {*equation.within}]
@@ -90,13 +90,13 @@ class _Run:
     def _element(self, equation, comparisons, env):
         dtype = self.kernel.tensors[equation.target].dtype
         if equation.reduce is None:
-            return wrapped(self.value(equation.value, env)[0], dtype)
+            return wrap(self.value(equation.value, env)[0], dtype)
         points = list(self._points(equation, [*equation.within], comparisons, env))
         typed = [self.value(equation.value, point) for point in points]
         values = [value for value, _ in typed]
         match equation.reduce:
             case "sum" | "prod":
-                return wrapped(sum(values) if equation.reduce == "sum" else math.prod(values), dtype)
+                return wrap(sum(values) if equation.reduce == "sum" else math.prod(values), dtype)
             case "max" | "min":
                 least, most = extremes(dtype)
                 return max([*values, least]) if equation.reduce == "max" else min([*values, most])
@@ -125,7 +125,7 @@ class _Run:
         for word in equation.within:
             low, high = self._ends(equation, word, self.known)
             place = place * (high - min(0, low)) + point[word] - min(0, low)
-        return wrapped(place, self.kernel.tensors[equation.target].dtype)
+        return wrap(place, self.kernel.tensors[equation.target].dtype)
 
     # -- ranges
 
@@ -237,18 +237,18 @@ class _Run:
                 place = tuple(self.index(i, env) for i in items_of(read))
                 if not self._inside(name, place):
                     return self.value(other, env)[0], self._dtype(name)
-                with self._unwanted(True):
+                with self._mark_unwanted(True):
                     self.value(other, env)
                 return self._read(name, place)
             case ast.IfExp(test, body, other):
                 return self._choice(test, body, other, env)
             case ast.UnaryOp(op, operand):
                 value, dtype = self.value(operand, env)
-                return wrapped(UNARY[type(op)](value), dtype), dtype
+                return wrap(UNARY[type(op)](value), dtype), dtype
             case ast.BinOp(left, op, right):
                 return self._binary(type(op), self.value(left, env), self.value(right, env))
             case ast.BoolOp(op, values):
-                return self._joined(isinstance(op, ast.Or), values, env), "bool"
+                return self._join(isinstance(op, ast.Or), values, env), "bool"
             case ast.Compare():
                 found = [(op, self.value(one, env)[0], self.value(two, env)[0]) for op, one, two in facts_of(node)]
                 return all(COMPARE[op](one, two) for op, one, two in found), "bool"
@@ -295,12 +295,12 @@ class _Run:
         possible = self._possible(test, env)
         arms = []
         for arm, which in ((body, True), (other, False)):
-            with self._unwanted(which not in possible):
+            with self._mark_unwanted(which not in possible):
                 arms += [self.value(arm, env)]
-        return self._selected(chosen, *arms)
+        return self._select(chosen, *arms)
 
     @contextmanager
-    def _unwanted(self, more):
+    def _mark_unwanted(self, more):
         """If `more`, what is evaluated is not wanted: it may read outside and, if not `strict`, what is undefined."""
         before, self.unwanted = self.unwanted, self.unwanted or more
         try:
@@ -308,11 +308,11 @@ class _Run:
         finally:
             self.unwanted = before
 
-    def _joined(self, decides, values, env):
+    def _join(self, decides, values, env):
         """The values joined by `or`, whose True decides, or by `and`: what stands behind that guards nothing."""
         found, decided = [], False
         for value in values:
-            with self._unwanted(decided):
+            with self._mark_unwanted(decided):
                 found += [self.value(value, env)[0]]
                 decided = decided or self._possible(value, env) == {decides}
         return decides if decides in found else not decides
@@ -332,7 +332,7 @@ class _Run:
             case _:
                 return {self.value(test, env)[0]}
 
-    def _selected(self, chosen, one, two):
+    def _select(self, chosen, one, two):
         return (one if chosen else two)[0], common(one[1], two[1])
 
     def _binary(self, op, one, two):
@@ -345,7 +345,7 @@ class _Run:
             right %= BITS.get(dtype, 64)
         if op is ast.Pow and right < 0:
             raise TypeError("a negative power of an integer")
-        return wrapped(ARITHMETIC[op](left, right), dtype), dtype
+        return wrap(ARITHMETIC[op](left, right), dtype), dtype
 
     def _call(self, word, args):
         values = [value for value, _ in args]
@@ -353,13 +353,13 @@ class _Run:
             parameters, body = self.kernel.functions[word]
             return self.value(body, dict(zip(parameters, args, strict=True)))
         if word in BITS:
-            return wrapped(int(values[0]), word), word
+            return wrap(int(values[0]), word), word
         if word in FLOATS:
             return float(values[0]), word
         if word == "select":
-            return self._selected(values[0], *args[1:])
+            return self._select(values[0], *args[1:])
         dtype = args[0][1]
         for _, other in args[1:]:
             dtype = common(dtype, other)
         found = MATHS[word](*values)
-        return wrapped(found, dtype), dtype
+        return wrap(found, dtype), dtype

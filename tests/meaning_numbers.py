@@ -43,7 +43,7 @@ def extremes(dtype):
     return low, low + (1 << BITS[dtype]) - 1
 
 
-def wrapped(value, dtype):
+def wrap(value, dtype):
     """An integer as its type keeps it; anything else as it is."""
     if dtype not in BITS or not math.isfinite(value):
         return value

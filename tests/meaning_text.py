@@ -89,7 +89,7 @@ def logical_lines(text):
 
 
 @lru_cache(maxsize=256)
-def parsed(text, name):
+def parse_kernel(text, name):
     """The kernel `name` of a text."""
     kernel, inside = Kernel(), False
     for line in logical_lines(text):

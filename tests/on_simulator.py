@@ -57,10 +57,10 @@ def run_all(jobs, device="oclgrind"):
         return pickle.loads(done.read_bytes())
 
 
-def edited(text, edit):
+def edit_text(text, edit):
     """`text` with match `number` of the pattern replaced; the same text where there is no such match."""
     pattern, new, number = edit
-    helpers, own = parted(text)
+    helpers, own = split_helpers(text)
     matches = list(re.finditer(pattern, own, re.MULTILINE))
     if number >= len(matches):
         return text
@@ -68,7 +68,7 @@ def edited(text, edit):
     return helpers + own[: match.start()] + match.expand(new) + own[match.end() :]
 
 
-def parted(text):
+def split_helpers(text):
     """(what stands before the first kernel and its functions, the kernels)."""
     first = re.search(r'^(?:extern "C" __global__|__kernel|static inline void) ', text, re.MULTILINE)
     return text[: first.start()], text[first.start() :]
@@ -83,11 +83,11 @@ def inputs(kernel, sizes, aligned=True):
             shape = [t.shape[d].evaluate(sizes) for d in t.order]
             drawn = rng.integers(-3, 4, shape) if t.dtype == "i32" else rng.uniform(0.5, 2, shape)
             stored = drawn.astype(np.int32 if t.dtype == "i32" else np.float32)
-            arrays[memory_of(t.name)] = (stored if aligned else shifted(stored)).transpose(np.argsort(t.order))
+            arrays[memory_of(t.name)] = (stored if aligned else misalign(stored)).transpose(np.argsort(t.order))
     return arrays | {s.name: np.int32(2) if s.dtype == "i32" else np.float32(1.5) for s in kernel.scalars}
 
 
-def shifted(array):
+def misalign(array):
     """The array at an address that vectors do not take."""
     memory = np.empty(array.nbytes + 32, np.uint8)
     start = -memory.ctypes.data % 16 + array.itemsize
@@ -96,7 +96,7 @@ def shifted(array):
     return moved
 
 
-def prepared(text, optimised):
+def prepare(text, optimised):
     """(the option, the text): optimised if wanted, and if nothing is divided but by powers of two.
 
     Two things would be told of Oclgrind itself. Division by other numbers, and of what may be negative, gets an
@@ -118,8 +118,8 @@ def _outcome(job, device, log):
 
     class Editing(type(engine(device))):
         def build(self, text, launches):
-            text = edited(text, job.edit) if job.edit else text
-            option, text = prepared(text, job.optimised)
+            text = edit_text(text, job.edit) if job.edit else text
+            option, text = prepare(text, job.optimised)
             try:
                 made = self._cl.Program(self._context, text).build(options=["-cl-std=CL1.2", option])
             except self._cl.Error as error:
@@ -153,10 +153,10 @@ def main():
     sys.path[:0] = [str(Path(__file__).parent)]
     # Unpickled jobs are those of this module, not of the script that is called __main__.
     jobs = pickle.loads(Path(work).read_bytes())
-    Path(done).write_bytes(pickle.dumps([_relabelled(_outcome(job, device, Path(log))) for job in jobs]))
+    Path(done).write_bytes(pickle.dumps([_share_outcome(_outcome(job, device, Path(log))) for job in jobs]))
 
 
-def _relabelled(outcome):
+def _share_outcome(outcome):
     from on_simulator import Outcome as Shared
 
     return Shared(outcome.label, outcome.refused, outcome.report, outcome.wrong)

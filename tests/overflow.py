@@ -50,10 +50,10 @@ def extremes(launches, rng):
             middle = (low + high + 1) // 2
             low, high = (middle, high) if _may(launches, sizes | {name: middle}) else (low, middle - 1)
         for value in range(low, max(1, low - 5000), -1):
-            if _admitted(launches, sizes | {name: value}):
+            if _is_admitted(launches, sizes | {name: value}):
                 sizes[name] = value
                 break
-    return sizes if _admitted(launches, sizes) else None
+    return sizes if _is_admitted(launches, sizes) else None
 
 
 def _may(launches, sizes):
@@ -62,7 +62,7 @@ def _may(launches, sizes):
     return fits(launches, sizes) and all(grids) and all(bounds)
 
 
-def _admitted(launches, sizes):
+def _is_admitted(launches, sizes):
     asked = (*launches[0].kernel.assumptions, *(c for launch in launches for c in launch.requires))
     shapes = [e.evaluate(sizes) for t in launches[0].kernel.tensors for e in t.shape]
     return _may(launches, sizes) and all(c.holds(sizes) for c in asked) and min(shapes, default=1) > 0
@@ -71,7 +71,7 @@ def _admitted(launches, sizes):
 def _smallest(launches):
     names = launches[0].kernel.sizes
     for value in range(1, 5000):
-        if _admitted(launches, dict.fromkeys(names, value)):
+        if _is_admitted(launches, dict.fromkeys(names, value)):
             return dict.fromkeys(names, value)
     return None
 
@@ -92,7 +92,7 @@ class _Walk:
             if mine in self.launch.tensors:
                 self.arrays[name] = prod(e.evaluate(self.sizes) for e in self.launch.buffers[mine].shape)
             elif mine in self.sizes:
-                self.scope[name] = self.fitting(" ".join(words), self.sizes[mine], f"the size {mine}")
+                self.scope[name] = self.check_fits(" ".join(words), self.sizes[mine], f"the size {mine}")
             else:
                 self.scope[name] = (None, None)
         self.scope |= {function.name: (function, {}) for function in kernel.functions}
@@ -102,7 +102,7 @@ class _Walk:
         """A number below `count`: the ends first of all."""
         return self.rng.choice([0, count - 1, count - 1, max(0, count - 2), self.rng.randrange(count)])
 
-    def fitting(self, kind, value, what):
+    def check_fits(self, kind, value, what):
         if value is not None and kind in BITS and not -(2 ** (BITS[kind] - 1)) <= value < 2 ** (BITS[kind] - 1):
             raise Wrong(f"{what} is {value}, and has {BITS[kind]} bits")
         return kind, value
@@ -119,7 +119,7 @@ class _Walk:
         match node:
             case c_text.For(kind, name, extent, body):
                 _, count = self.value(extent)
-                self.fitting(kind, count, f"the extent of {name}")
+                self.check_fits(kind, count, f"the extent of {name}")
                 if count > 0:
                     outer = dict(self.scope)
                     self.scope[name] = (kind, self.pick(count))
@@ -137,21 +137,21 @@ class _Walk:
                 kind = " ".join(w for w in words if w != "const")
                 value = (None, None) if start in (None, ("zeros",)) else self.value(start)
                 known = value[1] if kind in (*BITS, "bool") else None
-                self.scope[name] = self.fitting(kind, known, name)
+                self.scope[name] = self.check_fits(kind, known, name)
             case c_text.Assign(target, _, value):
                 self.value(target), self.value(value)
             case c_text.Function(name):
                 self.scope[name] = (node, dict(self.scope))
             case c_text.Call(("call", name, _, args)) if name in self.scope:
-                self.called(*self.scope[name], args)
+                self.call_function(*self.scope[name], args)
             case c_text.Call(call):
                 self.value(call)
 
-    def called(self, function, scope, args):
+    def call_function(self, function, scope, args):
         """The body of a function, which sees what is declared in front of it, and its parameters."""
         given = {}
         for (words, name), arg in zip(function.parameters, args, strict=True):
-            given[name] = self.fitting(" ".join(words), self.value(arg)[1], name)
+            given[name] = self.check_fits(" ".join(words), self.value(arg)[1], name)
             if arg[0] == "name" and arg[1] in self.arrays:
                 self.arrays[name] = self.arrays[arg[1]]
         coordinates = {key: value for key, value in self.scope.items() if isinstance(key, tuple)}
@@ -183,7 +183,7 @@ class _Walk:
                 kind, (old, known) = " ".join(words), self.value(value)
                 if kind not in BITS or old not in (*BITS, "bool"):
                     return None, None
-                return kind, known if BITS[kind] >= BITS.get(old, 1) else _cut(known, BITS[kind])
+                return kind, known if BITS[kind] >= BITS.get(old, 1) else _wrap_to_bits(known, BITS[kind])
             case ("choice", test, then, other):
                 _, held = self.value(test)
                 taken = [self.value(v) for v, runs in ((then, held in (None, True)), (other, not held)) if runs]
@@ -237,19 +237,19 @@ class _Walk:
     def operation(self, sign, args, text):
         kinds, values = zip(*args, strict=True)
         if sign in ("==", "!=", "<", "<=", ">", ">=", "!"):
-            return "bool", None if None in values else _applied(sign, *values)
+            return "bool", None if None in values else _apply_operator(sign, *values)
         if not all(kind in (*BITS, "bool") for kind in kinds) or None in values:
             return (None, None) if None in kinds else (_wider(kinds), None)
         if set(kinds) == {"bool"} and sign in "&|":
-            return "bool", _applied(sign, *values)
-        return self.fitting(_wider(kinds), _applied(sign, *values), f"{_shown(text)}")
+            return "bool", _apply_operator(sign, *values)
+        return self.check_fits(_wider(kinds), _apply_operator(sign, *values), f"{_show(text)}")
 
 
 def _wider(kinds):
     return max(kinds, key=lambda kind: BITS.get(kind, 0)) if any(kind in BITS for kind in kinds) else "int"
 
 
-def _applied(sign, left, right=None):
+def _apply_operator(sign, left, right=None):
     match sign:
         case "-" if right is None:
             return -left
@@ -277,20 +277,20 @@ def _applied(sign, left, right=None):
     return getattr(int, f"__{words[sign]}__")(int(left), int(right))
 
 
-def _cut(value, bits):
+def _wrap_to_bits(value, bits):
     return None if value is None else (value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
 
 
-def _shown(text):
+def _show(text):
     match text:
         case ("number" | "name", value):
             return str(value)
         case ("field", base, word):
-            return f"{_shown(base)}.{word}"
+            return f"{_show(base)}.{word}"
         case ("cast", words, value):
-            return f"({' '.join(words)}){_shown(value)}"
+            return f"({' '.join(words)}){_show(value)}"
         case ("call", word, _, args):
-            return f"{word}({', '.join(map(_shown, args))})"
+            return f"{word}({', '.join(map(_show, args))})"
         case (sign, left, right):
-            return f"({_shown(left)} {sign} {_shown(right)})"
+            return f"({_show(left)} {sign} {_show(right)})"
     return str(text)

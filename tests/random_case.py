@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent / "25_judge"))
 from enumeration import verdict
 from overflow import extremes, overflow
 from random_atomics import atomics_recipe
-from random_meaning import built, error_at, meant_otherwise, refuted, small_sizes
+from random_meaning import build_kernel, check_refusal, error_at, meant_otherwise, small_sizes
 from random_programs import any_text, holds, points, random_sizes
 from random_steps import any_steps, gpu_recipe, lanes_recipe, random_step, warp_recipe
 from read_back import difference
@@ -124,7 +124,7 @@ def refused_kernel(text, refusal):
         beyond = refusal.code == "unproved"
         case.counts["kernels unproved" if beyond else "kernels ill-formed"] += 1
         return case
-    kind, sizes = refuted(text, refusal)
+    kind, sizes = check_refusal(text, refusal)
     if kind is None:
         case.fail("a kernel is refused, and its witness shows nothing", f"at {sizes}\n{refusal.render()}")
     case.counts[f"kernels refused: {kind}"] += 1
@@ -134,7 +134,7 @@ def refused_kernel(text, refusal):
 def one_case(pick, number=0, *, engine=None) -> Case:
     """A whole case, the last tree on `engine` too. Raises Failure, or what breaks, where something is wrong."""
     drawn = any_text(pick)
-    kernel, refusal = built(drawn)
+    kernel, refusal = build_kernel(drawn)
     if kernel is None:
         return refused_kernel(drawn, refusal)
     case, recipe = draw(pick, drawn, kernel, number)
@@ -258,7 +258,7 @@ def finish(case, engine=None):
         dealt = replace(whole, body=tuple(launch.distributed for launch in launches))
         if not version.get("whole") or all(_holds(case.sizes, x) for x in launches):
             case.same(run(dealt, case.sizes, case.arrays)["out"], f"lowered, {version}")
-        simulated(case, launches, version)
+        check_on_simulator(case, launches, version)
         for language in ("cuda", "opencl"):
             text = emit(launches, language)
             wrong = difference(text, launches, language) or beyond_its_types(case, text, launches)
@@ -288,7 +288,7 @@ def beyond_its_types(case, text, launches):
     return overflow(text, launches, sizes, rng, draws=DRAWS)
 
 
-def simulated(case, launches, version):
+def check_on_simulator(case, launches, version):
     """Fails where the threads' programs race, diverge or compute something else: once, at sizes that are small."""
     tree = case.scheduled.tree
     known = [case.sizes, *other_sizes(tree.kernel), *_whole_sizes(tree.kernel, launches)]
@@ -331,11 +331,11 @@ def on_device(case, engine):
         arrays[name] = empty(engine.xp, compiled.kernel.tensor(name), value.shape)
         arrays[name][...] = engine.xp.asarray(value)
     got = compiled(**arrays, **case.sizes)
-    case.same(_fetched(got, case.expected.written), f"on {engine.name}")
+    case.same(_fetch(got, case.expected.written), f"on {engine.name}")
     case.counts["on a device"] += 1
 
 
-def _fetched(array, written):
+def _fetch(array, written):
     """A numpy array with those elements of a device's array that the kernel writes: nobody may read the others."""
     result = np.zeros(array.shape, array.dtype)
     if not hasattr(array, "get"):

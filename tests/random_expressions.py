@@ -152,7 +152,7 @@ def right(seed: int, device: str) -> float:
     return trial.unbounded
 
 
-def caught(seed: int, device: str) -> bool | None:
+def is_caught(seed: int, device: str) -> bool | None:
     """Whether a check of one equation finds that a choice in it was another; None if the text is not another."""
     text, choices = kernel(seed, count=1)
     other, _ = kernel(seed, count=1, swap=random.Random(seed).randrange(max(1, choices)))
@@ -182,7 +182,7 @@ def main() -> None:
         except AssertionError as wrong:
             failed += 1
             print(wrong, flush=True)
-    found = [caught(seed, given.device) for seed in seeds]
+    found = [is_caught(seed, given.device) for seed in seeds]
     print(
         f"{len(seeds)} kernels, {failed} called wrong; nothing can be said of {np.mean(unbounded):.2g} of the elements"
     )

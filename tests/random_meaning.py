@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from meaning import Erroneous, admitted, meaning, size_names
+from meaning import Erroneous, is_admitted, meaning, size_names
 
 from tilegen import load
 from tilegen.errors import SourceError
@@ -14,7 +14,7 @@ from tilegen.errors import SourceError
 TRIED = ((1,), (2,), (3, 2), (2, 5, 1), (4, 1, 3), (6, 3), (7, 2, 4))
 
 
-def built(text):
+def build_kernel(text):
     """(kernel, None), or None and the error that refuses the text."""
     try:
         return load(text).kernel("random").ir, None
@@ -35,14 +35,14 @@ def small_sizes(text):
     """Small sizes that the kernel admits."""
     names = size_names(text)
     found = [{n: values[at % len(values)] for at, n in enumerate(names)} for values in TRIED]
-    return [sizes for sizes in found if admitted(text, sizes)]
+    return [sizes for sizes in found if is_admitted(text, sizes)]
 
 
-def refuted(text, refusal):
+def check_refusal(text, refusal):
     """(kind, sizes): what goes wrong at the sizes of a refusal's witness; kind is None where nothing does."""
     shown = dict(re.findall(r"(\w+)=(-?\d+)", (refusal.witness or "").rpartition("(")[2]))
     sizes = {name: int(shown.get(name, 1)) for name in size_names(text)}
-    assert admitted(text, sizes), f"the witness has sizes that the kernel does not admit: {sizes}"
+    assert is_admitted(text, sizes), f"the witness has sizes that the kernel does not admit: {sizes}"
     error = error_at(text, sizes, strict=True)
     return (error.kind if error else None), sizes
 

@@ -23,7 +23,7 @@ class RandomKernel:
 
 def random_kernel(pick) -> RandomKernel:
     """A kernel of one to three statements, of rank 1 to 4: half of them of a well-known shape."""
-    family = pick([_general] * 5 + [_product] * 3 + [_window, _chain, _matching, _rows, _permuted])
+    family = pick([_general] * 5 + [_product] * 3 + [_window, _chain, _nearest_rows, _rows, _permutation])
     text = with_scalars(pick, with_updates(pick, family(pick)))
     head, _, body = text.partition(":\n")
     return RandomKernel(text, tuple(s for s in SIZES + "K" if f" {s}" in head or f"[{s}" in head or f"*{s}" in head))
@@ -156,7 +156,7 @@ def _chain(pick) -> str:
     )
 
 
-def _matching(pick) -> str:
+def _nearest_rows(pick) -> str:
     """A distance for each pair, and the nearest or farthest of each row."""
     pick_of = pick(["argmin", "argmax", "min", "max"])
     return (
@@ -176,7 +176,7 @@ def _rows(pick) -> str:
     )
 
 
-def _permuted(pick) -> str:
+def _permutation(pick) -> str:
     """Axes in another order, by index or by storage."""
     rank = pick([2, 2, 3, 4])
     source = list(INDICES[:rank])
@@ -206,7 +206,7 @@ def _general(pick) -> str:
     point = ", ".join(loops)
     for number in range(count):
         target = "out" if number == count - 1 else f"t{number}"
-        value = _reduced(pick, loops, size_of, inputs, made, number)
+        value = _reduction(pick, loops, size_of, inputs, made, number)
         lines += [f"    {target}[{point}] = {value}{_condition(pick, loops, size_of, count)}"]
         made += [target]
     head = ", ".join(f"{name}: {kind}" for name, kind in inputs.items())
@@ -223,7 +223,7 @@ def _condition(pick, loops, size_of, count) -> str:
     return pick(["", "", f" for {j} <= {i}", f" for {i} <= {j} and {i} + {j} >= 1"])
 
 
-def _reduced(pick, loops, size_of, inputs, made, number) -> str:
+def _reduction(pick, loops, size_of, inputs, made, number) -> str:
     value = _value(pick, loops, size_of, inputs, made)
     reduction = pick(["", "", "", "sum", "sum", "max", "min", "argmax", "argmin", "two"])
     if not reduction:

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 
 def ranges_kernel(pick) -> str:
-    families = [_window, _sliding, _shifted, _partial, _partial, _overlapping, _guarded, _large, _typed, _gathered]
+    families = [
+        _window,
+        _moving_ranges,
+        _shifts,
+        _partial,
+        _partial,
+        _overlaps,
+        _guards,
+        _large,
+        _integer_types,
+        _gathers,
+    ]
     return pick(families)(pick)
 
 
@@ -61,7 +72,7 @@ def _window(pick) -> str:
     return _head(inputs, "N") + f"    out[i] = {word}[{span}]({term}){condition}\n"
 
 
-def _sliding(pick) -> str:
+def _moving_ranges(pick) -> str:
     """A range of a reduction that moves with an index of the left side."""
     low, high = pick([
         ("i - 2", "i"), ("i - 2", "i + 1"), ("i - P", "i + 1"), ("i", "i + 2"), ("i + 1", "N"), ("0", "i"), ("i", "N"),
@@ -79,7 +90,7 @@ def _sliding(pick) -> str:
 # -- which elements are defined
 
 
-def _shifted(pick) -> str:
+def _shifts(pick) -> str:
     """A target whose index is shifted, turned round or cut, with a condition that fits or does not."""
     target = pick(["i + 1", "i + 2", "i - 1", "N - 1 - i", "N - i", "i", "2*i", "2*i + 1"])
     read = pick(["X[i]", "X[i]", "X[i + 1]", "X[i - 1]", "X[N - 1 - i]", "X[2*i]"])
@@ -131,7 +142,7 @@ def _partial(pick) -> str:
     return _head(inputs, "N", "t: i32[N]") + "\n".join(lines) + "\n"
 
 
-def _overlapping(pick) -> str:
+def _overlaps(pick) -> str:
     """A target whose index may be the same at two points."""
     target, shape, read, inputs = pick([
         ("i/2", "N", "X[i]", {"X": "N"}),
@@ -163,7 +174,7 @@ def _overlapping(pick) -> str:
 # -- reads that something keeps inside
 
 
-def _guarded(pick) -> str:
+def _guards(pick) -> str:
     """A choice or a fallback around reads that may go outside."""
     near = pick(["X[i - 1]", "X[i + 1]", "X[i - 2]", "X[2*i]", "X[i - P]", "t[i - 1]", "t[i + 1]"])
     test = pick(["i > 0", "i >= 1", "i < N - 1", "i >= 2", "i >= P", "2*i < N", "0 < i", "i != 0", "not i == 0",
@@ -177,7 +188,7 @@ def _guarded(pick) -> str:
     return _head(inputs, "N", "t: i32[N]" if "t[" in near else "") + "\n".join(lines) + "\n"
 
 
-def _gathered(pick) -> str:
+def _gathers(pick) -> str:
     """Reads of inputs at indices that data decide, that are clamped or go round."""
     inside = [
         "(E[T[i]] else 0)", "(E[T[i] + i] else -5)", "(E[T[i]] else E[0])", "(E[2*T[i] - 1] else T[i])",
@@ -221,7 +232,7 @@ def _large(pick) -> str:
     return _head({"X": extent}, "50*N" if "50" in target else "N") + f"    out[{target}] = {term}{condition}\n"
 
 
-def _typed(pick) -> str:
+def _integer_types(pick) -> str:
     """Bits, floors and remainders of integers of all types, which wrap."""
     one, two, out = (pick(["i32", "i32", "u8", "i8", "i64"]) for _ in range(3))
     top = {"u8": 255, "i8": 127, "i32": 2147483647, "i64": 9223372036854775807}

@@ -136,13 +136,13 @@ def gpu_recipe(pick, tree, tiles):
         for e in tree.kernel.equations
     ]
     if len(groups) > 1 and pick([True, True, False]):
-        tree, groups = yield from _fused(pick, tree, groups)
+        tree, groups = yield from _fuse(pick, tree, groups)
     for number, (outer, reduced, targets) in enumerate(groups):
         launch = _Launch(pick, tiles, f"{'pqruv'[number]}", outer, reduced, targets)
         tree = yield from launch.steps(tree)
 
 
-def _fused(pick, tree, groups):
+def _fuse(pick, tree, groups):
     """The first equations joined, as many of their loops as agree."""
     first, *rest = groups
     done = 0
@@ -172,12 +172,12 @@ class _Launch:
         self.stage = None
 
     def steps(self, tree):
-        tree = yield from self._cut(tree)
-        tree = yield from self._bound(tree)
-        tree = yield from self._kept(tree)
+        tree = yield from self._tile_axes(tree)
+        tree = yield from self._bind_loops(tree)
+        tree = yield from self._place_copies(tree)
         return tree
 
-    def _cut(self, tree):
+    def _tile_axes(self, tree):
         pick, p = self.pick, self.prefix
         axes = self.outer[-pick([1, 2, 2, 2]) :]
         for n, axis in enumerate(axes):
@@ -211,7 +211,7 @@ class _Launch:
             self.targets = [t.replace(self.targets[0], f"{self.prefix}part", 1) for t in self.targets]
         return tree
 
-    def _bound(self, tree):
+    def _bind_loops(self, tree):
         pick, p = self.pick, self.prefix
         for name, kind in zip(reversed(self.blocks), BLOCK_KINDS, strict=False):
             tree = yield f"bind({name}, {kind})"
@@ -238,7 +238,7 @@ class _Launch:
             tree = yield f"bind({name}, {kind})"
         return tree
 
-    def _kept(self, tree):
+    def _place_copies(self, tree):
         """Copies: accumulators in registers, inputs in shared memory and from there in registers."""
         pick = self.pick
         places = [n for n in (*self.blocks[-1:], *self.blocks[-1:], self.stage, *self.threads[-1:]) if n]
@@ -300,7 +300,7 @@ def warp_recipe(pick, tree, tiles):
         tree = yield f"bind({name}, {kind})"
     for name, kind in zip((*reversed(lanes), *reversed(warps)), THREAD_KINDS, strict=False):
         tree = yield f"bind({name}, {kind})"
-    tree = yield from _staged(pick, tree, equation.target, outer[-1])
+    tree = yield from _stage_copies(pick, tree, equation.target, outer[-1])
     tree = yield "unroll(ki)"
     if len(registers) > 2 and pick([True, True, False]):
         tree = yield f"serpentine({', '.join(registers[pick([0, 1]) :])})"
@@ -325,7 +325,7 @@ def _warps(pick, tree, axis, tile):
     return tree
 
 
-def _staged(pick, tree, target, block):
+def _stage_copies(pick, tree, target, block):
     """Results in registers, operands in shared memory and from there in registers, some of it as vectors."""
     vector = pick(["", ", vector=2", ", vector=4"])
     tree = yield f"cache_register({target}, at={block}{vector})"

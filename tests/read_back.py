@@ -60,7 +60,7 @@ class _Reading(Calls, Vectors):
                 kind = [w for w in words if w not in ("*", "restrict", "__restrict__", "__global")]
                 same(kind, ["const"] * (mine not in written) + self._type(mine), f"type of {mine}")
             elif mine in scalars:
-                same(list(words), self._working(scalars[mine]).split(), f"type of {mine}")
+                same(list(words), self._working_type(scalars[mine]).split(), f"type of {mine}")
                 self.scope[name] = ("scalar", mine)
             else:
                 same(words, self.integer, f"type of {mine}")
@@ -145,7 +145,7 @@ class _Reading(Calls, Vectors):
     def body(self, nodes, texts):
         """Each node takes the texts that print it from the list."""
         outer, texts = dict(self.scope), list(texts)
-        mine = [node for node in nodes if self._printed(node)]
+        mine = [node for node in nodes if self._is_printed(node)]
         for node in mine:
             if not texts:
                 raise Mismatch(f"no text for {type(node).__name__}")
@@ -153,7 +153,7 @@ class _Reading(Calls, Vectors):
         same(len(texts), 0, f"texts too many, after {type(mine[-1]).__name__ if mine else 'nothing'}")
         self.scope = outer
 
-    def _printed(self, node):
+    def _is_printed(self, node):
         match node:
             case p.AsyncGroup():
                 return self.cuda
@@ -161,9 +161,9 @@ class _Reading(Calls, Vectors):
                 self.parts[node.name] = (node, dict(self.env))
                 return False
             case p.For(body=body):
-                return any(map(self._printed, body))
+                return any(map(self._is_printed, body))
             case p.If():
-                return any(map(self._printed, (*node.body, *node.orelse)))
+                return any(map(self._is_printed, (*node.body, *node.orelse)))
         return True
 
     def _node(self, node, texts, alone):
@@ -181,11 +181,11 @@ class _Reading(Calls, Vectors):
                 call = self._take(texts, c_text.Call).call
                 self.call(node, call) if self.cuda else self.call_outside(node, call)
             case p.Flag(name, test):
-                text = self._declared(texts, ("const", "bool"))
+                text = self._take_declaration(texts, ("const", "bool"))
                 self._test(test, text.start)
                 self.scope[text.name] = ("flag", name)
             case p.Let(name, value):
-                text = self._declared(texts, ("const", *self.integer))
+                text = self._take_declaration(texts, ("const", *self.integer))
                 self.env[name] = value.evaluate(self.env)
                 same(self.term(text.start), self.env[name], name)
                 self.scope[text.name] = self.env[name]
@@ -202,7 +202,7 @@ class _Reading(Calls, Vectors):
             case Stmt():
                 every = alone and len(texts) > 1
                 run = [texts.pop(0) for _ in range(len(texts) if every else 1)]
-                same(self.effects(run), self.wanted(node), f"statement {node.name}")
+                same(self.effects(run), self.wanted_effects(node), f"statement {node.name}")
             case _:
                 raise TypeError(f"read_back.py does not know {node}")
 
@@ -211,7 +211,7 @@ class _Reading(Calls, Vectors):
             raise Mismatch(f"{kind.__name__} expected, and there is {texts[0] if texts else 'nothing'}")
         return texts.pop(0)
 
-    def _declared(self, texts, words):
+    def _take_declaration(self, texts, words):
         text = self._take(texts, c_text.Declare)
         same(text.words, words, f"type of {text.name}")
         return text
@@ -263,7 +263,7 @@ class _Reading(Calls, Vectors):
         while texts and isinstance(texts[0], c_text.Declare) and texts[0].words[0] == "const":
             part = texts.pop(0)  # of the first value, computed once
             self.scope[part.name] = self.term(part.start)
-        text = self._declared(texts, tuple(self._type(node.buffer)))
+        text = self._take_declaration(texts, tuple(self._type(node.buffer)))
         same([self.term(n) for n in text.dims], [e.const for e in buffer.shape], f"lengths of {node.buffer}")
         if text.start == ("zeros",):
             same((bool(buffer.shape), node.start and node.start.value), (True, 0), f"first value of {node.buffer}")
@@ -271,7 +271,7 @@ class _Reading(Calls, Vectors):
             return
         same(node.start is not None and bool(buffer.shape), False, f"first values of {node.buffer}")
         start = None if text.start is None else self.term(text.start)
-        wanted = None if node.start is None else self.stored(node.start, Access(node.buffer, ()))
+        wanted = None if node.start is None else self.store_term(node.start, Access(node.buffer, ()))
         same(start, wanted, f"first value of {node.buffer}")
         self.scope = {**outer, text.name: Memory(node.buffer, len(buffer.shape))}
 
@@ -281,7 +281,7 @@ class _Reading(Calls, Vectors):
             self._combine_pair(node, texts)
             return
         kind = self.dialect.types[node.dtype]
-        text = self._declared(texts, ("const", *kind.split()))
+        text = self._take_declaration(texts, ("const", *kind.split()))
         word = f"{node.reduce}_of_lanes" if self.cuda else f"{node.reduce}_of_{kind}_lanes"
         same(text.start[:2], ("call", word), f"what lanes exchange for {node.name}")
         *place, term = text.start[3]
@@ -302,7 +302,7 @@ class _Reading(Calls, Vectors):
             (node.name, node.dtype, node.value, init_value(node.reduce, node.dtype)),
             (node.arg_name, node.arg_dtype, node.arg, last),
         ):
-            text = self._declared(texts, tuple(self.dialect.types[dtype].split()))
+            text = self._take_declaration(texts, tuple(self.dialect.types[dtype].split()))
             self._term_of_lane(node, text.start, value, neutral)
             self.scope[text.name] = Memory(name, 0)
             found.append(text.name)

@@ -57,7 +57,7 @@ class Calls(Values):
         if isinstance(value, int):
             return self.integer
         _, name = value
-        return tuple(self._working(next(s.dtype for s in self.launch.scalars if s.name == name)).split())
+        return tuple(self._working_type(next(s.dtype for s in self.launch.scalars if s.name == name)).split())
 
     def _inside(self, text, scope, function, env, values):
         outer = self.scope, self.env
@@ -67,7 +67,7 @@ class Calls(Values):
 
     def _handed_over(self, words, argument):
         """The memory that a pointer stands for, whose type and lengths have to be its own."""
-        memory = self._named(argument[1]) if argument[0] == "name" else None
+        memory = self._find_memory(argument[1]) if argument[0] == "name" else None
         buffer = memory and self.launch.buffers[memory.name]
         same(memory is not None and memory.dims == len(words) - words.index("*"), True, f"a pointer {words}")
         space = {"global": ["__global"], "shared": ["__local"], "register": []}[buffer.space]

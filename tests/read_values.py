@@ -58,7 +58,7 @@ class Values:
 
     # -- the program's meaning
 
-    def placed(self, access):
+    def place_of(self, access):
         """((buffer, place),): one offset in global memory, elsewhere an index for each dimension."""
         buffer = self.launch.buffers[access.buffer]
         index = [i.evaluate(self.env) for i in access.index]
@@ -82,50 +82,50 @@ class Values:
         return tuple(places)
 
     def plain(self, access):
-        return ("load", *self.placed(access))
+        return ("load", *self.place_of(access))
 
-    def _loaded(self, access):
+    def _load_term(self, access):
         dtype = self.launch.buffers[access.buffer].dtype
         plain = self.plain(access)
         return (self.dialect.widen[dtype], plain) if dtype in self.dialect.widen else plain
 
-    def stored(self, value, target):
+    def store_term(self, value, target):
         dtype = self.launch.buffers[target.buffer].dtype
         if isinstance(value, Load) and self.launch.buffers[value.buffer].dtype == dtype:
             return self.plain(Access(value.buffer, value.index))
         if dtype not in self.dialect.narrow:
             return self._value(value)
-        return self._narrowed(value.arg if isinstance(value, Cast) and value.dtype == dtype else value, dtype)
+        return self._narrow(value.arg if isinstance(value, Cast) and value.dtype == dtype else value, dtype)
 
-    def _narrowed(self, value, dtype):
+    def _narrow(self, value, dtype):
         """A 16-bit float, by the word that rounds once from the type of the value."""
         return self.dialect.once.get((value.dtype, dtype), self.dialect.narrow[dtype]), self._value(value)
 
-    def wanted(self, stmt):
+    def wanted_effects(self, stmt):
         """The effects of a statement."""
-        place, dtype = self.placed(stmt.target), self.launch.buffers[stmt.target.buffer].dtype
+        place, dtype = self.place_of(stmt.target), self.launch.buffers[stmt.target.buffer].dtype
         if stmt.best:
-            value, best = self._value(stmt.value), self.placed(stmt.best)
+            value, best = self._value(stmt.value), self.place_of(stmt.best)
             kind = self.launch.buffers[stmt.best.buffer].dtype
             kept = (self.dialect.narrow[kind], value) if kind in self.dialect.narrow else value
             if isinstance(stmt.value, Load) and self.launch.buffers[stmt.value.buffer].space == "register":
-                kept = self.stored(stmt.value, stmt.best)
-            index, old = self._value(stmt.arg), self._loaded(stmt.best)
+                kept = self.store_term(stmt.value, stmt.best)
+            index, old = self._value(stmt.arg), self._load_term(stmt.best)
             test = (">" if stmt.reduce == "argmax" else "<", value, old)
             if isinstance(stmt.arg, Load):  # of parts, the lower index of equal ones
                 kept = (self.dialect.narrow[kind], value) if kind in self.dialect.narrow else value
-                test = ("or", test, ("and", ("==", value, old), ("<", index, self._loaded(stmt.target))))
+                test = ("or", test, ("and", ("==", value, old), ("<", index, self._load_term(stmt.target))))
             moved = ("write", place, index)
             return [("test", test, [("write", best, kept), moved])]
         if stmt.atomic:
             return [("update", stmt.reduce, None if self.cuda else dtype, place, self._value(stmt.value))]
         if stmt.reduce is None:
-            return [("write", place, self.stored(stmt.value, stmt.target))]
+            return [("write", place, self.store_term(stmt.value, stmt.target))]
         word = {"sum": "+", "prod": "*"}.get(stmt.reduce, stmt.reduce)
         old = Load(stmt.target.buffer, stmt.target.index, dtype)
         if stmt.reduce in ("sum", "prod") and dtype in ("i8", "u8"):  # by an assignment, which cuts what is too much
-            return [("write", place, combined(word, [self._value(old), self._value(stmt.value)]))]
-        return [("write", place, self.stored(Op(word, (old, stmt.value), dtype), stmt.target))]
+            return [("write", place, combine_terms(word, [self._value(old), self._value(stmt.value)]))]
+        return [("write", place, self.store_term(Op(word, (old, stmt.value), dtype), stmt.target))]
 
     def _value(self, expr):
         match expr:
@@ -137,18 +137,18 @@ class Values:
             case Scalar(name):
                 return ("scalar", name)
             case Load(buffer, index):
-                return self._loaded(Access(buffer, index))
+                return self._load_term(Access(buffer, index))
             case Gather():
-                return self._gathered(expr)
+                return self._gather_term(expr)
             case Cast(arg, dtype) if dtype in self.dialect.narrow:
-                return self.dialect.widen[dtype], self._narrowed(arg, dtype)
+                return self.dialect.widen[dtype], self._narrow(arg, dtype)
             case Cast(Index(index), dtype) if dtype in FLOATS:
-                return ("cast", self._working(dtype), index.evaluate(self.env))
+                return ("cast", self._working_type(dtype), index.evaluate(self.env))
             case Cast(arg, dtype):
-                word, old = self._working(dtype), self._working(arg.dtype)
+                word, old = self._working_type(dtype), self._working_type(arg.dtype)
                 if arg.dtype in FLOATS and dtype not in FLOATS:
                     return f"{word.replace(' ', '_')}_of_{old}", self._value(arg)
-                return self._value(arg) if word == old else converted(word, self._value(arg))
+                return self._value(arg) if word == old else cast_term(word, self._value(arg))
             case Op(name, args) if name in self.rough and expr.dtype in FLOATS and expr.dtype != "f64":
                 return (self.dialect.approximations[name], *(self._value(a) for a in args))
             case Op(name, args):
@@ -157,25 +157,25 @@ class Values:
                 if name in ("<", "<=", ">", ">=", "==", "!="):  # of indices as they are
                     values = [a.index.evaluate(self.env) if isinstance(a, Index) else v for a, v in pairs]
                 if expr.dtype in ("i8", "u8") and name in ("min", "max"):
-                    kind = self._working(expr.dtype)
-                    values = [v if isinstance(a, Load) else converted(kind, v) for a, v in pairs]
+                    kind = self._working_type(expr.dtype)
+                    values = [v if isinstance(a, Load) else cast_term(kind, v) for a, v in pairs]
                 if may_wrap(expr, self.launch.wide):
-                    return converted(self._working(expr.dtype), self._unsigned(expr))
+                    return cast_term(self._working_type(expr.dtype), self._unsigned_term(expr))
                 divisor = expr.args[-1].value if isinstance(expr.args[-1], Const) else 0
                 total = name in ("//", "%") and expr.dtype not in FLOATS and divisor in (0, -1)
-                value = combined(f"{name} or 0" if total else name, values, self._single(name, expr.dtype))
-                return converted(self._working(expr.dtype), value) if self._brought_back(expr) else value
+                value = combine_terms(f"{name} or 0" if total else name, values, self._single(name, expr.dtype))
+                return cast_term(self._working_type(expr.dtype), value) if self._brought_back(expr) else value
             case _:
                 raise TypeError(expr)
 
-    def _gathered(self, gather):
+    def _gather_term(self, gather):
         """A test that the index is inside, the element, and the fallback."""
         buffer, offset = self.launch.buffers[gather.buffer], None
         extents = [e.evaluate(self.env) for e in buffer.shape]
         places = [self._short(i) if not self.launch.wide and fits_32_bits(i) else self._value(i) for i in gather.index]
         for d in buffer.order:
-            row = None if offset is None else combined("*", [offset, extents[d]])
-            offset = places[d] if row is None else combined("+", [row, places[d]])
+            row = None if offset is None else combine_terms("*", [offset, extents[d]])
+            offset = places[d] if row is None else combine_terms("+", [row, places[d]])
         found = ("load", (gather.buffer, (offset,)))
         found = (self.dialect.widen[buffer.dtype], found) if buffer.dtype in self.dialect.widen else found
         if gather.fallback is None:
@@ -191,25 +191,26 @@ class Values:
             case Op(name, args):
                 values = [self._short(a) for a in args]
                 if self.cuda:
-                    return combined(name, values)
+                    return combine_terms(name, values)
                 shorter = [isinstance(a, Cast) and a.arg.dtype != "i32" and name != "%" for a in args]
-                values = [converted("int", v) if short else v for v, short in zip(values, shorter, strict=True)]
-                found = combined(name, values)
-                return converted("int", found) if name == "%" else found
+                values = [cast_term("int", v) if short else v for v, short in zip(values, shorter, strict=True)]
+                found = combine_terms(name, values)
+                return cast_term("int", found) if name == "%" else found
             case _:
                 return self._value(place)
 
-    def _unsigned(self, expr):
+    def _unsigned_term(self, expr):
         """What wraps, in unsigned arithmetic."""
         if not may_wrap(expr, self.launch.wide):
-            return converted(self.dialect.unsigned[expr.dtype], self._value(expr))
+            return cast_term(self.dialect.unsigned[expr.dtype], self._value(expr))
         first, *rest = expr.args
         others = [
-            self._unsigned(a) if may_wrap(a, self.launch.wide) and expr.name != "<<" else self._value(a) for a in rest
+            self._unsigned_term(a) if may_wrap(a, self.launch.wide) and expr.name != "<<" else self._value(a)
+            for a in rest
         ]
-        return combined(expr.name, [self._unsigned(first), *others])
+        return combine_terms(expr.name, [self._unsigned_term(first), *others])
 
-    def _working(self, dtype):
+    def _working_type(self, dtype):
         return "float" if dtype in self.dialect.narrow else self.dialect.types[dtype]
 
     def _brought_back(self, op):
@@ -236,7 +237,7 @@ class Values:
                 case c_text.Assign(target, sign, value):
                     place, value = self.place(target), self.term(value)
                     if sign != "=":
-                        value = combined(sign[0], [("load", *place), value])
+                        value = combine_terms(sign[0], [("load", *place), value])
                     found += [("write", place, value)]
                 case c_text.Call(("call", word, (), (("&", target), value))) if word in ATOMICS:
                     found += [("update", *ATOMICS[word], self.place(target), self.term(value))]
@@ -253,18 +254,18 @@ class Values:
             case ("*", ("cast", words, ("&", inner))):
                 return (*self.place(inner), vector_bytes(words))
             case ("*", ("cast", words, ("name", name))):
-                return (self._named(name).name, ()), vector_bytes(words)
-            case ("field", ("name", name), lane) if self._named(name).dims == -1:
+                return (self._find_memory(name).name, ()), vector_bytes(words)
+            case ("field", ("name", name), lane) if self._find_memory(name).dims == -1:
                 number = int(lane[1:], 16) if lane[0] == "s" else "xyzw".index(lane)
-                return ((self._named(name).name, (number,)),)
+                return ((self._find_memory(name).name, (number,)),)
         index = []
         while text[0] == "at":
             index, text = [self.term(text[2]), *index], text[1]
-        if text[0] != "name" or self._named(text[1]).dims not in (len(index), -len(index)):
+        if text[0] != "name" or self._find_memory(text[1]).dims not in (len(index), -len(index)):
             raise Mismatch(f"{text} is no element")
-        return ((self._named(text[1]).name, tuple(index)),)
+        return ((self._find_memory(text[1]).name, tuple(index)),)
 
-    def _named(self, name):
+    def _find_memory(self, name):
         found = self.scope.get(name)
         if not isinstance(found, Memory):
             raise Mismatch(f"'{name}' is no memory here")
@@ -282,22 +283,22 @@ class Values:
                 if isinstance(found, Memory):
                     return ("vector", found.name) if found.dims == -1 else ("load", *self.place(text))
                 return found
-            case ("*", ("cast", words, ("name", name))) if self._named(name).dims == -1:
-                return ("vector", self._named(name).name)
+            case ("*", ("cast", words, ("name", name))) if self._find_memory(name).dims == -1:
+                return ("vector", self._find_memory(name).name)
             case ("at", *_) | ("field", *_) | ("*", _):
                 return ("load", *self.place(text))
             case ("cast", words, value):
-                return converted(" ".join(words), self.term(value))
+                return cast_term(" ".join(words), self.term(value))
             case ("choice", *args):
                 return ("select", *map(self.term, args))
             case ("call", word, _, args):
                 single = self.cuda and word[-1] == "f" and (word[:-1] in OPERATIONS or word[:-1] in FUNCTIONS)
                 word = word.removesuffix("f") if single else word
-                return combined(FUNCTIONS.get(word, word), [self.term(a) for a in args], single)
+                return combine_terms(FUNCTIONS.get(word, word), [self.term(a) for a in args], single)
             case (sign, *args):
                 values = [self.term(a) for a in args]
                 word = {"&&": "and", "||": "or", "!": "not"}.get(sign, sign)
-                return combined("neg" if word == "-" and len(args) == 1 else word, values)
+                return combine_terms("neg" if word == "-" and len(args) == 1 else word, values)
         raise Mismatch(f"{text} is no value")
 
 
@@ -307,7 +308,7 @@ C_INTEGERS = {
 }  # fmt: skip
 
 
-def converted(kind, value):
+def cast_term(kind, value):
     """A cast: the number that the type makes of one that is known, else the term."""
     if kind in UNSIGNED and unsigned_of(value, kind) is not None:
         return unsigned_of(value, kind)
@@ -341,7 +342,7 @@ def integer(value, dtype):
     return value % 2**bits if dtype.startswith("u") else (value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
 
 
-def combined(name, args, single=False):
+def combine_terms(name, args, single=False):
     """The number, of integers that are known; else the term. Functions carry an f where the text has one."""
     if name == "neg" and isinstance(args[0], int | float):
         return -args[0]

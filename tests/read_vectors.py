@@ -18,23 +18,23 @@ class Vectors(Values):
                 places = [self.place(arg[1]) if arg[0] == "&" else None for arg in call[3][:2]]
                 word = "copy_async_or_zero" if node.inside else "copy_async"
                 same((call[1], call[2]), (word, (str(node.bytes),)), "an asynchronous copy")
-                same(places, [self.placed(node.target), self.placed(node.source)], "places of a copy")
+                same(places, [self.place_of(node.target), self.place_of(node.source)], "places of a copy")
                 wanted = [self._value(node.inside)] if node.inside else []
                 same([self.term(arg) for arg in call[3][2:]], wanted, "where a copy reads")
             case p.VectorCopy(width=1):
-                value = self.stored(node.value(node.source), node.target)
-                same(self.effects([texts.pop(0)]), [("write", self.placed(node.target), value)], "a copy")
+                value = self.store_term(node.value(node.source), node.target)
+                same(self.effects([texts.pop(0)]), [("write", self.place_of(node.target), value)], "a copy")
             case p.VectorCopy() if "register" in (spaces := self._spaces(node)):
-                self._moved(node, spaces[0] == "register", texts)
+                self._check_move(node, spaces[0] == "register", texts)
             case p.VectorCopy():
                 value = (*self.plain(node.source), node.bytes)
-                wanted = [("write", (*self.placed(node.target), node.bytes), value)]
+                wanted = [("write", (*self.place_of(node.target), node.bytes), value)]
                 same(self.effects([texts.pop(0)]), wanted, "a copy of vectors")
             case p.VectorStore(name, dtype, width, target, update) if update:
-                wanted = [("update", update, f"{dtype}x{width}", self.placed(target), ("vector", name))]
+                wanted = [("update", update, f"{dtype}x{width}", self.place_of(target), ("vector", name))]
                 same(self.effects([texts.pop(0)]), wanted, f"update with {name}")
             case p.VectorStore(name, dtype, width, target):
-                place = (*self.placed(target), DTYPE_BYTES[dtype] * width)
+                place = (*self.place_of(target), DTYPE_BYTES[dtype] * width)
                 same(self.effects([texts.pop(0)]), [("write", place, ("vector", name))], f"store of {name}")
             case _:
                 self._vector_variable(node, texts)
@@ -59,7 +59,7 @@ class Vectors(Values):
     def _spaces(self, node):
         return [self.launch.buffers[access.buffer].space for access in (node.target, node.source)]
 
-    def _moved(self, node, loads, texts):
+    def _check_move(self, node, loads, texts):
         """Registers from memory or to it: a helper in CUDA, in OpenCL the language's own."""
         registers, memory = (node.target, node.source) if loads else (node.source, node.target)
         text = texts.pop(0)
@@ -76,6 +76,6 @@ class Vectors(Values):
                 place = self.place(place)
             case _:
                 raise Mismatch(f"{text} for a copy of {node.source.buffer} to {node.target.buffer}")
-        same(place, self.placed(memory), f"place of a vector in {memory.buffer}")
+        same(place, self.place_of(memory), f"place of a vector in {memory.buffer}")
         start = start[1] if start[0] == "&" else ("at", start, ("number", 0))
-        same(self.place(start), self.placed(registers), f"place of a vector in {registers.buffer}")
+        same(self.place(start), self.place_of(registers), f"place of a vector in {registers.buffer}")

@@ -132,7 +132,7 @@ class Part:
             self.reports.append(("the process itself", self.text[-SHOWN:]))
 
 
-def started(tool, file):
+def start(tool, file):
     command = [
         "compute-sanitizer",
         "--tool",
@@ -166,7 +166,7 @@ def run_tools(tools, found, jobs, seconds, folder):
     running = []
     for number in range(shares):
         (folder / str(number)).write_bytes(pickle.dumps(found[number::shares]))
-        running += [started(tool, folder / str(number)) for tool in tools]
+        running += [start(tool, folder / str(number)) for tool in tools]
     parts = {tool: [part for part, _ in running if part.tool == tool] for tool in tools}
     since = monotonic()
     while any(thread.is_alive() for _, thread in running) and monotonic() - since < seconds:

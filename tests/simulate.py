@@ -230,12 +230,12 @@ class _Thread:
     def _stmt(self, stmt):
         assert not stmt.guard, "guards have become tests"
         lanes = isinstance(stmt.value, Load) and self.home.launch.buffers[stmt.value.buffer].space == "lanes"
-        for value, index in self._combined(stmt) if lanes else [(self._value(stmt.value), None)]:
+        for value, index in self._lane_terms(stmt) if lanes else [(self._value(stmt.value), None)]:
             if value == "unknown":
                 raise Wrong("uninitialised")
             self._assign(stmt, value, index)
 
-    def _combined(self, stmt):
+    def _lane_terms(self, stmt):
         """The terms of the lanes, one update each: in their order, which sums may change."""
         if (stmt.value.buffer, ()) not in self.registers:
             raise Wrong("uninitialised")
@@ -273,7 +273,7 @@ class _Thread:
                 return self._read(expr)
             case Gather(buffer, index, _, other):
                 return terms.of("gather", buffer, *map(self._value, index), other and self._value(other))
-            case Op("select", (test, yes, no)) if (known := self._known(test)) is not None:
+            case Op("select", (test, yes, no)) if (known := self._truth_of(test)) is not None:
                 return self._value(yes if known else no)
             case Op(name, args):
                 return terms.of(name, *(self._value(a) for a in args))
@@ -282,16 +282,16 @@ class _Thread:
             case _:
                 raise TypeError(expr)
 
-    def _known(self, test):
+    def _truth_of(self, test):
         """Whether a test of indices holds; None for one of data."""
         match test:
             case Op(name, (left, right)) if name in COMPARE:
                 sides = [self._whole(side) for side in (left, right)]
                 return None if None in sides else COMPARE[name](*sides)
-            case Op("not", (arg,)) if (known := self._known(arg)) is not None:
+            case Op("not", (arg,)) if (known := self._truth_of(arg)) is not None:
                 return not known
             case Op("and" | "or" as name, (left, right)):
-                sides = [self._known(side) for side in (left, right)]
+                sides = [self._truth_of(side) for side in (left, right)]
                 decides = name == "or"
                 return decides if decides in sides else None if None in sides else not decides
             case _:

@@ -1,4 +1,4 @@
-"""The stock schedules, for tests: `cases()` lists them, `scheduled(file, name)` applies one."""
+"""The stock schedules, for tests: `cases()` lists them, `schedule_stock(file, name)` applies one."""
 
 from functools import cache
 from pathlib import Path
@@ -40,8 +40,8 @@ LIGHTER = {
 
 
 def lighter(name, schedule):
-    """`scheduled`, with smaller tiles where the schedule's own cost an interpreter minutes."""
-    return scheduled(name, schedule, parameters=LIGHTER.get((name, schedule), ()))
+    """`schedule_stock`, with smaller tiles where the schedule's own cost an interpreter minutes."""
+    return schedule_stock(name, schedule, parameters=LIGHTER.get((name, schedule), ()))
 
 
 # How many points a block or a launch takes is no tile, nor is the size of an image: fewer change nothing in the text.
@@ -57,8 +57,8 @@ SMALLER = {"conv2d_winograd": (("H", 8), ("W", 8), ("TH", 2), ("TW", 2))}
 
 
 def shorter(name, schedule):
-    """`scheduled` with its own tiles, for fewer points."""
-    return scheduled(name, schedule, SMALLER.get(name, ()), FEWER.get((name, schedule), ()))
+    """`schedule_stock` with its own tiles, for fewer points."""
+    return schedule_stock(name, schedule, SMALLER.get(name, ()), FEWER.get((name, schedule), ()))
 
 
 def tile(size, launches):
@@ -72,7 +72,7 @@ def tile(size, launches):
 
 
 @cache
-def scheduled(name, schedule, values=(), parameters=()):
+def schedule_stock(name, schedule, values=(), parameters=()):
     module = modules()[name]
     found = find(name, schedule)
     defines = {d.word: d for m in modules().values() for d in m.defines}

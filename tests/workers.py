@@ -30,7 +30,7 @@ def within(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
-def done(function, jobs, processes, *, seconds, split=lambda job: (), end=math.inf):
+def run_jobs(function, jobs, processes, *, seconds, split=lambda job: (), end=math.inf):
     """Yields (job, its result, None), as they end, or (job, None, what became of its process).
 
     Args:
@@ -48,7 +48,7 @@ def done(function, jobs, processes, *, seconds, split=lambda job: (), end=math.i
         wait([w.pipe for w in workers if w.job is not None], timeout=min(1.0, end - monotonic()))
         for worker in list(workers):
             if worker.job is not None:
-                job, (result, trouble) = worker.job, worker.heard(seconds)
+                job, (result, trouble) = worker.job, worker.poll(seconds)
                 parts = split(job) if trouble else ()
                 todo += parts
                 if result is not None or (trouble and not parts):
@@ -75,7 +75,7 @@ class _Worker:
         self.job, self.since = job, monotonic()
         self.pipe.send(job)
 
-    def heard(self, seconds):
+    def poll(self, seconds):
         """(the result of the job, None), (None, what became of the process), or None twice as long as it is at it."""
         if self.pipe.poll():
             try:

@@ -6,7 +6,7 @@ import os
 import time
 
 import pytest
-from workers import TookTooLong, done, within
+from workers import TookTooLong, run_jobs, within
 
 
 def job(numbers):
@@ -20,7 +20,7 @@ def job(numbers):
 
 def test_what_crashes_or_hangs_is_named():
     jobs = [[0, 1], [2, 3], [4, 5], [6, 7]]
-    found = list(done(job, jobs, 2, seconds=3, split=lambda job: [[n] for n in job] if len(job) > 1 else []))
+    found = list(run_jobs(job, jobs, 2, seconds=3, split=lambda job: [[n] for n in job] if len(job) > 1 else []))
     assert sorted(found, key=str) == sorted(
         [
             ([0, 1], 1, None),

@@ -67,19 +67,19 @@ LOOPS = {"i": const(3), "j": (var("n") + 3) // 4, "k": var("n") - 1}
 
 
 @st.composite
-def admitted(draw):
+def admitted_values(draw):
     n = draw(st.integers(2, 20))
     return {"n": n} | {name: draw(st.integers(0, extent.evaluate({"n": n}) - 1)) for name, extent in LOOPS.items()}
 
 
-@given(expressions(), expressions(), st.integers(-3, 3), admitted())
+@given(expressions(), expressions(), st.integers(-3, 3), admitted_values())
 def test_least_is_below_every_value(a, b, factor, point):
     value = a + b.substitute({"i": var("n")}) * factor
     low = least_value(value, LOOPS, ("n",))
     assert low is None or low <= value.evaluate(point)
 
 
-@given(expressions(), st.integers(0, 9), expressions(), admitted())
+@given(expressions(), st.integers(0, 9), expressions(), admitted_values())
 def test_what_follows_holds_where_what_is_given_does(a, more, b, point):
     b = b.substitute({"k": var("n")})
     known = Condition(b + var("i") * 2)

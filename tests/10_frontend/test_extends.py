@@ -20,13 +20,13 @@ schedule plain for twice(T=128 in {64, 128}, W=4):
 PLAIN = ["tile(i, T) -> b, t", "tile(t, W) -> t, v", "order(b, t, v)", "bind(b, block.x)", "bind(t, thread.x)"]
 
 
-def extended(text, name="wide"):
+def parse_extension(text, name="wide"):
     return next(s for s in parse(Source("extends.tg", BASE + text)).schedules if s.name == name)
 
 
 def steps(lines, head="schedule wide extends plain:"):
     """The texts of the steps of a schedule that extends `plain` by `lines`."""
-    return [call.text for call in extended(f"{head}\n    {lines}\n").steps]
+    return [call.text for call in parse_extension(f"{head}\n    {lines}\n").steps]
 
 
 def test_all_steps_are_inherited():
@@ -64,17 +64,17 @@ def test_a_change_can_name_a_step_that_the_extension_has_itself():
 
 
 def test_parameters_are_inherited_and_get_new_defaults():
-    found = extended("schedule wide extends plain(T=64, U=2):\n    tile(v, U) -> v, u\n").parameters
+    found = parse_extension("schedule wide extends plain(T=64, U=2):\n    tile(v, U) -> v, u\n").parameters
     assert [(p.name, p.default, p.candidates) for p in found] == [("T", 64, (64, 128)), ("W", 4, ()), ("U", 2, ())]
 
 
 def test_a_new_default_that_is_no_candidate_of_the_base_has_no_candidates():
-    (first, _) = extended("schedule wide extends plain(T=32):\n    pass\n").parameters
+    (first, _) = parse_extension("schedule wide extends plain(T=32):\n    pass\n").parameters
     assert (first.default, first.candidates) == (32, ())
 
 
 def test_a_parameter_of_which_no_step_speaks_any_more_is_not_inherited():
-    found = extended("schedule wide extends plain:\n    without tile(t)\n    order(b, t)\n")
+    found = parse_extension("schedule wide extends plain:\n    without tile(t)\n    order(b, t)\n")
     assert [p.name for p in found.parameters] == ["T"]
 
 
@@ -86,7 +86,7 @@ schedule wider extends wide:
 schedule wide extends plain(W=8):
     unroll(v)
 """
-    found = extended(text, "wider")
+    found = parse_extension(text, "wider")
     assert [call.text for call in found.steps] == [*PLAIN[:4], "bind(t, thread.y)", "unroll(v)"]
     assert [call.schedule for call in found.steps] == ["plain"] * 4 + ["wider", "wide"]
     assert [p.default for p in found.parameters] == [128, 8]
@@ -94,7 +94,7 @@ schedule wide extends plain(W=8):
 
 
 def test_steps_keep_the_places_of_their_lines():
-    found = extended("schedule wide extends plain:\n    unroll(v)\n")
+    found = parse_extension("schedule wide extends plain:\n    unroll(v)\n")
     assert [call.span.line for call in found.steps] == [6, 7, 8, 9, 10, 12]
 
 
@@ -119,7 +119,7 @@ def test_a_stock_schedule_for_several_kernels_is_extended_for_all_of_them():
 def test_chains_are_limited():
     chain = "".join(f"schedule s{n} extends s{n + 1}:\n    pass\n" for n in range(2000))
     with pytest.raises(SourceError, match="more than 100 schedules"):
-        extended(chain + "schedule s2000 extends plain:\n    pass\n", "s0")
+        parse_extension(chain + "schedule s2000 extends plain:\n    pass\n", "s0")
 
 
 SEVERAL = """

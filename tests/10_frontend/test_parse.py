@@ -14,12 +14,12 @@ ROOT = Path(__file__).parents[2]
 KERNEL = "kernel f(A: f32[N]) -> B: f32[N]:\n    B[i] = "
 
 
-def parsed(text: str) -> Module:
+def parse_text(text: str) -> Module:
     return parse(Source("test.tg", text))
 
 
 def test_the_schedule_of_the_design() -> None:
-    module = parsed((ROOT / "examples" / "gemm.tg").read_text())
+    module = parse_text((ROOT / "examples" / "gemm.tg").read_text())
     (schedule,) = module.schedules
     assert (schedule.name, schedule.kernel) == ("registers", "gemm")
     assert [p.name for p in schedule.parameters] == ["TM", "TN", "TK", "WM", "WN"]
@@ -51,7 +51,7 @@ schedule s for g(T=8 in {8, 16}, U=-1):
     )
     pass
 """.replace("    #", "#")
-    (schedule,) = parsed(text).schedules
+    (schedule,) = parse_text(text).schedules
     assert schedule.doc == "Two lines\nof explanation."
     assert schedule.parameters == (Parameter("T", 8, (8, 16)), Parameter("U", -1))
     first, second = schedule.steps
@@ -64,12 +64,12 @@ schedule s for g(T=8 in {8, 16}, U=-1):
 
 
 def test_words_of_steps_are_no_keywords() -> None:
-    (schedule,) = parsed("schedule tile for order:\n    sum(kernel, schedule, where=var) -> tile\n").schedules
+    (schedule,) = parse_text("schedule tile for order:\n    sum(kernel, schedule, where=var) -> tile\n").schedules
     assert schedule.steps[0].arguments == (Word("kernel"), Word("schedule"))
 
 
 def test_define() -> None:
-    (define,) = parsed("# Strided.\ndefine cut(loop, by) -> a, b:\n    tile(loop, by) -> a, b\n").defines
+    (define,) = parse_text("# Strided.\ndefine cut(loop, by) -> a, b:\n    tile(loop, by) -> a, b\n").defines
     assert (define.word, define.parameters, define.results, define.doc) == (
         "cut",
         ("loop", "by"),
@@ -80,7 +80,7 @@ def test_define() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment", "schedule s for g:\n    pass"])
 def test_texts_with_little_in_them(text: str) -> None:
-    assert parsed(text).kernels == {}
+    assert parse_text(text).kernels == {}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_texts_with_little_in_them(text: str) -> None:
     ids=["carriage returns", "byte order mark", "tab"],
 )
 def test_how_editors_save_texts(text: str) -> None:
-    kernel = build(parsed(text).kernels["f"])
+    kernel = build(parse_text(text).kernels["f"])
     assert kernel.span is not None
     assert kernel.span.column == 8
 
@@ -113,7 +113,7 @@ HOSTILE = {
 
 
 def build_all(text: str) -> None:
-    for kernel in parsed(text).kernels.values():
+    for kernel in parse_text(text).kernels.values():
         build(kernel)
 
 

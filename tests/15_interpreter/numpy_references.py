@@ -33,7 +33,7 @@ class Case:
         return f"{self.file}.{self.kernel}{self.attributes or ''}"
 
 
-def sized(names: str, *rows: tuple[int, ...]) -> tuple[Sizes, ...]:
+def sizes(names: str, *rows: tuple[int, ...]) -> tuple[Sizes, ...]:
     """The sizes `names`, one row of values at a time."""
     return tuple(dict(zip(names.split(), row, strict=True)) for row in rows)
 
@@ -63,14 +63,14 @@ def gelu_layer(i: Inputs) -> dict[str, Any]:
 # -- convolutions
 
 
-def padded(x: Any, pad: int, axes: tuple[int, ...]) -> Any:
+def pad_zeros(x: Any, pad: int, axes: tuple[int, ...]) -> Any:
     return np.pad(x, [(pad, pad) if a in axes else (0, 0) for a in range(x.ndim)])
 
 
 def conv(x: Any, f: Any, stride: int = 1, dilation: int = 1, pad: int = 0) -> Any:
     """x[n, c, ...], f[k, c, ...] of any number of dimensions, tap by tap."""
     spatial = x.ndim - 2
-    x = padded(x, pad, tuple(range(2, x.ndim)))
+    x = pad_zeros(x, pad, tuple(range(2, x.ndim)))
     out = [(x.shape[2 + d] - dilation * (f.shape[2 + d] - 1) - 1) // stride + 1 for d in range(spatial)]
     y = np.zeros((x.shape[0], f.shape[0], *out))
     for tap in np.ndindex(*f.shape[2:]):
@@ -156,7 +156,7 @@ def ramp(i: Inputs, points: int) -> dict[str, Any]:
 
 
 def stencil(i: Inputs) -> dict[str, Any]:
-    a = padded(i["A"], 1, (0, 1))
+    a = pad_zeros(i["A"], 1, (0, 1))
     return {"B": (a[1:-1, 1:-1] + a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]) / 5}
 
 
@@ -173,21 +173,21 @@ def quantize(i: Inputs) -> dict[str, Any]:
     return {"Q": np.clip(np.rint(i["X"] / i["scale"]), -127, 127)}
 
 
-MNK = sized("M N K", (7, 5, 9), (1, 1, 1), (1, 13, 2), (17, 1, 3), (3, 11, 1))
-MN = sized("M N", (7, 5), (1, 1), (1, 9), (13, 1), (3, 17))
-ROWS = sized("M N", (7, 11), (1, 1), (5, 1), (1, 33))
-VECTOR = sized("N", (17,), (1,), (2,), (33,))
-LINE = sized("N C W K R", (2, 3, 11, 4, 3), (1, 1, 5, 1, 1), (1, 2, 7, 3, 2), (3, 1, 9, 1, 3))
-IMAGE = sized(
+MNK = sizes("M N K", (7, 5, 9), (1, 1, 1), (1, 13, 2), (17, 1, 3), (3, 11, 1))
+MN = sizes("M N", (7, 5), (1, 1), (1, 9), (13, 1), (3, 17))
+ROWS = sizes("M N", (7, 11), (1, 1), (5, 1), (1, 33))
+VECTOR = sizes("N", (17,), (1,), (2,), (33,))
+LINE = sizes("N C W K R", (2, 3, 11, 4, 3), (1, 1, 5, 1, 1), (1, 2, 7, 3, 2), (3, 1, 9, 1, 3))
+IMAGE = sizes(
     "N C H W K R S", (2, 3, 9, 8, 4, 3, 3), (1, 1, 1, 1, 1, 1, 1), (1, 2, 7, 5, 3, 2, 1), (1, 1, 5, 9, 2, 1, 3)
 )
-STRIDED = IMAGE[:1] + sized("N C H W K R S", (1, 1, 5, 7, 1, 3, 2), (3, 2, 7, 5, 1, 1, 3))
-ONE_FILTER = sized("N C H W R S", (2, 3, 5, 6, 3, 3), (1, 1, 1, 1, 1, 1), (1, 4, 7, 3, 2, 1))
-GROUPS = sized("N G H W R S", (2, 2, 5, 6, 3, 3), (1, 1, 1, 1, 1, 1), (1, 3, 3, 5, 2, 1))
-VOLUME = sized(
+STRIDED = IMAGE[:1] + sizes("N C H W K R S", (1, 1, 5, 7, 1, 3, 2), (3, 2, 7, 5, 1, 1, 3))
+ONE_FILTER = sizes("N C H W R S", (2, 3, 5, 6, 3, 3), (1, 1, 1, 1, 1, 1), (1, 4, 7, 3, 2, 1))
+GROUPS = sizes("N G H W R S", (2, 2, 5, 6, 3, 3), (1, 1, 1, 1, 1, 1), (1, 3, 3, 5, 2, 1))
+VOLUME = sizes(
     "N C D H W K T R S", (1, 2, 4, 5, 4, 3, 3, 3, 2), (1, 1, 1, 1, 1, 1, 1, 1, 1), (2, 1, 3, 5, 7, 1, 2, 1, 3)
 )
-BATCH = sized("N C H W", (2, 3, 4, 5), (1, 1, 1, 1), (3, 1, 7, 2))
+BATCH = sizes("N C H W", (2, 3, 4, 5), (1, 1, 1, 1), (3, 1, 7, 2))
 STRIDE_2 = {"stride": 2, "dilation": 2, "pad": 2}
 
 CASES = [
@@ -197,12 +197,12 @@ CASES = [
     Case("schedules/gemm_transposed", "gemm_nt", MNK, lambda i: {"C": i["A"] @ i["B"].T}),
     Case("schedules/gemm_transposed", "gemm_tt", MNK, lambda i: {"C": i["A"].T @ i["B"].T}),
     Case("examples/gemm_variants", "gemm_col_major", MNK, product),
-    Case("examples/gemm_variants", "batched_gemm", sized("L M N K", (3, 7, 5, 9), (1, 1, 1, 1), (5, 1, 3, 2)), product),
-    Case("examples/gemm_variants", "matrix_vector", sized("M K", (7, 9), (1, 1), (1, 5), (11, 1)),
+    Case("examples/gemm_variants", "batched_gemm", sizes("L M N K", (3, 7, 5, 9), (1, 1, 1, 1), (5, 1, 3, 2)), product),
+    Case("examples/gemm_variants", "matrix_vector", sizes("M K", (7, 9), (1, 1), (1, 5), (11, 1)),
          lambda i: {"y": i["A"] @ i["x"]}),
     Case("examples/gemm_variants", "outer_product", MN, lambda i: {"C": np.outer(i["x"], i["y"])}),
     Case("examples/gemm_variants", "gemm_alpha_beta", MNK, alpha_beta),
-    Case("examples/syrk", "syrk", sized("M K", (7, 5), (1, 1), (9, 1), (1, 3)), syrk),
+    Case("examples/syrk", "syrk", sizes("M K", (7, 5), (1, 1), (9, 1), (1, 3)), syrk),
     Case("examples/syrk", "triangular_gemm", MN, lambda i: {"C": np.tril(i["L"]) @ i["B"]}),
     Case("examples/syrk", "upper_gemm", MN, lambda i: {"C": np.triu(i["U"]) @ i["B"]}),
     Case("examples/conv", "conv1d", LINE, lambda i: {"Y": conv(i["X"], i["F"])}),
@@ -226,17 +226,17 @@ CASES = [
     Case("examples/elementwise", "saxpy", VECTOR, lambda i: {"z": i["alpha"] * i["x"] + i["y"]}),
     Case("examples/elementwise", "hard_sigmoid", VECTOR, lambda i: {"y": np.clip(i["x"] / 6 + 0.5, 0, 1)}),
     Case("examples/elementwise", "split_digits", VECTOR, split_digits, {"base": 7}),
-    *(Case("examples/elementwise", "ramp", sized("N", (n,)), lambda i, n=n: ramp(i, n)) for n in (2, 7, 33)),
+    *(Case("examples/elementwise", "ramp", sizes("N", (n,)), lambda i, n=n: ramp(i, n)) for n in (2, 7, 33)),
     Case("examples/gemm_bias_gelu", "gemm_bias_gelu", MNK, gelu_layer),
     Case("examples/transpose", "transpose", MN, lambda i: {"B": i["A"].T}),
-    Case("examples/permute", "permute", sized("L M N", (2, 3, 5), (1, 1, 1), (7, 1, 3)),
+    Case("examples/permute", "permute", sizes("L M N", (2, 3, 5), (1, 1, 1), (7, 1, 3)),
          lambda i: {"B": i["A"].transpose(2, 0, 1)}),
     Case("examples/permute", "nchw_to_nhwc", BATCH, lambda i: {"Y": i["X"].transpose(0, 2, 3, 1)}),
     Case("examples/permute", "channels_last", BATCH, lambda i: {"Y": i["X"]}),
-    Case("examples/nbody", "nbody", sized("N", (9,), (1,), (2,)), nbody, tolerance=1e-4),
-    Case("examples/matching", "matching", sized("N M D", (9, 13, 5), (1, 1, 1), (3, 1, 2), (1, 7, 1)), matching),
+    Case("examples/nbody", "nbody", sizes("N", (9,), (1,), (2,)), nbody, tolerance=1e-4),
+    Case("examples/matching", "matching", sizes("N M D", (9, 13, 5), (1, 1, 1), (3, 1, 2), (1, 7, 1)), matching),
     Case("examples/stencil", "stencil", MN, stencil),
-    Case("examples/stencil", "stencil_interior", sized("M N", (7, 5), (3, 3), (3, 9)),
+    Case("examples/stencil", "stencil_interior", sizes("M N", (7, 5), (3, 3), (3, 9)),
          lambda i: {"B": stencil(i)["B"][1:-1, 1:-1]}),
     Case("examples/stencil", "dilate", MN, dilate),
     Case("examples/mixed_precision", "gemm_f64", MNK, product, tolerance=1e-14),
@@ -249,33 +249,33 @@ CASES = [
     Case("schedules/blur", "blur", MN, box_blur),
     Case("schedules/chain", "chain", VECTOR, chain, positive=True),
     Case("schedules/conv1d", "conv1d", VECTOR, lambda i: {"Y": np.convolve(i["X"], np.ones(3) / 3, "valid")}),
-    Case("schedules/conv1x1", "conv1x1", sized("B C P F", (2, 3, 7, 5), (1, 1, 1, 1), (1, 5, 9, 2)),
+    Case("schedules/conv1x1", "conv1x1", sizes("B C P F", (2, 3, 7, 5), (1, 1, 1, 1), (1, 5, 9, 2)),
          lambda i: {"Y": np.einsum("fc,ncp->nfp", i["K"], i["X"])}),
-    Case("schedules/conv2d", "conv2d", sized("B C H W F", (2, 3, 9, 8, 4), (1, 1, 1, 1, 1), (1, 2, 5, 7, 3)),
+    Case("schedules/conv2d", "conv2d", sizes("B C H W F", (2, 3, 9, 8, 4), (1, 1, 1, 1, 1), (1, 2, 5, 7, 3)),
          lambda i: {"Y": conv(i["X"], i["K"], pad=1)}),
-    Case("schedules/conv2d", "conv2d", sized("B C H W F", (2, 3, 9, 8, 4), (1, 1, 1, 1, 1), (1, 2, 5, 7, 3)),
+    Case("schedules/conv2d", "conv2d", sizes("B C H W F", (2, 3, 9, 8, 4), (1, 1, 1, 1, 1), (1, 2, 5, 7, 3)),
          lambda i: {"Y": conv(i["X"], i["K"], 2, pad=2)}, {"R": 5, "stride": 2, "pad": 2}),
-    *(Case("schedules/conv2d_winograd", "conv2d_winograd", sized("B C F", (1, 2, 3), (2, 1, 1)),
+    *(Case("schedules/conv2d_winograd", "conv2d_winograd", sizes("B C F", (1, 2, 3), (2, 1, 1)),
            lambda i: {"Y": conv(i["X"], i["K"], pad=1)}, {"H": h, "W": w, "TH": -(-h // 4), "TW": -(-w // 4)},
            tolerance=2e-5) for h, w in ((7, 5), (1, 1), (4, 9))),
     Case("schedules/gemm", "gemm", MNK, product),
-    Case("schedules/gemm_batched", "gemm_batched", sized("B H M K N", (2, 3, 5, 7, 4), (1, 1, 1, 1, 1)),
+    Case("schedules/gemm_batched", "gemm_batched", sizes("B H M K N", (2, 3, 5, 7, 4), (1, 1, 1, 1, 1)),
          lambda i: {"C": i["A"] @ i["V"]}),
     Case("schedules/gemm_bias_gelu", "gemm_bias_gelu", MNK, gelu_layer),
     Case("schedules/gemm_split", "gemm_split", MNK, product),
-    *(Case("schedules/layer_norm", "layer_norm", sized("M", (1,), (5,)), layer_norm, {"N": n}, tolerance=1e-5)
+    *(Case("schedules/layer_norm", "layer_norm", sizes("M", (1,), (5,)), layer_norm, {"N": n}, tolerance=1e-5)
       for n in (1, 11)),
-    Case("schedules/matching", "matching", sized("N M D", (9, 13, 5), (1, 1, 1), (3, 1, 2), (1, 7, 1)), matching),
-    Case("schedules/matching_dot", "matching_dot", sized("N M", (5, 7), (1, 1), (1, 9), (3, 1)), matching),
-    Case("schedules/nbody", "nbody", sized("N", (9,), (1,), (2,)), lambda i: {"F": forces(i["P"], i["m"], 0.01)}),
-    Case("schedules/permute", "permute", sized("A B C D", (2, 3, 4, 5), (1, 1, 1, 1), (3, 1, 7, 2)),
+    Case("schedules/matching", "matching", sizes("N M D", (9, 13, 5), (1, 1, 1), (3, 1, 2), (1, 7, 1)), matching),
+    Case("schedules/matching_dot", "matching_dot", sizes("N M", (5, 7), (1, 1), (1, 9), (3, 1)), matching),
+    Case("schedules/nbody", "nbody", sizes("N", (9,), (1,), (2,)), lambda i: {"F": forces(i["P"], i["m"], 0.01)}),
+    Case("schedules/permute", "permute", sizes("A B C D", (2, 3, 4, 5), (1, 1, 1, 1), (3, 1, 7, 2)),
          lambda i: {"Y": i["X"].transpose(3, 1, 0, 2)}),
-    *(Case("schedules/row_argmax", "row_argmax", sized("M", (1,), (5,)), row_argmax, {"N": n}) for n in (1, 11)),
-    *(Case("schedules/row_sum", "row_sum", sized("M", (1,), (5,)), lambda i: {"y": i["X"].sum(axis=1)}, {"N": n})
+    *(Case("schedules/row_argmax", "row_argmax", sizes("M", (1,), (5,)), row_argmax, {"N": n}) for n in (1, 11)),
+    *(Case("schedules/row_sum", "row_sum", sizes("M", (1,), (5,)), lambda i: {"y": i["X"].sum(axis=1)}, {"N": n})
       for n in (1, 11)),
-    *(Case("schedules/softmax", "softmax", sized("M", (1,), (5,)), softmax, {"N": n}) for n in (1, 11)),
+    *(Case("schedules/softmax", "softmax", sizes("M", (1,), (5,)), softmax, {"N": n}) for n in (1, 11)),
     Case("schedules/stencils", "stencils", MN, lambda i: {"C": stencil({"A": stencil(i)["B"]})["B"]}),
-    Case("schedules/syrk", "syrk", sized("M K", (7, 5), (1, 1), (9, 1), (1, 3)), syrk),
+    Case("schedules/syrk", "syrk", sizes("M K", (7, 5), (1, 1), (9, 1), (1, 3)), syrk),
     Case("schedules/total", "total", VECTOR, lambda i: {"y": [i["x"].sum()]}),
     Case("schedules/transpose", "transpose", MN, lambda i: {"Y": i["X"].T}),
     Case("schedules/vector_add", "vector_add", VECTOR, lambda i: {"C": i["A"] + i["B"]}),

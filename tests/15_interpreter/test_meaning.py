@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from meaning import Erroneous, admitted, meaning
+from meaning import Erroneous, is_admitted, meaning
 from numpy_references import CASES
 from test_examples import ROOT, inputs_of, kernel_of, wide
 
@@ -21,7 +21,7 @@ def test_stock_kernels_mean_what_numpy_says(case, sizes):
     kernel = kernel_of(case)
     dtypes = {one.name: one.dtype for one in (*kernel.tensors, *kernel.scalars)}
     arrays = {n: wide(a, dtypes[n]) for n, a in inputs_of(kernel, case, sizes).items()}
-    assert admitted(text, sizes, case.kernel, case.attributes)
+    assert is_admitted(text, sizes, case.kernel, case.attributes)
     got = meaning(text, sizes, arrays, name=case.kernel, attributes=case.attributes)
     for name, right in case.expected(arrays).items():
         right = np.asarray(right, dtype=float)
@@ -128,4 +128,4 @@ def test_integers_wrap_as_their_types_do():
 
 def test_facts_admit_sizes():
     text = "kernel random(x: i32[N - 2]) -> y: i32[N] where N % 2 == 0:\n    y[i] = x[i] for i < N - 2\n"
-    assert [n for n in range(1, 8) if admitted(text, {"N": n})] == [4, 6]
+    assert [n for n in range(1, 8) if is_admitted(text, {"N": n})] == [4, 6]

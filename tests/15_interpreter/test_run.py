@@ -25,7 +25,7 @@ COPY = kernel("kernel copy(A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n")
 STAGED = Buffer("A.shared", "f32", (const(4),), "shared", (0,), copy_of="A", scope="io")
 
 
-def staged(load_guard: tuple[Condition, ...] = (), outside: bool = False) -> Tree:
+def staged_tree(load_guard: tuple[Condition, ...] = (), outside: bool = False) -> Tree:
     """A copy in tiles of 4 through a shared buffer, right unless an argument spoils it."""
     io, ii = var("io"), var("ii")
     i = io * 4 + ii
@@ -54,13 +54,13 @@ A = np.arange(10, dtype=np.float32)
 
 
 def test_a_staged_copy_runs() -> None:
-    assert (run(staged(), {"N": 10}, {"A": A})["B"] == A).all()
+    assert (run(staged_tree(), {"N": 10}, {"A": A})["B"] == A).all()
 
 
 def test_a_shared_buffer_forgets_between_iterations_of_its_scope() -> None:
     only_first = (Condition(-var("io")),)
     with pytest.raises(InterpreterError) as caught:
-        run(staged(only_first), {"N": 10}, {"A": A})
+        run(staged_tree(only_first), {"N": 10}, {"A": A})
     error = caught.value
     assert (error.buffer, error.element, error.statement) == ("A.shared", (0,), "B")
     assert error.message == "the statement 'B' reads A.shared[0], which has no value"
@@ -69,7 +69,7 @@ def test_a_shared_buffer_forgets_between_iterations_of_its_scope() -> None:
 
 def test_an_access_outside_a_buffer() -> None:
     with pytest.raises(InterpreterError, match=r"outside its shape \[4\]") as caught:
-        run(staged(outside=True), {"N": 12}, {"A": np.zeros(12, np.float32)})
+        run(staged_tree(outside=True), {"N": 12}, {"A": np.zeros(12, np.float32)})
     assert caught.value.element == (4,)
 
 

@@ -15,7 +15,7 @@ KERNEL = build(
 ROW, T = var("i"), var("t")
 
 
-def staged(place):
+def staged_tree(place):
     """Rows of 8 through shared memory: thread t fills element t and reads element `place`."""
     fill = Stmt("A.shared", Access("A.shared", (T,)), Load("A", (ROW, T), "f32"))
     use = Stmt("C", Access("C", (ROW, place)), Load("A.shared", (place,), "f32"), instance=(ROW, place))
@@ -26,11 +26,11 @@ def staged(place):
 
 
 def test_threads_that_read_their_own_need_nothing():
-    assert not [d for d in dependences(staged(T), 0) if d.exists]
+    assert not [d for d in dependences(staged_tree(T), 0) if d.exists]
 
 
 def test_threads_that_read_their_neighbours():
-    found = [d for d in dependences(staged(7 - T), 0) if d.exists]
+    found = [d for d in dependences(staged_tree(7 - T), 0) if d.exists]
     assert [(d.kind, d.source, d.sink, d.carried_by) for d in found] == [
         ("RAW", 0, 1, None),
         ("RAW", 0, 1, "i"),
@@ -42,7 +42,7 @@ def test_threads_that_read_their_neighbours():
 
 
 def test_that_no_iteration_lies_in_between_says_nothing_of_whether_two_meet():
-    found = dependences(staged(T // 2 * 2 + T % 2), 0)
+    found = dependences(staged_tree(T // 2 * 2 + T % 2), 0)
     assert found
     assert not any(d.is_iterations_apart("t") for d in found)
     assert not any(d.exists for d in found)

@@ -47,7 +47,7 @@ def random_piece(rng):
     return tuple(rows)
 
 
-def projected(rows):
+def project(rows):
     whole = isl.BasicSet.read_from_str(isl.DEFAULT_CONTEXT, matrix(list(rows), NAMES)[0]).to_set()
     return whole.project_out(isl.dim_type.set, len(NAMES), whole.dim(isl.dim_type.set) - len(NAMES))
 
@@ -60,14 +60,14 @@ def test_pieces_cover_what_they_cover_as_a_whole(seed):
         wanted = random_wanted(rng)
         pieces = [wanted + random_piece(rng) for _ in range(rng.randrange(4))]
         pieces = [tuple(piece) if rng.random() < 0.3 else piece for piece in pieces]
-        left = projected(wanted)
+        left = project(wanted)
         for piece in pieces:
-            left = left.subtract(projected(piece))
+            left = left.subtract(project(piece))
         assert is_covered(wanted, pieces, NAMES) == left.is_empty(), (wanted, pieces)
         point = find_uncovered(wanted, pieces, NAMES)
         assert (point is None) == left.is_empty()
         if point is not None:
-            there = projected([*wanted, *((True, ((name, 1),), -point[name]) for name in NAMES)])
+            there = project([*wanted, *((True, ((name, 1),), -point[name]) for name in NAMES)])
             assert not there.is_empty()
             assert there.is_subset(left)
         found[point is None] += 1

@@ -5,7 +5,7 @@ from itertools import product
 from typing import NamedTuple
 
 import pytest
-from stock import scheduled
+from stock import schedule_stock
 
 from tilegen.lowering import lower
 from tilegen.poly.execution import rows_before, ways_before, ways_between
@@ -32,14 +32,14 @@ def questions(program):
                         yield one.leaf, two.leaf, a, b, shared, order
 
 
-def written(name, schedule):
+def tree_under(name, schedule):
     """The tree that is asked about while the schedule is written."""
-    return scheduled(name, schedule).tree
+    return schedule_stock(name, schedule).tree
 
 
 def read_back(name, schedule):
     """The tree that the printed text is proven with: loops that run ahead stand in it as several."""
-    tree = written(name, schedule)
+    tree = tree_under(name, schedule)
     launches = [replace(each, body=without_calls(each.body)) for each in lower(tree, whole=True)]
     return lift(tree.kernel, tuple(launches)).tree(tree.reassociated)
 
@@ -47,10 +47,10 @@ def read_back(name, schedule):
 @pytest.mark.parametrize(
     ("made", "name", "schedule"),
     [
-        (written, "gemm", "rectangular"),
-        (written, "gemm", "warps"),
-        (written, "transpose", "swizzled"),
-        (written, "softmax", "warps"),
+        (tree_under, "gemm", "rectangular"),
+        (tree_under, "gemm", "warps"),
+        (tree_under, "transpose", "swizzled"),
+        (tree_under, "softmax", "warps"),
         (read_back, "gemm", "registers"),
         (read_back, "gemm", "pipelined"),
         (read_back, "gemm", "across"),

@@ -171,7 +171,7 @@ class _Run:
         elif stmt.reduce:
             self.atomic = self._atomic(stmt, env)
             old = self._read(stmt.target, env, path)
-            new = self._combined(stmt, old, value)
+            new = self._combine(stmt, old, value)
             self._write(stmt.target, new, env, path)
             self.atomic = None
             made = value if stmt.name in self.reordered else new
@@ -197,7 +197,7 @@ class _Run:
             raise Wrong("race")
         return stmt.name
 
-    def _combined(self, stmt, old, value):
+    def _combine(self, stmt, old, value):
         if stmt.name not in self.reordered:
             return self.terms.of(stmt.reduce, old, value)
         return self.terms.bag(stmt.reduce, old, value)

@@ -25,11 +25,11 @@ import tree_faults
 from enumeration import verdict
 from random_atomics import atomics_recipe
 from random_case import composites, other_sizes, witness_sizes
-from random_meaning import built, error_at, refuted, small_sizes
+from random_meaning import build_kernel, check_refusal, error_at, small_sizes
 from random_programs import any_text, holds, points
 from random_steps import gpu_recipe, lanes_recipe, random_step, warp_recipe
 from structure import structure
-from workers import done, within
+from workers import run_jobs, within
 
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import parse
@@ -48,7 +48,7 @@ def opinion_of_kernel(text, kernel, refusal):
     if refusal is not None and refusal.witness is None:
         return None
     if refusal is not None:
-        kind, sizes = refuted(text, refusal)
+        kind, sizes = check_refusal(text, refusal)
         return ILLEGAL, ILLEGAL if kind else LEGAL, f"{refusal.render()}\nat {sizes}"
     sizes = [s for s in small_sizes(text) if points(kernel, s) < 300]
     wrong = next((f"{error} at {s}" for s in sizes if (error := error_at(text, s))), None)
@@ -63,7 +63,7 @@ def trees(pick, text, kernel):
     step, steps = next(recipe), []
     for number in range(30):
         for wanted in (step, random_step(pick, tree, 100 + number)) if pick([True, False]) else (step,):
-            after = _built(tree, wanted)
+            after = _apply_step(tree, wanted)
             if after is None:
                 continue
             yield f"{text}{steps}\n{wanted}", after
@@ -78,7 +78,7 @@ def trees(pick, text, kernel):
             return
 
 
-def _built(tree, text):
+def _apply_step(tree, text):
     calls = parse(Source("step.tg", f"schedule s for random():\n    {text}\n")).schedules[0].steps
     try:
         for call in expand(calls[0], composites()):
@@ -112,7 +112,7 @@ def opinion(tree):
 def opinions(pick):
     """(text, opinion) of a kernel, and of the trees that are made of it."""
     text = any_text(pick)
-    kernel, refusal = built(text)
+    kernel, refusal = build_kernel(text)
     yield f"{text}as written", opinion_of_kernel(text, kernel, refusal)
     for where, tree in trees(pick, text, kernel) if kernel else ():
         yield where, opinion(tree)
@@ -128,14 +128,14 @@ def chunk_of(job):
         try:
             with within(CASE_SECONDS):
                 for text, found in opinions(random.Random(f"{seed}/{number}").choice):
-                    lines += counted(counts, f"{seed}/{number}:\n{text}", found)
+                    lines += count_opinion(counts, f"{seed}/{number}:\n{text}", found)
         except Exception:
             lines += [f"crash, {seed}/{number}, after\n{text}\n{traceback.format_exc()}"]
             counts["crashes"] += 1
     return counts, lines
 
 
-def counted(counts, where, found):
+def count_opinion(counts, where, found):
     """The lines to print of an opinion, which is counted."""
     if found is None:
         counts["not compared"] += 1
@@ -159,7 +159,7 @@ def main() -> int:
     part = min(200, -(-chosen.cases // chosen.jobs))
     jobs = [(f"{chosen.seed}.{n}", part) for n in range(-(-chosen.cases // part))]
     total, begun = Counter(), time.time()
-    for job, result, trouble in done(chunk_of, jobs, chosen.jobs, seconds=JOB_SECONDS):
+    for job, result, trouble in run_jobs(chunk_of, jobs, chosen.jobs, seconds=JOB_SECONDS):
         counts, lines = result or (Counter(crashes=1), [f"crash of the job {job}: {trouble}"])
         total += counts
         for line in lines:

@@ -57,7 +57,7 @@ schedule ends for totals():
 MODULE = parse(Source("computed.tg", TEXT))
 
 
-def derived(number):
+def derive(number):
     schedule = MODULE.schedules[number]
     return apply(build(MODULE.kernels[schedule.kernel]), schedule).tree.kernel
 
@@ -71,10 +71,10 @@ def with_equation(kernel, target, **changes):
 def read_at(kernel, change):
     """The kernel with every element of P that Y reads changed."""
 
-    def moved(value):
+    def change_load(value):
         return change(value) if isinstance(value, Load) and value.buffer == "P" else value
 
-    return with_equation(kernel, "Y", value=rewrite(kernel.equations[1].value, moved))
+    return with_equation(kernel, "Y", value=rewrite(kernel.equations[1].value, change_load))
 
 
 def at(kernel, place):
@@ -93,7 +93,7 @@ def shorter(kernel):
 
 def faults():
     """(name, a derived kernel that is wrong, words of the sentence, words of the witness)."""
-    right = derived(0)
+    right = derive(0)
     b, i = (var(r.name) for r in right.equations[0].loops)
     yield "too small", shorter(right), "'P' is read where it is not computed", "Y(i=3) reads it (N=4)"
     less = with_equation(right, "P", conditions=(Condition(var("N") - 1 - b * 4 - i),))
@@ -117,7 +117,7 @@ def faults():
 
 def reduction_faults():
     """The same for a reduction that is computed at loops."""
-    right = derived(1)
+    right = derive(1)
     first = right.equations[0]
     (k,) = first.reduced
     fewer = (*first.conditions, Condition(3 - var(k.name)))
@@ -131,27 +131,27 @@ def reduction_faults():
 
 def border_faults():
     """The same where reads outside of the tensor give a constant, which is computed there."""
-    right = derived(2)
+    right = derive(2)
     b, i = (var(r.name) for r in right.equations[0].loops)
     test, value, beyond = right.equations[0].value.args
 
-    def chosen(test, value, beyond):
+    def choose(test, value, beyond):
         return with_equation(right, "P", value=replace(right.equations[0].value, args=(test, value, beyond)))
 
     def until(end):
         return condition_of([Condition(end - 1 - b * 4 - i)])
 
     assert test == until(var("N"))
-    yield "another border", chosen(test, value, Const(2.0, "f32")), "not what reads there give", None
-    yield "a border too far out", chosen(until(var("N") + 1), value, beyond), "does not have it", "P("
-    yield "a border too far in", chosen(until(var("N") - 1), value, beyond), "'P' is not computed inside", "P("
+    yield "another border", choose(test, value, Const(2.0, "f32")), "not what reads there give", None
+    yield "a border too far out", choose(until(var("N") + 1), value, beyond), "does not have it", "P("
+    yield "a border too far in", choose(until(var("N") - 1), value, beyond), "'P' is not computed inside", "P("
     loose = substitute(right.origin.equations[0].value, {right.origin.equations[0].loops[0].name: b * 4 + i})
     inside = (Condition(var("N") - 1 - b * 4 - i),)
     yield "no border", with_equation(right, "P", value=loose, conditions=inside), "not what reads there give", None
-    yield "a value beyond", chosen(test, loose, beyond), "is not computed as", None
+    yield "a value beyond", choose(test, loose, beyond), "is not computed as", None
     by_value = Op(">", (value.args[0], Const(0.0, "f32")), "bool")
-    yield "a choice by values", chosen(by_value, value, beyond), "what is no test of its place", None
-    total = derived(3)
+    yield "a choice by values", choose(by_value, value, beyond), "what is no test of its place", None
+    total = derive(3)
     first = total.equations[0]
     one = replace(first.value, args=(*first.value.args[:2], Const(1.0, "f32")))
     yield "terms beyond", with_equation(total, "P", value=one), "not what reads there give", None
@@ -162,7 +162,7 @@ FAULTS = {name: rest for name, *rest in (*faults(), *reduction_faults(), *border
 
 @pytest.mark.parametrize("number", range(len(MODULE.schedules)))
 def test_a_second_opinion_agrees_that_they_are_right(number):
-    tree = tree_of(derived(number))
+    tree = tree_of(derive(number))
     assert judge(tree) is None
     assert tree.kernel.written_kernel == build(MODULE.kernels[MODULE.schedules[number].kernel])
     for first in (1, 4, 7):

@@ -125,7 +125,7 @@ def test_what_a_copy_says_is_not_believed(element, sentence):
     assert violation.sentence == sentence
 
 
-def accumulated(*ends: Stmt, inside: tuple[Stmt, ...] = ()) -> Tree:
+def accumulate(*ends: Stmt, inside: tuple[Stmt, ...] = ()) -> Tree:
     """`counted` with its sum in a register: `inside` stands behind each term, `ends` behind the sum."""
     whole = tree("counted")
     start, term = (
@@ -141,22 +141,22 @@ FILL = Stmt("y.reg", Access("y.reg", (const(0),)), Load("y", (i,), "i32"))
 
 
 def test_a_sum_in_a_register_is_stored():
-    assert judge(accumulated(STORE)) is None
+    assert judge(accumulate(STORE)) is None
 
 
 def test_a_sum_that_is_never_stored():
-    violation = judge(accumulated())
+    violation = judge(accumulate())
     assert violation is not None
     assert violation.sentence == "'y.reg' is written and not stored back to 'y'"
 
 
 def test_a_sum_may_be_stored_and_filled_again_after_each_term():
-    assert judge(accumulated(inside=(STORE, FILL))) is None
+    assert judge(accumulate(inside=(STORE, FILL))) is None
 
 
 def test_a_fill_from_memory_that_is_out_of_date():
     """The sum is filled from y again after each term, and stored only at the end."""
-    violation = judge(accumulated(STORE, inside=(FILL,)))
+    violation = judge(accumulate(STORE, inside=(FILL,)))
     assert violation is not None
     assert violation.sentence == "'y.reg' is filled from elements of 'y' that nothing has written"
 
@@ -164,7 +164,7 @@ def test_a_fill_from_memory_that_is_out_of_date():
 def test_a_fill_that_is_older_than_the_last_change():
     """It is stored at the first term alone: what is filled later is older than the register."""
     first = replace(STORE, guard=(Condition(-k),))
-    violation = judge(accumulated(STORE, inside=(first, FILL)))
+    violation = judge(accumulate(STORE, inside=(first, FILL)))
     assert violation is not None
     assert violation.sentence == "an element of 'y' is read from 'y' after it has changed in 'y.reg'"
     assert violation.witness == "y(i=0, k=1) writes y.reg[0], and the copy y.reg at i=0, k=2 reads y[0] for y[0]"

@@ -55,16 +55,16 @@ STAGES = list(_stages())
 PLAIN, BLOCKED = STAGES[0], STAGES[-1]
 
 
-def changed(tree, change):
+def change_tree(tree, change):
     return replace(tree, body=rewrite(tree.body, change))
 
 
 def with_stmt(name, change, tree=BLOCKED):
-    return changed(tree, lambda v: change(v) if isinstance(v, Stmt) and v.name == name else v)
+    return change_tree(tree, lambda v: change(v) if isinstance(v, Stmt) and v.name == name else v)
 
 
 def with_loop(name, change, tree=BLOCKED):
-    return changed(tree, lambda v: change(v) if isinstance(v, Loop) and v.name == name else v)
+    return change_tree(tree, lambda v: change(v) if isinstance(v, Loop) and v.name == name else v)
 
 
 def with_buffer(name, tree=BLOCKED, **fields):
@@ -76,7 +76,7 @@ def without(name, statement):
     return with_loop(name, lambda v: () if any(s.name == statement for s in stmts(v.body)) else v)
 
 
-def loaded(change):
+def change_load(change):
     return lambda s: replace(s, value=replace(s.value, index=tuple(change(*s.value.index))))
 
 
@@ -84,15 +84,15 @@ def guards(count):
     return lambda s: replace(s, guard=s.guard[:count])
 
 
-def reindexed(buffer, change):
+def reindex(buffer, change):
     def visit(v):
         return replace(v, index=change(v.index)) if isinstance(v, Access | Load) and v.buffer == buffer else v
 
-    return changed(BLOCKED, visit)
+    return change_tree(BLOCKED, visit)
 
 
 def k_backwards():
-    return changed(PLAIN, lambda v: v.substitute({"k": var("K") - 1 - var("k")}) if v == var("k") else v)
+    return change_tree(PLAIN, lambda v: v.substitute({"k": var("K") - 1 - var("k")}) if v == var("k") else v)
 
 
 # name, tree, what the sentence says, what the witness says
@@ -144,7 +144,7 @@ FAULTS = [
     ),
     (
         "register of two threads",
-        lambda: reindexed("C.reg", lambda i: (const(0), *i[1:])),
+        lambda: reindex("C.reg", lambda i: (const(0), *i[1:])),
         "'C.reg' is in registers, and two threads would use one element of it",
         "C.reg[0, 0, 0, 0] is touched by threads ti=1 and ti=0 (M=2, K=1, N=1)",
     ),
@@ -168,7 +168,7 @@ FAULTS = [
     ),
     (
         "fill out of bounds",
-        lambda: with_stmt("A.shared", loaded(lambda i, k: (i + 1, k))),
+        lambda: with_stmt("A.shared", change_load(lambda i, k: (i + 1, k))),
         "an access is outside 'A'",
         None,
     ),
@@ -181,14 +181,14 @@ FAULTS = [
     ),
     (
         "wrong element copied",
-        lambda: with_stmt("B.shared", loaded(lambda k, j: (k, (j // 2) * 2))),
+        lambda: with_stmt("B.shared", change_load(lambda k, j: (k, (j // 2) * 2))),
         "'B.shared' holds another element than the one that is read from it",
         "the copy B.shared.reg at bi=0, bj=0, ko=0, ti=0, tj=1, ki=0, wj=0 reads B.shared[0, 1] for B[0, 1], and it "
         "holds B[0, 0] (M=1, K=1, N=2)",
     ),
     (
         "wrong element read",
-        lambda: with_stmt("A.shared.reg", loaded(lambda i, k: (i, (k // 2) * 2))),
+        lambda: with_stmt("A.shared.reg", change_load(lambda i, k: (i, (k // 2) * 2))),
         "'A.shared' holds another element than the one that is read from it",
         "the copy A.shared.reg at bi=0, bj=0, ko=0, ti=0, tj=0, ki=1, wi=0 reads A.shared[0, 0] for A[0, 1], and it "
         "holds A[0, 0] (M=1, K=2, N=1)",
@@ -253,7 +253,7 @@ def test_reassociation_is_allowed_where_a_step_says_so():
 
 
 def test_verdicts_do_not_depend_on_what_was_asked_before():
-    fault = with_stmt("A.shared.reg", loaded(lambda i, k: (i, (k // 2) * 2)))
+    fault = with_stmt("A.shared.reg", change_load(lambda i, k: (i, (k // 2) * 2)))
     first = judge(fault)
     assert judge(BLOCKED) is None
     assert judge(fault) == first

@@ -201,7 +201,7 @@ def test_a_copy_filled_anew_has_been_stored():
         assert judge(replace(tree, body=wrong)) is not None
 
 
-def turned(launches, old, new):
+def replace_slot(launches, old, new):
     """The launches with every place `old` of a shared buffer as `new`, and how many these were."""
     found = []
 
@@ -220,7 +220,7 @@ def test_slots_that_go_round_once():
     tree = after(text, *steps)
     launches, ko = lower(tree, vector=False), var("ko")
     for old, new in ((ko % 2, const(1) - ko), ((ko + 1) % 2, (ko + 1) % 1), ((ko + 1) % 2, ko % 2)):
-        wrong, places = turned(launches, old, new)
+        wrong, places = replace_slot(launches, old, new)
         assert places
         assert prove(tree.kernel, wrong).violation is not None, (old, new)
 
@@ -232,11 +232,13 @@ def test_many_loops_walked_to_and_fro_are_covered():
     steps += ["order(bi, bj, ko, wi, wj, li, lj, ki, cj, vj, ci, vi)", "collapse(li, lj) -> lane"]
     tree = after(PRODUCT, *steps, "serpentine(vj, ci, vi)", judged=False)
     assert judge(tree) is None
-    short = replace(tree, body=rewrite(tree.body, lambda v: replace(v, extent=v.extent - 1) if _named(v, "ci") else v))
+    short = replace(
+        tree, body=rewrite(tree.body, lambda v: replace(v, extent=v.extent - 1) if _is_loop(v, "ci") else v)
+    )
     assert judge(short) is not None
 
 
-def _named(value, name):
+def _is_loop(value, name):
     return getattr(value, "name", "") == name and hasattr(value, "extent")
 
 

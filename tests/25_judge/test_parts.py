@@ -58,7 +58,7 @@ MODULE = parse(Source("parts.tg", TEXT))
 SCHEDULES = {s.name: s for s in MODULE.schedules}
 
 
-def scheduled(name):
+def schedule_tree(name):
     schedule = SCHEDULES[name]
     return apply(build(MODULE.kernels[schedule.kernel]), schedule).tree
 
@@ -74,7 +74,7 @@ def with_equation(kernel, target, change):
 
 @pytest.mark.parametrize("name", sorted(SCHEDULES))
 def test_a_second_opinion_agrees_that_they_are_right(name):
-    tree = scheduled(name)
+    tree = schedule_tree(name)
     assert tree.kernel.written_kernel == build(MODULE.kernels[SCHEDULES[name].kernel])
     for number in (1, 4, 7):
         assert verdict(tree, {size: number + n for n, size in enumerate(tree.kernel.sizes)}) is None
@@ -82,7 +82,7 @@ def test_a_second_opinion_agrees_that_they_are_right(name):
 
 def faults():
     """(name, a derived kernel that is wrong, words of the sentence, words of the witness)."""
-    right = scheduled("contiguous").kernel
+    right = schedule_tree("contiguous").kernel
     point = right.derived.point
     kp, ki = var("part.kp"), var("part.ki")
 
@@ -117,7 +117,7 @@ def faults():
 
 def arg_faults():
     """The same for an arg reduction."""
-    best = scheduled("parts").kernel
+    best = schedule_tree("parts").kernel
     (loop,) = best.equations[0].reduced
     back = {loop.name: loop.extent - 1 - var(loop.name)}
     split = replace(best.derived, point=tuple(p.substitute(back) for p in best.derived.point))
@@ -142,7 +142,7 @@ def arg_faults():
 
 def place_faults():
     """The same for one over two indices."""
-    block = scheduled("blocks").kernel
+    block = schedule_tree("blocks").kernel
     turned = with_equation(block, "part", lambda e: replace(e, reduced=e.reduced[::-1]))
     yield (
         "the other index first",

@@ -83,18 +83,18 @@ schedule padded for gemm(TK=4):
 """
 
 
-def padded():
+def padded_tree():
     return tree_from(PADDED)
 
 
 def test_whole_tiles_are_longer_than_the_tensor_and_zero_there():
-    text = show(padded())
+    text = show(padded_tree())
     assert "global A.global: f32[((M + 7)/8)*8, ((K + 3)/4)*4] order(1, 0)  copy of A" in text
     assert "A.global[A.global.i, A.global.k] = (A[A.global.i, A.global.k] else 0)" in text
 
 
 def test_whole_tiles_are_read_as_vectors_and_without_tests_at_all_sizes():
-    launches = lower(padded(), loose=frozenset({"C.reg.v"}))
+    launches = lower(padded_tree(), loose=frozenset({"C.reg.v"}))
     assert not any(launch.requires for launch in launches)
     text = emit(launches, "cuda")
     product = text[text.index("gemm_C(") : text.index("C[")]
@@ -108,7 +108,7 @@ def test_whole_tiles_are_read_as_vectors_and_without_tests_at_all_sizes():
 
 
 def test_whole_tiles_compute_the_kernel_at_sizes_that_nothing_divides():
-    tree = padded()
+    tree = padded_tree()
     for version in ({}, {"loose": frozenset({"C.reg.v"})}, {"vector": False}, {"whole": True}):
         launches = lower(tree, **version)
         assert prove(tree.kernel, launches).verdict == "proved"
@@ -119,7 +119,7 @@ def test_whole_tiles_compute_the_kernel_at_sizes_that_nothing_divides():
 
 
 def test_a_fill_without_zeros_is_refused():
-    tree = padded()
+    tree = padded_tree()
 
     def bare(value):
         return replace(value, fallback=None) if isinstance(value, Load) and value.buffer == "B" else value

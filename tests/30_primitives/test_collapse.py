@@ -28,25 +28,25 @@ schedule inner for rows():
 """
 
 
-def scheduled(name):
+def schedule_rows(name):
     module = parse(Source("rows.tg", ROWS))
     schedule = next(s for s in module.schedules if s.name == name)
     return apply(build(module.kernels["rows"], {}), schedule, {}).tree
 
 
 def test_the_outer_loop_may_have_any_extent():
-    tree = scheduled("flat")
+    tree = schedule_rows("flat")
     assert [str(loop.extent) for loop in loops(tree.body)] == ["B*12"]
 
 
 def test_a_quotient_and_its_remainder_are_their_number_again():
     for name in ("flat", "tiles"):
-        (stmt,) = stmts(scheduled(name).body)
+        (stmt,) = stmts(schedule_rows(name).body)
         assert str(stmt.value.index[0]) == "q"
 
 
 def test_the_new_loop_may_have_the_name_of_the_inner_one():
-    (loop,) = loops(scheduled("inner").body)
+    (loop,) = loops(schedule_rows("inner").body)
     assert (loop.name, str(loop.extent)) == ("ji", "B*12")
 
 

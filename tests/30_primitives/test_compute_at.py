@@ -149,7 +149,7 @@ CASES = {
 }
 
 
-def scheduled(text, steps):
+def schedule_tree(text, steps):
     lines = "".join(f"    {step.strip()}\n" for line in steps.splitlines() for step in line.split(";"))
     module = parse(Source("computed.tg", f"{text}\nschedule s for {text.split('(')[0].split()[-1]}():\n{lines}"))
     (kernel,) = module.kernels.values()
@@ -158,7 +158,7 @@ def scheduled(text, steps):
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_the_kernel_is_the_one_as_written(name):
-    tree = scheduled(*CASES[name])
+    tree = schedule_tree(*CASES[name])
     for number in (1, 3, 7):
         sizes = {size: number + n for n, size in enumerate(tree.kernel.sizes)}
         random = np.random.default_rng(number)
@@ -172,7 +172,7 @@ def test_the_kernel_is_the_one_as_written(name):
 
 
 def test_what_several_iterations_read_is_computed_in_each():
-    tree = scheduled(BLUR, "tile(Y.y, 4) -> by, ty; order(by, Y.x, ty); compute_at(P, at=Y.x)")
+    tree = schedule_tree(BLUR, "tile(Y.y, 4) -> by, ty; order(by, Y.x, ty); compute_at(P, at=Y.x)")
     made = [(path, s) for path, s in leaves(tree.body) if s.name == "P"]
     ((path, stmt),) = made
     assert [(loop.name, str(loop.extent)) for loop in path] == [("by", "(M + 3)/4"), ("Y.x", "N"), ("P.y", "6")]

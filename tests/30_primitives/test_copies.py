@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from stock import scheduled
+from stock import schedule_stock
 from written import tree_from
 
 from tilegen.interpreter import reference, run
@@ -66,7 +66,7 @@ def test_two_copies_of_one_tensor(steps, copies):
 
 
 def test_each_operand_of_syrk_is_read_from_a_copy_of_its_own():
-    tree = scheduled("syrk", "registers").tree
+    tree = schedule_stock("syrk", "registers").tree
     assert {b.name for b in tree.buffers if b.space == "shared"} == {"Ai", "Aj"}
     assert {b.copy_of for b in tree.buffers if b.space == "shared"} == {"A"}
     sizes = {"M": 17, "K": 9}

@@ -21,7 +21,7 @@ def sections(word):
     return {name: dedent(re.match(r"(?:    .*\n|\n)*", body)[0]) for name, body in named}
 
 
-def shown(tree):
+def show_lines(tree):
     return "\n".join(line for line in show(tree).splitlines() if line)
 
 
@@ -33,6 +33,6 @@ def test_docstring_shows_what_the_step_does(word):
     module = parse(Source(f"{word}.tg", f"{part['kernel']}\nschedule example for {kernel_name}():\n{steps}"))
     kernel = build(module.kernels[kernel_name])
     stages = apply(kernel, module.schedules[0], instructions=stock_instructions).stages
-    assert part["before"].strip() in shown(stages[-2].tree)
-    assert part["after"].strip() in shown(stages[-1].tree)
+    assert part["before"].strip() in show_lines(stages[-2].tree)
+    assert part["after"].strip() in show_lines(stages[-1].tree)
     assert stages[-1].step.word == word

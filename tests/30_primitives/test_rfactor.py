@@ -35,7 +35,7 @@ STEPS = {
 }
 
 
-def scheduled(reduce, steps):
+def schedule_line(reduce, steps):
     arg = reduce.startswith("arg")
     text = f"kernel line(X: f32[N, K]) -> y: {'i32' if arg else 'f32'}[N]:\n"
     text += f"    y[i] = {reduce}[k](X[i, k]) for k <= i + 9\n"
@@ -49,7 +49,7 @@ def scheduled(reduce, steps):
 @pytest.mark.parametrize("how", sorted(STEPS))
 @pytest.mark.parametrize("reduce", ["sum", "prod", "max", "min", "argmax", "argmin"])
 def test_parts_compute_the_reduction(reduce, how):
-    tree = scheduled(reduce, STEPS[how]).tree
+    tree = schedule_line(reduce, STEPS[how]).tree
     for n, k in ((1, 1), (3, 17), (4, 40)):
         x = np.random.default_rng(k).integers(-2, 3, (n, k)).astype(np.float32)
         sizes, arrays = {"N": n, "K": k}, {"X": x}
@@ -60,7 +60,7 @@ def test_parts_compute_the_reduction(reduce, how):
 
 def test_the_first_of_equals_wins_whatever_part_it_is_in():
     """In strided parts, part 0 meets index 4 and part 1 index 1: the parts come in the wrong order."""
-    tree = scheduled("argmax", STEPS["strided"]).tree
+    tree = schedule_line("argmax", STEPS["strided"]).tree
     x = np.zeros((1, 9), np.float32)
     x[0, [1, 4]] = 1
     assert run(tree, {"N": 1, "K": 9}, {"X": x})["y"] == [1]
@@ -68,20 +68,20 @@ def test_the_first_of_equals_wins_whatever_part_it_is_in():
 
 def test_nothing_is_better_than_the_start():
     """Where no value is better than what a reduction starts with, the index is the start's, as without parts."""
-    tree = scheduled("argmax", STEPS["strided"]).tree
+    tree = schedule_line("argmax", STEPS["strided"]).tree
     x = np.full((1, 9), -np.inf, np.float32)
     assert run(tree, {"N": 1, "K": 9}, {"X": x})["y"] == [0]
 
 
 def test_the_text_lets_the_lower_index_of_equals_win():
-    tree = scheduled("argmax", STEPS["strided"]).tree
+    tree = schedule_line("argmax", STEPS["strided"]).tree
     for language in ("cuda", "opencl"):
         assert "|| (candidate == y_best[i] && index < y[i])" in emit(lower(tree), language)
 
 
 def test_what_combines_parts_may_come_in_any_order():
     steps = STEPS["strided"] + "\n    tile(y.kp, 2) -> a, b\n    reassociate(y)\n    order(b, a)"
-    tree = scheduled("argmin", steps).tree
+    tree = schedule_line("argmin", steps).tree
     x = np.random.default_rng(0).integers(-1, 2, (5, 23)).astype(np.float32)
     assert np.array_equal(
         run(tree, {"N": 5, "K": 23}, {"X": x})["y"], reference(tree.kernel, {"N": 5, "K": 23}, {"X": x})["y"].value

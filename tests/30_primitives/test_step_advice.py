@@ -86,7 +86,7 @@ FIXED = {
 }
 
 
-def applied(text, values={}):  # noqa: B006
+def apply_text(text, values={}):  # noqa: B006
     module = parse(Source("<text>", text))
     schedule = module.schedules[0]
     defines = {d.word: d for d in module.defines}
@@ -101,11 +101,11 @@ def test_the_way_out_is_accepted(mistake):
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    assert applied(text)
+    assert apply_text(text)
 
 
 @pytest.mark.parametrize("mistake", FIXED)
 def test_a_size_that_is_fixed_is_a_way_out(mistake):
     said, values = FIXED[mistake]
     assert said in (FILES / f"{mistake}.txt").read_text()
-    assert applied((FILES / f"{mistake}.tg").read_text(), values)
+    assert apply_text((FILES / f"{mistake}.tg").read_text(), values)

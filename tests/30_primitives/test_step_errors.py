@@ -11,7 +11,7 @@ from tilegen.schedule import apply
 FILES = sorted((Path(__file__).parents[1] / "errors" / "steps").glob("*.tg"))
 
 
-def scheduled(source):
+def schedule_source(source):
     module = parse(source)
     schedule = module.schedules[0]
     defines = {d.word: d for d in module.defines}
@@ -21,7 +21,7 @@ def scheduled(source):
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_mistake_is_explained(path, request):
     with pytest.raises(TilegenError) as caught:
-        scheduled(Source(path.name, path.read_text()))
+        schedule_source(Source(path.name, path.read_text()))
     text = caught.value.render() + f"\nexit code {caught.value.exit_code}\n"
     golden = path.with_suffix(".txt")
     if request.config.getoption("--update-golden", default=False):

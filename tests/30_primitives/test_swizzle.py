@@ -2,7 +2,7 @@
 
 import pytest
 from read_back import difference
-from stock import scheduled
+from stock import schedule_stock
 
 from tilegen.backends.text import emit
 from tilegen.ir.show import show_buffer
@@ -17,15 +17,15 @@ PLACES = [
 ]  # fmt: skip
 
 
-def swizzled(place, **numbers):
+def swizzle(place, **numbers):
     *case, buffer = place
-    return Swizzle(buffer=buffer, **numbers).apply(scheduled(*case).tree)
+    return Swizzle(buffer=buffer, **numbers).apply(schedule_stock(*case).tree)
 
 
 @pytest.mark.parametrize("place", PLACES, ids=" ".join)
 @pytest.mark.parametrize("numbers", [{"unit": 4}, {"unit": 4, "count": 2, "rows": 4}])
 def test_it_changes_where_elements_lie_and_nothing_else(place, numbers):
-    tree = swizzled(place, **numbers)
+    tree = swizzle(place, **numbers)
     assert judge(tree) is None
     for vector in (True, False):
         launches = lower(tree, vector=vector)
@@ -38,9 +38,9 @@ def test_it_changes_where_elements_lie_and_nothing_else(place, numbers):
 
 
 def test_as_many_units_as_fit_the_banks_or_the_row():
-    counts = {unit: swizzled(PLACES[1], unit=unit).buffer("A.shared").swizzle.count for unit in (1, 2, 4, 8, 16)}
+    counts = {unit: swizzle(PLACES[1], unit=unit).buffer("A.shared").swizzle.count for unit in (1, 2, 4, 8, 16)}
     assert counts == {1: 32, 2: 16, 4: 8, 8: 4, 16: 2}
-    assert "swizzle 32 x 1  copy" in show_buffer(swizzled(PLACES[0], unit=1).buffer("A.shared"))
+    assert "swizzle 32 x 1  copy" in show_buffer(swizzle(PLACES[0], unit=1).buffer("A.shared"))
     assert "swizzle 2 x 4 every 8 rows  copy" in show_buffer(
-        swizzled(PLACES[0], unit=4, count=2, rows=8).buffer("A.shared")
+        swizzle(PLACES[0], unit=4, count=2, rows=8).buffer("A.shared")
     )

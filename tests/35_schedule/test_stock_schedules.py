@@ -4,7 +4,7 @@ from itertools import takewhile
 
 import numpy as np
 import pytest
-from stock import cases, find, lighter, scheduled
+from stock import cases, find, lighter, schedule_stock
 
 from tilegen.interpreter import reference, run
 
@@ -44,7 +44,7 @@ def test_a_schedule_has_at_most_25_lines(name, schedule):
 
 
 def test_every_prefix_is_a_program():
-    result = scheduled("gemm", "registers")
+    result = schedule_stock("gemm", "registers")
     sizes = {"M": 19, "N": 17, "K": 9}
     arrays = inputs(result.kernel, sizes)
     expected = arrays["A"] @ arrays["B"]

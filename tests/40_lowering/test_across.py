@@ -73,7 +73,7 @@ def test_a_wait_that_leaves_too_much_on_its_way_is_refused():
         assert prove(tree.kernel, wrong).verdict == "refused: waits"
 
 
-def flipped(value):
+def flip_turn(value):
     """The registers of the other turn, where the turn is a number in the text."""
     if isinstance(value, Access | Load) and value.buffer == "A.shared.reg" and value.index[0].is_const:
         return replace(value, index=(1 - value.index[0], *value.index[1:]))
@@ -117,13 +117,13 @@ def test_operands_of_collapsed_loops_and_of_an_earlier_launch_are_followed(text)
     assert faults(launches, tree, {"M": 9, "N": 7, "K": 13}) is None
     if len(launches) > 1:
         assert prove(tree.kernel, launches[::-1]).verdict.startswith("refused: ")
-    for fault in (flipped, stale, same_turn):
+    for fault in (flip_turn, stale, same_turn):
         wrong = tuple(replace(launch, body=rewrite(launch.body, fault)) for launch in in_line(launches))
         assert wrong != launches
         assert prove(tree.kernel, wrong).verdict.startswith("refused: ")
 
 
-@pytest.mark.parametrize("fault", [flipped, stale, same_turn])
+@pytest.mark.parametrize("fault", [flip_turn, stale, same_turn])
 def test_registers_of_another_turn_are_refused(fault):
     tree = ahead(ACROSS)
     wrong = tuple(replace(launch, body=rewrite(launch.body, fault)) for launch in in_line(lower(tree)))

@@ -1,7 +1,7 @@
 """Barriers: where a dependence crosses threads, and nowhere else."""
 
 import pytest
-from stock import cases, scheduled
+from stock import cases, schedule_stock
 
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
@@ -9,12 +9,12 @@ from tilegen.lowering.program import Barrier, For, If
 
 
 def barriers(name, schedule, position=-1):
-    launch = lower(scheduled(name, schedule).tree)[position]
+    launch = lower(schedule_stock(name, schedule).tree)[position]
     return [b.reason for b in walk(launch.body) if isinstance(b, Barrier)]
 
 
 def test_tiled_gemm_has_two_in_each_iteration():
-    (launch,) = lower(scheduled("gemm", "tiled").tree)
+    (launch,) = lower(schedule_stock("gemm", "tiled").tree)
     (ko,) = [loop for loop in launch.body if isinstance(loop, For)]
     assert [node.reason for node in ko.body if isinstance(node, Barrier)] == [
         "A.shared and B.shared are complete: written above, read below",
@@ -35,7 +35,7 @@ def test_a_thread_that_reads_what_it_wrote_needs_none():
 
 @pytest.mark.parametrize(("name", "schedule"), cases())
 def test_no_barrier_stands_in_a_test(name, schedule):
-    for launch in lower(scheduled(name, schedule).tree):
+    for launch in lower(schedule_stock(name, schedule).tree):
         tests = [node for node in walk(launch.body) if isinstance(node, If)]
         assert not [b for test in tests for b in walk(test) if isinstance(b, Barrier)]
         if not [b for b in launch.buffers.values() if b.space == "shared"]:

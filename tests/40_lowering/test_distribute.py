@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from simulate import faults
-from stock import cases, lighter, scheduled
+from stock import cases, lighter, schedule_stock
 from written import tree_from
 
 from tilegen.errors import LimitError
@@ -24,7 +24,7 @@ def small(name):
 
 
 def scheduled_kernel(name):
-    return [scheduled(n, s).kernel for n, s in cases() if n == name][:1]
+    return [schedule_stock(n, s).kernel for n, s in cases() if n == name][:1]
 
 
 @pytest.mark.parametrize(("name", "schedule"), cases())
@@ -49,10 +49,10 @@ def nest(launch, prefix):
 
 
 def test_a_remainder_is_guarded_and_only_then():
-    (conv,) = lower(scheduled("conv1d", "shared").tree)
+    (conv,) = lower(schedule_stock("conv1d", "shared").tree)
     assert "127 + l*128" not in show_node(conv.distributed)
     assert "X.shared.l*128 + t < 130" in show_node(conv.distributed).replace("<= 129", "< 130")
-    (gemm,) = lower(scheduled("gemm", "tiled").tree)
+    (gemm,) = lower(schedule_stock("gemm", "tiled").tree)
     assert "< 1024" not in show_node(gemm.distributed)
 
 
@@ -61,8 +61,8 @@ def show_node(node: Loop) -> str:
 
 
 def test_without_vectors_the_lanes_are_dealt_out_too():
-    (vector,) = lower(scheduled("gemm", "registers").tree)
-    (scalar,) = lower(scheduled("gemm", "registers").tree, vector=False)
+    (vector,) = lower(schedule_stock("gemm", "registers").tree)
+    (scalar,) = lower(schedule_stock("gemm", "registers").tree, vector=False)
     assert [loop.extent.const for loop in nest(vector, "A.shared.l")] == [2]
     assert [loop.extent.const for loop in nest(scalar, "A.shared.l")] == [8]
     assert vector.requires
@@ -96,12 +96,12 @@ def test_a_thread_copies_whole_planes_where_few_idle_in_the_last_round():
     assert patch(96) == {"X.shared.l": 3, "X.shared.c": 4, "X.shared.y": 3}
     # 15 rounds for all 480 elements, 16 plane by plane, and 24 row by row.
     assert patch(40) == {"X.shared.l": 4, "X.shared.c": 4}
-    (registers,) = lower(scheduled("gemm", "registers").tree)
+    (registers,) = lower(schedule_stock("gemm", "registers").tree)
     assert [loop.extent.const for loop in nest(registers, "A.shared")] == [2, 4]
 
 
 def test_limits_of_a_block_are_told():
     with pytest.raises(LimitError, match="2048 threads along x"):
-        lower(scheduled("vector_add", "plain", parameters=(("T", 2048),)).tree)
+        lower(schedule_stock("vector_add", "plain", parameters=(("T", 2048),)).tree)
     with pytest.raises(LimitError, match="bytes of shared memory, and a GPU has 232448 at most"):
-        lower(scheduled("gemm", "registers", parameters=(("TK", 512),)).tree)
+        lower(schedule_stock("gemm", "registers", parameters=(("TK", 512),)).tree)

@@ -2,7 +2,7 @@
 
 import pytest
 from in_line import in_line
-from stock import scheduled
+from stock import schedule_stock
 
 from tilegen.ir.affine import const, var
 from tilegen.lowering import lower
@@ -56,7 +56,7 @@ def test_what_is_added_to_a_loop_that_counts_is_a_parameter_by_itself():
 
 
 def functions(schedule):
-    (launch,) = lower(scheduled("gemm", schedule).tree)
+    (launch,) = lower(schedule_stock("gemm", schedule).tree)
     return {f.name: f.parameters for f in nodes(launch.body) if isinstance(f, Function)}, launch
 
 

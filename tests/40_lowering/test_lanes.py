@@ -155,7 +155,7 @@ def test_lanes_without_a_term_put_in_the_neutral_element():
 # -- faults
 
 
-def edited(tree, change):
+def edit_launches(tree, change):
     """The launches with `change` made to each node of their bodies."""
     return tuple(replace(launch, body=rewrite(launch.body, change)) for launch in lower(tree))
 
@@ -202,7 +202,7 @@ FAULTS = [
 @pytest.mark.parametrize(("name", "fault", "word"), FAULTS, ids=lambda v: getattr(v, "__name__", v))
 def test_faults_are_seen(name, fault, word):
     tree = TREES[name]
-    launches = edited(tree, fault)
+    launches = edit_launches(tree, fault)
     assert launches != lower(tree)
     proof = prove(tree.kernel, launches, tree.reassociated)
     assert proof.violation is not None, proof.verdict

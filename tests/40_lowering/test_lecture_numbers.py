@@ -2,7 +2,7 @@
 
 from math import prod
 
-from stock import scheduled
+from stock import schedule_stock
 
 from tilegen.ir.nodes import THREAD_KINDS
 from tilegen.ir.walk import leaves, loads
@@ -10,7 +10,7 @@ from tilegen.lowering import lower
 
 
 def launch_of(name, schedule, position=-1, **parameters):
-    return lower(scheduled(name, schedule, parameters=tuple(parameters.items())).tree)[position]
+    return lower(schedule_stock(name, schedule, parameters=tuple(parameters.items())).tree)[position]
 
 
 def paths(launch, buffer):
@@ -29,7 +29,7 @@ def test_s12_support_region_is_130_loads_and_520_bytes():
     launch = launch_of("conv1d", "shared")
     assert launch.block == (128, 1, 1)
     assert launch.shared_bytes == 520
-    copy = scheduled("conv1d", "shared").tree
+    copy = schedule_stock("conv1d", "shared").tree
     (elements,) = [
         prod(loop.extent.const for loop in path if loop.kind == "cooperative")
         for path, stmt in leaves(copy.body)
@@ -37,7 +37,7 @@ def test_s12_support_region_is_130_loads_and_520_bytes():
     ]
     assert elements == 130
     # Without the shared tile: three loads of each of 128 elements.
-    ((path, _),) = [(p, s) for p, s in leaves(scheduled("conv1d", "plain").tree.body) if s.reduce]
+    ((path, _),) = [(p, s) for p, s in leaves(schedule_stock("conv1d", "plain").tree.body) if s.reduce]
     assert path[-1].extent.const * 128 == 384
 
 
@@ -78,9 +78,9 @@ def test_s5_rectangular_tiles_padded_by_two():
 
 
 def test_s18_one_launch_instead_of_three():
-    assert len(scheduled("chain", "three_launches").tree.body) == 3
+    assert len(schedule_stock("chain", "three_launches").tree.body) == 3
     for name in ("fused_registers", "fused_shared", "fused_vector"):
-        tree = scheduled("chain", name).tree
+        tree = schedule_stock("chain", name).tree
         assert len(tree.body) == 1
         # Nothing but a, b and out is left in global memory: three passes.
         assert [b.name for b in tree.buffers if b.space == "global"] == ["a", "b", "out"]

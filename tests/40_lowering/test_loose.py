@@ -1,6 +1,6 @@
 """Vectors whose alignment is missing are given up loop by loop, and those on the chip stay."""
 
-from stock import scheduled
+from stock import schedule_stock
 
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower, unmet
@@ -9,7 +9,7 @@ from tilegen.proof import prove
 
 
 def test_vectors_are_given_up_loop_by_loop():
-    tree = scheduled("gemm", "across").tree
+    tree = schedule_stock("gemm", "across").tree
     (aligned,) = lower(tree)
     assert unmet((aligned,), {"M": 8, "N": 8, "K": 7}, {}) == frozenset()
     assert unmet((aligned,), {"M": 8, "N": 8, "K": 8}, {"C": 4}) == {"C.reg.v"}
@@ -22,7 +22,7 @@ def test_vectors_are_given_up_loop_by_loop():
 
 
 def test_vectors_on_the_chip_need_no_alignment_of_tensors():
-    tree = scheduled("gemm", "across", values=(("M", 256), ("N", 512), ("K", 64))).tree
+    tree = schedule_stock("gemm", "across", values=(("M", 256), ("N", 512), ("K", 64))).tree
     (launch,) = lower(tree, vector=False)
     assert not launch.alignment
     moved = [v for v in walk(launch.body) if isinstance(v, VectorLoad | VectorStore | VectorCopy)]

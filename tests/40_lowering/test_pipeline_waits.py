@@ -80,7 +80,7 @@ schedule both for blur():
 """
 
 
-def blurred(other):
+def blur(other):
     return tree_from(ZEROS.replace("OTHER", other))
 
 
@@ -89,7 +89,7 @@ def copies_with_zeros(launch):
 
 
 def test_zeros_outside_a_tensor_come_with_the_asynchronous_copy():
-    tree = blurred("0")
+    tree = blur("0")
     launches = lower(tree)
     assert faults(launches, tree, {"C": 5, "N": 6}) is None
     assert prove(tree.kernel, launches).verdict == "proved"
@@ -99,14 +99,14 @@ def test_zeros_outside_a_tensor_come_with_the_asynchronous_copy():
 
 
 def test_other_fallbacks_are_written_by_plain_stores():
-    tree = blurred("1")
+    tree = blur("1")
     launches = lower(tree)
     assert faults(launches, tree, {"C": 5, "N": 6}) is None
     assert not copies_with_zeros(launches[0])
 
 
 def test_a_copy_that_reads_outside_is_refused():
-    tree = blurred("0")
+    tree = blur("0")
     (launch,) = lower(tree)
     copy = copies_with_zeros(launch)[0]
     always = Op("<", (Index(const(0)), Index(const(1))), "bool")

@@ -3,7 +3,7 @@
 import pytest
 from read_back import difference
 from simulate import faults
-from stock import modules, scheduled
+from stock import modules, schedule_stock
 from written import tree_from
 
 from tilegen.backends.text import emit
@@ -89,7 +89,7 @@ def test_words_of_the_language_are_no_names():
 
 
 def test_full_tiles_are_tested_once_and_have_no_tests_inside():
-    (launch,) = lower(scheduled("gemm", "registers").tree)
+    (launch,) = lower(schedule_stock("gemm", "registers").tree)
     (flag,) = [node for node in walk(launch.body) if isinstance(node, Flag)]
     named = [node for node in walk(launch.body) if isinstance(node, If) and node.flag]
     assert [node.flag for node in named] == [flag.name] * 2
@@ -100,14 +100,14 @@ def test_full_tiles_are_tested_once_and_have_no_tests_inside():
 
 
 def test_fixed_sizes_that_fit_leave_no_test_at_all():
-    (launch,) = lower(scheduled("gemm", "registers", values=(("M", 256), ("N", 384), ("K", 64))).tree)
+    (launch,) = lower(schedule_stock("gemm", "registers", values=(("M", 256), ("N", 384), ("K", 64))).tree)
     assert not guards(launch)
     assert launch.sizes == ()
     assert launch.requires == ()
 
 
 def test_large_tiles_take_dynamic_memory():
-    (launch,) = lower(scheduled("gemm", "registers", parameters=(("TK", 64),)).tree)
+    (launch,) = lower(schedule_stock("gemm", "registers", parameters=(("TK", 64),)).tree)
     text = emit([launch], "cuda")
     assert launch.shared_bytes == 4 * (64 * 128 + 64 * 128)
     assert "extern __shared__ __align__(16) unsigned char shared[];" in text

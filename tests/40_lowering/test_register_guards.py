@@ -38,7 +38,7 @@ schedule s for product():
 """
 
 
-def scheduled():
+def guarded_tree():
     return tree_from(TEXT)
 
 
@@ -47,7 +47,7 @@ def guards(node, name):
 
 
 def test_an_update_keeps_what_depends_on_the_term_alone():
-    tree = scheduled()
+    tree = guarded_tree()
     (node,) = tree.body
     less = spare(node, tree.buffers, tree.kernel)
     assert all(len(g) == 3 for g in guards(node, "C"))
@@ -57,7 +57,7 @@ def test_an_update_keeps_what_depends_on_the_term_alone():
 
 
 def test_an_update_keeps_the_tests_of_an_element_that_is_used_without_them():
-    tree = scheduled()
+    tree = guarded_tree()
 
     def bare(value):
         stored = isinstance(value, Stmt) and value.is_copy and value.target.buffer == "C"
@@ -171,7 +171,7 @@ def test_what_has_a_loop_that_the_place_does_not_tell_is_not_said_of_it():
 @pytest.mark.parametrize("name", ["row_sum", "softmax", "layer_norm"])
 def test_what_is_under_one_test_for_all_of_a_thread_stays_there(name):
     """Past the last row nothing is loaded, and nothing is added up that would have no value."""
-    (launch,) = lower(stock.scheduled(name, "warps").tree)
+    (launch,) = lower(stock.schedule_stock(name, "warps").tree)
     written = {kind: [v for n in launch.body if isinstance(n, kind) for v in walk(n)] for kind in (If, For)}
     tested, open_ = ({v.target.buffer for v in each if isinstance(v, Stmt | VectorCopy)} for each in written.values())
     assert "X.reg" in tested

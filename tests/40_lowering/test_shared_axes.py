@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from simulate import faults
-from stock import scheduled
+from stock import schedule_stock
 from written import tree_from
 
 from tilegen.backends.text import emit
@@ -72,7 +72,7 @@ def test_what_the_threads_do_is_the_kernel(sizes):
 
 
 def test_digits_in_another_order_are_another_kernel():
-    tree = scheduled("gemm_batched", "tiled").tree
+    tree = schedule_stock("gemm_batched", "tiled").tree
     (launch,) = lower(tree)
     b, h, *rest = launch.coordinates
     assert [b[:2], h[:2]] == [("b", "block.z"), ("h", "block.z")]
@@ -92,10 +92,10 @@ schedule s for total():
 """
     tree = tree_from(text)
 
-    def bound(node):
-        return replace(node, kind="block.x", body=tuple(map(bound, node.body))) if hasattr(node, "kind") else node
+    def bind_nest(node):
+        return replace(node, kind="block.x", body=tuple(map(bind_nest, node.body))) if hasattr(node, "kind") else node
 
-    violation = judge(replace(tree, body=tuple(map(bound, tree.body))))
+    violation = judge(replace(tree, body=tuple(map(bind_nest, tree.body))))
     assert violation is not None
     assert "'y.init' in the same launch is not in all of them" in violation.sentence
 

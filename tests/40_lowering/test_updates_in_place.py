@@ -48,7 +48,7 @@ schedule fused for gemm(T=16):
 """
 
 
-def scheduled(text, *steps):
+def schedule_steps(text, *steps):
     found = load(text).kernel().schedule()
     for word, *arguments in steps:
         keywords = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
@@ -58,7 +58,7 @@ def scheduled(text, *steps):
 
 def in_one_block(text):
     """Both nests by 64 threads of one block."""
-    return scheduled(
+    return schedule_steps(
         text,
         ("tile", "t.i", 64, {"into": ("b", "ti")}),
         ("tile", "C.i", 64, {"into": ("c", "ci")}),
@@ -75,7 +75,7 @@ def test_the_text_has_one_pointer_that_is_read_and_written(golden):
 
 
 def test_a_launch_that_only_reads_has_a_constant_pointer():
-    text = scheduled(TURN).source()
+    text = schedule_steps(TURN).source()
     assert "turn_t(const float* __restrict__ C, float* __restrict__ t)" in text
     assert "turn_C(float* __restrict__ C, const float* __restrict__ t)" in text
 
@@ -127,7 +127,7 @@ def test_interpreter_enumeration_and_simulation_agree_on_the_kernel_as_written(t
 @pytest.mark.pocl
 @pytest.mark.parametrize("text", [ADD, TURN, AHEAD, LOWER, AFTER, GEMM])
 def test_checked_on_a_device(text):
-    found = scheduled(text)
+    found = schedule_steps(text)
     sizes = [dict.fromkeys(found.kernel.sizes, n) for n in (1, 6)]
     check(found.compile("cpu"), cases(found.kernel, sizes))
 
@@ -149,14 +149,14 @@ def test_a_call_writes_into_the_array_and_returns_it(device):
 
 @pytest.mark.pocl
 def test_what_an_update_leaves_out_stays_as_it_was():
-    program = scheduled(LOWER).compile("cpu")
+    program = schedule_steps(LOWER).compile("cpu")
     a, c = np.full((3, 3), 7, np.int32), np.arange(9, dtype=np.int32).reshape(3, 3)
     assert program(a, c).tolist() == [[7, 1, 2], [4, 3, 5], [1, 0, -1]]
 
 
 @pytest.mark.pocl
 def test_arrays_that_cannot_be_updated():
-    program = scheduled(ADD).compile("cpu")
+    program = schedule_steps(ADD).compile("cpu")
     x = np.ones(8, np.float32)
     fixed = np.ones(8, np.float32)
     fixed.flags.writeable = False
@@ -176,8 +176,8 @@ def test_a_copy_of_the_old_values_made_by_a_launch_of_its_own_frees_the_nests():
     text = "kernel turn(C: i32[N]) -> C: i32[N]:\n    var t: i32[N]\n    t[i] = C[N - 1 - i]\n    C[i] = C[i] - t[i]\n"
     one_nest = ("fuse", "t.i", "C.i", {"into": "i"})
     with pytest.raises(IllegalStep, match="overwritten before its old value is read"):
-        scheduled(text, one_nest)
-    kept = scheduled(text, ("cache_global", "C.old", ["i"]), one_nest, ("bind", "i", "block.x"))
+        schedule_steps(text, one_nest)
+    kept = schedule_steps(text, ("cache_global", "C.old", ["i"]), one_nest, ("bind", "i", "block.x"))
     assert verdict(kept.tree, {"N": 5}) is None
     assert "const int* __restrict__ C_old_global" in kept.source()
 
@@ -185,17 +185,17 @@ def test_a_copy_of_the_old_values_made_by_a_launch_of_its_own_frees_the_nests():
 def test_the_judge_refuses_what_enumeration_finds_wrong():
     from tilegen.judge import judge
 
-    tree = scheduled(AHEAD).tree
+    tree = schedule_steps(AHEAD).tree
     backwards = replace(tree, body=tree.body[::-1])
     assert judge(backwards) is not None
     # With t computed first all is well; one nest that runs behind in the same loop reads what is overwritten.
-    late = scheduled(AHEAD, ("fuse", "t.i", "C.i", {"into": "i"})).tree
+    late = schedule_steps(AHEAD, ("fuse", "t.i", "C.i", {"into": "i"})).tree
     assert judge(late) is None
     text = AHEAD.replace("C[i + 1]", "C[i - 1]")
-    one, two = scheduled(text).tree.body
+    one, two = schedule_steps(text).tree.body
     (loop,) = late.body
     fused = replace(loop, body=tuple(replace_names(node, loop.name) for node in (one.body[0], two.body[0])))
-    wrong = replace(scheduled(text).tree, body=(fused,))
+    wrong = replace(schedule_steps(text).tree, body=(fused,))
     assert "overwritten before its old value is read" in judge(wrong).sentence
     assert verdict(wrong, {"N": 4}) == "values"
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from stock import cases, scheduled
+from stock import cases, schedule_stock
 
 from tilegen.errors import ProofError
 from tilegen.ir.affine import Affine, const, var
@@ -20,7 +20,7 @@ from tilegen.proof.limits import check_limits
 
 def proof_of(name, schedule, change=None, *, vector=True, position=-1):
     """The proof of a stock schedule whose launch at `position` has gone through `change`."""
-    tree = scheduled(name, schedule).tree
+    tree = schedule_stock(name, schedule).tree
     launches = list(lower(tree, vector=vector))
     if change is not None:
         changed = change(launches[position])
@@ -29,7 +29,7 @@ def proof_of(name, schedule, change=None, *, vector=True, position=-1):
     return prove(tree.kernel, tuple(launches), tree.reassociated)
 
 
-def refused(name, schedule, change, obligation, **options):
+def violation_of(name, schedule, change, obligation, **options):
     """The sentence and witness of the obligation that a faulty launch does not meet."""
     proof = proof_of(name, schedule, change, **options)
     assert proof.violation is not None, proof.verdict
@@ -45,16 +45,16 @@ def in_body(change):
 def nth(kind, number, change):
     """`change` for the value number `number` of a kind, in program order."""
 
-    def changed(launch):
+    def change_one(launch):
         seen = [v for v in walk(launch.body) if isinstance(v, kind)]
         return in_body(lambda v: change(v) if v is seen[number] else v)(launch)
 
-    return changed
+    return change_one
 
 
 @pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
 def test_every_stock_schedule_is_proved_in_every_version(name, schedule):
-    tree = scheduled(name, schedule).tree
+    tree = schedule_stock(name, schedule).tree
     vector = lower(tree)
     needing = [loop for launch in vector for loop in launch.needs]
     # All vectors, those of all but one loop, and none.
@@ -71,34 +71,36 @@ def test_every_stock_schedule_is_proved_in_every_version(name, schedule):
 
 def test_a_guard_that_is_gone():
     gone = nth(If, -1, lambda node: node.body)
-    assert "does not have" in refused("vector_add", "plain", gone, "coverage")
+    assert "does not have" in violation_of("vector_add", "plain", gone, "coverage")
 
 
 def test_a_loop_that_is_too_short():
     short = nth(For, 0, lambda loop: replace(loop, extent=loop.extent - 1))
-    assert refused("gemm", "naive", short, "coverage").startswith("an instance of 'C' never runs | C(i=0, j=0, k=0)")
+    assert violation_of("gemm", "naive", short, "coverage").startswith(
+        "an instance of 'C' never runs | C(i=0, j=0, k=0)"
+    )
 
 
 def test_a_loop_that_is_too_long():
     long = nth(For, 0, lambda loop: replace(loop, extent=loop.extent + 1))
-    assert "C(i=0, j=0, k=1) runs" in refused("gemm", "naive", long, "coverage")
+    assert "C(i=0, j=0, k=1) runs" in violation_of("gemm", "naive", long, "coverage")
 
 
 def test_a_statement_that_is_there_twice():
     twice = nth(Stmt, -1, lambda stmt: (stmt, stmt))
-    assert "runs more than once" in refused("vector_add", "plain", twice, "coverage")
+    assert "runs more than once" in violation_of("vector_add", "plain", twice, "coverage")
 
 
 def test_a_wrong_test_for_full_tiles():
     def early(flag):
         return replace(flag, test=tuple(Condition(c.value + 1) for c in flag.test))
 
-    assert "outside 'A'" in refused("gemm", "registers", nth(Flag, 0, early), "bounds")
+    assert "outside 'A'" in violation_of("gemm", "registers", nth(Flag, 0, early), "bounds")
 
 
 def test_a_full_version_that_forgets_a_test_of_another_size():
     one = nth(Flag, 0, lambda flag: replace(flag, test=flag.test[:1]))
-    assert "outside 'A'" in refused("gemm", "registers", one, "bounds")
+    assert "outside 'A'" in violation_of("gemm", "registers", one, "bounds")
 
 
 # -- 2: order
@@ -109,7 +111,7 @@ def test_loops_that_run_backwards():
         back = {loop.name: loop.extent - 1 - var(loop.name)}
         return replace(loop, body=rewrite(loop.body, lambda v: v.substitute(back) if isinstance(v, Affine) else v))
 
-    found = refused("gemm", "naive", nth(For, 0, backwards), "order")
+    found = violation_of("gemm", "naive", nth(For, 0, backwards), "order")
     assert "must run before" in found
 
 
@@ -124,34 +126,34 @@ def test_a_wrong_index_into_shared_memory():
         load = next(v for v in walk(launch.body) if isinstance(v, Load) and v.buffer == "A.shared")
         return in_body(lambda v: wrong(v) if v is load else v)(launch)
 
-    assert "'A.shared' is read where nothing has been written" in refused("gemm", "tiled", change, "values")
+    assert "'A.shared' is read where nothing has been written" in violation_of("gemm", "tiled", change, "values")
 
 
 def test_a_copy_that_is_gone():
     def change(launch):
         return in_body(lambda v: () if isinstance(v, Stmt) and v.name == "B.shared" else v)(launch)
 
-    assert "B.shared" in refused("gemm", "tiled", change, "barriers")
+    assert "B.shared" in violation_of("gemm", "tiled", change, "barriers")
 
 
-def started(**other):
+def start_with(**other):
     """A fault in what declarations start with."""
     return in_body(lambda v: replace(v, **other) if isinstance(v, Declare) and v.start is not None else v)
 
 
 @pytest.mark.parametrize("schedule", ["tiled", "registers"])
 def test_a_start_that_is_gone(schedule):
-    gone = started(start=None, origin=None)
-    assert "'C.init' never runs" in refused("gemm", schedule, gone, "coverage")
+    gone = start_with(start=None, origin=None)
+    assert "'C.init' never runs" in violation_of("gemm", schedule, gone, "coverage")
 
 
 def test_a_start_with_another_value():
-    assert "does not compute" in refused("gemm", "tiled", started(start=Const(1.0, "f32")), "values")
+    assert "does not compute" in violation_of("gemm", "tiled", start_with(start=Const(1.0, "f32")), "values")
 
 
 def test_an_array_that_starts_with_another_value():
-    one = started(start=Const(1.0, "f32"))
-    assert "'C.reg' does not start as it is declared" in refused("gemm", "registers", one, "text")
+    one = start_with(start=Const(1.0, "f32"))
+    assert "'C.reg' does not start as it is declared" in violation_of("gemm", "registers", one, "text")
 
 
 def test_a_register_that_two_iterations_share():
@@ -163,17 +165,17 @@ def test_a_register_that_two_iterations_share():
 
         return in_body(same)(launch)
 
-    assert "A.shared.reg" in refused("gemm", "registers", change, "values")
+    assert "A.shared.reg" in violation_of("gemm", "registers", change, "values")
 
 
 # -- 4: bounds
 
 
 def test_an_index_that_is_off_by_one():
-    def moved(stmt):
+    def shift(stmt):
         return replace(stmt, target=replace(stmt.target, index=tuple(i + 1 for i in stmt.target.index)))
 
-    assert "is outside" in refused("vector_add", "plain", nth(Stmt, -1, moved), "bounds")
+    assert "is outside" in violation_of("vector_add", "plain", nth(Stmt, -1, shift), "bounds")
 
 
 def test_shared_memory_that_is_too_small():
@@ -181,7 +183,7 @@ def test_shared_memory_that_is_too_small():
         small = replace(launch.buffers["A.shared"], shape=(const(31), const(32)))
         return replace(launch, buffers={**launch.buffers, "A.shared": small})
 
-    assert "outside 'A.shared'" in refused("gemm", "tiled", change, "bounds")
+    assert "outside 'A.shared'" in violation_of("gemm", "tiled", change, "bounds")
 
 
 # -- 5 and 6: races and barriers
@@ -191,7 +193,7 @@ def test_shared_memory_that_is_too_small():
 @pytest.mark.parametrize("vector", [True, False])
 @pytest.mark.parametrize("schedule", ["tiled", "coarsened", "wider", "rectangular", "registers", "warps", "pipelined"])
 def test_a_barrier_that_is_gone(schedule, vector, number):
-    found = refused("gemm", schedule, nth(Barrier, number, lambda _: ()), "races", vector=vector)
+    found = violation_of("gemm", schedule, nth(Barrier, number, lambda _: ()), "races", vector=vector)
     assert found.startswith("no barrier stands between two accesses")
     assert "A.shared[" in found or "B.shared[" in found
 
@@ -204,22 +206,22 @@ def test_a_barrier_that_comes_too_late():
         body[first], body[first + 1] = body[first + 1], body[first]
         return replace(launch, body=tuple(replace(n, body=tuple(body)) if n is loop else n for n in launch.body))
 
-    assert "A.shared" in refused("gemm", "tiled", change, "races")
+    assert "A.shared" in violation_of("gemm", "tiled", change, "races")
 
 
 def test_a_barrier_under_a_test():
     under = nth(Barrier, 0, lambda b: If((Condition(const(15) - var("ti")),), (b,)))
-    assert refused("gemm", "tiled", under, "text").startswith("a barrier stands under a test")
+    assert violation_of("gemm", "tiled", under, "text").startswith("a barrier stands under a test")
 
 
 def test_a_barrier_too_many():
     twice = nth(Barrier, 0, lambda b: (b, b))
-    assert "for nothing" in refused("transpose", "padded", twice, "barriers")
+    assert "for nothing" in violation_of("transpose", "padded", twice, "barriers")
 
 
 def test_a_comment_that_is_not_so():
     other = nth(Barrier, 1, lambda b: replace(b, claims=(Claim("RAW", "A.shared"),)))
-    assert "says that it guards 'A.shared'" in refused("gemm", "tiled", other, "barriers")
+    assert "says that it guards 'A.shared'" in violation_of("gemm", "tiled", other, "barriers")
 
 
 def test_a_tile_that_all_threads_fill_with_their_own():
@@ -231,7 +233,7 @@ def test_a_tile_that_all_threads_fill_with_their_own():
 
         return in_body(same)(launch)
 
-    assert "both write A.shared[0, 0]" in refused("gemm", "tiled", change, "races")
+    assert "both write A.shared[0, 0]" in violation_of("gemm", "tiled", change, "races")
 
 
 def test_blocks_that_meet():
@@ -240,7 +242,7 @@ def test_blocks_that_meet():
         two = Product((const(2),))
         return replace(launch, grid=(grid[0], grid[1], two), coordinates=(*where, ("bz", "block.z", "")))
 
-    assert "runs more than once" in refused("gemm", "naive", change, "coverage")
+    assert "runs more than once" in violation_of("gemm", "naive", change, "coverage")
 
 
 # -- 7: vectors and limits
@@ -251,10 +253,10 @@ def test_a_pad_that_vectors_cannot_have():
         odd = replace(launch.buffers["B.shared"], pad=1)
         return replace(launch, buffers={**launch.buffers, "B.shared": odd})
 
-    assert "is not aligned" in refused("gemm", "registers", change, "vectors")
+    assert "is not aligned" in violation_of("gemm", "registers", change, "vectors")
 
 
-def swizzled(buffer, swizzle):
+def swizzle_with(buffer, swizzle):
     def change(launch):
         return replace(launch, buffers={**launch.buffers, buffer: replace(launch.buffers[buffer], swizzle=swizzle)})
 
@@ -262,12 +264,12 @@ def swizzled(buffer, swizzle):
 
 
 def test_a_swizzle_that_cuts_vectors():
-    assert "moves units of 2" in refused("gemm", "registers", swizzled("B.shared", Swizzle(2, 8)), "vectors")
-    assert proof_of("gemm", "registers", swizzled("B.shared", Swizzle(4, 8))).verdict == "proved"
+    assert "moves units of 2" in violation_of("gemm", "registers", swizzle_with("B.shared", Swizzle(2, 8)), "vectors")
+    assert proof_of("gemm", "registers", swizzle_with("B.shared", Swizzle(4, 8))).verdict == "proved"
 
 
 def test_a_swizzle_beyond_the_row():
-    assert "share a place" in refused("gemm", "registers", swizzled("B.shared", Swizzle(4, 64)), "limits")
+    assert "share a place" in violation_of("gemm", "registers", swizzle_with("B.shared", Swizzle(4, 64)), "limits")
 
 
 def test_vectors_at_any_size():
@@ -275,22 +277,22 @@ def test_vectors_at_any_size():
 
 
 def test_vectors_in_memory_that_nothing_aligns():
-    found = refused("gemm", "registers", lambda launch: replace(launch, alignment={}), "vectors")
+    found = violation_of("gemm", "registers", lambda launch: replace(launch, alignment={}), "vectors")
     assert "nothing says that its memory is aligned" in found
 
 
 @pytest.mark.parametrize("kind", [VectorCopy, VectorLoad])
 def test_a_vector_that_starts_one_lane_on(kind):
-    def moved(node):
+    def shift(node):
         *rest, last = node.source.index
         return replace(node, source=replace(node.source, index=(*rest, last + 1)))
 
-    proof = proof_of("gemm", "registers", nth(kind, 0, moved))
+    proof = proof_of("gemm", "registers", nth(kind, 0, shift))
     assert proof.violation is not None
 
 
 def test_a_block_that_no_gpu_has():
-    (launch,) = lower(scheduled("gemm", "naive").tree)
+    (launch,) = lower(schedule_stock("gemm", "naive").tree)
     for block in [(32, 64, 1), (1, 1, 128)]:
         with pytest.raises(Refused, match="threads"):
             check_limits(replace(launch, block=block))
@@ -323,7 +325,7 @@ def test_a_register_that_is_declared_too_far_in():
         body = tuple(replace(n, body=(declare, *n.body)) if n is inner else n for n in launch.body if n is not declare)
         return replace(launch, body=body)
 
-    assert "'C.reg'" in refused("gemm", "registers", change, "text")
+    assert "'C.reg'" in violation_of("gemm", "registers", change, "text")
 
 
 # -- asynchronous copies
@@ -332,7 +334,7 @@ def test_a_register_that_is_declared_too_far_in():
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_wait_that_leaves_too_many_on_their_way(number):
     more = nth(Barrier, number, lambda b: replace(b, wait=b.wait + 1))
-    assert "may not have ended" in refused("gemm", "pipelined", more, "waits")
+    assert "may not have ended" in violation_of("gemm", "pipelined", more, "waits")
     none = nth(Barrier, number, lambda b: replace(b, wait=None))
     assert proof_of("gemm", "pipelined", none).verdict != "proved"
 
@@ -345,7 +347,7 @@ def test_copies_in_a_group_too_late():
         }
         return replace(launch, body=tuple(late.get(id(n), n) for n in launch.body))
 
-    assert "may not have ended" in refused("gemm", "pipelined", change, "waits")
+    assert "may not have ended" in violation_of("gemm", "pipelined", change, "waits")
 
 
 # -- integers
@@ -354,5 +356,5 @@ def test_copies_in_a_group_too_late():
 def test_an_index_that_leaves_32_bits():
     far = nth(If, -1, lambda node: replace(node, test=tuple(Condition(c.value * 5000) for c in node.test)))
     assert proof_of("vector_add", "plain", far).verdict == "unproved: integers"
-    wide = replace(lower(scheduled("vector_add", "plain").tree, wide=True)[0])
+    wide = replace(lower(schedule_stock("vector_add", "plain").tree, wide=True)[0])
     assert prove(wide.kernel, (far(wide),)).verdict == "proved"

@@ -18,7 +18,7 @@ from time import process_time
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from stock import cases, scheduled
+from stock import cases, schedule_stock
 
 from tilegen.backends.text import emit
 from tilegen.lowering import lower
@@ -32,7 +32,7 @@ def texts() -> tuple[dict[str, str], dict[str, float]]:
     hashes, seconds = {}, {}
     for name, schedule in cases():
         start = process_time()
-        tree = scheduled(name, schedule).tree
+        tree = schedule_stock(name, schedule).tree
         for version, options in VERSIONS.items():
             launches = lower(tree, **options)
             if version == "vector":

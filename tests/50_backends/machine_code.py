@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from stock import cases, scheduled
+from stock import cases, schedule_stock
 
 from tilegen.backends.nvrtc import DEFAULT_ARCH, compile_text
 from tilegen.backends.sass import KINDS, hot, sass_of
@@ -32,7 +32,7 @@ def save(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, schedule in cases():
         for version, options in VERSIONS.items():
-            text = emit(lower(scheduled(name, schedule).tree, **options), "cuda")
+            text = emit(lower(schedule_stock(name, schedule).tree, **options), "cuda")
             (folder / f"{name}.{schedule}{version}.cu").write_text(text)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from by_hand import agrees, compiles, scheduled
+from by_hand import agrees, compiles, schedule_text
 
 from tilegen.backends.text import emit
 from tilegen.errors import SourceError
@@ -55,7 +55,7 @@ def test_they_compile():
 
 
 def test_nothing_is_asked_twice():
-    text = emit(lower(scheduled(FALLBACKS).tree), "cuda")
+    text = emit(lower(schedule_text(FALLBACKS).tree), "cuda")
     assert "y[i] = i >= 1 ? x[i - 1] : x[0];" in text
     assert "w[i] = i > 0 ? x[i - 1] : x[0];" in text
     assert "q[i] = i > 0 && x[i - 1] > 0.0f || i < 1 ? 1 : 0;" in text
@@ -98,5 +98,5 @@ def test_under_schedules(right, steps, n):
 )
 def test_what_is_not_guarded_is_refused(right, witness):
     with pytest.raises(SourceError) as error:
-        scheduled(f"kernel f(x: f32[N]) -> y: f32[N]:\n    y[i] = {right}\n")
+        schedule_text(f"kernel f(x: f32[N]) -> y: f32[N]:\n    y[i] = {right}\n")
     assert witness in error.value.render()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from by_hand import agrees, compiles, scheduled
+from by_hand import agrees, compiles, schedule_text
 from overflow import overflow
 
 from tilegen.backends.text import emit
@@ -126,10 +126,10 @@ def test_under_schedules(steps):
 
 
 def test_the_text_is_short():
-    text = emit(lower(scheduled(ROUND).tree), "cuda")
+    text = emit(lower(schedule_text(ROUND).tree), "cuda")
     assert "a[i] = x[min(max(i - 1, 0), N - 1)] + 10.0f * x[min(i + 1, N - 1)];" in text
     assert "b[i] = x[floor_mod(i - 1, N)] + 10.0f * x[floor_mod(i + 1, N)];" in text
-    text = emit(lower(scheduled(tables("i32")).tree), "cuda")
+    text = emit(lower(schedule_text(tables("i32")).tree), "cuda")
     assert "y[i * D + d] = t[i] >= 0 && t[i] < V ? E[t[i] * D + d] : 0.0f;" in text
 
 
@@ -148,7 +148,7 @@ def test_the_text_is_short():
 def test_what_may_be_outside_is_refused(read, message):
     head = "kernel f(x: f32[N], E: f32[V, D], t: i32[N]) -> y: f32[N] where V >= N:\n"
     with pytest.raises(SourceError) as error:
-        scheduled(f"{head}    y[i] = {read}\n")
+        schedule_text(f"{head}    y[i] = {read}\n")
     assert message in error.value.render()
 
 
@@ -161,7 +161,7 @@ def test_a_table_that_is_large_enough():
 
 def test_the_judge_wants_a_test_where_an_index_may_leave():
     text = "kernel f(E: f32[V], t: i32[N]) -> y: f32[N]:\n    y[i] = E[t[i]] else 0\n"
-    kernel = scheduled(text).kernel
+    kernel = schedule_text(text).kernel
     without = rewrite(kernel, lambda v: replace(v, tested=(), fallback=None) if isinstance(v, Gather) else v)
     violation = judge(tree_of(without))
     assert violation is not None
@@ -201,7 +201,7 @@ schedule s for f:
 
 def test_a_gather_into_registers_keeps_the_test_that_it_is_wanted():
     """A register may be written beyond the tensor, where nobody reads it; a tensor may not be read there."""
-    launches = lower(scheduled(BEYOND).tree)
+    launches = lower(schedule_text(BEYOND).tree)
     text = emit(launches, "cuda")
     assert overflow(text, launches, {"N": 2}, random.Random(1)) is None
     bare = text.replace("b * 4 + t < N", "b * 4 + t < N + 4")

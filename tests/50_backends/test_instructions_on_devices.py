@@ -141,7 +141,7 @@ def copies_as_declared(instruction: Instruction) -> bool:
     return np.array_equal(found, np.tile(digits, (3, 1, 1)))
 
 
-def swapped(index: Affine) -> Affine:
+def swap_pairs(index: Affine) -> Affine:
     """Each even value exchanged for the next one."""
     return index + 1 - index % 2 * 2
 
@@ -152,11 +152,11 @@ def wrong(instruction: Instruction) -> list[Instruction]:
     for at, operand in enumerate(instruction.operands):
         match operand:
             case SharedRows(lane=lane, element=element):
-                changed = [replace(operand, lane=swapped(lane)), replace(operand, element=swapped(element))]
+                changed = [replace(operand, lane=swap_pairs(lane)), replace(operand, element=swap_pairs(element))]
             case Fragment(register=register) if operand.elements_of_a_lane > 1:
-                changed = [replace(operand, register=swapped(register))]
+                changed = [replace(operand, register=swap_pairs(register))]
             case _:
-                changed = [replace(operand, lane=swapped(operand.lane))]
+                changed = [replace(operand, lane=swap_pairs(operand.lane))]
         before, after = instruction.operands[:at], instruction.operands[at + 1 :]
         found += [replace(instruction, operands=(*before, each, *after)) for each in changed]
     return found

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from by_hand import agrees, compiles, scheduled
+from by_hand import agrees, compiles, schedule_text
 
 from tilegen.errors import SourceError
 
@@ -107,7 +107,7 @@ def test_numbers_are_floats_where_floats_are_wanted():
     text = "kernel f(x: f32[N]) -> y: f64[N]:\n    "
     text += "y[i] = (1 if x[i] > 0 else 0) / 4 + sqrt(2) + i32(2 if x[i] > 0 else 1.5)\n"
     with pytest.raises(SourceError, match="'\\+' of f64 and i32"):
-        scheduled(text.replace("(1 if x[i] > 0 else 0)", "f64(x[i])"))
+        schedule_text(text.replace("(1 if x[i] > 0 else 0)", "f64(x[i])"))
     x = np.array([1, -1], np.float32)
     made = text.replace("i32(2 if x[i] > 0 else 1.5)", "f64(i32(2 if x[i] > 0 else 1.5))")
     agrees(made, {"x": x}, {"y": np.array([0.25, 0]) + np.sqrt(2.0) + np.array([2, 1])}, device=False)
@@ -151,6 +151,6 @@ def test_squares_of_sizes_do_not_leave_32_bits():
     from tilegen.backends.text import emit
     from tilegen.lowering import lower
 
-    text = emit(lower(scheduled(INDICES).tree), "cuda")
+    text = emit(lower(schedule_text(INDICES).tree), "cuda")
     assert "a[i] = (long long)i * 2000000000;" in text
     assert "(double)((long long)N * (long long)N) + (double)i + (double)((long long)i * 1000000000)" in text

@@ -52,11 +52,11 @@ def blocks_of(kernel, steps=""):
     return kernel + "\nschedule s for k():\n" + steps + threads
 
 
-def doubled(xp, arrays, rows):
+def double(xp, arrays, rows):
     return arrays["x"][rows] * 2
 
 
-def scrambled(xp, arrays, rows):
+def scramble(xp, arrays, rows):
     return arrays["x"][rows] ^ 90
 
 
@@ -68,11 +68,11 @@ def every_other(xp, arrays, rows):
     return found
 
 
-def transposed(xp, arrays, rows):
+def transpose(xp, arrays, rows):
     return arrays["X"][:, rows].T
 
 
-def mirrored(xp, arrays, rows):
+def mirror(xp, arrays, rows):
     x = arrays["x"]
     return x[len(x) - rows.stop : len(x) - rows.start][::-1, ::-1]
 
@@ -101,15 +101,15 @@ VECTORS = "    tile(i, 8) -> i, v\n    vectorize(v)\n"
 CASES = {
     "each element of u8": Case(
         blocks_of("kernel k(x: u8[N]) -> y: u8[N]:\n    y[i] = x[i] ^ 90\n"),
-        "s", {"N": 1003}, {"N": N - 2**20 - 257}, {"N": N + 1003}, scrambled,
+        "s", {"N": 1003}, {"N": N - 2**20 - 257}, {"N": N + 1003}, scramble,
     ),
     "vectors of f16": Case(
         blocks_of("kernel k(x: f16[N]) -> y: f16[N]:\n    y[i] = x[i] + x[i]\n", VECTORS),
-        "s", {"N": 4096}, {"N": N - 2**20 - 4096}, {"N": N + 4096}, doubled,
+        "s", {"N": 4096}, {"N": N - 2**20 - 4096}, {"N": N + 4096}, double,
     ),
     "vectors of f32 at a size that they do not divide": Case(
         blocks_of("kernel k(x: f32[N]) -> y: f32[N]:\n    y[i] = x[i] + x[i]\n", VECTORS.replace("8", "4")),
-        "s", {"N": 1003}, {"N": N - 2**20 - 2049}, {"N": N + 1003}, doubled,
+        "s", {"N": 1003}, {"N": N - 2**20 - 2049}, {"N": N + 1003}, double,
     ),
     "an index that passes the array": Case(
         blocks_of("kernel k(x: u8[N]) -> y: u8[N]:\n    y[i] = x[2*i] else 7\n"),
@@ -117,14 +117,14 @@ CASES = {
     ),
     "transposed through shared memory": Case(
         stock("transpose").replace("f32[", "i8["),
-        "vectors", {"M": 131, "N": 70}, {"M": 40_000, "N": 53_000}, {"M": 46_340, "N": 46_372}, transposed,
+        "vectors", {"M": 131, "N": 70}, {"M": 40_000, "N": 53_000}, {"M": 46_340, "N": 46_372}, transpose,
     ),
     "mirrored in both dimensions": Case(
         "kernel k(x: u8[M, N]) -> y: u8[M, N]:\n    y[i, j] = x[M - 1 - i, N - 1 - j]\n"
         "\nschedule s for k():\n    tile(j, 256) -> c, t\n    order(c, i, t)\n    tile(i, 64) -> b, i\n"
         "    order(b, c, i, t)\n"
         "    bind(b, block.x)\n    bind(c, block.y)\n    bind(t, thread.x)\n",
-        "s", {"M": 61, "N": 75}, {"M": 700_000, "N": 3_000}, {"M": 3_000, "N": 800_000}, mirrored,
+        "s", {"M": 61, "N": 75}, {"M": 700_000, "N": 3_000}, {"M": 3_000, "N": 800_000}, mirror,
     ),
     "products of two vectors": Case(
         "kernel k(x: f16[M], z: f16[N]) -> y: f16[M, N]:\n    y[i, j] = x[i] * z[j]\n"
@@ -177,7 +177,7 @@ def inputs_of(xp, kernel, sizes):
     return found
 
 
-def widths_launched(device, call):
+def launched_widths(device, call):
     """`wide` of each launch that `call` makes on the device."""
     widths, enqueue = set(), device.enqueue
 
@@ -198,7 +198,7 @@ def runs_right(case, device, sizes):
     arrays = inputs_of(xp, tree.kernel, sizes)
     zone = guarded_array(xp, output, shape_of(output, sizes))
     program = Program(tree, device)
-    widths = widths_launched(device, lambda: program(**arrays, **{output.name: zone.array}))
+    widths = launched_widths(device, lambda: program(**arrays, **{output.name: zone.array}))
     device.synchronize()
     assert zone.touched_border() is None
     compare(case, xp, arrays, zone.array)

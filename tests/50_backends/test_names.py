@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from stock import cases, scheduled
+from stock import cases, schedule_stock
 
 from tilegen import load
 from tilegen.backends import nvrtc, text_helpers
@@ -134,7 +134,7 @@ def test_a_name_changes_as_little_as_it_can():
     assert fresh("busy", taken) == "busy_2"
 
 
-def called(text):
+def called_functions(text):
     """What is called in a text, its entry points and its own functions aside."""
     code = re.sub(r"//.*|\"[^\"]*\"|#.*|extern \"C\"", "", text)
     entries = set(re.findall(r"^(?:static inline void )?(\w+)\(", code, re.M))
@@ -144,13 +144,19 @@ def called(text):
 def test_every_word_that_texts_call_is_known():
     """No function that a text calls is hidden by a name of the user's, and none is defined again by an entry point."""
     helpers = [text for known in (text_helpers._CUDA, text_helpers._OPENCL) for text in known.values()]
-    assert {word for text in helpers for word in called(text) if not means(word, entry=True)} <= {"asm", "defined"}
+    assert {word for text in helpers for word in called_functions(text) if not means(word, entry=True)} <= {
+        "asm",
+        "defined",
+    }
     for case in cases()[::3]:
         for language in ("cuda", "opencl"):
-            text = emit(lower(scheduled(*case).tree), language)
+            text = emit(lower(schedule_stock(*case).tree), language)
             kernels = text[re.search("__launch_bounds__|__kernel", text).start() :]
             own = set(re.findall(r"(?:const auto|static inline void) (\w+)(?: = \[|\()", text))
-            assert {word for word in called(kernels) - own if not means(word)} <= {"reqd_work_group_size", "aligned"}
+            assert {word for word in called_functions(kernels) - own if not means(word)} <= {
+                "reqd_work_group_size",
+                "aligned",
+            }
 
 
 def test_a_long_name_is_refused():

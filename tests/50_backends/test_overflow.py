@@ -4,7 +4,7 @@ import random
 
 import pytest
 from overflow import extremes, overflow
-from stock import cases, scheduled
+from stock import cases, schedule_stock
 
 from tilegen import load
 from tilegen.backends.device_program import Program
@@ -18,7 +18,7 @@ from tilegen.proof.limits import check_integers
 VERSIONS = [({}, "cuda"), ({"wide": True}, "cuda"), ({"whole": True}, "cuda"), ({"vector": False}, "opencl")]
 
 
-def found(launches, text, number, times):
+def check_random_sizes(launches, text, number, times):
     rng = random.Random(number)
     for _ in range(times):
         sizes = extremes(launches, rng)
@@ -31,9 +31,9 @@ def found(launches, text, number, times):
 @pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
 def test_stock_schedules(name, schedule):
     for number, (version, language) in enumerate(VERSIONS):
-        launches = lower(scheduled(name, schedule).tree, **version)
+        launches = lower(schedule_stock(name, schedule).tree, **version)
         assert check_integers(launches, Facts(launches[0].kernel)) > 0
-        found(launches, emit(launches, language), number, 6)
+        check_random_sizes(launches, emit(launches, language), number, 6)
 
 
 COPY = "kernel copy(A: f32[N]) -> C: f32[N]:\n    C[i] = A[i]\n"
@@ -58,7 +58,7 @@ KERNELS = {
 }
 
 
-def tiled(text, **fix):
+def tile(text, **fix):
     kernel = load(text).kernel(**fix).schedule()
     step = kernel.tile(kernel.tree.body[0].name, 256, into=("b", "t"))
     return step.bind("b", "block.x").bind("t", "thread.x").tree
@@ -67,9 +67,9 @@ def tiled(text, **fix):
 @pytest.mark.parametrize("name", KERNELS)
 def test_texts_at_their_largest_sizes(name):
     for number, version in enumerate(({}, {"wide": True})):
-        launches = lower(tiled(KERNELS[name]), **version)
+        launches = lower(tile(KERNELS[name]), **version)
         for language in ("cuda", "opencl"):
-            found(launches, emit(launches, language), number, 20)
+            check_random_sizes(launches, emit(launches, language), number, 20)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ def test_texts_at_their_largest_sizes(name):
     ],
 )
 def test_a_text_in_too_few_bits_is_told(text, admitted, beyond):
-    launches = lower(tiled(text), wide=False)
+    launches = lower(tile(text), wide=False)
     assert fits(launches, admitted)
     assert not fits(launches, beyond)
     printed = emit(launches, "cuda")
     rng = random.Random(0)
     assert overflow(printed, launches, admitted, rng) is None
     assert "and has 32 bits" in overflow(printed, launches, beyond, rng)
-    launches = lower(tiled(text), wide=True)
+    launches = lower(tile(text), wide=True)
     assert overflow(emit(launches, "cuda"), launches, beyond, rng) is None
 
 
@@ -111,19 +111,19 @@ def test_a_text_in_too_few_bits_is_told(text, admitted, beyond):
 )
 def test_the_version_is_chosen_by_the_sizes(text, fix, bits):
     """No kernel is printed in 32 bits that has no sizes for them: `for (int i = 0; i < 3000000000LL; ..)`."""
-    launches = lower(tiled(text, **fix))
+    launches = lower(tile(text, **fix))
     assert [launch.wide for launch in launches] == [bits == 64]
     assert ("long long" in emit(launches, "cuda")) == (bits == 64)
 
 
 def test_an_offset_of_a_copy_that_writes_zeros_is_computed_outside_too():
-    launches = lower(scheduled("conv2d", "patches").tree)
+    launches = lower(schedule_stock("conv2d", "patches").tree)
     (_, shape), *_ = launches[1].beyond
     assert [str(extent) for extent in shape] == ["B + 1", "C + 11", "H + 13", "W + 10"]
 
 
 def test_a_call_chooses_as_emit_does():
-    program = Program(tiled(ELSE), InterpreterEngine())
+    program = Program(tile(ELSE), InterpreterEngine())
     for size, wide in ((5, False), (2**30 - 255, False), (2**30 + 512, True), (2**47, True)):
         assert program._version({"N": size}, {}).wide is wide
         assert [launch.wide for launch in program.launches_at({"N": size})] == [wide]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from by_hand import agrees, compiles, scheduled
+from by_hand import agrees, compiles, schedule_text
 
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, SourceError, StepError
@@ -52,7 +52,7 @@ def test_they_compile():
 
 
 def test_the_place_is_computed_in_the_type_of_the_target():
-    text = emit(lower(scheduled(BOXES).tree), "cuda")
+    text = emit(lower(schedule_text(BOXES).tree), "cuda")
     assert "a[i] = (int)((unsigned)j * K + k);" in text
     assert "b[i] = (long long)k * (long long)J + (long long)j;" in text
     assert "c[i] = j * 3 + k;" in text
@@ -113,11 +113,11 @@ def test_lanes_of_a_warp():
 )
 def test_another_order_is_refused(steps):
     with pytest.raises((IllegalStep, StepError), match="order"):
-        scheduled(BEST + "".join(f"    {step}\n" for step in steps))
+        schedule_text(BEST + "".join(f"    {step}\n" for step in steps))
 
 
 def test_the_check_accepts_the_best_and_nothing_else():
-    made = scheduled("kernel f(A: f32[M, J, K]) -> at: i32[M]:\n    at[i] = argmax[j, k](exp(A[i, j, k]))\n")
+    made = schedule_text("kernel f(A: f32[M, J, K]) -> at: i32[M]:\n    at[i] = argmax[j, k](exp(A[i, j, k]))\n")
     (case,) = [c for c in cases(made.kernel, [{"M": 3, "J": 4, "K": 5}]) if c.data == "random"]
     accepts = case.expected["at"].accepts
     right = case.arrays["A"].reshape(3, -1).argmax(axis=1)
@@ -129,5 +129,5 @@ def test_the_check_accepts_the_best_and_nothing_else():
 @pytest.mark.parametrize("range_", ["j, k > j", "j in 1..J, k", "j, k in 2..K"])
 def test_a_range_that_begins_elsewhere_is_refused(range_):
     with pytest.raises(SourceError) as error:
-        scheduled(f"kernel f(A: f32[M, J, K]) -> at: i32[M]:\n    at[i] = argmax[{range_}](A[i, j, k])\n")
+        schedule_text(f"kernel f(A: f32[M, J, K]) -> at: i32[M]:\n    at[i] = argmax[{range_}](A[i, j, k])\n")
     assert "a value that never wins" in error.value.render()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from read_back import difference
-from stock import cases, modules, scheduled
+from stock import cases, modules, schedule_stock
 
 from tilegen.backends.text import emit
 from tilegen.errors import Source
@@ -42,7 +42,7 @@ def wrong(tree, language, **version):
 @pytest.mark.parametrize("language", ["cuda", "opencl"])
 @pytest.mark.parametrize(("name", "schedule"), cases())
 def test_stock_schedules(name, schedule, language):
-    tree = scheduled(name, schedule).tree
+    tree = schedule_stock(name, schedule).tree
     for version in ({}, {"vector": False}, {"wide": True}):
         assert wrong(tree, language, **version) is None
 
@@ -107,7 +107,7 @@ def test_vectors_of_halves(width, language):
     ],
 )
 def test_a_changed_text_is_told(old, new):
-    launches = lower(scheduled("gemm", "tiled", (), (("TS", 4),)).tree)
+    launches = lower(schedule_stock("gemm", "tiled", (), (("TS", 4),)).tree)
     text = emit(launches, "cuda")
     assert old in text
     assert difference(text.replace(old, new, 1), launches, "cuda") is not None

@@ -22,14 +22,14 @@ kernel choose(n: i32, slope: f32, x: f32[N], y: f32[N]) -> z: f32[N]:
 """
 
 
-def scheduled(text):
+def schedule_text(text):
     return load(text).kernel().schedule().tile("i", 4, into=("b", "t")).bind("b", "block.x").bind("t", "thread.x")
 
 
 @pytest.mark.parametrize("device", ["interpreter", pytest.param("cpu", marks=pytest.mark.pocl)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_type_goes_by_value(dtype, device):
-    program = scheduled(AXPY.format(dtype)).compile(device)
+    program = schedule_text(AXPY.format(dtype)).compile(device)
     numpy = {"f64": "f8", "f32": "f4", "f16": "f2", "i64": "i8", "i32": "i4", "i8": "i1", "u8": "u1"}.get(dtype)
     x, y = np.arange(1, 8), np.arange(7, 0, -1) % 3
     two = -2 if dtype != "u8" else 2
@@ -44,17 +44,17 @@ def test_every_type_goes_by_value(dtype, device):
 
 @pytest.mark.pocl
 def test_a_scalar_decides_a_choice_and_goes_through_a_function():
-    program = scheduled(CHOICE).compile("cpu")
+    program = schedule_text(CHOICE).compile("cpu")
     x, y = np.float32([-2, 3, -4, 5, 0]), np.float32([1, -1, 1, -1, 1])
     assert np.array_equal(program(1, 0.5, x, y), np.float32([-1, 3, -2, 5, 0]))
     assert np.array_equal(program(x=x, y=y, n=np.int8(0), slope=np.float64(0.5)), np.float32([1, 0.5, 1, 0.5, 1]))
 
 
 def test_signature_has_tensors_then_scalars_then_sizes():
-    text = scheduled(CHOICE).source()
+    text = schedule_text(CHOICE).source()
     assert "float* __restrict__ z,\n       int n, float slope, int N)\n" in text
     # A 16-bit float goes as the f32 of the same value.
-    assert "float alpha, float beta" in scheduled(AXPY.format("bf16")).source()
+    assert "float alpha, float beta" in schedule_text(AXPY.format("bf16")).source()
 
 
 def test_a_launch_takes_the_scalars_that_it_uses():
@@ -67,7 +67,7 @@ def test_a_launch_takes_the_scalars_that_it_uses():
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_text_compiles(dtype):
-    nvrtc.compile_text(scheduled(AXPY.format(dtype)).source(), "sm_90")
+    nvrtc.compile_text(schedule_text(AXPY.format(dtype)).source(), "sm_90")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_rounded_as_in_an_array():
 
 
 def test_a_call_without_a_scalar_and_with_too_many():
-    program = scheduled(AXPY.format("f32")).compile("interpreter")
+    program = schedule_text(AXPY.format("f32")).compile("interpreter")
     x = np.ones(5, np.float32)
     with pytest.raises(ArgumentError, match="needs the number alpha"):
         program(x=x, beta=1, y=x)

@@ -34,7 +34,7 @@ THROUGH_MEMORY = "\nschedule parts for best:\n    tile(j, 4) -> jo, ji\n    rfac
 PLAIN = "\nschedule plain for best:\n    tile(i, 4) -> b, t\n    bind(b, block.x)\n    bind(t, thread.x)\n"
 
 
-def expected(word: str, row: np.ndarray, low: int, high: int) -> int:
+def first_best(word: str, row: np.ndarray, low: int, high: int) -> int:
     """The first index of [low, high) whose value nothing beats; the first of all where no value beats the start."""
     most = -INF if word == "argmax" else INF
     if row.dtype.kind != "f":
@@ -78,7 +78,7 @@ def test_the_index_of_the_best_is_one_of_the_range(device, schedule, word, low, 
         least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
         x = np.nan_to_num(x, nan=7, posinf=most, neginf=least).clip(least, 2.0**31 - 1).astype(np.int64)
         x = np.where(x >= 2**31 - 1, most, x).astype(np.int32)
-    wanted = [expected(word, row, low(i), len(row)) for i, row in enumerate(x)]
+    wanted = [first_best(word, row, low(i), len(row)) for i, row in enumerate(x)]
     assert scheduled.compile(device)(x).tolist() == wanted
     ref = reference(scheduled.kernel, {"M": 9, "N": 9}, {"X": x})["at"]
     assert ref.value.tolist() == wanted
@@ -149,13 +149,13 @@ def test_quotients_and_remainders_have_a_value_for_every_divisor(device: str, dt
     text += "    a[i] = x[i] // y[i]\n    b[i] = x[i] % y[i]\n    c[i] = abs(x[i]) // 7\n    d[i] = x[i] // 7 % 3\n"
     scheduled = tilegen.load(text).kernel().schedule()
 
-    def wrapped(value: int) -> int:
+    def wrap(value: int) -> int:
         return (value - int(limits.min)) % 2**limits.bits + int(limits.min)
 
     wanted = [
-        [wrapped(p // q) if q else 0 for p, q in pairs],
+        [wrap(p // q) if q else 0 for p, q in pairs],
         [p % q if q else 0 for p, q in pairs],
-        [wrapped(abs(p)) // 7 for p, _ in pairs],
+        [wrap(abs(p)) // 7 for p, _ in pairs],
         [p // 7 % 3 for p, _ in pairs],
     ]
     refs = reference(scheduled.kernel, {"N": len(x)}, {"x": x, "y": y})

@@ -1,7 +1,7 @@
 """Every stock schedule on real devices, at odd and at even sizes: PoCL, a GPU, and the checker of races."""
 
 import pytest
-from stock import cases, scheduled
+from stock import cases, schedule_stock
 
 from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine, program
@@ -15,7 +15,7 @@ STOCK = pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join,
 
 
 def check_on(device, name, schedule, sizes=None):
-    tree = scheduled(name, schedule).tree
+    tree = schedule_stock(name, schedule).tree
     tried = sizes_to_check([tree], {}) if sizes is None else [{s: sizes[s] for s in tree.kernel.sizes}]
     assert check(program(tree, engine(device)), trials(tree.kernel, tried, tree.approximate))
 
@@ -41,5 +41,5 @@ VERSIONS += [("sm_90", False, False), ("sm_90", True, True)]
 @pytest.mark.parametrize(("arch", "vector", "wide"), VERSIONS)
 @STOCK
 def test_stock_schedule_compiles(name, schedule, arch, vector, wide):
-    launches = lower(scheduled(name, schedule).tree, vector=vector, wide=wide)
+    launches = lower(schedule_stock(name, schedule).tree, vector=vector, wide=wide)
     assert nvrtc.compile_text(emit(launches, "cuda"), arch).cubin

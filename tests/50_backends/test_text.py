@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stock import cases, scheduled
+from stock import cases, schedule_stock
 
 from tilegen.backends.text import STATIC_SHARED_LIMIT, emit
 from tilegen.backends.text_dialect import CUDA
@@ -67,7 +67,7 @@ def kernels():
     return {t.split("(")[0].split()[1]: t for t in texts}
 
 
-def cut(text, steps=()):
+def apply_steps(text, steps=()):
     """The kernel's text with a schedule of the given steps applied."""
     body = "\n".join(f"    {s}" for s in steps)
     name = text.split("(")[0].split()[1]
@@ -78,18 +78,18 @@ def cut(text, steps=()):
 
 @pytest.mark.parametrize(("name", "schedule"), GOLDEN)
 def test_cuda_text_is_as_reviewed(name, schedule, golden):
-    golden(emit(lower(scheduled(name, schedule).tree), "cuda"), f"{name}_{schedule}.cu")
+    golden(emit(lower(schedule_stock(name, schedule).tree), "cuda"), f"{name}_{schedule}.cu")
 
 
 @pytest.mark.parametrize(("name", "schedule"), [("gemm", "registers"), ("row_argmax", "warps"), ("total", "atomic")])
 def test_opencl_text_is_as_reviewed(name, schedule, golden):
-    golden(emit(lower(scheduled(name, schedule).tree), "opencl"), f"{name}_{schedule}.cl")
+    golden(emit(lower(schedule_stock(name, schedule).tree), "opencl"), f"{name}_{schedule}.cl")
 
 
 @pytest.mark.parametrize(("name", "schedule"), cases())
 def test_text_is_tidy(name, schedule):
     for vector in (True, False):
-        text = emit(lower(scheduled(name, schedule).tree, vector=vector), "cuda")
+        text = emit(lower(schedule_stock(name, schedule).tree, vector=vector), "cuda")
         lines = text.splitlines()
         assert all(line == line.rstrip() and "\t" not in line for line in lines)
         assert not any(a == b == "" for a, b in zip(lines, lines[1:], strict=False))
@@ -104,7 +104,7 @@ def test_all_stock_schedules_compile(arch):
     from tilegen.backends.nvrtc import compile_text
 
     for name, schedule in cases():
-        launches = lower(scheduled(name, schedule).tree)
+        launches = lower(schedule_stock(name, schedule).tree)
         compiled = compile_text(emit(launches, "cuda"), arch)
         assert set(compiled.resources) == {launch.name for launch in launches}
         for launch in launches:
@@ -118,7 +118,7 @@ def test_all_stock_schedules_compile(arch):
 def test_every_dtype_and_function_compiles(name, wide):
     from tilegen.backends.nvrtc import compile_text
 
-    compile_text(emit(lower(cut(kernels()[name]).tree, wide=wide), "cuda"), "sm_80")
+    compile_text(emit(lower(apply_steps(kernels()[name]).tree, wide=wide), "cuda"), "sm_80")
 
 
 def arrays_of(kernel, sizes):
@@ -158,7 +158,7 @@ def run_on_pocl(scheduled_kernel, sizes):
 @pytest.mark.pocl
 @pytest.mark.parametrize("name", kernels())
 def test_every_dtype_and_function_runs(name):
-    scheduled_kernel = cut(kernels()[name])
+    scheduled_kernel = apply_steps(kernels()[name])
     run_on_pocl(scheduled_kernel, {size: 5 + 2 * n for n, size in enumerate(scheduled_kernel.kernel.sizes)})
 
 
@@ -189,7 +189,7 @@ BLOCKED = ("tile(i, 16) -> bi, ti", "bind(bi, block.x)", "bind(ti, thread.x)")
 @pytest.mark.parametrize("unit", [1, 16])
 def test_scheduled_kernels_run(name, steps, unit):
     """At odd sizes without vectors, and at multiples of 16 with them."""
-    scheduled_kernel = cut(kernels()[name], steps)
+    scheduled_kernel = apply_steps(kernels()[name], steps)
     run_on_pocl(scheduled_kernel, {size: (3 + 2 * n) * unit for n, size in enumerate(scheduled_kernel.kernel.sizes)})
 
 

@@ -1,7 +1,7 @@
 """Machine code: kinds of instructions, the loop that the work is in, and S7's shares of useful instructions."""
 
 import pytest
-from stock import scheduled
+from stock import schedule_stock
 
 from tilegen.backends import sass
 from tilegen.backends.text import emit
@@ -74,7 +74,7 @@ def test_a_missing_disassembler_says_how_to_get_it(monkeypatch):
 @pytest.mark.nvrtc
 @pytest.mark.parametrize(("schedule", "loads", "useful"), [("tiled", 64, 32), ("coarsened", 288, 256)])
 def test_s7_useful_instructions_of_the_inner_loop(schedule, loads, useful):
-    text = emit(lower(scheduled("gemm", schedule).tree), "cuda")
+    text = emit(lower(schedule_stock("gemm", schedule).tree), "cuda")
     hot = sass.hot(sass.ptx(text)["gemm"])
     # 1 of 3 before the step, 8 of 17 after it; a jump ends the loop.
     assert hot.mix["shared load"] == loads
@@ -86,7 +86,7 @@ def test_s7_useful_instructions_of_the_inner_loop(schedule, loads, useful):
 @pytest.mark.nvrtc
 @pytest.mark.skipif(sass.nvdisasm() is None, reason="no nvdisasm")
 def test_machine_code_of_a_stock_kernel():
-    text = emit(lower(scheduled("gemm", "registers", parameters=(("TK", 8),)).tree), "cuda")
+    text = emit(lower(schedule_stock("gemm", "registers", parameters=(("TK", 8),)).tree), "cuda")
     hot = sass.hot(sass.sass(text)["gemm"])
     assert hot.mix["multiply-add"] == 64 * 8
     assert "spill" not in hot.mix
@@ -94,5 +94,5 @@ def test_machine_code_of_a_stock_kernel():
 
 @pytest.mark.nvrtc
 def test_shuffles_are_counted():
-    text = emit(lower(scheduled("row_sum", "warps").tree), "cuda")
+    text = emit(lower(schedule_stock("row_sum", "warps").tree), "cuda")
     assert sum(i.kind == "shuffle" for i in sass.ptx(text)["row_sum"].instructions) == 5

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from stock import scheduled
+from stock import schedule_stock
 
 from tilegen.ir.swizzle import Swizzle
 from tilegen.lab.addresses import patterns
@@ -56,7 +56,7 @@ def test_the_map_names_the_lanes_of_a_bank():
 
 
 def shared_sites(name, schedule, buffer):
-    launch = lower(scheduled(name, schedule).tree)[-1]
+    launch = lower(schedule_stock(name, schedule).tree)[-1]
     return launch, [s for s in program_of(launch).sites if s.buffer == buffer]
 
 
@@ -92,7 +92,7 @@ def test_a_column_meets_as_many_banks_as_rows_are_told_apart(swizzle, worst):
 def test_what_is_proposed_is_a_step_that_does_it(case):
     """The proposed step, taken at the end of the schedule, leaves as many turns as it was said to."""
     sizes = dict.fromkeys("MNKBCHWFRS", 64)
-    result = scheduled(*case)
+    result = schedule_stock(*case)
     launch = lower(result.tree)[-1]
     for buffer in [b.name for b in launch.buffers.values() if b.space == "shared"]:
         sites = [s for s in program_of(launch).sites if s.buffer == buffer]

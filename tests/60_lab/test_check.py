@@ -22,11 +22,11 @@ class Spoiled(InterpretedProgram):
     def bind(self, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> Callable[[], None]:
         run = super().bind(sizes, arrays)
 
-        def spoiled() -> None:
+        def run_and_spoil() -> None:
             run()
             self.spoil(next(a for name, a in arrays.items() if self.kernel.tensor(name).role == "output"))
 
-        return spoiled
+        return run_and_spoil
 
 
 def trials(spoil: Callable[[Any], None] | None = None, text: str = "gemm") -> tuple[Trial, ...]:
@@ -100,7 +100,7 @@ def test_any_best_index_is_right() -> None:
 # -- what is right, and easily called wrong
 
 
-def passed(text: str, sizes: Mapping[str, int] | None = None) -> Trial:
+def random_trial(text: str, sizes: Mapping[str, int] | None = None) -> Trial:
     """The trial on random numbers."""
     tree = tilegen.load(text).kernel().schedule().tree
     tried = cases(tree.kernel, [sizes or {"N": 40}])
@@ -116,33 +116,33 @@ def wrong_by(text: str, change: tuple[str, str], sizes: Mapping[str, int] | None
 
 def test_arguments_are_drawn_where_functions_have_values() -> None:
     text = "kernel f(X: f32[N]) -> Y: f32[N]:\n    Y[i] = sqrt(X[i] - 1)\n"
-    assert passed(text).unbounded == 0
+    assert random_trial(text).unbounded == 0
     wrong_by(text, ("- 1)", "- 1) + 0.001"))
 
 
 def test_nan_is_right_where_nan_has_to_be() -> None:
     text = "kernel f(X: f32[N]) -> Y: f32[N]:\n    Y[i] = sqrt(-1 - X[i] * X[i])\n"
-    assert passed(text).unbounded == 0
+    assert random_trial(text).unbounded == 0
     wrong_by(text, ("sqrt(-1 -", "sqrt(3 -"))
 
 
 def test_an_overflow_on_the_way_is_no_error() -> None:
     text = "kernel f(A: f32[N]) -> B: f32[N]:\n    B[i] = A[i] * 3e38 * 10 / 1e38\n"
-    assert passed(text).unbounded < 0.1
+    assert random_trial(text).unbounded < 0.1
     wrong_by(text, ("/ 1e38", "/ 1.001e38"))
     text = "kernel f(A: f16[N, K]) -> B: f16[N]:\n    B[i] = sum[k](A[i, k] * 60000)\n"
-    assert passed(text, {"N": 40, "K": 8}).unbounded < 0.1
+    assert random_trial(text, {"N": 40, "K": 8}).unbounded < 0.1
     wrong_by(text, ("60000", "-60000"), {"N": 40, "K": 8})
 
 
 def test_a_check_says_which_share_has_no_bound() -> None:
     text = "kernel f(A: f32[N]) -> B: f32[N]:\n    B[i] = (A[i] * A[i] + 1) * 3e38 * 10 / 1e38\n"
-    assert passed(text).unbounded == 1
+    assert random_trial(text).unbounded == 1
 
 
 def test_divisors_are_drawn_besides_0() -> None:
     text = "kernel f(A: i32[N], B: i32[N]) -> C: i32[N], D: i32[N]:\n    C[i] = A[i] // B[i]\n    D[i] = A[i] % B[i]\n"
-    assert passed(text).unbounded == 0
+    assert random_trial(text).unbounded == 0
     wrong_by(text, ("A[i] // B", "1 + A[i] // B"))
     for case in cases(tilegen.load(text).kernel().ir, [{"N": 400}]):
         assert case.arrays["B"].all()
@@ -150,4 +150,4 @@ def test_divisors_are_drawn_besides_0() -> None:
 
 def test_near_the_border_of_a_domain_nothing_is_said() -> None:
     text = "kernel f(A: f32[N]) -> B: f32[N]:\n    B[i] = asin((A[i] / 3 * 3) / A[i])\n"
-    assert passed(text).unbounded == 1
+    assert random_trial(text).unbounded == 1

@@ -1,7 +1,7 @@
 """The numbers of the lectures, as explain gives them for the stock schedules."""
 
 import pytest
-from stock import cases, scheduled
+from stock import cases, schedule_stock
 
 from tilegen.backends import sass
 from tilegen.lab.explain import explain, explain_tree, stages_by_line
@@ -14,7 +14,7 @@ CUBE = {"M": 4096, "N": 4096, "K": 4096}
 
 
 def report(name, schedule, sizes, position=-1, **parameters):
-    tree = scheduled(name, schedule, parameters=tuple(parameters.items())).tree
+    tree = schedule_stock(name, schedule, parameters=tuple(parameters.items())).tree
     return explain_tree(tree, sizes, compiled=False)[position]
 
 
@@ -48,7 +48,7 @@ def test_s12_130_loads_instead_of_384():
 
 def test_s18_fusion_leaves_three_passes():
     sizes = {"N": 2**20}
-    parts = explain_tree(scheduled("chain", "three_launches").tree, sizes, compiled=False)
+    parts = explain_tree(schedule_stock("chain", "three_launches").tree, sizes, compiled=False)
     assert sum(p.global_bytes for p in parts) == 8 * 4 * 2**20  # a is read twice
     assert report("chain", "fused_registers", sizes).global_bytes == 3 * 4 * 2**20
 
@@ -71,7 +71,7 @@ COUNTED = [
 @pytest.mark.parametrize("case", COUNTED, ids=lambda c: f"{c[0]}-{c[1]}")
 def test_counts_are_those_of_the_hardware(case):
     name, schedule, sizes, loaded, stored, turns, conflicts = case
-    launch = lower(scheduled(name, schedule).tree)[-1]
+    launch = lower(schedule_stock(name, schedule).tree)[-1]
     found = traffic(program_of(launch), sizes)
     blocks = report(name, schedule, sizes).blocks
     assert sum(t.sectors for t in found if not t.store) == loaded
@@ -106,13 +106,13 @@ def test_the_prediction_names_what_limits():
 @pytest.mark.skipif(sass.nvdisasm() is None, reason="no nvdisasm: the instructions of the text are counted instead")
 def test_what_the_compiler_computes_once_counts_once():
     # 13 instructions a pair, beside loads and jumps; the text has the distances twice.
-    (launch,) = explain_tree(scheduled("nbody", "coarsened").tree, {"N": 262144})
+    (launch,) = explain_tree(schedule_stock("nbody", "coarsened").tree, {"N": 262144})
     pairs = 262144**2 / 32 / (132 * 4 * 1.98e6)  # ms of one instruction a pair
     assert 13 * pairs < launch.prediction.milliseconds < 15 * pairs
 
 
 def test_every_line_of_a_schedule_has_its_row():
-    found = scheduled("gemm", "registers")
+    found = schedule_stock("gemm", "registers")
     rows = [stage.step.text for stage in stages_by_line(found.stages) if stage.step]
     assert len(rows) == 17
     assert rows.count("coarsen(ti, WM) -> ti, wi") == 1
@@ -123,7 +123,7 @@ def test_every_line_of_a_schedule_has_its_row():
 
 @pytest.mark.parametrize("case", cases(), ids="-".join)
 def test_every_stock_schedule_is_explained(case):
-    found = scheduled(*case)
+    found = schedule_stock(*case)
     sizes = power_sizes(found.kernel, {}, GPU_LIMITS)
     result = explain(found, sizes, compiled=False, last=True)
     assert result.steps[0].launches

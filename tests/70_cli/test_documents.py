@@ -21,10 +21,10 @@ from documents import (
     commands,
     matches,
     replace_output,
+    restore_elisions,
     run_command,
     tables,
     text_of,
-    updated,
 )
 
 import tilegen
@@ -63,7 +63,7 @@ def test_a_command_prints_what_is_shown_below_it(command: Command, tmp_path: Pat
     if matches(command.output, actual):
         return
     if request.config.getoption("--update-golden"):
-        replace_output(command, updated(command.output, actual))
+        replace_output(command, restore_elisions(command.output, actual))
         return
     assert command.output == actual, f"{place(command)} has changed; if rightly so, run pytest --update-golden"
 
@@ -204,4 +204,4 @@ def test_dots_stand_for_anything(shown: str, actual: str, same: bool) -> None:
     ],
 )
 def test_an_update_keeps_the_dots_that_fit(shown: str, actual: str, expected: str) -> None:
-    assert updated(shown, actual) == expected
+    assert restore_elisions(shown, actual) == expected

@@ -32,43 +32,43 @@ stands for:
 """
 
 
-def helped(capsys, *words: str) -> str:
+def help_output(capsys, *words: str) -> str:
     assert run(["help", *words]) == 0
     return capsys.readouterr().out
 
 
 def test_help_of_a_step_is_its_docstring(capsys) -> None:
-    assert helped(capsys, "tile").startswith(TILE)
+    assert help_output(capsys, "tile").startswith(TILE)
 
 
 def test_help_of_a_composite_step_shows_its_comment_and_its_steps(capsys) -> None:
-    text = helped(capsys, "coarsen")
+    text = help_output(capsys, "coarsen")
     assert text.startswith("coarsen(loop, factor) -> outer, inner\n\nGive each thread `factor` iterations")
     assert text.endswith(COARSEN)
 
 
 def test_help_of_an_instruction_shows_its_layout_and_its_function(capsys) -> None:
-    text = helped(capsys, "mma_m8n8k4_f64")
+    text = help_output(capsys, "mma_m8n8k4_f64")
     assert "C[i, j] in lane i * 4 + j / 2, register j % 2" in text
     assert "  lane      0      1\n     0    0,0    0,1\n     1    0,2    0,3\n" in text
     assert text.endswith('        : "d"(A[0]), "d"(B[0]));\n}\n')
 
 
 def test_help_of_an_instruction_shows_the_rows_in_shared_memory(capsys) -> None:
-    text = helped(capsys, "ldmatrix_a_trans_bf16")
+    text = help_output(capsys, "ldmatrix_a_trans_bf16")
     assert "S[i, k] in shared at lane k % 8 + i / 8 * 8 + k / 8 * 16, element i % 8" in text
     assert "S: bf16[16, 16], in shared, by element of the 16 bytes whose address a lane gives\n  lane      0 " in text
     assert "\n     1    0,1    1,1    2,1 " in text
 
 
 def test_help_of_a_command_is_that_command_s_own(capsys) -> None:
-    text = helped(capsys, "emit")
+    text = help_output(capsys, "emit")
     assert text.startswith("Usage: tilegen emit [OPTIONS] FILE\n")
     assert "--target" in text
 
 
 def test_help_lists_each_step_once_on_a_short_line(capsys) -> None:
-    lines = helped(capsys).splitlines()
+    lines = help_output(capsys).splitlines()
     listed = [line.split()[0] for line in lines if line.startswith("  ")]
     assert sorted(listed) == sorted([*registry(), *standard_steps()])
     assert max(map(len, lines)) <= 120
@@ -76,7 +76,7 @@ def test_help_lists_each_step_once_on_a_short_line(capsys) -> None:
 
 def test_every_step_of_the_list_is_explained(capsys) -> None:
     for word in [*registry(), *standard_steps()]:
-        assert helped(capsys, word).strip(), word
+        assert help_output(capsys, word).strip(), word
 
 
 @pytest.mark.parametrize(

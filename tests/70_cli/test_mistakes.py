@@ -29,7 +29,7 @@ kernel shrunk(X: f32[W], F: f32[R], stride: int = 1) -> Y: f32[(W - R)/stride + 
 ONE = "kernel one(A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n"
 
 
-def nested(count: int) -> str:
+def nested_tiles(count: int) -> str:
     loops = ["i", *(f"o{n}" for n in range(count))]
     lines = [f"    tile({old}, 1) -> {new}, t{n}\n" for n, (old, new) in enumerate(zip(loops, loops[1:], strict=False))]
     return f"{ONE}schedule deep for one:\n{''.join(lines)}"
@@ -53,7 +53,7 @@ IN_THE_TEXT = {
     "an unknown loop": (ONE + "schedule s for one:\n    tile(q, 3) -> a, b\n", "4:5"),
     "200 dimensions": (many(200, "dimensions"), "1:"),
     "200 loops": (many(200, "loops"), "2:"),
-    "200 nested tiles": (nested(200), ":5"),
+    "200 nested tiles": (nested_tiles(200), ":5"),
     "a tile beyond 64 bits": (ONE + "schedule s for one:\n    tile(i, 99999999999999999999) -> a, b\n", "4:13"),
     "tiles that are beyond them together": (
         f"{ONE}schedule s for one:\n    tile(i, {2**62}) -> a, b\n    tile(a, 4) -> c, d\n",

@@ -20,10 +20,10 @@ needs_opencl = pytest.mark.skipif(bool(unavailable_reason()), reason="no OpenCL"
 def beyond_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """No question about integers is answered within its budget."""
 
-    def undecided(*_: object) -> int:
+    def raise_undecided(*_: object) -> int:
         raise Undecided
 
-    monkeypatch.setattr("tilegen.proof.check_integers", undecided)
+    monkeypatch.setattr("tilegen.proof.check_integers", raise_undecided)
 
 
 def add():

@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from test_mutated_texts import mutated
+from test_mutated_texts import mutate
 from workers import within
 
 from tilegen.cli import run
@@ -130,7 +130,7 @@ def outcome(number: int, seed: int) -> int:
     with TemporaryDirectory() as folder, chdir(folder):
         Path("scaled.tg").write_text(SCALED)
         Path("shrunk.tg").write_text(SHRUNK)
-        Path("mutated.tg").write_bytes(mutated(rng.choice).encode("utf-8", "surrogatepass"))
+        Path("mutated.tg").write_bytes(mutate(rng.choice).encode("utf-8", "surrogatepass"))
         Path("bytes.tg").write_bytes(b"\xff\x00")
         Path("folder").mkdir()
         out, err = io.StringIO(), io.StringIO()

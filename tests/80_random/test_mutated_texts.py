@@ -21,7 +21,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from random_programs import any_text
-from workers import done, within
+from workers import run_jobs, within
 
 from tilegen import load
 from tilegen.errors import SourceError, TilegenError
@@ -46,7 +46,7 @@ def stock():
     return [path.read_text() for folder in folders for path in sorted(ROOT.glob(folder))]
 
 
-def mutated(pick) -> str:
+def mutate(pick) -> str:
     """A text of the repository, or a random kernel, with some tokens or lines changed."""
     text = pick([lambda: pick(stock())] * 3 + [lambda: any_text(pick)])()
     for _ in range(pick([1, 1, 1, 2, 3])):
@@ -122,14 +122,14 @@ def outcome(pick, text) -> str:
     try:
         file = load(text if "\n" in text else f"{text}\n")
     except TilegenError as error:
-        return _told(error, "load")
+        return _describe(error, "load")
     found = "loaded"
     for name in file.kernels:
         try:
             show(file.kernel(name).schedule().tree)
             found = "a kernel"
         except TilegenError as error:
-            found = _told(error, "kernel")
+            found = _describe(error, "kernel")
     if file.schedules:
         schedule = pick(list(file.schedules))
         try:
@@ -140,11 +140,11 @@ def outcome(pick, text) -> str:
                 scheduled.source(pick(["cuda", "opencl"]))
                 found = "a text"
         except TilegenError as error:
-            found = _told(error, "schedule")
+            found = _describe(error, "schedule")
     return found
 
 
-def _told(error, where) -> str:
+def _describe(error, where) -> str:
     """The class of the error, which is shown as it would be to the user."""
     shown = error.render()
     assert error.message, "an error without a message"
@@ -160,7 +160,7 @@ def chunk_of(job):
     counts, failures = Counter(), []
     for number in numbers:
         pick = random.Random(f"mutated/{seed}/{number}").choice
-        text = mutated(pick)
+        text = mutate(pick)
         try:
             with within(CASE_SECONDS):
                 counts[outcome(pick, text)] += 1
@@ -191,7 +191,7 @@ def main() -> int:
     numbers = [chosen.case] if chosen.case is not None else range(chosen.cases)
     jobs = [(chosen.seed, numbers[a : a + 50]) for a in range(0, len(numbers), 50)]
     total, failed, begun = Counter(), 0, time.time()
-    for job, result, trouble in done(chunk_of, jobs, chosen.jobs, seconds=JOB_SECONDS, split=one_by_one):
+    for job, result, trouble in run_jobs(chunk_of, jobs, chosen.jobs, seconds=JOB_SECONDS, split=one_by_one):
         counts, failures = result or (Counter(), [f"case {job[1][0]} of seed {job[0]}\n{trouble}"])
         total += counts
         failed += len(failures)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from random_case import one_case
 from random_steps import WORDS
-from workers import done, within
+from workers import run_jobs, within
 
 from tilegen.backends.opencl import unavailable_reason
 from tilegen.primitives import registry
@@ -117,7 +117,7 @@ def main() -> int:
         starts = range(0, chosen.cases, 50)
         jobs = [(chosen.seed, range(a, min(a + 50, chosen.cases)), share) for a in starts]
     total, words, failed, begun = Counter(), Counter(), 0, time.time()
-    runs = done(chunk_of, jobs, chosen.jobs, seconds=JOB_SECONDS, split=one_by_one)
+    runs = run_jobs(chunk_of, jobs, chosen.jobs, seconds=JOB_SECONDS, split=one_by_one)
     for n, (job, result, trouble) in enumerate(runs):
         lost = [f"case {job[1][0]} of seed {job[0]}\n{trouble}"]
         counts, failures, careful, drawn = result or (Counter(), lost, [], Counter())

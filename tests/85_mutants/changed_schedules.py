@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from small import tiles
-from stock import cases, scheduled
+from stock import cases, schedule_stock
 
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, TilegenError
@@ -57,7 +57,7 @@ class Mutant:
 def base(position, small):
     """Stock schedule number `position`, with its own tiles or with small ones."""
     name, schedule = cases()[position]
-    return scheduled(name, schedule, *tiles(name, schedule)) if small else scheduled(name, schedule)
+    return schedule_stock(name, schedule, *tiles(name, schedule)) if small else schedule_stock(name, schedule)
 
 
 def mutants(position, small):
@@ -94,7 +94,7 @@ def outcome(position, mutant, small=False):
         for launches in versions:
             emit(launches), emit(launches, "opencl")
     except TilegenError as error:
-        return _told(error)
+        return _classify(error)
     except _TooLong:
         return LONG, f"{SECONDS} s"
     except Exception:
@@ -106,7 +106,7 @@ def outcome(position, mutant, small=False):
     return (UNPROVED, left[0]) if left else (PROVED, "")
 
 
-def _told(error):
+def _classify(error):
     """A refusal has its place in the text, and if it is the judge's what shows it."""
     said = str(error)
     if isinstance(error, LimitError):

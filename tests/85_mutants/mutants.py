@@ -37,10 +37,20 @@ sys.path.insert(0, str(Path(__file__).parent))
 import launch_faults
 import text_faults
 import tree_faults
-from nets import AFTER, BEFORE, EQUIVALENT, Base, admitted, boundary_sizes, caught_launches, caught_tree, turned
+from nets import (
+    AFTER,
+    BEFORE,
+    EQUIVALENT,
+    Base,
+    boundary_sizes,
+    caught_launches,
+    caught_tree,
+    is_admitted,
+    rotate_sizes,
+)
 from small import FEW, small
 from stock import cases
-from workers import done as in_processes
+from workers import run_jobs as in_processes
 
 from tilegen.lowering import lower
 
@@ -54,22 +64,22 @@ def base(position):
     """Stock schedule number `position` with small tiles."""
     name, schedule = cases()[position]
     tree = small(name, schedule)
-    sizes = turned(tree, FEW[name]) if name in FEW else boundary_sizes(tree)
-    assert any(admitted(lower(tree), at) for at in sizes), f"no size for the vectors of {name}.{schedule}"
+    sizes = rotate_sizes(tree, FEW[name]) if name in FEW else boundary_sizes(tree)
+    assert any(is_admitted(lower(tree), at) for at in sizes), f"no size for the vectors of {name}.{schedule}"
     return Base(f"{name}.{schedule}", tree, sizes)
 
 
 def mutants(base, level, fault, each):
     """[(number, mutant)] of a kind of fault; at most `each`, spread over its places."""
     if level == "tree":
-        return _sampled([t for t in tree_faults.FAULTS[fault](base.tree) if t != base.tree], each)
+        return _sample([t for t in tree_faults.FAULTS[fault](base.tree) if t != base.tree], each)
     launches = lower(base.tree)
     faulty = [(n, m) for n, launch in enumerate(launches) for m in launch_faults.FAULTS[fault](launch)]
     made = [(*launches[:n], m, *launches[n + 1 :]) for n, m in faulty]
-    return _sampled([m for m in made if m != launches], each)
+    return _sample([m for m in made if m != launches], each)
 
 
-def _sampled(made, each):
+def _sample(made, each):
     step = max(1, -(-len(made) // each))
     return [(number, made[number]) for number in range(0, len(made), step)]
 
@@ -95,7 +105,7 @@ def tasks(positions, levels, each):
     return sorted(found, key=lambda t: not ".".join(cases()[t.position]).startswith(LONG))
 
 
-def done(task):
+def run_task(task):
     """(task, [(base, level, fault, number, net)], seconds)."""
     since, right = monotonic(), base(task.position)
     match task.level:
@@ -112,7 +122,7 @@ def done(task):
 
 def of_base(position, each, levels=LEVELS):
     """[(base, level, fault, number, net)] of one base."""
-    return [one for task in tasks([position], levels, each) for one in done(task)[1]]
+    return [one for task in tasks([position], levels, each) for one in run_task(task)[1]]
 
 
 def table(results):
@@ -136,7 +146,7 @@ def figures(results):
     return len(real), sum(n is not None for n in real), sum(n in BEFORE for n in real), len(nets) - len(real)
 
 
-def recorded(log):
+def read_log(log):
     """{key of a task: its results} of a log; a line that was cut off is none."""
     found = {}
     for line in log.read_text().splitlines() if log and log.exists() else ():
@@ -151,7 +161,7 @@ def run(todo, known, chosen):
     left, took = Counter(task.position for task in todo), Counter()
     end = monotonic() + chosen.seconds
     with open(chosen.log or os.devnull, "a") as log:
-        for task, result, trouble in in_processes(done, todo, chosen.jobs, seconds=TASK_SECONDS, end=end):
+        for task, result, trouble in in_processes(run_task, todo, chosen.jobs, seconds=TASK_SECONDS, end=end):
             if trouble:
                 print(f"{'.'.join(map(str, task.key))}: {trouble}", flush=True)
                 continue
@@ -164,10 +174,10 @@ def run(todo, known, chosen):
             if not left[task.position]:
                 name = task.key[0]
                 of = [r for key, results in known.items() for r in results if key[0] == name]
-                print(f"{name}: {told(of)}, {took[task.position]:.0f} s", flush=True)
+                print(f"{name}: {summarise(of)}, {took[task.position]:.0f} s", flush=True)
 
 
-def told(results):
+def summarise(results):
     total, caught, before, equivalent = figures(results)
     return f"{total} mutants, {caught} caught, {before} of them before anything runs; {equivalent} more are equivalent"
 
@@ -189,7 +199,7 @@ def main() -> int:
     chosen = arguments()
     named = set(chosen.only.split(",")) - {""}
     positions = [n for n, case in enumerate(cases()) if not named or named & {case[0], ".".join(case)}]
-    known = recorded(chosen.log)
+    known = read_log(chosen.log)
     wanted = tasks(positions, chosen.levels.split(","), chosen.each)
     if not chosen.sum:
         run([task for task in wanted if task.key not in known], known, chosen)
@@ -200,7 +210,7 @@ def main() -> int:
             print(*result)
     total, caught, before, _ = figures(results)
     whole = {task.position for task in wanted} - {task.position for task in wanted if task.key not in known}
-    print(f"{len(whole)} of {len(positions)} schedules: {told(results)}; {before / max(1, total):.2%} before")
+    print(f"{len(whole)} of {len(positions)} schedules: {summarise(results)}; {before / max(1, total):.2%} before")
     return 0 if caught == total and len(whole) == len(positions) else 1
 
 

@@ -48,11 +48,11 @@ def caught_tree(base, tree):
         return "lowering"
     if any(prove(tree.kernel, launches, tree.reassociated).violation for launches in versions):
         return "the proof"
-    if any(_interpreted(tree, sizes) for sizes in base.sizes):
+    if any(_is_wrong_interpreted(tree, sizes) for sizes in base.sizes):
         return "the interpreter"
     if any(verdict(tree, sizes) for sizes in base.sizes):
         return None
-    return EQUIVALENT if simulated(base, versions) is None else "the simulation"
+    return EQUIVALENT if find_simulated_fault(base, versions) is None else "the simulation"
 
 
 def caught_launches(base, launches):
@@ -63,21 +63,21 @@ def caught_launches(base, launches):
         return "the proof"
     if proof.verdict != "proved":  # as every base is: an index that may leave 32 bits, a wait that is not told
         return "unproved"
-    return "the simulation" if simulated(base, [launches]) else EQUIVALENT
+    return "the simulation" if find_simulated_fault(base, [launches]) else EQUIVALENT
 
 
-def simulated(base, versions):
+def find_simulated_fault(base, versions):
     """The first fault that the simulation of any version shows, at the sizes of the base that it admits."""
     for launches in versions:
         for sizes in base.sizes:
-            if admitted(launches, sizes):
+            if is_admitted(launches, sizes):
                 wrong = faults(launches, base.tree, sizes)
                 if wrong:
                     return wrong
     return None
 
 
-def admitted(launches, sizes):
+def is_admitted(launches, sizes):
     """True if these sizes are such as the launches require."""
     return all(_holds(c, sizes) for launch in launches for c in launch.requires)
 
@@ -87,7 +87,7 @@ def _holds(condition, sizes):
     return value == 0 if condition.equal else value >= 0
 
 
-def _interpreted(tree, sizes):
+def _is_wrong_interpreted(tree, sizes):
     """True if the interpreter stops, or the result is not the reference's."""
     rng = np.random.default_rng(1)
     kernel = tree.kernel
@@ -112,7 +112,7 @@ def boundary_sizes(tree):
     tile = tiles[-1] if tiles else 4
     names = tree.kernel.sizes
     if len(names) > 4:  # a convolution: more would take minutes; in the last there are vectors
-        return turned(tree, ((1,), (3,), (1, 2), (2, 1, 3), (1, 3, 3, 4, 4)))
+        return rotate_sizes(tree, ((1,), (3,), (1, 2), (2, 1, 3), (1, 3, 3, 4, 4)))
     values = sorted({max(1, v) for v in (1, tile - 1, tile, tile + 1, 2 * tile - 1, 2 * tile) if v <= 9})
     values = values if len(values) > 1 else [1, 5, 8]
     few = [values[0], values[len(values) // 2], values[-1]]
@@ -121,7 +121,7 @@ def boundary_sizes(tree):
     return tuple(dict(zip(names, v, strict=True)) for v in dict.fromkeys([*alike, *mixed]))
 
 
-def turned(tree, choices):
+def rotate_sizes(tree, choices):
     """Sizes of the tree for each of `choices`, whose values the sizes take in turn."""
     names = tree.kernel.sizes
     return tuple({name: values[n % len(values)] for n, name in enumerate(names)} for values in choices)

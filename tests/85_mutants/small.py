@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stock import find, modules, scheduled
+from stock import find, modules, schedule_stock
 
 from tilegen.lowering import lower
 from tilegen.proof import prove
@@ -80,7 +80,7 @@ def tiles(name, schedule):
 
 def small(name, schedule):
     """The tree of a stock schedule with small tiles; each version of it is proved."""
-    tree = scheduled(name, schedule, *tiles(name, schedule)).tree
+    tree = schedule_stock(name, schedule, *tiles(name, schedule)).tree
     for vector in (True, False):
         proof = prove(tree.kernel, lower(tree, vector=vector), tree.reassociated)
         assert proof.verdict == "proved", f"{name}.{schedule}: {proof.verdict}"

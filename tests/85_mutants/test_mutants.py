@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mutants import figures, of_base, recorded, table
+from mutants import figures, of_base, read_log, table
 from stock import cases
 
 SAMPLE = {"gemm.tiled", "chain.fused_vector", "matching.tiled", "transpose.swizzled"}
@@ -32,5 +32,5 @@ def test_a_log_is_read_up_to_where_a_run_was_cut_off(tmp_path):
     log.write_text(
         f'[{json.dumps(one)}, [["gemm.tiled", "tree", "wrong pad", 0, "the judge"]]]\n[{json.dumps(other)}, [["g'
     )
-    assert recorded(log) == {tuple(one): [("gemm.tiled", "tree", "wrong pad", 0, "the judge")]}
-    assert recorded(tmp_path / "none") == {}
+    assert read_log(log) == {tuple(one): [("gemm.tiled", "tree", "wrong pad", 0, "the judge")]}
+    assert read_log(tmp_path / "none") == {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from on_simulator import Job, edited, parted, run_all
+from on_simulator import Job, edit_text, run_all, split_helpers
 from read_back import difference
 
 from tilegen.backends.text import emit
@@ -118,7 +118,7 @@ def edits(text, each):
     for fault, patterns in FAULTS.items():
         count = 0
         for pattern, new in patterns:
-            places = len(re.findall(pattern, parted(text)[1], re.MULTILINE))
+            places = len(re.findall(pattern, split_helpers(text)[1], re.MULTILINE))
             for n in range(0, places, max(1, -(-places // each))):
                 yield fault, count, (pattern, new, n)
                 count += 1
@@ -129,7 +129,7 @@ def results(base, each):
     found = []
     for language, wide, launches, text in versions(base):
         for fault, number, edit in edits(text, each):
-            faulty = edited(text, edit)
+            faulty = edit_text(text, edit)
             if faulty != text and wide == (fault == "narrowed offset"):
                 caught = difference(faulty, launches, language) is not None
                 found += [(fault, f"{language} {number}", "the text read back" if caught else None)]

@@ -24,13 +24,13 @@ def _statements(tree, change):
     return _edits(tree, lambda node: [(s,) for s in change(node)] if isinstance(node, Stmt) else [])
 
 
-def _copying(loop):
+def _has_copy(loop):
     return any(s.is_copy for s in stmts(loop))
 
 
 def bound_off_by_one(tree):
     def change(node):
-        if isinstance(node, Loop) and not _copying(node):
+        if isinstance(node, Loop) and not _has_copy(node):
             yield (replace(node, extent=node.extent + 1),)
             yield (replace(node, extent=node.extent - 1),)
 
@@ -86,7 +86,7 @@ def _accesses(stmt):
     return [v for v in walk(stmt) if isinstance(v, Access | Load)]
 
 
-def _shifted(index, buffer):
+def _shift_index(index, buffer):
     for d in range(len(index)):
         yield (*index[:d], index[d] + 1, *index[d + 1 :])
     if len(index) == 2 and index[0] != index[1]:
@@ -94,11 +94,11 @@ def _shifted(index, buffer):
 
 
 def wrong_shared_index(tree):
-    return _indexes(tree, ("shared",), _shifted)
+    return _indexes(tree, ("shared",), _shift_index)
 
 
 def wrong_global_index(tree):
-    return _indexes(tree, ("global",), _shifted)
+    return _indexes(tree, ("global",), _shift_index)
 
 
 def missing_initialisation(tree):

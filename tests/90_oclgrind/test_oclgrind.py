@@ -26,7 +26,7 @@ from on_simulator import Job, run_all
 from own_tiles import SLOW, TOO_SLOW, own_jobs, work
 from random_case import one_case
 from small import small
-from stock import cases, scheduled
+from stock import cases, schedule_stock
 
 from tilegen.backends import opencl
 from tilegen.ir.walk import loops
@@ -46,7 +46,7 @@ def stock_jobs():
         tree = small(name, schedule)
         sizes = _sizes(tree)
         steps = sum(work(lower(tree), each) for each in sizes)
-        if steps < TOO_SLOW and tree != scheduled(name, schedule).tree:
+        if steps < TOO_SLOW and tree != schedule_stock(name, schedule).tree:
             yield Job(f"{name}.{schedule}", tree, sizes, optimised=steps > SLOW)
 
 
@@ -110,19 +110,19 @@ def main() -> int:
     named = set(chosen.own.split(",")) - {""}
     failed = 0
     if not named:
-        failed += reported("random schedules", random_jobs(chosen.seed, chosen.cases), chosen.jobs)
-        failed += reported("stock schedules, small tiles", stock_jobs(), chosen.jobs)
+        failed += count_reports("random schedules", random_jobs(chosen.seed, chosen.cases), chosen.jobs)
+        failed += count_reports("stock schedules, small tiles", stock_jobs(), chosen.jobs)
     wanted = [(file, name) for file, name in cases() if not named or named & {file, f"{file}.{name}"}]
     own = [job for case in wanted for job in own_jobs(*case)]
     own.sort(key=lambda job: not job.optimised)  # the longest first
-    failed += reported("stock schedules, own tiles", own, chosen.jobs)
+    failed += count_reports("stock schedules, own tiles", own, chosen.jobs)
     controls = run_all(control_jobs())
     told = sum("race" in o.report for o in controls)
     print(f"{len(controls)} with a barrier removed: {told} reported")
     return 1 if failed or told < len(controls) else 0
 
 
-def reported(kind, jobs, processes):
+def count_reports(kind, jobs, processes):
     """How many jobs have a report; prints each, and the counts."""
     jobs, since, failed = list(jobs), monotonic(), 0
     with ThreadPool(processes) as pool:

@@ -35,7 +35,7 @@ def guard(
 
     Args:
         inner: the thread coordinates and their number: what differs between the threads of a block.
-        implied: decides whether a condition can be left out.
+        is_implied: decides whether a condition can be left out.
         free: (name, target) of the statements that do no harm without their guard.
     """
     return _block_level(_push_tests_in(_drop_implied_tests(body, (), is_implied)), inner, free)
