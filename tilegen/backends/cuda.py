@@ -148,9 +148,46 @@ class CudaEngine:
         except self.xp.cuda.runtime.CUDARuntimeError as error:
             raise DeviceError(f"a kernel failed on {self.name}: {error}") from None
 
-    def time(self, calls: Sequence[Callable[[], None]]) -> float:
-        """Milliseconds between two CUDA events around the calls."""
+    def capture(self, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        """The calls as one CUDA graph; the call replays it on the current stream.
+
+        Where torch is loaded the graph is torch's, which keeps the memory of torch's calls.
+
+        Raises:
+            DeviceError: a call does what no graph can hold.
+        """
+        torch = sys.modules.get("torch")
+        try:
+            if torch is not None and torch.cuda.is_available():
+                return self._capture_with_torch(torch, calls)
+            with self.xp.cuda.Stream(non_blocking=True) as stream:
+                stream.begin_capture()
+                for call in calls:
+                    call()
+                graph = stream.end_capture()
+        except (RuntimeError, self.xp.cuda.runtime.CUDARuntimeError) as error:
+            raise DeviceError(f"no CUDA graph can be made on {self.name}: {error}") from None
+
+        def replay() -> None:
+            graph.launch()
+
+        return replay
+
+    def _capture_with_torch(self, torch: Any, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        graph = torch.cuda.CUDAGraph()
+        # What a library allocates or loads at its first call is no part of the graph, and no error.
+        inside = torch.cuda.graph(graph, capture_error_mode="relaxed")
+        with inside, self.xp.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+            for call in calls:
+                call()
+        replay: Callable[[], None] = graph.replay
+        return replay
+
+    def time(self, calls: Sequence[Callable[[], None]], behind: Sequence[Callable[[], None]] = ()) -> float:
+        """Milliseconds between two CUDA events around the calls; those of `behind` run before the first event."""
         start, end = self.xp.cuda.Event(), self.xp.cuda.Event()
+        for call in behind:
+            call()
         start.record()
         for call in calls:
             call()

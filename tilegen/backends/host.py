@@ -67,8 +67,19 @@ class HostArrays:
     def pointer(self, array: Any) -> int:
         return int(array.ctypes.data)
 
-    def time(self, calls: Sequence[Callable[[], None]]) -> float:
-        """Milliseconds of wall time."""
+    def capture(self, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        """The calls one after the other: here a call costs what it costs."""
+
+        def replay() -> None:
+            for call in calls:
+                call()
+
+        return replay
+
+    def time(self, calls: Sequence[Callable[[], None]], behind: Sequence[Callable[[], None]] = ()) -> float:
+        """Milliseconds of wall time of `calls`, after those of `behind`."""
+        for call in behind:
+            call()
         start = perf_counter()
         for call in calls:
             call()
