@@ -1,5 +1,7 @@
-"""Timing: every program takes turns, errors stay with their program, and a second opinion is listened to."""
+"""Timing: every program takes turns, errors stay with their program, and what is timed is checked."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,8 @@ from tilegen.backends.devices import engine, program
 from tilegen.backends.host import HostArrays
 from tilegen.errors import WrongResult
 from tilegen.lab.compare import compare
-from tilegen.lab.rivals import relative_difference, rival
-from tilegen.lab.timing import time_programs
+from tilegen.lab.libraries import Library
+from tilegen.lab.timing import Runs, check_agreement, time_programs
 
 SIZES = {"M": 24, "N": 40, "K": 32}
 
@@ -28,30 +30,69 @@ def product() -> tuple[Any, dict[str, Any]]:
     return tilegen.load("gemm").kernel().ir, {"A": a, "B": b, "C": np.zeros((24, 40), np.float32)}
 
 
-def test_the_rival_of_a_gemm_is_a_matrix_product_on_the_same_arrays() -> None:
-    kernel, arrays = product()
-    found = rival(kernel, NumpyOnGpu(), SIZES, arrays)
-    assert found is not None
-    name, call = found
-    call()
-    assert name == "cuBLAS"
-    np.testing.assert_array_equal(arrays["C"], arrays["A"] @ arrays["B"])
-
-
 def test_a_result_that_rounding_cannot_explain_is_noticed() -> None:
     kernel, arrays = product()
     arrays["C"][...] = arrays["A"] @ arrays["B"]
-    assert relative_difference(kernel, NumpyOnGpu(), SIZES, arrays) == 0
+    library = Library(kernel, NumpyOnGpu(), SIZES)
+    assert library.difference(arrays) == 0
     arrays["C"][3, 4] += 0.01
-    share = relative_difference(kernel, NumpyOnGpu(), SIZES, arrays)
+    share = library.difference(arrays)
     assert share is not None
     assert share > 1
 
 
+def test_what_is_replayed_is_checked() -> None:
+    """A graph that does nothing leaves what was there before, which is overwritten."""
+    kernel, arrays = product()
+    arrays["C"][...] = arrays["A"] @ arrays["B"]
+    library, engine = Library(kernel, NumpyOnGpu(), SIZES), NumpyOnGpu()
+
+    def multiply() -> None:
+        np.matmul(arrays["A"], arrays["B"], out=arrays["C"])
+
+    check_agreement(library, SIZES, [arrays], Runs(engine, [multiply]))
+    with pytest.raises(WrongResult, match="from the library's"):
+        check_agreement(library, SIZES, [arrays], Runs(engine, [lambda: None]))
+
+
 def test_without_a_gpu_there_is_no_rival() -> None:
     kernel, arrays = product()
-    assert rival(kernel, HostArrays(), SIZES, arrays) is None
-    assert relative_difference(kernel, HostArrays(), SIZES, arrays) is None
+    library = Library(kernel, HostArrays(), SIZES)
+    assert (library.rivals, library.missing) == ((), None)
+    assert library.difference(arrays) is None
+
+
+class Recorder(HostArrays):
+    """An engine that claims a GPU and writes down what it times, by the numbers that its calls append."""
+
+    on_gpu = True
+
+    def __init__(self) -> None:
+        self.ran: list[int] = []
+        self.timed: list[tuple[list[int], list[int]]] = []
+
+    def time(self, calls: Sequence[Callable[[], None]], behind: Sequence[Callable[[], None]] = ()) -> float:
+        self.ran = []
+        for call in behind:
+            call()
+        before, self.ran = self.ran, []
+        for call in calls:
+            call()
+        self.timed += [(before, self.ran)]
+        return 1.0 * len(self.ran)
+
+
+def test_runs_rotate_over_the_sets_and_stand_behind_untimed_ones() -> None:
+    """A call takes 1 ms here, a sample 5: five calls a graph, and three graphs for eleven sets."""
+    engine = Recorder()
+    runs = Runs(engine, [partial(lambda number: engine.ran.append(number), n) for n in range(11)])
+    engine.timed = []
+    assert runs.sample(1) == 1.0
+    assert runs.sample(2) == 1.0
+    assert engine.timed == [([0, 1, 2, 3, 4], [5, 6, 7, 8, 9]), ([5, 6, 7, 8, 9], [10, 0, 1, 2, 3])]
+    engine.timed = []
+    runs.sample(0, steady=0.1)
+    assert (len(engine.timed[0][0]), len(engine.timed[0][1])) == (100, 5)
 
 
 @pytest.mark.pocl

@@ -228,7 +228,10 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
 @_FIX
 @DEVICE
 @UNPROVED
-def compare_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool) -> int:
+@click.option(
+    "--steady", type=click.FloatRange(0, 60), default=0.0, metavar="S", help="Run each S seconds before a sample."
+)
+def compare_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool, steady: float) -> int:
     """Check several schedules of one kernel, then time them side by side."""
     from tilegen.backends.devices import engine
     from tilegen.lab.compare import ComparisonRun
@@ -239,7 +242,7 @@ def compare_command(request: Request, fix: tuple[str, ...], device: str, unprove
     request.check_sizes(next(tree.kernel for tree in trees.values() if not isinstance(tree, TilegenError)))
     stopped = False
     with printing.progress() as progress:
-        comparison_run = ComparisonRun(trees, engine(device), given, progress, unproved=unproved)
+        comparison_run = ComparisonRun(trees, engine(device), given, progress, unproved=unproved, steady=steady)
         printing.print_note(comparison_run.outlook)
         try:
             run_interruptibly(comparison_run.run)

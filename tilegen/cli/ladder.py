@@ -54,6 +54,8 @@ def _show(out: Console, found: Ladder) -> None:
         f"take more than {found.limit:g} ms is checked and not timed (--limit).",
         soft_wrap=True,
     )
+    for line in found.beside:
+        out.print(line, markup=False, soft_wrap=True)
     for rung in found.rungs:
         if rung.exit_code:
             out.print(Text(f"\n{rung.step or 'as written'}: {rung.error}", style="red"), soft_wrap=True)

@@ -155,12 +155,10 @@ def comparison(out: Console, result: Comparison) -> None:
     sizes = " ".join(f"{n}={v}" for n, v in result.sizes.items())
     out.print(f"{result.kernel}  {sizes}  on {result.device}", style="bold")
     out.print(_table(result))
-    if result.rival == "cuBLAS":
-        out.print("cuBLAS: cupy.matmul of the same arrays, TF32 off")
-    if result.rival == "cuDNN":
-        out.print("cuDNN: torch's convolution of the same arrays, its fastest algorithm, TF32 off")
-    if result.rival == "copy":
-        out.print("copy: a kernel that reads half of the bytes and writes half of them, 16 at a time")
+    for line in result.beside:
+        out.print(line, markup=False, soft_wrap=True)
+    if result.steady:
+        out.print(f"each ran for {result.steady:g} s without a pause before each of its samples")
     if not result.on_gpu:
         for line in _device_notes(result.device):
             out.print(line)

@@ -45,7 +45,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table: a row for each schedule, in their order, then the rival's, if there is one."""
+    """A table: a row for each schedule, in their order, then the rival's, if there is one.
+
+    `beside` says what the rival is, or why there is none; `steady` how many seconds each ran before its samples.
+    """
 
     kernel: str
     sizes: Mapping[str, int]
@@ -55,6 +58,8 @@ class Comparison:
     unit: str
     rival: str | None
     rows: tuple[Row, ...]
+    beside: tuple[str, ...] = ()
+    steady: float = 0.0
 
 
 def compare(
@@ -64,9 +69,10 @@ def compare(
     progress: Progress = lambda what, done, total: None,
     *,
     unproved: bool = False,
+    steady: float = 0.0,
 ) -> Comparison:
     """Checks and times the trees, all of one kernel, by name. Raises what `ComparisonRun` raises."""
-    comparison_run = ComparisonRun(trees, engine, given, progress, unproved=unproved)
+    comparison_run = ComparisonRun(trees, engine, given, progress, unproved=unproved, steady=steady)
     comparison_run.run()
     return comparison_run.result()
 
@@ -85,6 +91,7 @@ class ComparisonRun:
         progress: Progress = lambda what, done, total: None,
         *,
         unproved: bool = False,
+        steady: float = 0.0,
     ) -> None:
         """Chooses sizes; nothing is compiled yet.
 
@@ -94,6 +101,7 @@ class ComparisonRun:
             given: sizes to time at; the others are chosen. The checks are at small sizes of their own.
             progress: gets what is going on, how many parts of it are done, and of how many.
             unproved: True lets run what the proof leaves open.
+            steady: seconds that each runs before each of its samples.
 
         Raises:
             UsageError: sizes that the kernel does not admit. DeviceError: too little memory for them.
@@ -111,6 +119,8 @@ class ComparisonRun:
         self._arch = str(getattr(engine, "arch", nvrtc.DEFAULT_ARCH))
         self._samples: dict[str, list[float]] = {}
         self._rival: str | None = None
+        self._beside: tuple[str, ...] = ()
+        self._steady = steady
 
     def run(self) -> None:
         """Checks all of them, then times those that are right.
@@ -128,8 +138,8 @@ class ComparisonRun:
                 launches = self._programs[name].launches_at(self._sizes)
                 self._rows[name] = _with_resources(self._rows[name], launches, compiled[name])
         right = {name: self._programs[name] for name in texts if self._rows[name].error is None}
-        done = time_programs(right, self._engine, self._sizes, self._progress, self._samples)
-        self._rival = done.rival
+        done = time_programs(right, self._engine, self._sizes, self._progress, self._samples, self._steady)
+        self._rival, self._beside = done.rival, done.beside
         for name, error in done.errors.items():
             self._rows[name] = _with_error(self._rows[name], error)
 
@@ -144,7 +154,8 @@ class ComparisonRun:
                 rate_ = rate(kernel, sizes, time.median, shown)
                 rows[name] = replace(rows.get(name, Row(name)), time=time, rate=rate_)
         found = tuple(rows.values())
-        return Comparison(kernel.name, sizes, engine.name, engine.on_gpu, self._arch, shown, self._rival, found)
+        named = (kernel.name, sizes, engine.name, engine.on_gpu, self._arch, shown)
+        return Comparison(*named, self._rival, found, self._beside, self._steady)
 
     def _text(self, name: str, each: Program) -> str | None:
         """The CUDA text of the version that is timed; None, with an error in the row, if it cannot be emitted."""

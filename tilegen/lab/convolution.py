@@ -1,20 +1,22 @@
-"""Recognises kernels that are a convolution of the libraries, and calls cuDNN for them, through torch."""
+"""Which kernels are a convolution of the libraries, and how far a result is from it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import Equation, Kernel, Load, Op, Tensor
+from tilegen.ir.nodes import FLOATS, Equation, Kernel, Load, Tensor
+from tilegen.lab.products import epsilon, operands, without_casts
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """`y[n, k, ...] = sum[c, ...](x[n, c, ...] * f[k, c, ...])`: one number for each dimension behind the channels."""
+    """`y[n, k, ...] = sum[c, ...](x[n, c, ...] * f[k, c, ...])`: one number for each dimension behind the channels.
+
+    `operands` is the type of x and f, `result` that of y.
+    """
 
     x: str
     f: str
@@ -22,29 +24,41 @@ class Convolution:
     stride: tuple[int, ...]
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
+    operands: str = "f32"
+    result: str = "f32"
 
 
 def as_convolution(kernel: Kernel) -> Convolution | None:
-    """How the kernel is a convolution of one, two or three dimensions, channels first; None where it is none."""
-    if len(kernel.equations) != 1:
+    """How the kernel is a convolution of one, two or three dimensions, channels first; None where it is none.
+
+    What a second equation may do is to round the sums.
+    """
+    match kernel.equations:
+        case (equation,):
+            result = equation.target
+        case (equation, last) if _is_rounded(last, equation.target):
+            result = last.target
+        case _:
+            return None
+    factors = operands(equation)
+    if factors is None or factors[0][1] != factors[1][1] or factors[0][1] not in FLOATS:
         return None
-    equation = kernel.equations[0]
-    loads = _factors(equation)
-    tensors = [kernel.tensor(name) for name in (equation.target, *(load.buffer for load in loads))]
-    if len(loads) != 2 or equation.conditions or len({t.dtype for t in tensors}) != 1:
+    loads = [load for load, _ in factors]
+    tensors = [kernel.tensor(name) for name in (result, *(load.buffer for load in loads))]
+    if tensors[0].dtype not in FLOATS or not all(map(_is_row_major, tensors)):
         return None
-    if tensors[0].dtype not in ("f64", "f32", "f16") or not all(map(_is_row_major, tensors)):
+    if kernel.tensor(equation.target).shape != tensors[0].shape:
         return None
     found = [_match_convolution(equation, *pair) for pair in (loads, loads[::-1])]
-    return next((each for each in found if each), None)
+    one = next((each for each in found if each), None)
+    return replace(one, y=result, operands=factors[0][1], result=tensors[0].dtype) if one else None
 
 
-def _factors(equation: Equation) -> list[Load]:
-    match equation.reduce, equation.value:
-        case "sum", Op("*", (Load() as left, Load() as right)):
-            return [left, right]
-        case _:
-            return []
+def _is_rounded(last: Equation, sums: str) -> bool:
+    """True if `last` takes over the elements of `sums`, whatever their type."""
+    value = without_casts(last.value)
+    same = isinstance(value, Load) and (value.buffer, value.index, value.fallback) == (sums, last.index, None)
+    return same and last.reduce is None and not last.conditions
 
 
 def _is_row_major(tensor: Tensor) -> bool:
@@ -79,39 +93,26 @@ def _stride_and_dilation(x: Affine, y: Affine, r: Affine) -> tuple[int, int] | N
     return (stride, dilation) if rest.is_const and stride > 0 and dilation > 0 else None
 
 
-# -- cuDNN
+def convolution_difference(
+    found: Convolution, torch: Any, inputs: Mapping[str, Any], result: Any, *, rounded: bool = False
+) -> float:
+    """The largest difference of a result from the convolution in f32 or f64, as a share of what rounding can explain.
 
-
-def cudnn(found: Convolution, arrays: Mapping[str, Any]) -> Callable[[], Any] | None:
-    """A function that calls the library on the same arrays; None without torch and a GPU."""
-    if find_spec("torch") is None:
-        return None
-    torch: Any = import_module("torch")
-    if not torch.cuda.is_available():
-        return None
-    # As exact as the kernel, and the fastest of the library's algorithms.
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.benchmark = True
-    x, f = (torch.as_tensor(arrays[name], device="cuda") for name in (found.x, found.f))
+    Args:
+        inputs: the image and the filters by name; they and `result` are tensors of `torch`.
+        rounded: the result may have been rounded to the type of the factors.
+    """
+    exact = torch.float64 if found.operands == "f64" else torch.float32
+    x, f = (inputs[name].to(exact) for name in (found.x, found.f))
     f = f.reshape(*f.shape, *(1,) * (x.ndim - f.ndim))
-    word = {1: "conv1d", 2: "conv2d", 3: "conv3d"}[len(found.stride)]
-    apply = getattr(torch.nn.functional, word)
-    kept = {"stride": found.stride, "padding": found.padding, "dilation": found.dilation}
-
-    def call() -> Any:
-        return apply(x, f, **kept)
-
-    return call if tuple(call().shape) == tuple(arrays[found.y].shape) else None
-
-
-def cudnn_difference(found: Convolution, arrays: Mapping[str, Any]) -> float | None:
-    """The largest difference from cuDNN's result, as a share of the rounding errors that both may have."""
-    call = cudnn(found, arrays)
-    sizes = cudnn(found, {**arrays, found.x: abs(arrays[found.x]), found.f: abs(arrays[found.f])})
-    if call is None or sizes is None:
-        return None
-    torch: Any = import_module("torch")
-    y = torch.as_tensor(arrays[found.y], device="cuda")
-    terms = arrays[found.f].size // arrays[found.f].shape[0]
-    allowed = 2 * terms * torch.finfo(y.dtype).eps * sizes() + torch.finfo(y.dtype).tiny
-    return float(((y - call()).abs() / allowed).max())
+    apply = getattr(torch.nn.functional, f"conv{x.ndim - 2}d")
+    given = {"stride": found.stride, "padding": found.padding, "dilation": found.dilation}
+    before, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, False
+    try:
+        wanted, size = apply(x, f, **given), apply(x.abs(), f.abs(), **given)
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
+    sums = epsilon("f64" if found.operands == "f64" else "f32")
+    allowed = 2 * (f.numel() // f.shape[0]) * sums * size
+    allowed += 4 * epsilon(found.operands if rounded else found.result) * wanted.abs() + 1e-30
+    return float(((result.to(exact) - wanted).abs() / allowed).max())

@@ -63,7 +63,7 @@ class Rung:
 class Ladder:
     """The rungs in the order of the schedule's lines, then the library's time where there is one.
 
-    `limit` is the time in milliseconds past which a prefix was not timed.
+    `limit` is the time in milliseconds past which a prefix was not timed; `beside` says what the library's call is.
     """
 
     kernel: str
@@ -78,6 +78,7 @@ class Ladder:
     rival: str | None = None
     rival_time: Time | None = None
     rival_rate: float | None = None
+    beside: tuple[str, ...] = ()
 
 
 def ladder(
@@ -125,7 +126,7 @@ def ladder(
     best_rate = rate(kernel, sizes, best.median, shown) if best else None
     found = _with_gains(rungs)
     settings = (engine.name, engine.on_gpu, machine, shown, limit)
-    return Ladder(kernel.name, scheduled.name, sizes, *settings, found, done.rival, best, best_rate)
+    return Ladder(kernel.name, scheduled.name, sizes, *settings, found, done.rival, best, best_rate, done.beside)
 
 
 def _rungs_of(steps: tuple[StepReport, ...]) -> list[Rung]:

@@ -1,153 +1,177 @@
-"""What a kernel is measured against on a GPU: cuBLAS for a matrix product, cuDNN for a convolution, a copy for one
-that only moves."""
+"""Which calls of a library are set beside a kernel on a GPU. Nothing here needs a GPU or torch.
+
+A rival is the text of an expression, which `libraries.py` evaluates: what the table says was compared is what ran.
+In it A and B are the factors, `bias` and R what is added, C the result (X and F image and filters of a convolution),
+seen as rows and columns of the product, in the order in which the kernel stores them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from tilegen.backends.engine import Engine
-from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import Cast, Equation, Expr, Kernel, Load, Op
-from tilegen.lab.convolution import as_convolution, cudnn, cudnn_difference
-from tilegen.lab.metric import is_compute_bound, moved_bytes
+from tilegen.backends.arrays import shape_of
+from tilegen.ir.nodes import Kernel
+from tilegen.lab.convolution import Convolution
+from tilegen.lab.products import MatrixProduct
 
-_COPY = """\
-extern "C" __global__ void copy(const float4* __restrict__ from, float4* __restrict__ to, long long count)
-{
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i < count) to[i] = from[i];
+# Types of the factors -> what torch.backends.cuda.matmul is set to for them. Sums are as exact as the kernel's.
+FLAGS: Mapping[str, Mapping[str, bool]] = {
+    "f64": {},
+    "f32": {"allow_tf32": False},
+    "tf32": {"allow_tf32": True},
+    "bf16": {"allow_bf16_reduced_precision_reduction": False},
+    "f16": {"allow_fp16_reduced_precision_reduction": False, "allow_fp16_accumulation": False},
+    "i8": {},
 }
-"""
+# Types of the factors -> types of the kernel's sums for which the library's product is a fair comparison.
+_SUMS = {
+    "f64": ("f64",),
+    "f32": ("f32",),
+    "tf32": ("f32",),
+    "bf16": ("f32", "bf16"),
+    "f16": ("f32", "f16"),
+    "i8": ("i32",),
+}
+# An activation, as ACTIVATIONS calls it -> torch's, and the one that torch fuses with a product and a bias.
+_APPLY = {
+    "relu": ("torch.relu({})", "torch._addmm_activation(bias, A, B)"),
+    "gelu": ("torch.nn.functional.gelu({})", "torch._addmm_activation(bias, A, B, use_gelu=True)"),
+    "gelu by tanh": (
+        'torch.nn.functional.gelu({}, approximate="tanh")',
+        "torch._addmm_activation(bias, A, B, use_gelu=True)",
+    ),
+}  # fmt: skip
+TORCH = {
+    "f64": "float64",
+    "f32": "float32",
+    "tf32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "i8": "int8",
+    "i32": "int32",
+}
+_SHORT = ("bf16", "f16")
+_CONVOLUTIONS = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 
 
 @dataclass(frozen=True)
-class MatrixProduct:
-    """`c[...] = sum[k](a[...] * b[...])`: for each operand, which of its dimensions is batch, row and column."""
+class Rival:
+    """One call of a library.
 
-    a: str
-    b: str
-    c: str
-    a_axes: tuple[int, ...]
-    b_axes: tuple[int, ...]
-    c_axes: tuple[int, ...]
-
-
-def rival(
-    kernel: Kernel, engine: Engine, sizes: Mapping[str, int], arrays: Mapping[str, Any]
-) -> tuple[str, Callable[[], None]] | None:
-    """(name, call) of what the kernel's time is compared with, on the same arrays; None where nothing fits."""
-    if not engine.on_gpu:
-        return None
-    product = as_product(kernel)
-    if product is not None:
-        return "cuBLAS", _matmul_call(engine.xp, product, arrays)
-    convolution = as_convolution(kernel)
-    library = cudnn(convolution, arrays) if convolution else None
-    if library is not None:
-        return "cuDNN", library
-    if not is_compute_bound(kernel, sizes):
-        return "copy", _copy_call(engine.xp, moved_bytes(kernel, sizes))
-    return None
-
-
-def relative_difference(
-    kernel: Kernel, engine: Engine, sizes: Mapping[str, int], arrays: Mapping[str, Any]
-) -> float | None:
-    """How far a product's or a convolution's result is from the library's, as a share of what rounding can explain.
-
-    Both are within gamma_K (|A| |B|) of the exact product. None for other kernels, and without a GPU.
+    Attributes:
+        name: what its row is called.
+        text: the expression.
+        types: those of the factors, the sums and the result.
+        computed: the type that all of its tensors have; what is added is converted to it ahead.
+        flags: what torch's matrix products are set to.
+        note: in what it does something else than the kernel.
+        rounded: its sums are rounded to 16 bits, and the result of the kernel has more: it stands in where nothing
+            better runs.
     """
-    convolution = as_convolution(kernel) if engine.on_gpu else None
-    if convolution is not None:
-        return cudnn_difference(convolution, arrays)
-    product = as_product(kernel) if engine.on_gpu else None
-    if product is None:
-        return None
-    xp = engine.xp
-    a, b = arrays[product.a].transpose(product.a_axes), arrays[product.b].transpose(product.b_axes)
-    c = arrays[product.c].transpose(product.c_axes)
-    allowed = 2 * a.shape[-1] * float(xp.finfo(c.dtype).eps) * xp.matmul(abs(a), abs(b))
-    return float((abs(c - xp.matmul(a, b)) / (allowed + float(xp.finfo(c.dtype).tiny))).max())
+
+    name: str
+    text: str
+    types: str
+    computed: str
+    flags: Mapping[str, bool]
+    note: str = ""
+    rounded: bool = False
+
+    def __str__(self) -> str:
+        words = [f"{self.text}; {self.types}", *(f"{name}={value}" for name, value in self.flags.items())]
+        return ", ".join([*words, *([self.note] if self.note else [])])
 
 
-def as_product(kernel: Kernel) -> MatrixProduct | None:
-    """How the kernel is one matrix product, batched or not; None where it is anything else."""
-    if len(kernel.equations) != 1:
-        return None
-    equation = kernel.equations[0]
-    names = _factors(equation)
-    if names is None or equation.conditions or len({kernel.tensor(n.buffer).dtype for n in names}) != 1:
-        return None
-    if kernel.tensor(equation.target).dtype != kernel.tensor(names[0].buffer).dtype:
-        return None
-    if kernel.tensor(equation.target).dtype not in ("f64", "f32", "f16"):
-        return None
-    a, b, c = (_loop_names(index) for index in (names[0].index, names[1].index, equation.index))
-    if a is None or b is None or c is None:
-        return None
-    k = equation.reduced[0].name
-    batch = [w for w in c if w in a and w in b]
-    rows, columns = [w for w in c if w in a and w not in b], [w for w in c if w in b and w not in a]
-    if len(rows) != 1 or len(columns) != 1 or sorted(a) != sorted([*batch, *rows, k]):
-        return None
-    if sorted(b) != sorted([*batch, *columns, k]) or sorted(c) != sorted([*batch, *rows, *columns]):
-        return None
+def rivals_of_product(
+    found: MatrixProduct, kernel: Kernel, sizes: Mapping[str, int], *, torch: bool = True
+) -> tuple[Rival, ...] | str:
+    """The library calls that compute the product; or in a sentence why there are none.
 
-    def axes(words: list[str], wanted: list[str]) -> tuple[int, ...]:
-        return tuple(words.index(w) for w in wanted)
+    Args:
+        torch: whether torch is installed; without it, cupy calls cuBLAS for the simplest products alone.
+    """
+    if found.sums not in _SUMS.get(found.operands, ()):
+        return f"no library has products of {found.operands} with sums in {found.sums}"
+    if not torch:
+        return _of_cupy(found)
+    if found.operands == "i8":
+        return _of_integers(found, kernel, sizes)
+    wide = found.operands in _SHORT and found.result == "f32"
+    rivals = _in_one_type(found, "f32", _forms(found, ", out_dtype=torch.float32")) if wide else ()
+    return (*rivals, *_in_one_type(found, found.operands, _forms(found, "")))
 
-    return MatrixProduct(
-        names[0].buffer,
-        names[1].buffer,
-        equation.target,
-        axes(a, [*batch, *rows, k]),
-        axes(b, [*batch, k, *columns]),
-        axes(c, [*batch, *rows, *columns]),
+
+def rivals_of_convolution(found: Convolution) -> tuple[Rival, ...]:
+    """cuDNN, by torch, with the channels first and with the channels last."""
+    word = f"torch.nn.functional.{_CONVOLUTIONS[len(found.stride)]}"
+    given = f"stride={found.stride}, padding={found.padding}, dilation={found.dilation}"
+    # torch has a storage order with the channels last for two and three dimensions.
+    forms = ("X, F", "X_channels_last, F_channels_last")[: 1 if len(found.stride) == 1 else 2]
+    types = f"{found.operands} x {found.operands} -> {found.result}, no TF32, the fastest algorithm"
+    texts = [f"{word}({arrays}, {given})" for arrays in forms]
+    texts = [text if found.result == found.operands else _convert(text, found.result) for text in texts]
+    rounded = found.operands in _SHORT and found.operands != found.result
+    note = f"rounded to {found.operands} first" if rounded else ""
+    return tuple(Rival("cuDNN", text, types, found.operands, {}, note, rounded) for text in texts)
+
+
+def _in_one_type(found: MatrixProduct, computed: str, forms: list[str]) -> tuple[Rival, ...]:
+    """The expressions `forms`, all of whose tensors have the type `computed`, with a conversion to the result's."""
+    name = "torch" if found.bias or found.residual or found.activation else "cuBLAS"
+    rounded = computed in _SHORT and computed != found.result
+    note = f"rounded to {computed} first" if rounded else ""
+    made = [form if TORCH[computed] == TORCH[found.result] else _convert(form, found.result) for form in forms]
+    tanh = "gelu by tanh" if found.activation == "gelu" else ""
+    notes = [", ".join(filter(None, (note, tanh if "use_gelu" in form else ""))) for form in forms]
+    flags, types = FLAGS[found.operands], _types(found)
+    return tuple(
+        Rival(name, text, types, computed, flags, remark, rounded) for text, remark in zip(made, notes, strict=True)
     )
 
 
-def _factors(equation: Equation) -> tuple[Load, Load] | None:
-    value = _without_casts(equation.value)
-    if equation.reduce != "sum" or len(equation.reduced) != 1:
-        return None
-    if not isinstance(value, Op) or value.name != "*":
-        return None
-    left, right = (_without_casts(arg) for arg in value.args)
-    if not isinstance(left, Load) or not isinstance(right, Load) or left.fallback or right.fallback:
-        return None
-    return left, right
+def _convert(text: str, dtype: str) -> str:
+    return f"({text}).to(torch.{TORCH[dtype]})"
 
 
-def _without_casts(expr: Expr) -> Expr:
-    return _without_casts(expr.arg) if isinstance(expr, Cast) else expr
+def _types(found: MatrixProduct) -> str:
+    sums = {"f64": "f64", "i8": "i32"}.get(found.operands, "f32")
+    return f"{found.operands} x {found.operands} -> {found.result}, sums in {sums}"
 
 
-def _loop_names(index: tuple[Affine, ...]) -> list[str] | None:
-    """The loop names of an index that is nothing but different loop names."""
-    words = [str(i) for i in index if len(i.terms) == 1 and i.const == 0 and str(i).replace(".", "").isidentifier()]
-    return words if len(words) == len(index) == len(set(words)) else None
+def _of_cupy(found: MatrixProduct) -> tuple[Rival, ...] | str:
+    plain = not (found.bias or found.residual or found.activation)
+    if not plain or found.operands not in ("f64", "f32", "f16") or found.result != found.operands:
+        return "torch is not installed, and cupy has no such product"
+    return (Rival("cuBLAS", "cupy.matmul(A, B, out=C)", _types(found), found.operands, {}),)
 
 
-def _matmul_call(xp: Any, product: MatrixProduct, arrays: Mapping[str, Any]) -> Callable[[], None]:
-    a = arrays[product.a].transpose(product.a_axes)
-    b = arrays[product.b].transpose(product.b_axes)
-    c = arrays[product.c].transpose(product.c_axes)
+def _of_integers(found: MatrixProduct, kernel: Kernel, sizes: Mapping[str, int]) -> tuple[Rival, ...] | str:
+    """torch._int_mm, where it admits the product."""
+    if found.batch or found.bias or found.residual or found.activation or found.result != "i32":
+        return "torch._int_mm gives one product in i32 and nothing behind it"
+    m, k = (shape_of(kernel.tensor(found.a), sizes)[axis] for axis in found.a_axes)
+    n = shape_of(kernel.tensor(found.b), sizes)[found.b_axes[1]]
+    if m <= 16 or k % 8 or n % 8:
+        return f"torch._int_mm takes more than 16 rows, and columns and terms in multiples of 8, not {m} x {n} x {k}"
+    return (Rival("cuBLAS", "torch._int_mm(A, B)", _types(found), "i8", {}),)
 
-    def call() -> None:
-        xp.matmul(a, b, out=c)
 
-    return call
-
-
-def _copy_call(xp: Any, moved: int) -> Callable[[], None]:
-    """Half of the bytes read, half of them written."""
-    count = max(1, moved // 2 // 16)
-    source, target = xp.zeros(count * 4, dtype="float32"), xp.empty(count * 4, dtype="float32")
-    kernel = xp.RawKernel(_COPY, "copy")
-
-    def call() -> None:
-        kernel(((count + 255) // 256,), (256,), (source, target, xp.int64(count)))
-
-    return call
+def _forms(found: MatrixProduct, option: str) -> list[str]:
+    """The product and what follows it: op by op, and with what torch fuses with it."""
+    product, add = ("torch.bmm", "torch.baddbmm") if found.batch else ("torch.mm", "torch.addmm")
+    forms = [f"{product}(A, B{option})"]
+    first = "bias" if found.bias else "R" if found.residual and (found.inside or not found.activation) else ""
+    later = " + R" if found.residual and first != "R" else ""
+    if first:
+        forms = [f"{forms[0]} + {first}", f"{add}({first}, A, B{option})"]
+    if found.inside:
+        forms = [form + later for form in forms]
+    if found.activation:
+        apply, fused = _APPLY[found.activation]
+        forms = [apply.format(form) for form in forms]
+        plain = not (found.batch or option or found.inside) and found.bias and found.bias.axes == (None, 0)
+        # cuBLAS has gelu by tanh alone, which is the same in 16 bits.
+        same = found.activation != "gelu" or found.operands in _SHORT
+        forms += [fused] if plain and same else []
+    return forms if found.inside else [form + later for form in forms]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import shorten
 from time import perf_counter
 from typing import Any
 
@@ -16,8 +17,9 @@ from tilegen.backends.engine import Engine
 from tilegen.errors import TilegenError, WrongResult
 from tilegen.ir.nodes import Kernel
 from tilegen.lab import inputs
+from tilegen.lab.libraries import Library
 from tilegen.lab.metric import moved_bytes
-from tilegen.lab.rivals import relative_difference, rival
+from tilegen.lab.rivals import Rival
 
 Progress = Callable[[str, int, int], None]
 
@@ -39,11 +41,15 @@ class Time:
 
 @dataclass(frozen=True)
 class Timings:
-    """The times by name, with the rival's; the rival's name; the errors of programs that have no time."""
+    """The times by name, with the rival's; the rival's name; the errors of programs that have no time.
+
+    `beside` says, in lines, what the rival is and what else there was, or why there is none.
+    """
 
     times: Mapping[str, Time] = field(default_factory=dict)
     rival: str | None = None
     errors: Mapping[str, TilegenError] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
 
 
 def time_programs(
@@ -52,39 +58,43 @@ def time_programs(
     sizes: Mapping[str, int],
     progress: Progress,
     samples: dict[str, list[float]] | None = None,
+    steady: float = 0.0,
 ) -> Timings:
-    """Times the programs, all of one kernel, and the rival that the device has for them.
+    """Times the programs, all of one kernel, and the fastest call of a library that the device has for them.
 
-    `samples` gets the milliseconds of each as they come, for someone who cannot wait for the end.
+    The runs of a sample rotate over so many sets of random arrays that none is still in the cache when it is used
+    again. On a GPU they are one CUDA graph, replayed once untimed, and once more timed. A library's calls and the
+    programs take their samples in a random order, anew in each round, and each result is checked before.
 
-    A program that cannot run at these sizes, or whose result is not the rival's, gets an error, not a time.
+    A program that cannot run at these sizes, or whose result is not the library's, gets an error, not a time.
+
+    Args:
+        samples: gets the milliseconds of each as they come, for someone who cannot wait for the end.
+        steady: seconds that each runs before its sample, without a pause: a GPU is then at its power limit.
     """
     if not programs or isinstance(engine, InterpreterEngine):
         return Timings()
     kernel = next(iter(programs.values())).kernel.written_kernel
-    # Runs rotate over so many sets of arrays that none is still in the cache when it is used again.
     needed = 1 + -(-2 * int(getattr(engine, "l2_bytes", 0)) // moved_bytes(kernel, sizes))
     sets = [_arrays(engine, kernel, sizes, seed) for seed in range(min(_MOST_SETS, needed))]
-    calls: dict[str, list[Callable[[], None]]] = {}
+    library = Library(kernel, engine, sizes)
+    runs: dict[str, Runs] = {}
     errors: dict[str, TilegenError] = {}
     for number, (name, program) in enumerate(programs.items()):
         progress("warm up", number, len(programs))
         try:
-            bound = [program.bind(sizes, arrays) for arrays in sets]
-            engine.time(bound[:1])
-            _check_agreement(kernel, engine, sizes, sets[0])
-            calls[name] = bound
+            mine = Runs(engine, [program.bind(sizes, arrays) for arrays in sets])
+            check_agreement(library, sizes, sets, mine)
+            runs[name] = mine
         except TilegenError as error:
             errors[name] = error
-    others = [rival(kernel, engine, sizes, arrays) for arrays in sets]
-    found = [other for other in others if other is not None]
-    if found:
-        calls[found[0][0]] = [call for _, call in found]
+    progress("library", 0, 1)
+    beside, theirs, notes = fastest_rival(library, engine, sets)
+    if beside and theirs:
+        runs[beside] = theirs
     samples = {} if samples is None else samples
-    _time_in_rounds(calls, engine, progress, samples)
-    return Timings(
-        {name: summarise(values) for name, values in samples.items()}, found[0][0] if found else None, errors
-    )
+    _time_in_rounds(runs, engine, progress, samples, steady)
+    return Timings({name: summarise(values) for name, values in samples.items()}, beside, errors, notes)
 
 
 def _arrays(engine: Engine, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
@@ -95,36 +105,109 @@ def _arrays(engine: Engine, kernel: Kernel, sizes: Mapping[str, int], seed: int)
     return arrays
 
 
-def _check_agreement(kernel: Kernel, engine: Engine, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> None:
-    """Raises WrongResult where the device has a library for the kernel, and its result differs."""
-    share = relative_difference(kernel, engine, sizes, arrays)
-    if share is not None and not share <= 1:
-        shown = ", ".join(f"{n} = {v}" for n, v in sizes.items())
-        raise WrongResult(
-            f"the result at {shown} is {share:.3g} times as far from the library's as rounding can explain"
-        )
+class Runs:
+    """The samples of one program: graphs of several calls, which go on through the sets of arrays in turn.
+
+    `milliseconds` is what one call takes, roughly.
+    """
+
+    def __init__(self, engine: Engine, calls: Sequence[Callable[[], None]]) -> None:
+        """Runs each of the calls, one for each set of arrays, once or more often."""
+        wanted = (_GPU_PACE if engine.on_gpu else _CPU_PACE)[0]
+        self._engine = engine
+        engine.time(calls)
+        self.milliseconds = engine.time([calls[n % len(calls)] for n in range(3)]) / 3
+        self.length = max(1, min(100, round(wanted / max(self.milliseconds, 1e-3))))
+        chains = max(1, -(-len(calls) // self.length))
+        self._graphs = [
+            engine.capture([calls[(chain * self.length + n) % len(calls)] for n in range(self.length)])
+            for chain in range(chains)
+        ]
+        if engine.on_gpu:  # without what a single launch costs the host
+            self.milliseconds = engine.time(self._graphs[:1], self._graphs[:1]) / self.length
+
+    def replay(self) -> None:
+        """Runs on every set of arrays."""
+        for graph in self._graphs:
+            graph()
+
+    def sample(self, turn: int, steady: float = 0.0) -> float:
+        """Milliseconds of a call, taken behind untimed ones: of `steady` seconds, of a graph at least on a GPU."""
+        count = round(1e3 * steady / (self.milliseconds * self.length))
+        count = max(count, 1 if self._engine.on_gpu else 0)
+        *behind, timed = (self._graphs[(turn - n) % len(self._graphs)] for n in range(count, -1, -1))
+        return self._engine.time([timed], behind) / self.length
+
+
+def fastest_rival(
+    library: Library, engine: Engine, sets: Sequence[Mapping[str, Any]]
+) -> tuple[str | None, Runs | None, tuple[str, ...]]:
+    """(name, runs, what to say of it) of the fastest call of a library whose result is right; None if there is none.
+
+    A call whose sums are rounded to 16 bits on the way to a longer result counts only where no other one works.
+    """
+    found: list[tuple[float, Rival, Runs]] = []
+    refused: list[str] = []
+    for rival in sorted(library.rivals, key=lambda each: each.rounded):
+        if rival.rounded and any(not other.rounded for _, other, _ in found):
+            continue
+        try:
+            runs = _runs_of_rival(library, rival, engine, sets)
+            found += [(sorted(runs.sample(turn) for turn in range(3))[1], rival, runs)]
+        except Exception as error:  # a library, in each version, refuses a call in its own way
+            refused += [f"not compared: {rival.text}: {shorten(str(error) or repr(error), 160)}"]
+    if not found:
+        missing = [f"nothing is set beside it: {library.missing}"] if library.missing else []
+        return None, None, (*missing, *refused)
+    found.sort(key=lambda each: each[0])
+    (least, first, runs), *others = found
+    version = f" ({library.version})" if library.version else ""
+    slower = [f"slower: {other.text}: {time / least:.3g} times the time" for time, other, _ in others]
+    return first.name, runs, (f"{first.name}: {first}{version}", *slower, *refused)
+
+
+def _runs_of_rival(library: Library, rival: Rival, engine: Engine, sets: Sequence[Mapping[str, Any]]) -> Runs:
+    """The rival's runs. Raises WrongResult where what they computed is not right, on any of the sets."""
+    calls = [library.bind(rival, arrays) for arrays in sets]
+    runs = Runs(engine, calls)
+    runs.replay()
+    for arrays, call in zip(sets, calls, strict=True):
+        share = library.difference(arrays, call, rounded=rival.rounded)
+        if share is not None and not share <= 1:
+            raise WrongResult(f"its result is {share:.3g} times as far off as rounding can explain")
+    return runs
+
+
+def check_agreement(library: Library, sizes: Mapping[str, int], sets: Sequence[Mapping[str, Any]], runs: Runs) -> None:
+    """Replays what is timed. Raises WrongResult where a library has an answer and a result differs from it."""
+    if not library.computes:
+        return
+    for arrays in sets:
+        library.clear(arrays)
+    runs.replay()
+    for arrays in sets:
+        share = library.difference(arrays)
+        if share is not None and not share <= 1:
+            shown = ", ".join(f"{n} = {v}" for n, v in sizes.items())
+            raise WrongResult(
+                f"the result at {shown} is {share:.3g} times as far from the library's as rounding can explain"
+            )
 
 
 def _time_in_rounds(
-    calls: Mapping[str, Sequence[Callable[[], None]]],
-    engine: Engine,
-    progress: Progress,
-    samples: dict[str, list[float]],
+    runs: Mapping[str, Runs], engine: Engine, progress: Progress, samples: dict[str, list[float]], steady: float
 ) -> None:
-    """Fills `samples` in rounds, in which each program takes its turn: a drift of the clock affects all alike."""
-    wanted, seconds, rounds = _GPU_PACE if engine.on_gpu else _CPU_PACE
-    repeats = {}
-    for name, each in calls.items():
-        engine.time(each[:1])
-        once = engine.time([each[n % len(each)] for n in range(3)]) / 3
-        repeats[name] = max(1, min(100, round(wanted / max(once, 1e-3))))
-    samples |= {name: [] for name in calls}
+    """Fills `samples` in rounds, in which each takes a turn, in random order: a drift of the clock or the heat of the
+    one before affects all alike."""
+    _, seconds, rounds = _GPU_PACE if engine.on_gpu else _CPU_PACE
+    samples |= {name: [] for name in runs}
+    order = np.random.default_rng(0)
     start = perf_counter()
     for turn in range(rounds):
         progress("time", turn, rounds)
-        for name, each in calls.items():
-            chosen = [each[(turn * repeats[name] + n) % len(each)] for n in range(repeats[name])]
-            samples[name] += [engine.time(chosen) / repeats[name]]
+        for number in order.permutation(len(runs)):
+            name = list(runs)[number]
+            samples[name] += [runs[name].sample(turn, steady)]
         if perf_counter() - start > seconds and turn >= 2:
             break
     progress("time", rounds, rounds)

@@ -1,0 +1,153 @@
+"""The calls of a library compute what the kernel says: by torch on the CPU where it is installed, and on a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tilegen.api import load
+from tilegen.backends.arrays import empty, shape_of
+from tilegen.backends.devices import engine
+from tilegen.backends.engine import Engine
+from tilegen.backends.host import HostArrays
+from tilegen.lab.compare import compare
+from tilegen.lab.inputs import random
+from tilegen.lab.libraries import Library
+from tilegen.lab.timing import fastest_rival
+
+SIZES = {"M": 72, "N": 48, "K": 64, "L": 3, "H": 2, "B": 5, "C": 16, "W": 20}
+MORE = """\
+def relu(x) = max(x, 0)
+
+kernel col_major(A: bf16[M, K] col_major, B: bf16[K, N], bias: bf16[M]) -> C: bf16[M, N] col_major:
+    var P: f32[M, N]
+    P[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
+    C[i, j] = bf16(relu(P[i, j] + f32(bias[i])))
+
+kernel by_rows(A: f16[M, K], B: f16[N, K], bias: f32[M], R: f16[N, M]) -> C: f16[M, N]:
+    var P: f32[M, N]
+    P[i, j] = sum[k](f32(A[i, k]) * f32(B[j, k]))
+    C[i, j] = f16(relu(P[i, j] + bias[i] + f32(R[j, i])))
+
+kernel longer(A: bf16[M, K], B: bf16[K, N], bias: bf16[N]) -> C: f32[M, N]:
+    var P: f32[M, N]
+    P[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
+    C[i, j] = relu(P[i, j] + f32(bias[j]))
+
+kernel shorter(A: f32[M, K], B: f32[K, N]) -> C: bf16[M, N]:
+    var P: f32[M, N]
+    P[i, j] = sum[k](A[i, k] * B[k, j])
+    C[i, j] = bf16(P[i, j])
+
+kernel batch(A: f16[L, M, K], B: f16[L, N, K], bias: f16[N]) -> C: f16[M, L, N]:
+    var P: f32[L, M, N]
+    P[l, i, j] = sum[k](f32(A[l, i, k]) * f32(B[l, j, k]))
+    C[i, l, j] = f16(P[l, i, j] + f32(bias[j]))
+
+kernel heads(A: bf16[B, H, M, K], V: bf16[H, B, N, K], bias: bf16[H, N], R: bf16[B, M, H, N]) -> C: bf16[B, H, M, N]:
+    var P: f32[B, H, M, N]
+    P[b, h, i, j] = sum[k](f32(A[b, h, i, k]) * f32(V[h, b, j, k]))
+    C[b, h, i, j] = bf16(relu(P[b, h, i, j] + f32(bias[h, j])) + f32(R[b, i, h, j]))
+
+kernel conv(X: bf16[N, C, W, W], F: bf16[K, C, 3, 3]) -> Y: bf16[N, K, W, W]:
+    var P: f32[N, K, W, W]
+    P[n, k, y, x] = sum[c, r, s](f32(X[n, c, y + r - 1, x + s - 1] else 0) * f32(F[k, c, r, s]))
+    Y[n, k, y, x] = bf16(P[n, k, y, x])
+
+kernel conv_longer(X: f16[N, C, W], F: f16[K, C, 3]) -> Y: f32[N, K, W - 2]:
+    Y[n, k, x] = sum[c, r](f32(X[n, c, x + r]) * f32(F[k, c, r]))
+"""
+HGEMM = ("hgemm", "hgemm_f16", "hgemm_f32", "hgemm_nt", "hgemm_bias_gelu", "hgemm_residual")
+KERNELS = [
+    *(("examples/hgemm.tg", name) for name in HGEMM),
+    *(("examples/mixed_precision.tg", name) for name in ("gemm_f64", "gemm_f16", "gemm_i8")),
+    ("gemm_bias_gelu", "gemm_bias_gelu"),
+    ("gemm_batched", "gemm_batched"),
+    ("gemm", "gemm"),
+    *((MORE, name) for name in ("col_major", "by_rows", "longer", "shorter", "batch", "heads", "conv", "conv_longer")),
+]
+
+
+class TorchOnCpu(HostArrays):
+    """An engine that claims a GPU; without one torch computes on the CPU all the same."""
+
+    on_gpu = True
+    name = "torch on a CPU"
+
+
+def find_fastest(file: str, name: str, on: Engine) -> tuple[str | None, tuple[str, ...]]:
+    kernel = load(file).kernel(name).ir
+    sizes = {size: SIZES[size] for size in kernel.sizes}
+    sets = []
+    for seed in range(2):
+        arrays = random(on.xp, kernel, sizes, seed)
+        outputs = [t for t in kernel.tensors if t.role == "output"]
+        sets += [arrays | {t.name: empty(on.xp, t, shape_of(t, sizes)) for t in outputs}]
+    found, runs, notes = fastest_rival(Library(kernel, on, sizes), on, sets)
+    assert (found is None) == (runs is None)
+    return found, notes
+
+
+@pytest.mark.parametrize(("file", "name"), KERNELS, ids=[name for _, name in KERNELS])
+def test_what_torch_computes_on_the_cpu_is_the_kernel(file: str, name: str) -> None:
+    pytest.importorskip("torch")
+    found, notes = find_fastest(file, name, TorchOnCpu())
+    assert found, notes
+    # The CPU has no product of 16-bit factors with a result in f32, and may lack others; none may be wrong.
+    assert not [note for note in notes if "as far off" in note], notes
+    assert notes[0].startswith(f"{found}: ")
+    assert "torch 2" in notes[0]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("file", "name"), KERNELS, ids=[name for _, name in KERNELS])
+def test_what_torch_computes_on_a_gpu_is_the_kernel(file: str, name: str) -> None:
+    """All calls of the table run: nothing is refused."""
+    pytest.importorskip("torch")
+    found, notes = find_fastest(file, name, engine("cuda"))
+    print("\n".join(notes))
+    assert found, notes
+    assert not [note for note in notes if note.startswith("not compared")], notes
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", HGEMM)
+def test_a_kernel_is_checked_and_timed_beside_the_library(name: str) -> None:
+    pytest.importorskip("torch")
+    sizes = {"M": 256, "N": 256, "K": 256}
+    result = compare({"plain": load("examples/hgemm.tg").kernel(name).schedule().tree}, engine("cuda"), sizes)
+    print("\n".join(result.beside))
+    plain, theirs = result.rows
+    assert plain.error is None
+    assert theirs.name == result.rival
+    assert plain.time is not None
+    assert theirs.time is not None
+
+
+@pytest.mark.gpu
+def test_a_library_gets_the_same_time_from_torch_itself() -> None:
+    """What a graph of the comparison takes for a large product is what torch takes for it, within 15 %."""
+    torch: Any = pytest.importorskip("torch")
+    on, sizes = engine("cuda"), {"M": 4096, "N": 4096, "K": 4096}
+    kernel = load("examples/hgemm.tg").kernel("hgemm").ir
+    (output,) = (tensor for tensor in kernel.tensors if tensor.role == "output")
+    sets = [
+        random(on.xp, kernel, sizes, seed) | {"C": empty(on.xp, output, shape_of(output, sizes))} for seed in range(3)
+    ]
+    _, runs, _ = fastest_rival(Library(kernel, on, sizes), on, sets)
+    assert runs is not None
+    ours = sorted(runs.sample(turn) for turn in range(9))[4]
+    a, b = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    times = []
+    for _ in range(9):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        for _ in range(20):
+            a @ b
+        start.record()
+        for _ in range(20):
+            a @ b
+        end.record()
+        end.synchronize()
+        times += [start.elapsed_time(end) / 20]
+    assert ours == pytest.approx(sorted(times)[4], rel=0.15)
