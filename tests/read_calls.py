@@ -29,7 +29,7 @@ class Calls(Values):
         same(function and function.name, node.function, "a function that is called")
         values = [argument.evaluate(self.env) for argument in node.arguments]
         same([self.term(argument) for argument in call[3]], values, f"arguments of {node.function}")
-        self._inside(
+        self._run_inside(
             text, scope | dict(zip((name for _, name in text.parameters), values, strict=True)), function, env, values
         )
 
@@ -50,7 +50,7 @@ class Calls(Values):
         values = [argument.evaluate(self.env) for argument in node.arguments]
         given = [scope[name] for _, name in text.parameters[len(text.parameters) - len(values) :]]
         same(given, values, f"arguments of {node.function}")
-        self._inside(text, scope, function, env, values)
+        self._run_inside(text, scope, function, env, values)
 
     def _type_of(self, value):
         """The words of the type of an integer, or of a scalar argument of the kernel."""
@@ -59,7 +59,7 @@ class Calls(Values):
         _, name = value
         return tuple(self._working_type(next(s.dtype for s in self.launch.scalars if s.name == name)).split())
 
-    def _inside(self, text, scope, function, env, values):
+    def _run_inside(self, text, scope, function, env, values):
         outer = self.scope, self.env
         self.scope, self.env = scope, env | dict(zip(function.parameters, values, strict=True))
         self.body(function.body, text.body)

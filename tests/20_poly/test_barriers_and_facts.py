@@ -57,8 +57,8 @@ def test_facts_follow_from_ranges_and_what_is_given():
     assert facts.is_implied(Condition(var("N") - 1 - var("b") * 32), loops)
     assert facts.is_implied(Condition(var("N") - 1), {})
     assert facts.is_implied(Condition((var("t") % 4) // 4, equal=True), loops)
-    assert facts.possible((room,), loops)
-    assert not facts.possible((Condition(T - 32),), loops)
-    assert facts.possible((Condition(T - 31),), loops)  # in the last iteration alone
-    assert facts.possible((Condition(3 - var("N")),), loops)  # at small sizes alone
-    assert not facts.possible((Condition(-var("N")),), loops)
+    assert facts.is_possible((room,), loops)
+    assert not facts.is_possible((Condition(T - 32),), loops)
+    assert facts.is_possible((Condition(T - 31),), loops)  # in the last iteration alone
+    assert facts.is_possible((Condition(3 - var("N")),), loops)  # at small sizes alone
+    assert not facts.is_possible((Condition(-var("N")),), loops)

@@ -46,19 +46,19 @@ def barrier_moved(launch):
             if place + step < 0:
                 continue
             beside = (*path[:-1], (path[-1][0], place - 1 if step < 0 else place))
-            other = _at(without, beside)
+            other = _node_at(without, beside)
             if other is not None:
                 moved = (node, other) if step < 0 else (other, node)
                 yield replace(launch, body=put(without, beside, moved))
             if isinstance(other, For) and step < 0:
                 yield replace(launch, body=put(without, beside, (replace(other, body=(*other.body, node)),)))
         if len(path) > 1:
-            outer = _at(without, path[:-1])
+            outer = _node_at(without, path[:-1])
             if outer is not None:
                 yield replace(launch, body=put(without, path[:-1], (outer, node)))
 
 
-def _at(body, path):
+def _node_at(body, path):
     return next((node for here, node in nodes(body) if here == path), None)
 
 

@@ -133,14 +133,14 @@ def laid_out(flat: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
 
 def empty(xp: Any, tensor: Tensor, shape: tuple[int, ...]) -> Any:
     """A fresh array of numpy or cupy (`xp`) for the tensor."""
-    return laid_out(xp.empty(_count(shape), dtype=NUMPY_NAME[tensor.dtype]), shape, tensor.order)
+    return laid_out(xp.empty(_count_elements(shape), dtype=NUMPY_NAME[tensor.dtype]), shape, tensor.order)
 
 
 def scratch(xp: Any, buffer: Buffer, sizes: Mapping[str, int]) -> Any:
     """Flat memory for a global buffer that lives between two launches, its padding included."""
     shape = [extent.evaluate(sizes) for extent in buffer.shape]
     shape[buffer.order[-1]] += buffer.pad
-    return xp.empty(_count(tuple(shape)), dtype=NUMPY_NAME[buffer.dtype])
+    return xp.empty(_count_elements(tuple(shape)), dtype=NUMPY_NAME[buffer.dtype])
 
 
 @dataclass(frozen=True)
@@ -161,13 +161,13 @@ class Guarded:
 
 def guarded_array(xp: Any, tensor: Tensor, shape: tuple[int, ...]) -> Guarded:
     """An array for the tensor with a border of GUARD_BYTES before and after it; every byte GUARD_VALUE."""
-    size = _count(shape) * DTYPE_BYTES[tensor.dtype]
+    size = _count_elements(shape) * DTYPE_BYTES[tensor.dtype]
     memory = xp.full(GUARD_BYTES + size + GUARD_BYTES, GUARD_VALUE, dtype="uint8")
     flat = memory[GUARD_BYTES : GUARD_BYTES + size].view(NUMPY_NAME[tensor.dtype])
     return Guarded(laid_out(flat, shape, tensor.order), memory)
 
 
-def _count(shape: tuple[int, ...]) -> int:
+def _count_elements(shape: tuple[int, ...]) -> int:
     count = 1
     for extent in shape:
         count *= extent

@@ -83,9 +83,9 @@ def trial_kernel(instruction: Instruction) -> str:
     TRIAL_WARPS warps at most. The rows of an operand in shared memory lie there in no order of the lanes.
     """
     *inputs, output = instruction.operands
-    parameters = [f"const {_element(o)}* {o.operand.name}_all, int {o.operand.name}_count" for o in inputs]
-    parameters += [f"const {_element(output)}* start, int start_count, {_element(output)}* result, int warps"]
-    lines = [_table(operand) for operand in instruction.operands]
+    parameters = [f"const {_element_type(o)}* {o.operand.name}_all, int {o.operand.name}_count" for o in inputs]
+    parameters += [f"const {_element_type(output)}* start, int start_count, {_element_type(output)}* result, int warps"]
+    lines = [_slot_table(operand) for operand in instruction.operands]
     lines += [device_function(instruction)]
     lines += [f'extern "C" __global__ void trial({", ".join(parameters)})', "{"]
     lines += [_shared(rows) for rows in _shared_operands(instruction)]
@@ -96,9 +96,9 @@ def trial_kernel(instruction: Instruction) -> str:
         "    int rest = warp;",
     ]
     for operand in reversed(inputs):
-        lines += _load(operand, f"{operand.operand.name}_all", f"rest % {operand.operand.name}_count")
+        lines += _load_function(operand, f"{operand.operand.name}_all", f"rest % {operand.operand.name}_count")
         lines += [f"    rest /= {operand.operand.name}_count;"]
-    lines += _load(output, "start", "warp % start_count")
+    lines += _load_function(output, "start", "warp % start_count")
     waits = ["    __syncwarp();"] if _shared_operands(instruction) else []
     call = f"    {instruction.name}({', '.join(o.operand.name for o in _output_first(instruction))});"
     lines += [*waits, call, *waits]
@@ -161,7 +161,7 @@ def _register_values(instruction: Instruction, fragment: Fragment) -> list[tuple
 # -- the trial
 
 
-def _element(operand: Fragment | SharedRows) -> str:
+def _element_type(operand: Fragment | SharedRows) -> str:
     dtype = operand.operand.dtype
     return _MEMORY.get(dtype) or _REGISTERS[dtype][0]
 
@@ -173,7 +173,7 @@ def _slots(operand: Fragment | SharedRows) -> tuple[int, int]:
     return UNITS["warp"], operand.elements_of_a_lane
 
 
-def _table(operand: Fragment | SharedRows) -> str:
+def _slot_table(operand: Fragment | SharedRows) -> str:
     """The offset of the element in each slot, of the matrix row by row: the layout, walked over."""
     lanes, count = _slots(operand)
     offsets: dict[tuple[int, int], int] = {operand.slot(point): at for at, point in enumerate(operand.points())}
@@ -184,16 +184,16 @@ def _table(operand: Fragment | SharedRows) -> str:
 
 def _shared(rows: SharedRows) -> str:
     """The rows of each warp of the block, and the place of row r among them."""
-    name, element, size = rows.operand.name, _element(rows), f"[{rows.rows}][{rows.elements_of_a_row}]"
+    name, element, size = rows.operand.name, _element_type(rows), f"[{rows.rows}][{rows.elements_of_a_row}]"
     return (
         f"    __shared__ __align__({ROW_BYTES}) {element} {name}_rows[{TRIAL_WARPS}]{size};\n"
         f"    {element} (&{name}_mine){size} = {name}_rows[threadIdx.x / {UNITS['warp']}];"
     )
 
 
-def _load(operand: Fragment | SharedRows, array: str, number: str) -> list[str]:
-    name, element = operand.operand.name, _element(operand)
-    lines = [f"    const {element}* {name}_matrix = {array} + (size_t)({number}) * {_size(operand)};"]
+def _load_function(operand: Fragment | SharedRows, array: str, number: str) -> list[str]:
+    name, element = operand.operand.name, _element_type(operand)
+    lines = [f"    const {element}* {name}_matrix = {array} + (size_t)({number}) * {_fragment_size(operand)};"]
     if isinstance(operand, SharedRows):
         lines += _each_row(operand, f"{name}_mine[{_row(operand, 'r')}][e] = {name}_matrix[{name}_at[r][e]]")
         return [*lines, f"    void* {name} = {name}_mine[{_row(operand, f'(lane % {operand.rows})')}];"]
@@ -215,7 +215,7 @@ def _load(operand: Fragment | SharedRows, array: str, number: str) -> list[str]:
 
 def _store(operand: Fragment | SharedRows) -> list[str]:
     name, size = operand.operand.name, DTYPE_BYTES[operand.operand.dtype]
-    matrix = f"result[(size_t)warp * {_size(operand)} + {name}_at"
+    matrix = f"result[(size_t)warp * {_fragment_size(operand)} + {name}_at"
     if isinstance(operand, SharedRows):
         return _each_row(operand, f"{matrix}[r][e]] = {name}_mine[{_row(operand, 'r')}][e]")
     shared = 4 // size
@@ -235,5 +235,5 @@ def _row(rows: SharedRows, number: str) -> str:
     return f"({number} * 5 + 3) % {rows.rows}"
 
 
-def _size(operand: Fragment | SharedRows) -> int:
+def _fragment_size(operand: Fragment | SharedRows) -> int:
     return len(list(operand.points()))

@@ -63,7 +63,7 @@ def bytes_text(bytes_: int) -> str:
 
 
 def _of_machine() -> int | None:
-    for line in _lines("/proc/meminfo"):
+    for line in _read_lines("/proc/meminfo"):
         word, _, rest = line.partition(":")
         if word == "MemAvailable":
             return int(rest.split()[0]) * 1024
@@ -79,15 +79,15 @@ def _of_group() -> int | None:
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
     ):
-        numbers = [line for path in (most, used) for line in _lines(path)[:1]]
+        numbers = [line for path in (most, used) for line in _read_lines(path)[:1]]
         if len(numbers) == 2 and all(map(str.isdigit, numbers)):
-            known = [line.split() for line in _lines(str(Path(most).parent / "memory.stat"))]
+            known = [line.split() for line in _read_lines(str(Path(most).parent / "memory.stat"))]
             cached = sum(int(number) for word, number in known if word in ("inactive_file", "total_inactive_file"))
             return max(0, int(numbers[0]) - int(numbers[1]) + cached)
     return None
 
 
-def _lines(path: str) -> list[str]:
+def _read_lines(path: str) -> list[str]:
     try:
         return Path(path).read_text(encoding="ascii").splitlines()
     except OSError:

@@ -226,7 +226,7 @@ def hot(listing: Listing) -> Hot:
         rich = [p for p in inner if 5 * of(p) >= 2 * most]
         best, what = max(rich, key=lambda p: (of(p) / (p[1] - p[0]), of(p))), "loop"
     if what == "loop" and wanted:
-        blocks = [b for b in _blocks(listing) if best[0] <= b[0] and b[1] <= best[1] and b != best]
+        blocks = [b for b in _basic_blocks(listing) if best[0] <= b[0] and b[1] <= best[1] and b != best]
         most = max(map(of, blocks), default=0)
         rich = [b for b in blocks if 2 * of(b) >= most and 5 * of(b) >= 2 * of(best)]
         if rich:
@@ -252,7 +252,7 @@ def _loops(listing: Listing) -> list[tuple[int, int]]:
     return found
 
 
-def _blocks(listing: Listing) -> list[tuple[int, int]]:
+def _basic_blocks(listing: Listing) -> list[tuple[int, int]]:
     """The stretches from one jump, or place that is jumped back to, to the next jump."""
     back = {start for start, _ in _loops(listing)}
     jumps = {n + 1 for n, i in enumerate(listing.instructions) if i.target is not None}

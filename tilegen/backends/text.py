@@ -35,7 +35,7 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
         title: what the first lines of the text say, if anything.
     """
     dialect = {"cuda": CUDA, "opencl": OPENCL}[language]
-    kernels = [_kernel(launch, dialect) for launch in launches]
+    kernels = [_kernel_text(launch, dialect) for launch in launches]
     body = "\n".join(kernels)
     head = [each for line in title.splitlines() for each in wrap_line(f"// {line}")]
     used = dict.fromkeys(v.instruction for launch in launches for v in launch.nodes if isinstance(v, Perform))
@@ -43,10 +43,10 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
     return "\n\n".join(part for part in ("\n".join(head), helpers(body, dialect), *functions, body) if part)
 
 
-def _kernel(launch: Launch, dialect: Dialect) -> str:
+def _kernel_text(launch: Launch, dialect: Dialect) -> str:
     writer = Writer(dialect, names_of(launch), launch.buffers, launch.wide, launch.approximate)
     body = Body(writer, launch)
-    declared = [*_coordinates(launch, writer, body), *_shared_arrays(launch, writer, body)]
+    declared = [*_declare_coordinates(launch, writer, body), *_shared_arrays(launch, writer, body)]
     declared += [""] if declared else []
     statements = body.lines(launch.body)
     lines = [*body.functions, *_header(launch), *_signature(launch, writer), "{", *declared, *statements, "}"]
@@ -72,13 +72,13 @@ def _indent(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _header(launch: Launch) -> list[str]:
-    grid = _tuple(_blocks(along) for along in launch.grid)
+    grid = _tuple(_describe_blocks(along) for along in launch.grid)
     block = _tuple(str(threads) for threads in launch.block)
     shared = f", {launch.shared_bytes} bytes of shared memory" if launch.shared_bytes else ""
     if launch.shared_bytes > STATIC_SHARED_LIMIT:
         shared += " (dynamic)"
     lines = [f"// {launch.name}: grid {grid}, block {block}{shared}"]
-    sizes = ", ".join(_sizes(launch))
+    sizes = ", ".join(_describe_sizes(launch))
     lines += [f"// for {sizes}"] if sizes else []
     needs = [f"{str(c.value).replace('%', ' % ')} == 0" for c in launch.requires]
     needs += [f"{name} aligned to {by} bytes" for name, by in launch.alignment.items()]
@@ -87,7 +87,7 @@ def _header(launch: Launch) -> list[str]:
     return lines
 
 
-def _sizes(launch: Launch) -> Iterator[str]:
+def _describe_sizes(launch: Launch) -> Iterator[str]:
     """The arrays and sizes that the text is right for: those at which integers and the grid are large enough."""
     given = [(t.name, t.shape) for t in launch.kernel.tensors if t.name in launch.tensors]
     yield from (_tensor_of_shape(name, shape) for name, shape in given if any(extent.is_const for extent in shape))
@@ -100,7 +100,7 @@ def _sizes(launch: Launch) -> Iterator[str]:
         yield f"{str(least - condition.value).replace('%', ' % ')} <= {least}"
     for axis, (along, limit) in enumerate(zip(launch.grid, GRID_LIMIT, strict=True)):
         if not along.is_const and (axis or launch.wide or len(along.factors) > 1):
-            yield f"{_blocks(along)} <= {limit}"
+            yield f"{_describe_blocks(along)} <= {limit}"
 
 
 def _tensor_of_shape(name: str, shape: Iterable[Affine]) -> str:
@@ -115,7 +115,7 @@ def _tuple(parts: Iterable[str]) -> str:
     return f"({', '.join(kept)})"
 
 
-def _blocks(along: Product) -> str:
+def _describe_blocks(along: Product) -> str:
     """Blocks along an axis, for a reader."""
     factors = [formula(factor) for factor in along.factors]
     return "*".join(f"({f})" if len(factors) > 1 and " " in f and not f.startswith("ceil") else f for f in factors)
@@ -168,7 +168,7 @@ def index_type(launch: Launch, dialect: Dialect) -> str:
     return dialect.types["i64" if launch.wide else "i32"]
 
 
-def _coordinates(launch: Launch, writer: Writer, body: Body) -> list[str]:
+def _declare_coordinates(launch: Launch, writer: Writer, body: Body) -> list[str]:
     rows: list[tuple[str, str]] = []
     used = body.used_names()
     integer = index_type(launch, writer.dialect)

@@ -135,7 +135,7 @@ class Body:
         w = self._writer
         match node:
             case VectorLoad(name, dtype, width, source):
-                lanes = self._lanes(source, dtype, width, const=True)
+                lanes = self._lanes_at(source, dtype, width, const=True)
                 if self._by_array(dtype, width):
                     declared = self._node(VectorDeclare(name, dtype, width))
                     return [*declared, f"*reinterpret_cast<{w.vector(dtype, width)}*>({w.names[name]}) = {lanes};"]
@@ -157,7 +157,7 @@ class Body:
             case VectorCopy(_, _, target, source) if "register" in (self._space(target), self._space(source)):
                 return [self._copy_of_registers(node)]
             case VectorCopy(dtype, width, target, source):
-                return [f"{self._lanes(target, dtype, width)} = {self._lanes(source, dtype, width, const=True)};"]
+                return [f"{self._lanes_at(target, dtype, width)} = {self._lanes_at(source, dtype, width, const=True)};"]
 
     def _vector_store(self, node: VectorStore) -> str:
         text, kind = self._writer.names[node.name], self._writer.vector(node.dtype, node.width)
@@ -165,7 +165,7 @@ class Body:
             return f"atomic_add_{kind}(&{self._first(node.target)}, {text});"
         if self._by_array(node.dtype, node.width):
             text = f"*reinterpret_cast<const {kind}*>({text})"
-        return f"{self._lanes(node.target, node.dtype, node.width)} = {text};"
+        return f"{self._lanes_at(node.target, node.dtype, node.width)} = {text};"
 
     def _space(self, access: Access) -> str:
         return self._launch.buffers[access.buffer].space
@@ -181,7 +181,7 @@ class Body:
             kind = w.vector(node.dtype, node.width)
             place = f"&{self._first(memory)}"
             return f"load_vector<{kind}>({start}, {place});" if loads else f"store_vector<{kind}>({place}, {start});"
-        lanes = self._lanes(memory, node.dtype, node.width, const=loads)
+        lanes = self._lanes_at(memory, node.dtype, node.width, const=loads)
         return f"vstore{node.width}({lanes}, 0, {start});" if loads else f"{lanes} = vload{node.width}(0, {start});"
 
     def _first(self, access: Access) -> str:
@@ -201,7 +201,7 @@ class Body:
         names = [f"{self._integer} {self._writer.names[name]}" for name in node.parameters]
         if self._writer.dialect is CUDA:
             head = f"const auto {self._name_of_function(node.name)} = [&]({', '.join(names)})"
-            return [*_under(head, self.lines(node.body), braces=True)[:-1], "};"]
+            return [*_indent_block(head, self.lines(node.body), braces=True)[:-1], "};"]
         seen = seen_by(node, self._launch, self._writer)
         self._seen[node.name] = [name for name, _ in seen]
         parameters = ", ".join([*(declared for _, declared in seen), *names])
@@ -225,7 +225,7 @@ class Body:
         heads = f"if ({node.flag or self._choosing_test(node.test)})", "else"
         bodies = [self.lines(body) for body in (node.body, node.orelse)]
         braces = not all(_is_simple(lines) for lines in bodies)
-        parts = [_under(head, lines, braces) for head, lines in zip(heads, bodies, strict=True) if lines]
+        parts = [_indent_block(head, lines, braces) for head, lines in zip(heads, bodies, strict=True) if lines]
         if braces and len(parts) == 2:
             return [*parts[0][:-1], f"}} {parts[1][0]}", *parts[1][1:]]
         return [line for part in parts for line in part]
@@ -244,10 +244,10 @@ class Body:
             return []
         if inner[0] == "{" and len(body) == 1:
             inner = inner[1:-1]
-            return _under(head, inner, braces=True)
+            return _indent_block(head, inner, braces=True)
         nested = len(body) == 1 and (isinstance(body[0], For) or (isinstance(body[0], If) and not body[0].orelse))
         single = _is_simple(inner) or (nested and not inner[0].startswith("//"))
-        return _under(head, inner, braces=not single)
+        return _indent_block(head, inner, braces=not single)
 
     def _barrier(self, barrier: Barrier) -> list[str]:
         if self._writer.dialect is CUDA:
@@ -339,7 +339,7 @@ class Body:
         """True where CUDA has no vector type with lanes: an array is moved as one integer."""
         return self._writer.dialect is CUDA and not vector_word(dtype, width)
 
-    def _lanes(self, access: Access, dtype: str, width: int, *, const: bool = False) -> str:
+    def _lanes_at(self, access: Access, dtype: str, width: int, *, const: bool = False) -> str:
         """`width` neighbours from `access` on, as one lvalue."""
         kind = ("const " if const else "") + self._writer.vector(dtype, width)
         place = self._writer.element(access.buffer, access.index)
@@ -355,7 +355,7 @@ def _is_simple(lines: list[str]) -> bool:
     return len(lines) == 1 and lines[0].endswith(";")
 
 
-def _under(head: str, lines: list[str], braces: bool) -> list[str]:
+def _indent_block(head: str, lines: list[str], braces: bool) -> list[str]:
     """The lines under the head of a loop or a test."""
     if braces:
         return [f"{head} {{", *lines, "}"]

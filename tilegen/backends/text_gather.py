@@ -50,12 +50,12 @@ def _short(w: Writer, place: Expr, level: int) -> str:
         case Op("%", (one, two)):
             return f"{_int(w)}floor_mod({_short(w, one, 0)}, {_short(w, two, 0)})"
         case Op(word, args):
-            return f"{word}({', '.join(_argument(w, arg) for arg in args)})"
+            return f"{word}({', '.join(_minmax_operand(w, arg) for arg in args)})"
         case _:
             raise TypeError(place)
 
 
-def _argument(w: Writer, place: Expr) -> str:
+def _minmax_operand(w: Writer, place: Expr) -> str:
     """An argument of min or max, whose types OpenCL wants to be one."""
     short = isinstance(place, Cast) and place.arg.dtype != "i32"
     return f"{_int(w)}{_short(w, place, _ATOM)}" if short else _short(w, place, 0)

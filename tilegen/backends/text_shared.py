@@ -17,14 +17,14 @@ def named_parts(value: Expr, taken: Set[str]) -> tuple[list[tuple[str, Expr]], E
     What is computed in one branch of a choice only is left there: its reads may be out of bounds
     in the other. A name stands in the value as `Op(name, ())`.
     """
-    every = list(_parts(value))
+    every = list(_computed_parts(value))
     if len(every) < 2:
         return [], value
     counts = Counter(every)
     parts: list[tuple[str, Expr]] = []
     letters = (letter for letter in _LETTERS if letter not in taken)
-    for part in sorted((p for p, count in counts.items() if count > 1), key=_size, reverse=True):
-        if Counter(_parts(value))[part] < 2:
+    for part in sorted((p for p, count in counts.items() if count > 1), key=_count_operations, reverse=True):
+        if Counter(_computed_parts(value))[part] < 2:
             continue
         name = next(letters, None)
         if name is None:
@@ -39,23 +39,23 @@ def _replace_part(value: Expr, part: Expr, use: Expr) -> Expr:
     return rewrite(value, lambda v: use if v == part else v)
 
 
-def _parts(value: Expr) -> Iterator[Expr]:
+def _computed_parts(value: Expr) -> Iterator[Expr]:
     """The operations in `value` that are computed in any case."""
     match value:
         case Op("select", (test, _, _)):
-            yield from _parts(test)
+            yield from _computed_parts(test)
         case Op("and" | "or", (first, _)):
-            yield from _parts(first)
+            yield from _computed_parts(first)
         case Op(_, args):
             if args:
                 yield value
             for arg in args:
-                yield from _parts(arg)
+                yield from _computed_parts(arg)
         case Cast(arg):
-            yield from _parts(arg)
+            yield from _computed_parts(arg)
         case _:
             pass
 
 
-def _size(value: Expr) -> int:
-    return 1 + sum(1 for _ in _parts(value))
+def _count_operations(value: Expr) -> int:
+    return 1 + sum(1 for _ in _computed_parts(value))

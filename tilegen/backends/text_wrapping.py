@@ -59,7 +59,7 @@ def _range(dtype: str) -> tuple[int, int]:
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def _ends(expr: Expr, wide: bool) -> tuple[int, int]:
+def _interval(expr: Expr, wide: bool) -> tuple[int, int]:
     """What an integer lies between."""
     low, high = _exact(expr, wide)
     least, most = _range(expr.dtype)
@@ -74,23 +74,25 @@ def _exact(expr: Expr, wide: bool) -> tuple[int, int]:
         case Index(index, "i64") if not wide:
             return -_reach(index), _reach(index)
         case Cast(arg, dtype) if arg.dtype in (*INTEGERS, "bool"):
-            low, high = _ends(arg, wide)
+            low, high = _interval(arg, wide)
             least, most = _range(dtype)
             return (low, high) if least <= low and high <= most else (least, most)
         case Op("neg", (arg,)):
-            low, high = _ends(arg, wide)
+            low, high = _interval(arg, wide)
             return -high, -low
         case Op("+" | "-" | "*" as name, (left, right)):
-            ends = [(p, q) for p in _ends(left, wide) for q in _ends(right, wide)]
+            ends = [(p, q) for p in _interval(left, wide) for q in _interval(right, wide)]
             results = [p + q if name == "+" else p - q if name == "-" else p * q for p, q in ends]
             return min(results), max(results)
         case Op("<<", (left, Const(by, _))):
-            low, high = _ends(left, wide)
+            low, high = _interval(left, wide)
             return low << int(by), high << int(by)
         case Op("<<", _):
             return -(2**64), 2**64
         case Op("select", (_, then, other)):
-            return min(_ends(then, wide)[0], _ends(other, wide)[0]), max(_ends(then, wide)[1], _ends(other, wide)[1])
+            return min(_interval(then, wide)[0], _interval(other, wide)[0]), max(
+                _interval(then, wide)[1], _interval(other, wide)[1]
+            )
         case Op("%", (_, Const(by, _))) if by > 0:
             return 0, int(by) - 1
         case Op("&", (_, Const(mask, _)) | (Const(mask, _), _)) if mask >= 0:

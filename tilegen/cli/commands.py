@@ -152,13 +152,13 @@ def emit_command(
     if request.json_file:
         named = {"kernel": scheduled.kernel.name, "schedule": scheduled.core.name, "target": target}
         launches = lower(scheduled.tree, vector=not scalar, whole=whole, wide=bits, instructions=target == "cuda")
-        printing.write_json({**named, "launches": [*map(_launch, launches)], "source": text}, request.json_file)
+        printing.write_json({**named, "launches": [*map(_launch_json, launches)], "source": text}, request.json_file)
     if output or not request.json_file:
         printing.write(text, output)
     return 0
 
 
-def _launch(launch: Launch) -> dict[str, Any]:
+def _launch_json(launch: Launch) -> dict[str, Any]:
     """What a caller of the text has to know: parameters in order, dimensions, needs."""
     return {
         "name": launch.name,

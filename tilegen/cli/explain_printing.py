@@ -30,7 +30,7 @@ def explanation(out: Console, found: Explanation, maps: bool = False) -> None:
     out.print(_steps(found))
     last = next((step for step in reversed(found.steps) if step.launches), None)
     for launch in last.launches if last else ():
-        _launch(out, launch, found, maps)
+        _print_launch(out, launch, found, maps)
     _footer(out, found)
 
 
@@ -60,13 +60,13 @@ def _steps(found: Explanation) -> Table:
         table.add_column(name, justify="right" if name not in ("loads:FMA", "limit") else "left")
     before: tuple[LaunchReport, ...] = ()
     for step in found.steps:
-        for cells in _rows(step, before):
+        for cells in _table_rows(step, before):
             table.add_row(*map(Text, cells))
         before = step.launches
     return table
 
 
-def _rows(step: StepReport, before: tuple[LaunchReport, ...]) -> Iterator[list[str]]:
+def _table_rows(step: StepReport, before: tuple[LaunchReport, ...]) -> Iterator[list[str]]:
     """One row for each launch of a step; a step that changes nothing that is counted says so."""
     name = step.step or "as written"
     if step.error:
@@ -109,7 +109,7 @@ def _ratio(launch: LaunchReport) -> str:
 # -- one launch in detail
 
 
-def _launch(out: Console, launch: LaunchReport, found: Explanation, maps: bool) -> None:
+def _print_launch(out: Console, launch: LaunchReport, found: Explanation, maps: bool) -> None:
     out.print(f"\n{launch.name}: {launch.blocks} blocks of {launch.threads} threads", style="bold")
     _formulas(out, launch)
     if launch.inner:
@@ -117,7 +117,7 @@ def _launch(out: Console, launch: LaunchReport, found: Explanation, maps: bool) 
         work = f"{i.fused:.3g} multiply-adds" + (f" and {i.plain:.3g} other operations" if i.plain else "")
         loads = f"{i.shared:.3g} loads from shared and {i.global_:.3g} from global memory"
         out.print(f"an iteration of {i.loop}, each thread: {loads} for {work}", markup=False)
-    out.print(_accesses(launch))
+    out.print(_access_table(launch))
     _conflicts(out, launch, maps)
     _occupancy(out, launch)
     _machine_code(out, launch)
@@ -137,7 +137,7 @@ def _formulas(out: Console, launch: LaunchReport) -> None:
         out.print(f"elements loaded from {space} memory: {total}  ({shown})", soft_wrap=True, markup=False)
 
 
-def _accesses(launch: LaunchReport) -> Table:
+def _access_table(launch: LaunchReport) -> Table:
     table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("access", "", "B"):
         table.add_column(name, overflow="fold")

@@ -106,12 +106,12 @@ def _instruction(instruction: Instruction) -> Iterator[str]:
     yield instruction.text
     for operand in instruction.operands:
         yield ""
-        yield from _layout(operand)
+        yield from _layout_lines(operand)
     yield ""
     yield device_function(instruction).rstrip()
 
 
-def _layout(operand: Fragment | SharedRows) -> Iterator[str]:
+def _layout_lines(operand: Fragment | SharedRows) -> Iterator[str]:
     """The element in each slot: a line for a lane, those of the first eight and the last."""
     elements: dict[tuple[int, int], tuple[int, ...]] = {operand.slot(point): point for point in operand.points()}
     form = f" as {operand.format}" if operand.format else ""

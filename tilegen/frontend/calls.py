@@ -28,7 +28,7 @@ def schedule(place: Place, tree: Branch) -> ScheduleDecl:
     _, word, _, kernels, *rest = tree.children
     base = rest[1] if extends else None
     _, head, *body = rest[2:] if extends else rest
-    _names(place, kernels)
+    _parse_names(place, kernels)
     given = branches(branch(head).children) if head is not None else ()
     parameters = tuple(_parameter(place, p) for p in given)
     seen: set[str] = set()
@@ -68,7 +68,7 @@ def _inherited_call(place: Place, tree: Branch) -> StepCall:
 def define(place: Place, tree: Branch) -> Define:
     """A composite step with the comment above it."""
     _, word, _, parameters, _, _, results, *body = tree.children
-    names, new = _names(place, parameters), _names(place, results)
+    names, new = _parse_names(place, parameters), _parse_names(place, results)
     steps = tuple(_call(place, s) for s in branches(body))
     span = place.of(token(word))
     made = {r.text for step in steps for r in step.results} | set(names)
@@ -83,7 +83,7 @@ def _items_of(node: Branch | Token | None) -> list[Branch | Token]:
     return branch(node).children[::2] if node is not None else []
 
 
-def _names(place: Place, node: Branch | Token | None) -> tuple[str, ...]:
+def _parse_names(place: Place, node: Branch | Token | None) -> tuple[str, ...]:
     found: list[str] = []
     for word in _items_of(node):
         if str(word) in found:
@@ -117,7 +117,7 @@ def _integer(place: Place, tree: Branch) -> int:
 def _call(place: Place, tree: Branch, schedule: str = "") -> StepCall:
     word, _, given, _, _, results = tree.children
     new = tuple(Word(str(r), place.of(r)) for r in _items_of(results))
-    _names(place, results)
+    _parse_names(place, results)
     arguments, keywords = _arguments(place, given)
     return StepCall(str(word), arguments, keywords, new, place.text_of(tree), place.of(tree), schedule)
 

@@ -54,7 +54,7 @@ def convert(place: Place, node: Branch | Token | None) -> Syntax:
         case "binary":
             return Binary(str(parts[1]), convert(place, parts[0]), convert(place, parts[2]), span)
         case "chain":
-            return _chain(place, tree, span)
+            return _join_comparisons(place, tree, span)
         case _:
             raise TypeError(tree.data)
 
@@ -78,7 +78,7 @@ def number(word: Token, span: Span) -> int | float:
     return value
 
 
-def _chain(place: Place, tree: Branch, span: Span) -> Syntax:
+def _join_comparisons(place: Place, tree: Branch, span: Span) -> Syntax:
     """`a <= b < c` as `a <= b and b < c`."""
     parts = tree.children
     if len(parts) > _LONGEST_CHAIN:

@@ -41,7 +41,7 @@ def build_instruction(decl: s.InstructionDecl) -> Instruction:
     _check_machine(decl)
     _check_shapes(decl)
     meaning = _equation_kernel(decl)
-    operands = tuple(_operand(decl, operand, meaning) for operand in decl.operands)
+    operands = tuple(_check_layout(decl, operand, meaning) for operand in decl.operands)
     _check_ptx(decl, operands)
     return Instruction(
         decl.name.text,
@@ -137,9 +137,9 @@ def _check_points(decl: s.InstructionDecl, kernel: Kernel) -> None:
         if not all(condition.holds(point) for condition in equation.conditions):
             continue
         for tensor, index in accesses:
-            _check_inside(tensor, _element(index, point), point, span)
+            _check_inside(tensor, _element_at(index, point), point, span)
         left = {r.name: point[r.name] for r in equation.loops}
-        written = _element(equation.index, point)
+        written = _element_at(equation.index, point)
         if writers.setdefault(written, left) != left:
             witness = (
                 f"{target.name}{list(written)} is written at {_point_text(writers[written])} and at {_point_text(left)}"
@@ -165,7 +165,7 @@ def _check_inside(tensor: Tensor, element: Point, point: dict[str, int], span: S
         raise SourceError(f"the meaning leaves '{tensor.name}'", span, witness=witness, notes=notes)
 
 
-def _element(index: tuple[Affine, ...], point: dict[str, int]) -> Point:
+def _element_at(index: tuple[Affine, ...], point: dict[str, int]) -> Point:
     return tuple(each.evaluate(point) for each in index)
 
 
@@ -176,7 +176,7 @@ def _point_text(point: dict[str, int]) -> str:
 # -- the layouts
 
 
-def _operand(decl: s.InstructionDecl, operand: s.Operand, meaning: Kernel) -> Fragment | SharedRows:
+def _check_layout(decl: s.InstructionDecl, operand: s.Operand, meaning: Kernel) -> Fragment | SharedRows:
     """The layout of an operand, which puts each element into a slot of its own. Raises SourceError."""
     name = operand.param.name
     tensor = meaning.tensor(name.text)

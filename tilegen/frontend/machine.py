@@ -18,7 +18,7 @@ def instruction(place: Place, tree: Branch) -> InstructionDecl:
     word = name(place, tree.children[1])
     lines = [part for part in branches(parts) if rule(part) != "operand"]
     meanings = [line for line in lines if rule(line) == "meaning"]
-    texts = [_text(place, line) for line in lines if rule(line) == "ptx"]
+    texts = [_quoted_text(place, line) for line in lines if rule(line) == "ptx"]
     if len(texts) != 1:
         what, span = ("a second text", texts[1].span) if texts else ("no text", word.span)
         notes = ('one line says how it is written: ptx "... {C}, {A}, {B}, {C};"',)
@@ -47,24 +47,24 @@ def _operand(place: Place, tree: Branch) -> Operand:
 
 def _equation(place: Place, tree: Branch) -> Assign:
     target, _, value, _ = tree.children
-    return Assign(_element(place, target), convert(place, branch(value)), None, place.of(tree))
+    return Assign(_parse_element(place, target), convert(place, branch(value)), None, place.of(tree))
 
 
 def _layout(place: Place, tree: Branch) -> Layout | RowsLayout:
     if rule(tree) == "rows":
         element, _, _, _, _, lane, _, _, within, _ = tree.children
-        return RowsLayout(_element(place, element), convert(place, lane), convert(place, within), place.of(tree))
+        return RowsLayout(_parse_element(place, element), convert(place, lane), convert(place, within), place.of(tree))
     element, _, _, lane, _, _, register, _ = tree.children
-    return Layout(_element(place, element), convert(place, lane), convert(place, register), place.of(tree))
+    return Layout(_parse_element(place, element), convert(place, lane), convert(place, register), place.of(tree))
 
 
-def _element(place: Place, node: Branch | Token | None) -> Subscript:
+def _parse_element(place: Place, node: Branch | Token | None) -> Subscript:
     element = convert(place, branch(node))
     assert isinstance(element, Subscript)
     return element
 
 
-def _text(place: Place, tree: Branch) -> Name:
+def _quoted_text(place: Place, tree: Branch) -> Name:
     """What stands between the quotes, at the place of the quoted text."""
     quoted = token(tree.children[1])
     return Name(str(quoted)[1:-1], place.of(quoted))

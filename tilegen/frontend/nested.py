@@ -65,15 +65,15 @@ class _Attempt:
     def steps(self) -> Iterator[_Attempt]:
         """The kernels with the innermost nested reduction moved out, one for each type and extent that it may have."""
         reduction, around = _innermost(self.equation)
-        bound = {name.text for item in reduction.items for name in _names(item)} - set(around)
-        used = {name.text for name in _names(reduction)} - bound
+        bound = {name.text for item in reduction.items for name in _words_in(item)} - set(around)
+        used = {name.text for name in _words_in(reduction)} - bound
         kept = [word for word in around if word in used]
-        extents = [_extents(self.decl, self.equation, word) for word in kept]
+        extents = [_index_bounds(self.decl, self.equation, word) for word in kept]
         span, name, alone = reduction.span, self._fresh("t", "u", "part", "inner"), self._fresh("z", "o")
         index = tuple(s.Name(word, span) for word in kept or [alone])
         place = s.Subscript(s.Name(name, span), tuple(index if kept else [s.Num(0, span)]), span)
         changed = replace(self.equation, value=_replace_node(self.equation.value, reduction, place))
-        own = s.Assign(s.Subscript(place.base, index, span), reduction, self._condition(set(kept)), span)
+        own = s.Assign(s.Subscript(place.base, index, span), reduction, self._kept_restriction(set(kept)), span)
         types = dict.fromkeys((self._type_of_target(), *DTYPES))
         for shape, dtype in product(product(*extents) if kept else [(s.Num(1, span),)], types):
             param = s.Param(place.base, s.Name(dtype, span), shape, None, None, span)
@@ -91,7 +91,7 @@ class _Attempt:
         yield text_of_equation(self.equation)
 
     def _fresh(self, *names: str) -> str:
-        known = {name.text for equation in self.decl.equations for name in _names(equation)}
+        known = {name.text for equation in self.decl.equations for name in _words_in(equation)}
         known |= {param.name.text for param in self._params()}
         known |= {*self.decl.functions, *self.decl.attributes, *self.decl.size_names()}
         more = (f"{names[0]}{number}" for number in count(2))
@@ -103,45 +103,45 @@ class _Attempt:
     def _type_of_target(self) -> str:
         return next(p.type.text for p in self._params() if p.name.text == self.equation.target.base.text)
 
-    def _condition(self, kept: set[str]) -> s.Syntax | None:
+    def _kept_restriction(self, kept: set[str]) -> s.Syntax | None:
         """The equation's own restriction, where it is one of the indices that are kept."""
         condition = self.equation.condition
         if condition is None:
             return None
         sizes = {*self.decl.size_names(), *self.decl.attributes}
-        return condition if {name.text for name in _names(condition)} <= kept | sizes else None
+        return condition if {name.text for name in _words_in(condition)} <= kept | sizes else None
 
 
 def _innermost(equation: s.Assign) -> tuple[s.Reduction, list[str]]:
     """The first reduction below the top that has none inside it, and the index words that are bound around it."""
-    words = [n.text for item in equation.target.items for n in _names(item)]
+    words = [n.text for item in equation.target.items for n in _words_in(item)]
 
     def inside(node: s.Syntax, around: list[str], top: bool) -> Iterator[tuple[s.Reduction, list[str]]]:
         if isinstance(node, s.Reduction) and node.word.text in REDUCTIONS:
-            inner = [*around, *(n.text for item in node.items for n in _names(item))]
+            inner = [*around, *(n.text for item in node.items for n in _words_in(item))]
             found = list(inside(node.body, inner, False))
             yield from found
             if not found and not top:
                 yield node, around
             return
-        for part in _parts(node):
+        for part in _children(node):
             yield from inside(part, around, False)
 
     reduction, around = next(inside(equation.value, words, True))
     return reduction, list(dict.fromkeys(around))
 
 
-def _parts(node: s.Syntax) -> Iterator[s.Syntax]:
+def _children(node: s.Syntax) -> Iterator[s.Syntax]:
     for field in fields(node):
         value = getattr(node, field.name)
         yield from (part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, s.Syntax))
 
 
-def _names(node: Any) -> Iterator[s.Name]:
+def _words_in(node: Any) -> Iterator[s.Name]:
     """Every word in an expression or equation that is the name of an index or a size, that of a range included."""
     if isinstance(node, s.Assign):
         for part in (node.target, node.value, node.condition):
-            yield from _names(part) if part is not None else ()
+            yield from _words_in(part) if part is not None else ()
         return
     for part in subexpressions(node):
         if isinstance(part, s.Name):
@@ -150,7 +150,7 @@ def _names(node: Any) -> Iterator[s.Name]:
             yield part.name
 
 
-def _extents(decl: s.KernelDecl, equation: s.Assign, word: str) -> list[s.Syntax]:
+def _index_bounds(decl: s.KernelDecl, equation: s.Assign, word: str) -> list[s.Syntax]:
     """What the index may run to: the ends of its ranges, and the extents of dimensions where it stands alone."""
     shapes = {p.name.text: p.shape or () for p in (*decl.inputs, *decl.outputs, *decl.variables)}
     found: list[s.Syntax] = []

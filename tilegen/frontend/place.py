@@ -22,7 +22,7 @@ class Place:
 
     def of(self, node: Branch | Token) -> Span:
         """The span of a node, or of its first line where it has several."""
-        first, last = (node, node) if isinstance(node, Token) else (_first(node), _last(node))
+        first, last = (node, node) if isinstance(node, Token) else (_first_token(node), _last_token(node))
         assert first.line is not None
         assert first.column is not None
         assert last.end_column is not None
@@ -34,7 +34,7 @@ class Place:
 
     def text_of(self, node: Branch) -> str:
         """The text of a node on one line, without comments."""
-        text = self.text[_first(node).start_pos : _last(node).end_pos]
+        text = self.text[_first_token(node).start_pos : _last_token(node).end_pos]
         if "#" in text:
             text = " ".join(line.split("#")[0] for line in text.split("\n"))
         return " ".join(text.split())
@@ -52,7 +52,7 @@ class Place:
         return self.text.split("\n")
 
 
-def _first(node: Branch | Token) -> Token:
+def _first_token(node: Branch | Token) -> Token:
     """The first token of a branch; what is left out of it is None there."""
     while not isinstance(node, Token):
         children = node.children
@@ -60,7 +60,7 @@ def _first(node: Branch | Token) -> Token:
     return node
 
 
-def _last(node: Branch | Token) -> Token:
+def _last_token(node: Branch | Token) -> Token:
     while not isinstance(node, Token):
         children = node.children
         node = children[-1] if children[-1] is not None else _first_present(children[::-1])

@@ -165,19 +165,19 @@ class KernelDecl:
         found: dict[str, None] = {}
         for param in (*self.inputs, *self.outputs, *self.variables):
             for dim in param.shape or ():
-                found.update((n, None) for n in _names(dim) if n not in self.attributes)
+                found.update((n, None) for n in _shape_names(dim) if n not in self.attributes)
         return tuple(found)
 
 
-def _names(syntax: Syntax) -> list[str]:
+def _shape_names(syntax: Syntax) -> list[str]:
     """The names in a shape, in order."""
     match syntax:
         case Name(text):
             return [text]
         case Unary(_, arg):
-            return _names(arg)
+            return _shape_names(arg)
         case Binary(_, left, right):
-            return _names(left) + _names(right)
+            return _shape_names(left) + _shape_names(right)
         case _:
             return []
 

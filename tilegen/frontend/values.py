@@ -112,7 +112,7 @@ def _example(tensor: Tensor) -> str:
     return f"{memory_of(tensor.name)}[{', '.join('ijklmnop'[: len(tensor.shape)])}]"
 
 
-def _count(number: int, what: str) -> str:
+def _plural(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
@@ -206,7 +206,7 @@ def check_rank(tensor: Tensor, node: s.Subscript) -> None:
     if len(node.items) != len(tensor.shape):
         shape = ", ".join(str(dim) for dim in tensor.shape)
         raise SourceError(
-            f"'{memory_of(tensor.name)}' has {_count(len(tensor.shape), 'dimension')}, not {len(node.items)}",
+            f"'{memory_of(tensor.name)}' has {_plural(len(tensor.shape), 'dimension')}, not {len(node.items)}",
             node.span,
             notes=(f"it is declared {tensor.dtype}[{shape}]",),
         )
@@ -232,7 +232,7 @@ def _apply(scope: Scope, node: s.Apply) -> Typed:
         known = [*_FUNCTIONS, *scope.functions, *DTYPES]
         raise SourceError(f"there is no function '{name}'", node.function.span, notes=did_you_mean(name, known))
     if len(args) != _FUNCTIONS[name]:
-        raise SourceError(f"'{name}' takes {_count(_FUNCTIONS[name], 'argument')}, not {len(args)}", node.span)
+        raise SourceError(f"'{name}' takes {_plural(_FUNCTIONS[name], 'argument')}, not {len(args)}", node.span)
     if name == "pow":
         return _power(scope, args[0], args[1], node.span)
     return operate(scope.budget, name, args, node.span)
@@ -244,7 +244,7 @@ def _inline(scope: Scope, function: s.FunctionDecl, args: tuple[Typed, ...], nod
         raise SourceError(f"the function '{name}' calls itself", node.span)
     if len(args) != len(function.parameters):
         wanted = ", ".join(p.text for p in function.parameters)
-        raise SourceError(f"'{name}({wanted})' is called with {_count(len(args), 'argument')}", node.span)
+        raise SourceError(f"'{name}({wanted})' is called with {_plural(len(args), 'argument')}", node.span)
     values = {p.text: a for p, a in zip(function.parameters, args, strict=True)}
     within = f"in the call {node.span.text} on line {node.span.line}"
     try:

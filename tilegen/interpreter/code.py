@@ -92,7 +92,7 @@ def _node(w: CodeWriter, node: Node, depth: int, path: tuple[str, ...]) -> None:
 
 def _loop(w: CodeWriter, loop: Loop, depth: int, path: tuple[str, ...]) -> None:
     name = w.loops.setdefault(loop.name, f"v{len(w.loops)}")
-    w.put(depth, f"for {name} in range({_affine(w, loop.extent)}):  # {loop.name}")
+    w.put(depth, f"for {name} in range({_index_text(w, loop.extent)}):  # {loop.name}")
     w.put(depth + 1, "pass")
     for buffer in w.tree.buffers:
         if buffer.scope == loop.name:
@@ -111,7 +111,7 @@ def _stmt(w: CodeWriter, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
         w.put(depth, f"if {' and '.join(_condition(w, c) for c in stmt.guard)}:")
         depth += 1
     if stmt.is_copy and isinstance(stmt.value, Load):
-        _copy(w, stmt, stmt.value, depth, where)
+        _write_copy(w, stmt, stmt.value, depth, where)
         return
     loads: Loads = {}
     value = _expr(w, stmt.value, depth, where, loads)
@@ -127,7 +127,7 @@ def _stmt(w: CodeWriter, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
     w.put(depth, f"set{n}[{target}] = 1")
 
 
-def _copy(w: CodeWriter, stmt: Stmt, load: Load, depth: int, where: str) -> None:
+def _write_copy(w: CodeWriter, stmt: Stmt, load: Load, depth: int, where: str) -> None:
     """A copy may move an element without a value; only a use of it is an error."""
     value = _load(w, load, depth, where, {}, may_be_unset=True)
     target = _emit_position(w, stmt.target, depth, where, "t", "writes")
@@ -179,7 +179,7 @@ def _emit_position(w: CodeWriter, access: Access | Load, depth: int, where: str,
     shape = w.shapes[access.buffer]
     names = [f"{prefix}{n}" for n in range(len(shape))]
     for name, index in zip(names, access.index, strict=True):
-        w.put(depth, f"{name} = {_affine(w, index)}")
+        w.put(depth, f"{name} = {_index_text(w, index)}")
     if names:
         inside = " and ".join(f"0 <= {n} < {e}" for n, e in zip(names, shape, strict=True))
         w.put(depth, f"if not ({inside}): outside({where}, {verb!r}, {access.buffer!r}, ({', '.join(names)},))")
@@ -202,9 +202,9 @@ def _load(w: CodeWriter, load: Load, depth: int, where: str, loads: Loads, *, ma
     n = w.buffers[load.buffer]
     if load.fallback is not None:
         shape = w.shapes[load.buffer]
-        inside = " and ".join(f"0 <= {_affine(w, i)} < {e}" for i, e in zip(load.index, shape, strict=True))
+        inside = " and ".join(f"0 <= {_index_text(w, i)} < {e}" for i, e in zip(load.index, shape, strict=True))
         w.put(depth, f"if not ({inside or True}):")
-        w.put(depth + 1, f"{name} = {_number(load.fallback)}")
+        w.put(depth + 1, f"{name} = {_number_text(load.fallback)}")
         if may_be_unset:
             w.put(depth + 1, f"{name}_set = 1")
         w.put(depth, "else:")
@@ -222,9 +222,9 @@ def _expr(w: CodeWriter, value: Expr, depth: int, where: str, loads: Loads) -> s
     """The text of a value; the loads in it are emitted first, and all of them are checked."""
     match value:
         case Const():
-            return _number(value)
+            return _number_text(value)
         case Index(index):
-            return f"({_affine(w, index)})"
+            return f"({_index_text(w, index)})"
         case Load():
             return _load(w, value, depth, where, loads)
         case Gather():
@@ -277,7 +277,7 @@ def _operation(name: str, parts: list[str]) -> str:
             return f"functions[{name!r}]({', '.join(parts)})"
 
 
-def _number(value: Const) -> str:
+def _number_text(value: Const) -> str:
     if value.dtype not in FLOATS:
         return repr(value.value)
     number = converter(value.dtype)(float(value.value))
@@ -285,10 +285,10 @@ def _number(value: Const) -> str:
 
 
 def _condition(w: CodeWriter, condition: Condition) -> str:
-    return f"{_affine(w, condition.value)} {'==' if condition.equal else '>='} 0"
+    return f"{_index_text(w, condition.value)} {'==' if condition.equal else '>='} 0"
 
 
-def _affine(w: CodeWriter, value: Affine) -> str:
+def _index_text(w: CodeWriter, value: Affine) -> str:
     """An index expression; division and remainder round down in Python as in tilegen."""
     return _affine_text(w, value.substitute(w.sizes))
 

@@ -108,7 +108,7 @@ class Affine(_Sum):
         _, rest = self._split(by)
         if not rest.terms:
             return Affine((), rest.const % by)
-        shared = _common(rest, by)
+        shared = _common_factor(rest, by)
         if shared > 1:
             return (_scaled_down(rest, shared) % (by // shared)) * shared
         match rest:
@@ -213,9 +213,9 @@ class Affine(_Sum):
                 case str():
                     text = atom
                 case Div(arg, by):
-                    text = f"{_operand(arg)}/{by}"
+                    text = f"{_operand_text(arg)}/{by}"
                 case Mod(arg, by):
-                    text = f"{_operand(arg)}%{by}"
+                    text = f"{_operand_text(arg)}%{by}"
                 case _:
                     raise TypeError(atom)
             if abs(coefficient) != 1:
@@ -254,7 +254,7 @@ def _canonical(sums: Mapping[Atom, int], constant: int) -> Affine:
     return Affine(tuple(kept), constant)
 
 
-def _common(rest: Affine, by: int) -> int:
+def _common_factor(rest: Affine, by: int) -> int:
     """The largest number that divides `by` and every part of `rest`."""
     shared = gcd(by, rest.const)
     for _, coefficient in rest.terms:
@@ -274,6 +274,6 @@ def _cancel(rest: Affine, by: int) -> tuple[Affine, int]:
     return _scaled_down(rest, shared), by // shared
 
 
-def _operand(arg: Affine) -> str:
+def _operand_text(arg: Affine) -> str:
     text = str(arg)
     return text if " " not in text and "*" not in text and "/" not in text and "%" not in text else f"({text})"

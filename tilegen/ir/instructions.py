@@ -200,8 +200,8 @@ class Instruction:
         """True if the architecture `arch` ("sm_90", "sm_90a") has it."""
         if self.arch in SPECIFIC_ARCHITECTURES:
             return arch == self.arch
-        return _number(arch) >= _number(self.arch)
+        return _arch_number(arch) >= _arch_number(self.arch)
 
 
-def _number(arch: str) -> int:
+def _arch_number(arch: str) -> int:
     return int(arch.removeprefix("sm_").rstrip("a"))

@@ -83,7 +83,7 @@ def copied_registers(tree: Tree, launch: Iterable[Leaf]) -> Copied:
     for path, stmt in launch:
         for name in registers.intersection(map(_buffer, accesses(stmt))):
             users.setdefault(name, []).append((path, stmt))
-    found = {(n, kind) for n, all_ in users.items() for kind in kinds if _everywhere(tree, n, all_, kind)}
+    found = {(n, kind) for n, all_ in users.items() for kind in kinds if _is_everywhere(tree, n, all_, kind)}
     pending = list(found)
     while pending:
         name, kind = pending.pop()
@@ -110,7 +110,7 @@ def writes_alone(tree: Tree, path: tuple[Loop, ...], stmt: Stmt, name: str, kind
     return lane is None or lane.kind != kind
 
 
-def _everywhere(tree: Tree, name: str, users: list[Leaf], kind: str) -> bool:
+def _is_everywhere(tree: Tree, name: str, users: list[Leaf], kind: str) -> bool:
     """Touched inside and outside of loops of `kind`, and written outside or by all lanes together.
 
     What lanes combine for the first of them alone is not used by the others.

@@ -54,11 +54,11 @@ _AFFINE = frozenset((Affine,))
 def walk(value: Any) -> Iterator[Any]:
     """`value` and every dataclass value inside it, parents first, in program order."""
     found: list[Any] = []
-    _gather(value, found)
+    _collect(value, found)
     return iter(found)
 
 
-def _gather(value: Any, found: list[Any]) -> None:
+def _collect(value: Any, found: list[Any]) -> None:
     """Adds to `found` what `walk` goes through."""
     kind = type(value)
     if kind is tuple:
@@ -66,7 +66,7 @@ def _gather(value: Any, found: list[Any]) -> None:
             found += value
             return
         for item in value:
-            _gather(item, found)
+            _collect(item, found)
         return
     names = _everything[kind]
     if not names:
@@ -78,7 +78,7 @@ def _gather(value: Any, found: list[Any]) -> None:
             if type(held) is Affine:
                 found.append(held)
             else:
-                _gather(held, found)
+                _collect(held, found)
 
 
 def rewrite(value: T, change: Callable[[Any], Any], short_of: tuple[type, ...] = ()) -> T:

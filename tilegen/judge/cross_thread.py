@@ -67,7 +67,7 @@ class Dependence:
     @property
     def witness(self) -> str:
         """The element and the two threads, at concrete sizes."""
-        return self._possible_crossing.tell() if isinstance(self._possible_crossing, Crossing) else ""
+        return self._possible_crossing.describe() if isinstance(self._possible_crossing, Crossing) else ""
 
     @cached_property
     def _apart_at(self) -> dict[str, bool]:
@@ -77,7 +77,7 @@ class Dependence:
     def _possible_crossing(self) -> Crossing | str | None:
         for crossing in self.crossings:
             try:
-                if crossing.possible():
+                if crossing.is_possible():
                     return crossing
             except Undecided:
                 return "undecided"
@@ -86,7 +86,7 @@ class Dependence:
 
 def _may_be(crossing: Crossing, row: Row) -> bool:
     try:
-        return crossing.possible((row,))
+        return crossing.is_possible((row,))
     except Undecided:
         return True
 
@@ -187,19 +187,19 @@ class Crossing:
     @property
     def plainly_none(self) -> bool:
         """True if what the places of the accesses have in common tells that they are one thread's."""
-        return not self._further
+        return not self._different_thread_rows
 
-    def possible(self, only: tuple[Row, ...] = ()) -> bool:
+    def is_possible(self, only: tuple[Row, ...] = ()) -> bool:
         """True if there are two such accesses of one element where `only` holds."""
-        if not self._further:
+        if not self._different_thread_rows:
             return False
         return self._question(only) is not None
 
-    def tell(self, only: tuple[Row, ...] = ()) -> str:
+    def describe(self, only: tuple[Row, ...] = ()) -> str:
         """The element and the threads, at concrete sizes, where it is possible."""
         question = self._question(only)
         assert question is not None
-        one, two, names = self.first.leaf, self.second.leaf, self._names
+        one, two, names = self.first.leaf, self.second.leaf, self._second_names
         sizes = self.program.kernel.sizes
         found = example(question, [*sizes, *one.names, *(names.get(n, n) for n in two.names)])
         assert found is not None
@@ -208,23 +208,27 @@ class Crossing:
         return _sentence(words, one, two, self.a, self.b, who)
 
     def _question(self, only: tuple[Row, ...]) -> Rows | None:
-        rows = self._rows
+        rows = self._pair_rows
         base = rows + self._named_rows(only)
-        return next((question for row in self._further if solvable(question := base + row)), None)
+        return next((question for row in self._different_thread_rows if solvable(question := base + row)), None)
 
     @cached_property
-    def _names(self) -> Mapping[str, str]:
+    def _second_names(self) -> Mapping[str, str]:
         return self.second.leaf.primed_names(self._common_loops)
 
     @cached_property
-    def _rows(self) -> Rows:
-        return self.program.original.pair(self.first.leaf, self.second.leaf, self._common_loops) + self._core
+    def _pair_rows(self) -> Rows:
+        return self.program.original.pair(self.first.leaf, self.second.leaf, self._common_loops) + self._crossing_rows
 
     @cached_property
-    def _core(self) -> tuple[Row, ...]:
+    def _crossing_rows(self) -> tuple[Row, ...]:
         """Rows that say: in this way, at one element, in one block."""
-        place = equal_rows(self.a.forms, [f.rename(self._names) for f in self.b.forms])
-        return self._named_rows(self.way[2]) + place + _same_block_rows(self.first.leaf, self.second.leaf, self._names)
+        place = equal_rows(self.a.forms, [f.rename(self._second_names) for f in self.b.forms])
+        return (
+            self._named_rows(self.way[2])
+            + place
+            + _same_block_rows(self.first.leaf, self.second.leaf, self._second_names)
+        )
 
     def _named_rows(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
         """Rows of two iterations, with one name for loops in which they are the same one."""
@@ -238,7 +242,7 @@ class Crossing:
         }
 
     @cached_property
-    def _further(self) -> tuple[tuple[Row, ...], ...]:
+    def _different_thread_rows(self) -> tuple[tuple[Row, ...], ...]:
         """The ways in which the two are different threads: what each can be along an axis, and that one is further.
 
         Most are told apart by what their places have in common: then there is none, and no rows are made.

@@ -86,7 +86,7 @@ class _Check:
         if defines_all(self.equation, tensor):
             return
         left = _points(self.kernel, self.equation.loops, conditions_on_left(self.equation))
-        found = _outside(left, self.equation.index, tensor, self._order(self.equation.loops))
+        found = _outside(left, self.equation.index, tensor, self._name_order(self.equation.loops))
         if found is not None:
             point, dim = found
             raise SourceError(
@@ -105,7 +105,7 @@ class _Check:
         both = left + rename(left, names) + equal_rows(index, [f.rename(names) for f in index])
         for loop in loops:
             later: Row = (False, ((names[loop], 1), (loop, -1)), -1)
-            point = example((*both, later), [*self._order(self.equation.loops), *names.values()])
+            point = example((*both, later), [*self._name_order(self.equation.loops), *names.values()])
             if point is not None:
                 second = point | {n: point[names[n]] for n in loops}
                 raise SourceError(
@@ -113,7 +113,7 @@ class _Check:
                     self.equation.span,
                     witness=f"{self._element_text(point, self.equation.loops)} and "
                     f"{self._element_text(second, self.equation.loops)} "
-                    f"both define {self._element(tensor, self.equation.index, point)}{self._sizes(point)}",
+                    f"both define {self._element(tensor, self.equation.index, point)}{self._sizes_text(point)}",
                     notes=("an equation gives each element of its target one value; to combine several, reduce them: "
                            f"{tensor.name}[...] = sum[...](...)",),
                 )  # fmt: skip
@@ -196,7 +196,9 @@ class _Check:
 
     def _read_outside(self, load: Load, tensor: Tensor, under: Cases) -> SourceError:
         ranges = self._ranges
-        found = (_outside(points, load.index, tensor, self._order(ranges)) for points in self._wanted_points(under))
+        found = (
+            _outside(points, load.index, tensor, self._name_order(ranges)) for points in self._wanted_points(under)
+        )
         point, dim = next(one for one in found if one is not None)
         text = load.span.text if load.span else str(load)
         return SourceError(
@@ -222,7 +224,7 @@ class _Check:
         read = [form(i) for i in load.index]
         piece = rename(written, names) + equal_rows([f.rename(names) for f in index], read)
         inside = tuple(row for c in _inside_conditions(load.index, tensor) for row in rows_of(c))
-        order = self._order(self._ranges)
+        order = self._name_order(self._ranges)
         points = _points(self.kernel, self._ranges, self.equation.conditions)
         point = find_uncovered(points + inside, [points + inside + piece], order)
         if point is None:
@@ -232,7 +234,7 @@ class _Check:
             f"'{tensor.name}' is read where it has no value",
             load.span or self.equation.span,
             witness=f"{self._element_text(point, self._ranges)} reads {self._element(tensor, load.index, point)}, "
-            f"which the equation of '{tensor.name}'{line} leaves out{self._sizes(point)}",
+            f"which the equation of '{tensor.name}'{line} leaves out{self._sizes_text(point)}",
             notes=("define it there, for instance by a choice, 'a if condition else b', or leave these points out",),
         )
 
@@ -242,7 +244,7 @@ class _Check:
         points += tuple(row for c in _inside_conditions(load.index, tensor) for row in rows_of(c))
         for read, written in zip(load.index, self.equation.index, strict=True):
             for apart in (Condition(read - written - 1), Condition(written - read - 1)):
-                point = example(points + rows_of(apart), self._order(self._ranges))
+                point = example(points + rows_of(apart), self._name_order(self._ranges))
                 if point is not None:
                     target = self.kernel.tensor(self.equation.target)
                     raise SourceError(
@@ -250,7 +252,7 @@ class _Check:
                         load.span or self.equation.span,
                         witness=f"{self._element_text(point, self._ranges)} defines "
                         f"{self._element(target, self.equation.index, point)} and reads "
-                        f"{self._element(target, load.index, point)}{self._sizes(point)}",
+                        f"{self._element(target, load.index, point)}{self._sizes_text(point)}",
                         notes=("an equation defines all its elements at once, in no order: write to another tensor, or "
                                "read what a 'var' tensor has kept of the old values",),
                     )  # fmt: skip
@@ -269,7 +271,7 @@ class _Check:
             if solvable(rows):
                 yield rows
 
-    def _order(self, ranges: tuple[Range, ...]) -> list[str]:
+    def _name_order(self, ranges: tuple[Range, ...]) -> list[str]:
         return [*self.kernel.sizes, *(r.name for r in ranges)]
 
     def _element_text(self, point: Point, ranges: tuple[Range, ...]) -> str:
@@ -284,9 +286,9 @@ class _Check:
 
     def _extent(self, tensor: Tensor, dim: int, point: Point) -> str:
         extent = tensor.shape[dim].evaluate(self._complete(point))
-        return f"dimension {dim} has {extent} element{'s' * (extent != 1)}{self._sizes(point)}"
+        return f"dimension {dim} has {extent} element{'s' * (extent != 1)}{self._sizes_text(point)}"
 
-    def _sizes(self, point: Point) -> str:
+    def _sizes_text(self, point: Point) -> str:
         known = self._complete(point)
         values = ", ".join(f"{size}={known[size]}" for size in self.kernel.sizes)
         return f" ({values})" if values else ""

@@ -29,7 +29,7 @@ def stays_inside(place: Expr, extent: Affine, points: Points) -> bool:
 def _is_least(place: Expr, points: Points) -> bool:
     match place:
         case Index() | Const():
-            return _always(_affine(place), points)
+            return _is_nonnegative(_affine(place), points)
         case Op("max", (one, two)):
             return _is_least(one, points) or _is_least(two, points)
         case Op("min", (one, two)):
@@ -37,7 +37,7 @@ def _is_least(place: Expr, points: Points) -> bool:
         case Op("select", (test, one, two)):
             return all(_is_least(arm, rows) for arm, rows in _arms(test, one, two, points))
         case Op("%", (_, Index() | Const() as by)):
-            return _always(_affine(by) - 1, points)
+            return _is_nonnegative(_affine(by) - 1, points)
         case _:
             return False
 
@@ -45,7 +45,7 @@ def _is_least(place: Expr, points: Points) -> bool:
 def _is_below(place: Expr, extent: Affine, points: Points) -> bool:
     match place:
         case Index() | Const():
-            return _always(extent - 1 - _affine(place), points)
+            return _is_nonnegative(extent - 1 - _affine(place), points)
         case Op("min", (one, two)):
             return _is_below(one, extent, points) or _is_below(two, extent, points)
         case Op("max", (one, two)):
@@ -53,7 +53,7 @@ def _is_below(place: Expr, extent: Affine, points: Points) -> bool:
         case Op("select", (test, one, two)):
             return all(_is_below(arm, extent, rows) for arm, rows in _arms(test, one, two, points))
         case Op("%", (_, Index() | Const() as by)):
-            return _always(_affine(by) - 1, points) and _always(extent - _affine(by), points)
+            return _is_nonnegative(_affine(by) - 1, points) and _is_nonnegative(extent - _affine(by), points)
         case _:
             return False
 
@@ -65,7 +65,7 @@ def _arms(test: Expr, one: Expr, two: Expr, points: Points) -> Iterator[tuple[Ex
             yield arm, points + tuple(row for c in case for row in rows_of(c))
 
 
-def _always(value: Affine, points: Points) -> bool:
+def _is_nonnegative(value: Affine, points: Points) -> bool:
     return not solvable(points + rows_of(Condition(-1 - value)))
 
 

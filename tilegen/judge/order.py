@@ -49,7 +49,7 @@ class Precedence:
     later: str | None = None
 
     @cached_property
-    def same(self) -> frozenset[str]:
+    def same_loops(self) -> frozenset[str]:
         """The loops of the kernel that both are in the same iteration of."""
         said = [dict(terms) for equal, terms, constant in self.rows if equal and not constant]
         names = {name.rstrip("°'") for terms in said for name in terms}
@@ -172,7 +172,7 @@ def _common_instance(original: Original, p: Precedence, one: Placed, two: Placed
     found = []
     for placed in (one, two):
         names = original.statements[placed.leaf.stmt.name].leaf.names
-        found += [tuple(i for n, i in zip(names, placed.leaf.stmt.instance or (), strict=True) if n in p.same)]
+        found += [tuple(i for n, i in zip(names, placed.leaf.stmt.instance or (), strict=True) if n in p.same_loops)]
     return found[0] if found[0] == found[1] else None
 
 

@@ -287,7 +287,7 @@ def _cases_of_coordinates(
 
     So is the first of the lanes that combine, in the leaves of the numbers `lanes`: it updates the target.
     """
-    for kind, first, second in _coordinates(one, two, wanted, lanes):
+    for kind, first, second in _coordinate_loops(one, two, wanted, lanes):
         if first is not None and first == second and first in alike:
             continue
         if first in shared or second in shared:
@@ -300,7 +300,7 @@ def _cases_of_coordinates(
                 yield shared, ((False, terms, -1),), kind, first or second or ""
 
 
-def _coordinates(
+def _coordinate_loops(
     one: Placed, two: Placed, wanted: tuple[str, ...], lanes: frozenset[int]
 ) -> Iterator[tuple[str, str | None, str | None]]:
     """The loops of both that say where along an axis they are; several where loops share one."""

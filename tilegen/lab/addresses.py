@@ -44,7 +44,7 @@ def patterns(launch: Launch, site: Site, sizes: Mapping[str, int], memory: Buffe
     memory = memory or launch.buffers[site.buffer]
     names = _names_at(launch, site, memory, sizes)
     offset = _element_offsets(site, memory, names, sizes)
-    active = _active_threads(site.tests, names) & _inside(site, memory, names, sizes)
+    active = _active_threads(site.tests, names) & _inside_mask(site, memory, names, sizes)
     samples, threads = offset.shape
     if not samples:  # a loop around the access has no iterations
         return []
@@ -64,7 +64,7 @@ def count_distinct(launch: Launch, site: Site, sizes: Mapping[str, int]) -> floa
     memory = launch.buffers[site.buffer]
     names = _names_at(launch, site, memory, sizes)
     offset = _element_offsets(site, memory, names, sizes)
-    once = len(np.unique(offset[_active_threads(site.tests, names) & _inside(site, memory, names, sizes)]))
+    once = len(np.unique(offset[_active_threads(site.tests, names) & _inside_mask(site, memory, names, sizes)]))
     spoken = site.names()
     looked = {loop.name for loop in site.loops if isinstance(names[loop.name], np.ndarray)}
     long = [loop for loop in site.loops if loop.name not in looked]
@@ -143,7 +143,7 @@ def _names_at(launch: Launch, site: Site, memory: Buffer, sizes: Mapping[str, in
     return names
 
 
-def _inside(site: Site, memory: Buffer, names: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
+def _inside_mask(site: Site, memory: Buffer, names: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
     """A mask: the tested places of a gather are inside its tensor."""
     inside: Any = True
     for dim in site.tested:

@@ -130,7 +130,7 @@ class ComparisonRun:
         """
         # The compiler takes seconds for a large kernel: it runs during the checks, and nothing runs during the timing.
         with ThreadPoolExecutor(max_workers=1) as compiler:
-            texts = {name: text for name, each in self._programs.items() if (text := self._text(name, each))}
+            texts = {name: text for name, each in self._programs.items() if (text := self._emit_text(name, each))}
             compiled = {name: compiler.submit(nvrtc.compile_text, text, self._arch) for name, text in texts.items()}
             self._check({name: self._programs[name] for name in texts})
             for number, name in enumerate(texts):
@@ -157,7 +157,7 @@ class ComparisonRun:
         named = (kernel.name, sizes, engine.name, engine.on_gpu, self._arch, shown)
         return Comparison(*named, self._rival, found, self._beside, self._steady)
 
-    def _text(self, name: str, each: Program) -> str | None:
+    def _emit_text(self, name: str, each: Program) -> str | None:
         """The CUDA text of the version that is timed; None, with an error in the row, if it cannot be emitted."""
         try:
             return emit(each.launches_at(self._sizes), "cuda")

@@ -28,11 +28,17 @@ def require_check_memory(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: 
     """Raises DeviceError where there is too little memory for a check of trees of one kernel at all of `sizes`."""
     kernel = trees[0].kernel.written_kernel
     cases = _CASES * len({tree.approximate for tree in trees})
-    kept = sum(cases * (total_bytes(kernel, each) + _KEPT * _elements(kernel, each, "output")) for each in sizes)
+    kept = sum(
+        cases * (total_bytes(kernel, each) + _KEPT * _count_tensor_elements(kernel, each, "output")) for each in sizes
+    )
     for each in sizes:
         on_device = 2 * total_bytes(kernel, each) + max(scratch_bytes(tree, each) for tree in trees)
         here = 0 if engine.on_gpu else on_device
-        check_free(kept + _REFERENCE * _elements(kernel, each) + here, f"the check at {format_sizes(each)}", free_bytes)
+        check_free(
+            kept + _REFERENCE * _count_tensor_elements(kernel, each) + here,
+            f"the check at {format_sizes(each)}",
+            free_bytes,
+        )
         if engine.on_gpu:
             check_free(on_device, f"the check at {format_sizes(each)}", engine.free_bytes)
 
@@ -90,7 +96,7 @@ def format_sizes(sizes: Sizes) -> str:
     return ", ".join(f"{name} = {value}" for name, value in sizes.items()) or "the kernel's sizes"
 
 
-def _elements(kernel: Kernel, sizes: Sizes, role: str = "") -> int:
+def _count_tensor_elements(kernel: Kernel, sizes: Sizes, role: str = "") -> int:
     return sum(prod(e.evaluate(sizes) for e in t.shape) for t in kernel.tensors if role in ("", t.role))
 
 

@@ -55,7 +55,7 @@ def integers(
     What is used as an index lies in its dimension, or one place outside of it.
     """
     rng = xp.random.default_rng(seed)
-    arrays, extents = {}, _extents(kernel, sizes)
+    arrays, extents = {}, _indexed_extents(kernel, sizes)
     for tensor in _inputs(kernel):
         low = 0 if tensor.dtype in ("u8", "bool") else -magnitude
         shape = shape_of(tensor, sizes)
@@ -87,7 +87,7 @@ def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int, draw: s
     """
     rng = xp.random.default_rng(seed)
     drawn = DRAWS[draw or draw_kinds(kernel)[0]]
-    arrays, extents = {}, _extents(kernel, sizes)
+    arrays, extents = {}, _indexed_extents(kernel, sizes)
     for tensor in _inputs(kernel):
         shape = shape_of(tensor, sizes)
         if tensor.dtype not in FLOATS:
@@ -108,7 +108,7 @@ def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int, draw: s
     return arrays
 
 
-def _extents(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
+def _indexed_extents(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     """For each input that is used as an index, the least extent of the dimensions that it indexes."""
     found: dict[str, int] = {}
     for gather in gathers(kernel.equations):

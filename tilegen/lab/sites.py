@@ -121,7 +121,12 @@ def _drop_covered_loads(sites: tuple[Site, ...]) -> tuple[Site, ...]:
             and _context(other) == _context(site)
         ]
         unrolled = any(loop.kind != "serial" for loop in site.loops)
-        if site.store or not unrolled or not rivals or not _elements(site) <= set().union(*map(_elements, rivals)):
+        if (
+            site.store
+            or not unrolled
+            or not rivals
+            or not _unrolled_indices(site) <= set().union(*map(_unrolled_indices, rivals))
+        ):
             kept.append(site)
     return tuple(kept)
 
@@ -130,7 +135,7 @@ def _context(site: Site) -> object:
     return tuple(id(loop) for loop in site.loops if loop.kind == "serial"), site.tests, site.width
 
 
-def _elements(site: Site) -> set[tuple[Affine, ...]]:
+def _unrolled_indices(site: Site) -> set[tuple[Affine, ...]]:
     """The indices of `site` with its unrolled loops written out, up to a limit."""
     found = {site.index}
     if site.computed:
@@ -246,9 +251,9 @@ class _Collector:
     def tells_threads_apart(self, condition: Condition) -> bool:
         """True for a test of threads and constant loops alone; a test with sizes or blocks is one of the border."""
         names = condition.value.names()
-        return bool(names & self.threads) and not names & self.sizes and not names & self._blocks()
+        return bool(names & self.threads) and not names & self.sizes and not names & self._block_loops()
 
-    def _blocks(self) -> frozenset[str]:
+    def _block_loops(self) -> frozenset[str]:
         return frozenset(name for name, kind, _ in self.launch.coordinates if kind.startswith("block"))
 
 

@@ -112,7 +112,7 @@ def _site_traffic(launch: Launch, site: Site, sizes: Mapping[str, int], blocks: 
         compiled=wide,
         space=memory.space,
         index=f"{site.buffer}[{', '.join(str(i) for i in site.index)}]",
-        elements=_elements(launch, site, sizes, lanes * wide.width),
+        elements=_elements_formula(launch, site, sizes, lanes * wide.width),
         requests=blocks * sum(p.share for p in found),
         bytes=blocks * lanes * wide.bytes,
         sectors=0.0 if shared else blocks * sum(p.share * len(_pieces(p, site.bytes, SECTOR)) for p in found),
@@ -138,7 +138,7 @@ def _least_sectors(pattern: Pattern, width: int) -> int:
     return -(-len({a for a in pattern.lanes if a >= 0}) * width // SECTOR)
 
 
-def _elements(launch: Launch, site: Site, sizes: Mapping[str, int], of_block: float) -> Formula:
+def _elements_formula(launch: Launch, site: Site, sizes: Mapping[str, int], of_block: float) -> Formula:
     """Elements of all threads as a formula: those of one iteration, times loops, times blocks."""
     once = of_block / max(1, iterations(site.loops, sizes))
     result = formula.number(Fraction(once).limit_denominator(10**6))

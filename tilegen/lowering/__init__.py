@@ -11,7 +11,7 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node, Stmt, Tree
 from tilegen.ir.walk import accesses, gathers, loads, loops, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.conflicts import conflicts
-from tilegen.lowering.distribute import Block, Shares, block_of, distribute, explicit, singly
+from tilegen.lowering.distribute import Block, Shares, block_of, deal_vector_loops, distribute, write_thread_loops
 from tilegen.lowering.flatten import GRID_LIMIT, Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
 from tilegen.lowering.fragments import deal, without_instructions
 from tilegen.lowering.functions import make_functions
@@ -71,13 +71,13 @@ def lower(
     if not vector:
         loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
     if loose:
-        tree = replace(tree, body=tuple(singly(node, loose) for node in tree.body))
+        tree = replace(tree, body=tuple(deal_vector_loops(node, loose) for node in tree.body))
     tree, whole_starts = deal(tree)
     tree, pipes = write_out_pipelines(without_dead(tree))
     tree = split_peeled(tree)
     names, version = _launch_names(tree), _Version(loose, whole, whole_starts)
     return choose_integers(
-        [_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))], wide
+        [_lower_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))], wide
     )
 
 
@@ -88,13 +88,13 @@ class _Version:
     starts: frozenset[tuple[str, str]]  # of fragments: (statement, buffer) that do no harm without their guard
 
 
-def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version: _Version) -> Launch:
+def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version: _Version) -> Launch:
     node, requires = whole_tiles(tree.body[number], tree.kernel) if version.whole else (tree.body[number], ())
     taken = frozenset(tree.kernel.sizes) | {loop.name for loop in loops(node)} | {b.name for b in tree.buffers}
     block = block_of(node, taken)
     told: dict[str, Shares] = {}
     dealt = distribute(node, block, told)
-    plain = explicit(dealt, block, told)
+    plain = write_thread_loops(dealt, block, told)
     where, extents = coordinates(dealt), _extents(dealt, block)
     is_implied = implication_checker(tree.kernel, extents, requires)
     slots = barriers(plain, conflicts(replace(tree, body=(plain,))), is_implied) if block.threads > 1 else {}
@@ -112,7 +112,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
     buffers += tuple(needs.variables.values())
     parts = parts_of(loops(dealt))
     is_implied = keeping_roles(implication_checker(tree.kernel, extents, tuple(needs.requires)), parts)
-    body = guard(body, _inner(block, where), is_implied, starts(dealt, tree.buffers) | less.starts | version.starts)
+    body = guard(body, _id_counts(block, where), is_implied, starts(dealt, tree.buffers) | less.starts | version.starts)
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, is_implied)
     body = named_places(asynchronous(choose_roles(body, parts, taken), ahead, {b.name: b for b in buffers}), told)
@@ -122,7 +122,7 @@ def _launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version
         name=name,
         kernel=tree.kernel,
         tensors=tuple(dict.fromkeys(memory_of(b.name) for b in mine.values() if b.space == "global")),
-        sizes=_sizes(tree, body, mine, where),
+        sizes=_used_sizes(tree, body, mine, where),
         grid=where.grid,
         block=block.size,
         shared_bytes=shared,
@@ -177,7 +177,7 @@ def _used_buffers(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Ne
     return mine, shared
 
 
-def _inner(block: Block, where: Coordinates) -> dict[str, int]:
+def _id_counts(block: Block, where: Coordinates) -> dict[str, int]:
     """What tells the threads of one block apart, each with its number of values."""
     inner = {block.tid: block.threads}
     for loop in block.loops:
@@ -200,7 +200,7 @@ def _extents(node: Node, block: Block) -> dict[str, Affine]:
 # -- the parameters
 
 
-def _sizes(tree: Tree, body: tuple[Spmd, ...], buffers: dict[str, Buffer], where: Coordinates) -> tuple[str, ...]:
+def _used_sizes(tree: Tree, body: tuple[Spmd, ...], buffers: dict[str, Buffer], where: Coordinates) -> tuple[str, ...]:
     """The sizes that the program speaks of: in extents, tests and values, in the pitches of tensors, in coordinates."""
     pitches = [b.shape[d] for b in buffers.values() if b.space == "global" for d in b.order[1:]]
     tested = [buffers[v.buffer].shape[d] for v in gathers(body) for d in v.tested]

@@ -29,7 +29,7 @@ def sentence(claims: Sequence[Claim]) -> str:
     """
     if not claims:
         return ""
-    names, kinds, loop = _names(claims), {claim.kind for claim in claims}, claims[0].carried_by
+    names, kinds, loop = _buffer_names(claims), {claim.kind for claim in claims}, claims[0].carried_by
     if loop is not None:
         return f"before the next {loop} {'reads' if kinds == {'RAW'} else 'overwrites'} {_list(names)}"
     if kinds == {"RAW"}:
@@ -37,7 +37,7 @@ def sentence(claims: Sequence[Claim]) -> str:
     return f"{_list(names)} {_are(names)} {'written twice' if kinds == {'WAW'} else 'read above, overwritten below'}"
 
 
-def _names(claims: Iterable[Claim]) -> list[str]:
+def _buffer_names(claims: Iterable[Claim]) -> list[str]:
     return list(dict.fromkeys(claim.buffer for claim in claims))
 
 

@@ -100,10 +100,10 @@ def distribute(node: Node, block: Block, told: dict[str, Shares]) -> Node:
     def deal(value: Any) -> Any:
         return _deal_out(value, block, extents, told) if isinstance(value, Loop) else value
 
-    return _outermost(node, deal)
+    return _rewrite_outermost(node, deal)
 
 
-def _outermost(node: Node, change: Any) -> Node:
+def _rewrite_outermost(node: Node, change: Any) -> Node:
     """`node` with `change` made to every outermost cooperative loop outside thread loops."""
     if not isinstance(node, Loop):
         return node
@@ -111,14 +111,14 @@ def _outermost(node: Node, change: Any) -> Node:
         new: Node = change(node)
         return new
     if node.kind in THREAD_KINDS:
-        return _serial(node)
-    return replace(node, body=tuple(_outermost(child, change) for child in node.body))
+        return _make_serial(node)
+    return replace(node, body=tuple(_rewrite_outermost(child, change) for child in node.body))
 
 
 def _deal_out(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str, Shares]) -> Node:
     if not block.loops:
-        return _serial(loop)
-    nest, body = _chain(loop)
+        return _make_serial(loop)
+    nest, body = _cooperative_chain(loop)
     mine, nest = _split_nest(nest, block.threads)
     for inner in reversed(mine):
         body = (replace(inner, body=body, kind="unrolled"),)
@@ -130,7 +130,7 @@ def _deal_out(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[s
     values = _in_coordinates(_loop_values(element, nest, known), block, known)
     number = f"{name[:-1]}e"
     told[name] = Shares(element, values, partial(_loop_values, var(number), nest, {**known, number: total}))
-    body = simplify_indices(tuple(_serial(child) for child in body), values, known)
+    body = simplify_indices(tuple(_make_serial(child) for child in body), values, known)
     if total % block.threads:
         body = add_guard(body, Condition(total - 1 - element))
     new = Loop(name, const(rounds), body, "unrolled", span=loop.span, step=loop.step)
@@ -184,7 +184,7 @@ def _has_division(values: Iterable[Affine]) -> bool:
     return any(not isinstance(atom, str) for value in values for atom, _ in value.terms)
 
 
-def _chain(loop: Loop) -> tuple[list[Loop], tuple[Node, ...]]:
+def _cooperative_chain(loop: Loop) -> tuple[list[Loop], tuple[Node, ...]]:
     """The cooperative loops directly inside one another, and what is inside them all."""
     nest, body = [loop], loop.body
     while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind == "cooperative":
@@ -194,7 +194,7 @@ def _chain(loop: Loop) -> tuple[list[Loop], tuple[Node, ...]]:
     return nest, body
 
 
-def _serial(node: Node) -> Node:
+def _make_serial(node: Node) -> Node:
     """`node` with the cooperative loops in it serial: one thread has all of their iterations."""
 
     def change(value: Any) -> Any:
@@ -216,7 +216,7 @@ def simplify_indices(value: T, values: Mapping[str, Affine], extents: Mapping[st
     return rewrite_indices(value, lambda index: simplify(index.substitute(values), extents))
 
 
-def explicit(node: Node, block: Block, told: Mapping[str, Shares]) -> Node:
+def write_thread_loops(node: Node, block: Block, told: Mapping[str, Shares]) -> Node:
     """`node` with the thread's number written in thread loops where copies are dealt out: an ordinary tree again."""
     extents = constant_extents(node)
 
@@ -228,10 +228,10 @@ def explicit(node: Node, block: Block, told: Mapping[str, Shares]) -> Node:
     return new
 
 
-def singly(node: Node, loose: frozenset[str], parent: str = "") -> Node:
+def deal_vector_loops(node: Node, loose: frozenset[str], parent: str = "") -> Node:
     """`node` with those vector loops of its cooperative copies dealt out like the loops around them."""
     if not isinstance(node, Loop):
         return node
     cooperative = node.kind == "vector" and node.name in loose and parent == "cooperative"
     kind = "cooperative" if cooperative else node.kind
-    return replace(node, kind=kind, body=tuple(singly(child, loose, node.kind) for child in node.body))
+    return replace(node, kind=kind, body=tuple(deal_vector_loops(child, loose, node.kind) for child in node.body))

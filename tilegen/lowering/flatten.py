@@ -48,7 +48,7 @@ def coordinates(node: Node) -> Coordinates:
     for kind in BLOCK_KINDS + THREAD_KINDS:
         bound = [loop for loop in names.values() if loop.kind == kind]
         if kind in BLOCK_KINDS:
-            along = _blocks(kind, bound, _nested_loops(node, kind))
+            along = _count_blocks(kind, bound, _nested_loops(node, kind))
             _check_blocks(kind, along, bound)
             grid.append(along)
         if bound:
@@ -63,7 +63,7 @@ def _nested_loops(node: Node, kind: str) -> int:
     return max((sum(loop.kind == kind for loop in path) for path, _ in leaves((node,))), default=0)
 
 
-def _blocks(kind: str, bound: list[Loop], sharing: int) -> Product:
+def _count_blocks(kind: str, bound: list[Loop], sharing: int) -> Product:
     """Blocks along one axis of the grid."""
     if not bound:
         return Product((const(1),))
@@ -124,7 +124,7 @@ def _flat(
     """`body` inside the loops `around`; `path` says where it stands in the tree."""
     out: list[Spmd] = []
     for place, node in enumerate(body):
-        out += _barrier(context, path, place)
+        out += _slot_nodes(context, path, place)
         if isinstance(node, Stmt):
             out += _statement(node, around, context)
             continue
@@ -139,18 +139,18 @@ def _flat(
             short = node.extent.const < size
             out += context.lanes.under(Condition(node.extent - 1 - var(node.name)), inner) if short else inner
         else:
-            out += _loop(node, inner, node.name in context.dealt)
-    return (*out, *_barrier(context, path, len(body)))
+            out += _flatten_loop(node, inner, node.name in context.dealt)
+    return (*out, *_slot_nodes(context, path, len(body)))
 
 
-def _barrier(context: _Context, path: tuple[int, ...], place: int) -> list[Spmd]:
+def _slot_nodes(context: _Context, path: tuple[int, ...], place: int) -> list[Spmd]:
     """What stands in a slot between statements."""
     group: list[Spmd] = [AsyncGroup()] if (path, place) in context.groups else []
     barrier = context.slots.get((path, place))
     return [*group, barrier] if barrier else group
 
 
-def _loop(loop: Loop, body: tuple[Spmd, ...], dealt: bool) -> tuple[Spmd, ...]:
+def _flatten_loop(loop: Loop, body: tuple[Spmd, ...], dealt: bool) -> tuple[Spmd, ...]:
     """A loop of one iteration is its body."""
     if loop.extent == const(1):
         body = substitute(body, {loop.name: const(0)})

@@ -65,7 +65,7 @@ def make_functions(body: tuple[Spmd, ...], memory: Iterable[Buffer], seen: froze
         free = [b for b in places if not any(_overlap(b.path, path) for o in chosen for path in o.calls)]
         outline = _outline(body, free, buffers, seen) if len(free) > 1 else None
         chosen += [outline] if outline else []
-    worth = any(_lines(o.function.body) >= SOME_LINES for o in chosen)
+    worth = any(_count_lines(o.function.body) >= SOME_LINES for o in chosen)
     return _with_calls("body", body, (), _name_functions(_join_loads(chosen))) if worth else body
 
 
@@ -93,7 +93,7 @@ class _Block:
 def _blocks_by_shape(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer]) -> Iterator[list[_Block]]:
     """The blocks of the program, those of one shape together, where they are worth a function."""
     sizes: dict[tuple[Purpose, int], list[_Block]] = {}
-    for block in _blocks("body", body, (), buffers):
+    for block in _find_blocks("body", body, (), buffers):
         sizes.setdefault((block.purpose, block.lines), []).append(block)
     for (_, lines), blocks in sizes.items():
         if lines >= FEW_LINES and len(blocks) > 1:
@@ -103,17 +103,17 @@ def _blocks_by_shape(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer]) -> I
             yield from shapes.values()
 
 
-def _blocks(name: str, body: tuple[Spmd, ...], path: Path, buffers: Mapping[str, Buffer]) -> Iterator[_Block]:
+def _find_blocks(name: str, body: tuple[Spmd, ...], path: Path, buffers: Mapping[str, Buffer]) -> Iterator[_Block]:
     """Each loop and test in the list `name` that serves one purpose, outer ones first."""
     for place, node in enumerate(body):
         if isinstance(node, For | If):
             here = (*path, (name, place))
             purposes = {p for v in nodes((node,)) if (p := _purpose(v, buffers))}
             if len(purposes) == 1 and all(isinstance(v, _MAY_STAND) for v in nodes((node,))):
-                yield _Block(here, node, purposes.pop(), _lines((node,)))
-            yield from _blocks("body", node.body, here, buffers)
+                yield _Block(here, node, purposes.pop(), _count_lines((node,)))
+            yield from _find_blocks("body", node.body, here, buffers)
             if isinstance(node, If):
-                yield from _blocks("orelse", node.orelse, here, buffers)
+                yield from _find_blocks("orelse", node.orelse, here, buffers)
 
 
 def _purpose(node: Spmd, buffers: Mapping[str, Buffer]) -> Purpose | None:
@@ -133,15 +133,15 @@ def _purpose(node: Spmd, buffers: Mapping[str, Buffer]) -> Purpose | None:
             return None
 
 
-def _lines(body: tuple[Spmd, ...]) -> int:
+def _count_lines(body: tuple[Spmd, ...]) -> int:
     """How many lines the text of these nodes has, about."""
     count = 0
     for node in body:
         match node:
             case For():
-                count += 3 + _lines(node.body)
+                count += 3 + _count_lines(node.body)
             case If():
-                count += 2 + _lines(node.body) + (1 + _lines(node.orelse) if node.orelse else 0)
+                count += 2 + _count_lines(node.body) + (1 + _count_lines(node.orelse) if node.orelse else 0)
             case _:
                 count += 1
     return count
@@ -173,7 +173,7 @@ def _outline(
     body: tuple[Spmd, ...], places: list[_Block], buffers: Mapping[str, Buffer], seen: frozenset[str]
 ) -> _Outline | None:
     """What `places` have in common as a function, or None where that takes too many parameters."""
-    first, common = places[0].node, _common([b.path for b in places])
+    first, common = places[0].node, _common_path([b.path for b in places])
     inside = nodes((first,))
     own = {v.name for v in inside if isinstance(v, For | Let)}
     rows = [expressions(b.node) for b in places]
@@ -220,7 +220,7 @@ def _free_name(name: str, taken: Set[str]) -> str:
     return found
 
 
-def _common(paths: list[Path]) -> Path:
+def _common_path(paths: list[Path]) -> Path:
     """The path of the first node of the innermost list that has all of these in it."""
     first = min(paths)
     depth = next(n for n in range(len(first)) if any(p[: n + 1] != first[: n + 1] for p in paths))
@@ -300,13 +300,13 @@ def _are_called_together(one: _Outline, other: _Outline) -> bool:
     loads = one.purpose[0] == other.purpose[0] == "load" and one.space == other.space
     if not loads or one.is_tested != other.is_tested or one.function.parameters != other.function.parameters:
         return False
-    pairs = [(call, other.calls.get(_behind(path, one.count))) for path, call in one.calls.items()]
+    pairs = [(call, other.calls.get(_path_behind(path, one.count))) for path, call in one.calls.items()]
     if len(pairs) != len(other.calls):
         return False
     return all(beside is not None and beside.arguments == call.arguments for call, beside in pairs)
 
 
-def _behind(path: Path, count: int) -> Path:
+def _path_behind(path: Path, count: int) -> Path:
     name, place = path[-1]
     return (*path[:-1], (name, place + count))
 
@@ -315,13 +315,13 @@ def _join(one: _Outline, other: _Outline) -> _Outline:
     """One function that does the work of two that are called together."""
     calls: dict[Path, Call] = {}
     for path, call in one.calls.items():
-        beside = other.calls[_behind(path, one.count)]
+        beside = other.calls[_path_behind(path, one.count)]
         calls[path] = replace(call, unprinted=call.unprinted + beside.unprinted)
     unprinted = one.function.unprinted + other.function.unprinted
     function = replace(one.function, unprinted=unprinted, body=one.function.body + other.function.body)
     what = {"register": "registers"}.get(one.space, one.space)
     # As far in as the one that finds less outside.
-    before = _common(list(one.calls))[: max(len(one.before), len(other.before))]
+    before = _common_path(list(one.calls))[: max(len(one.before), len(other.before))]
     return _Outline(("load", what), function, calls, before, one.space, one.count + other.count)
 
 

@@ -154,7 +154,7 @@ class Parameters:
         if all(v == first for v in column) and first.names() <= self.seen:
             return first, (), 0
         shared = set(first.terms).intersection(*(v.terms for v in column))
-        shared = {term for term in shared if _names(term[0]) <= self.seen}
+        shared = {term for term in shared if _names_in_atom(term[0]) <= self.seen}
         alike = len({v.const for v in column}) == 1
         common = Affine(tuple(t for t in first.terms if t in shared), first.const if alike else 0)
         rests = [v - common for v in column]
@@ -180,7 +180,7 @@ class Parameters:
         return None
 
 
-def _names(atom: Any) -> frozenset[str]:
+def _names_in_atom(atom: Any) -> frozenset[str]:
     return frozenset((atom,)) if isinstance(atom, str) else atom.arg.names()
 
 
@@ -207,9 +207,9 @@ def _line(rest: Values, values: Values) -> tuple[int, int] | None:
     if differing is None:
         return None
     up, by = rest[differing] - first, values[differing] - start
-    parts = _parts(by)
+    parts = _factors_of_atoms(by)
     atom = next(iter(parts))
-    times, left = divmod(_parts(up).get(atom, 0), parts[atom])
+    times, left = divmod(_factors_of_atoms(up).get(atom, 0), parts[atom])
     if left or not times:
         return None
     plus = first - start * times
@@ -218,7 +218,7 @@ def _line(rest: Values, values: Values) -> tuple[int, int] | None:
     return times, plus.const
 
 
-def _parts(value: Affine) -> dict[object, int]:
+def _factors_of_atoms(value: Affine) -> dict[object, int]:
     parts: dict[object, int] = dict(value.terms)
     return parts | {"": value.const} if value.const else parts
 

@@ -67,14 +67,14 @@ def _needed_conditions(test: Tests, given: Tests, is_implied: IsImplied) -> Test
     Of two that imply each other the one without division stays, and then the one that speaks of less.
     """
     kept = tuple(dict.fromkeys(c for c in test if c not in given))
-    for condition in sorted(kept, key=_dispensable):
+    for condition in sorted(kept, key=_drop_order):
         others = tuple(c for c in kept if c != condition)
         if is_implied(condition, given + others):
             kept = others
     return kept
 
 
-def _dispensable(condition: Condition) -> tuple[bool, int]:
+def _drop_order(condition: Condition) -> tuple[bool, int]:
     return all(isinstance(atom, str) for atom, _ in condition.value.terms), -len(condition.value.names())
 
 
@@ -215,26 +215,30 @@ def _split_full_tiles(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple
     loops = [f for f in inside if isinstance(f, For)]
     box = {**inner, **{f.name: f.extent.const for f in loops if f.extent.is_const}}
     blocked = {f.name for f in loops if not f.extent.is_const}
-    hardest = [_hardest(node, box, blocked) for node in body]
+    hardest = [_hardest_tests(node, box, blocked) for node in body]
     affected = [p for p, node in enumerate(body) if any(hardest[p].get(c) for c in _inside_loops(node))]
     if not affected:
-        return tuple(_deeper(node, inner) for node in body)
+        return tuple(_split_inside(node, inner) for node in body)
     only = body[affected[0]]
     if len(affected) == 1 and isinstance(only, If) and not only.orelse:
-        return tuple(_deeper(node, inner) for node in body)
+        return tuple(_split_inside(node, inner) for node in body)
     first, last = affected[0], affected[-1] + 1
     span = body[first:last]
     # A version without tests in its loops does without the others, too.
     least: dict[Condition, Condition | None] = {}
     for found in hardest[first:last]:
         for condition, low in found.items():
-            least[condition] = _harder(least.get(condition, low), low)
+            least[condition] = _pick_harder(least.get(condition, low), low)
     bare = _split_full_tiles(_drop_tests(span, tuple(c for c, low in least.items() if low)), inner)
     version = If(_strictest(low for low in least.values() if low), bare, span)
-    return (*map(lambda n: _deeper(n, inner), body[:first]), version, *map(lambda n: _deeper(n, inner), body[last:]))
+    return (
+        *map(lambda n: _split_inside(n, inner), body[:first]),
+        version,
+        *map(lambda n: _split_inside(n, inner), body[last:]),
+    )
 
 
-def _deeper(node: Spmd, inner: Mapping[str, int]) -> Spmd:
+def _split_inside(node: Spmd, inner: Mapping[str, int]) -> Spmd:
     match node:
         case For() | If(orelse=()):
             return with_body(node, _split_full_tiles(node.body, inner))
@@ -255,16 +259,16 @@ def _inside_loops(node: Spmd) -> list[Condition]:
             return []
 
 
-def _hardest(node: Spmd, box: Mapping[str, int], blocked: set[str]) -> dict[Condition, Condition | None]:
+def _hardest_tests(node: Spmd, box: Mapping[str, int], blocked: set[str]) -> dict[Condition, Condition | None]:
     """Each test in `node` where it is hardest to meet, wherever it stands; None where that says nothing."""
     found: dict[Condition, Condition | None] = {}
     for condition, around in _tests_in_force((node,), ()):
-        low = _least(condition, around, box, blocked)
-        found[condition] = _harder(found.get(condition, low), low)
+        low = _hardest_instance(condition, around, box, blocked)
+        found[condition] = _pick_harder(found.get(condition, low), low)
     return found
 
 
-def _harder(one: Condition | None, two: Condition | None) -> Condition | None:
+def _pick_harder(one: Condition | None, two: Condition | None) -> Condition | None:
     """Of a test at two places, the one that is harder to meet; None where one of them says nothing."""
     if one is None or two is None:
         return None
@@ -286,7 +290,9 @@ def _tests_in_force(body: tuple[Spmd, ...], around: Tests) -> Iterator[tuple[Con
                 pass
 
 
-def _least(condition: Condition, beside: Tests, box: Mapping[str, int], blocked: set[str]) -> Condition | None:
+def _hardest_instance(
+    condition: Condition, beside: Tests, box: Mapping[str, int], blocked: set[str]
+) -> Condition | None:
     """`condition` where it is hardest to meet, for all of `box` at once; None if that says nothing.
 
     A test that holds `beside` it and speaks of the box alone, as `l*128 + t < 130`, narrows the box.

@@ -275,7 +275,7 @@ class _Claims:
         if not inside:
             old = self.beyond.get(memory.name, memory.shape)
             needed = [-_without_rounding(-1 - place.more - place.less) for place in places]
-            self.beyond[memory.name] = tuple(_longer(*each) for each in zip(old, needed, strict=True))
+            self.beyond[memory.name] = tuple(_longer_extent(*each) for each in zip(old, needed, strict=True))
             return
         for d in memory.order[1:]:
             self.claim(memory.shape[d] - places[d].more + (self.most - elements(self.launch.wide)))
@@ -354,7 +354,7 @@ class _Claims:
                 raise TypeError(atom)
 
 
-def _longer(one: Affine, other: Affine) -> Affine:
+def _longer_extent(one: Affine, other: Affine) -> Affine:
     """An extent that is no less than either, of which all are at least 1."""
     names = one.names() | other.names()
     if follows(Condition(one - other), (), {}, names):

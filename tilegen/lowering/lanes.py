@@ -43,7 +43,7 @@ class Lanes:
         assert stmt.reduce
         result = self._result(stmt.best or stmt.target)
         exchange = Combine(result.name, stmt.reduce, lane.extent.const, var(lane.name), stmt.value, result.dtype)
-        guard = tuple(dict.fromkeys(_somewhere(c, lane) for c in stmt.guard))
+        guard = tuple(dict.fromkeys(_easiest_lane(c, lane) for c in stmt.guard))
         update = replace(stmt, value=Load(result.name, (), stmt.value.dtype), guard=guard)
         if stmt.arg is not None:
             index = self._result(stmt.target)
@@ -95,7 +95,7 @@ def _exchanges(node: Spmd) -> bool:
     return isinstance(node, Combine) or (isinstance(node, For) and any(_exchanges(each) for each in node.body))
 
 
-def _somewhere(condition: Condition, lane: Loop) -> Condition:
+def _easiest_lane(condition: Condition, lane: Loop) -> Condition:
     """`condition` in the lane where it is easiest to meet."""
     value = condition.value
     if lane.name not in value.names():

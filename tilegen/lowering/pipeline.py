@@ -64,7 +64,7 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
             return value
         if loop.across and not has_inside(value, loop.name):
             return value
-        return _across(value, loop.name, mine) if loop.across else _ahead(value, mine, tree.kernel.sizes)
+        return _run_across(value, loop.name, mine) if loop.across else _fill_stages(value, mine, tree.kernel.sizes)
 
     buffers = tuple(
         _add_stages(b, loop.stages, loop_around(tree, outermost, b.name)) if b.name in mine else b for b in tree.buffers
@@ -92,21 +92,21 @@ def _own(tree: Tree, loop: Loop, mine: frozenset[str]) -> Tree:
     return replace(tree, buffers=buffers, body=rewrite_accesses(tree.body, change))
 
 
-def _ahead(loop: Loop, mine: frozenset[str], sizes: Collection[str]) -> tuple[Node, ...]:
+def _fill_stages(loop: Loop, mine: frozenset[str], sizes: Collection[str]) -> tuple[Node, ...]:
     """The loop that fills the first stages, and the loop itself with its copies ahead."""
-    copies, rest = _parts(loop, mine)
+    copies, rest = _split_copies(loop, mine)
     fill = f"{loop.name}.fill"
     ahead = loop.stages - 1
     inside = _begins(loop.extent - 1 - var(fill))
-    first = _at(copies, mine, var(fill), {loop.name: var(fill)})
+    first = _body_at_slot(copies, mine, var(fill), {loop.name: var(fill)})
     first = first if follows(inside, (), {fill: const(ahead)}, sizes) else add_guard(first, inside)
-    later = _guard_remaining(_next(loop, copies, mine), loop.extent - loop.stages - var(loop.name), loop)
-    used = _at(rest, mine, var(loop.name) % loop.stages, {})
+    later = _guard_remaining(_copies_ahead(loop, copies, mine), loop.extent - loop.stages - var(loop.name), loop)
+    used = _body_at_slot(rest, mine, var(loop.name) % loop.stages, {})
     filling = Loop(fill, const(ahead), first, "unrolled", stages=loop.stages, span=loop.span, step=loop.step)
     return filling, replace(loop, body=(*later, *used))
 
 
-def _across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...]:
+def _run_across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...]:
     """The nest that fills the first registers, and the loop `outer` with that of `name` in two parts.
 
     The last iterations stand in a nest of their own: they copy for the next iteration of `outer`.
@@ -114,15 +114,15 @@ def _across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...]:
     nest = nest_of(outer, name)
     assert nest is not None, "the judge refuses this"
     loop = next(inner for inner in loops(nest) if inner.name == name)
-    copies, rest = _parts(loop, mine)
+    copies, rest = _split_copies(loop, mine)
     ahead, fill, last = loop.stages - 1, f"{name}.fill", f"{name}.last"
-    start = _at(copies, mine, var(fill), {name: var(fill), outer.name: const(0)})
-    used = _at(rest, mine, var(name) % loop.stages, {})
-    main = replace(loop, extent=loop.extent - ahead, body=(*_next(loop, copies, mine), *used))
-    coming = _at(copies, mine, var(last), {name: var(last), outer.name: var(outer.name) + 1})
+    start = _body_at_slot(copies, mine, var(fill), {name: var(fill), outer.name: const(0)})
+    used = _body_at_slot(rest, mine, var(name) % loop.stages, {})
+    main = replace(loop, extent=loop.extent - ahead, body=(*_copies_ahead(loop, copies, mine), *used))
+    coming = _body_at_slot(copies, mine, var(last), {name: var(last), outer.name: var(outer.name) + 1})
     coming = _guard_remaining(coming, outer.extent - 2 - var(outer.name), outer)
     at = loop.extent - ahead + var(last)
-    ending = _at(rest, mine, at % loop.stages, {name: at})
+    ending = _body_at_slot(rest, mine, at % loop.stages, {name: at})
 
     def in_nest(inner: Loop) -> Node:
         (node,) = rewrite_nodes((nest,), lambda v: inner if isinstance(v, Loop) and v.name == name else v)
@@ -134,7 +134,7 @@ def _across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...]:
     return in_nest(replace(loop, name=fill, extent=const(ahead), body=start)), replace(outer, body=body)
 
 
-def _parts(loop: Loop, mine: frozenset[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+def _split_copies(loop: Loop, mine: frozenset[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """The copies at the start of the body, and the rest of it."""
     count = leading_copies(loop, mine)
     copies, rest = loop.body[:count], loop.body[count:]
@@ -142,13 +142,15 @@ def _parts(loop: Loop, mine: frozenset[str]) -> tuple[tuple[Node, ...], tuple[No
     return copies, rest
 
 
-def _next(loop: Loop, copies: tuple[Node, ...], mine: frozenset[str]) -> tuple[Node, ...]:
+def _copies_ahead(loop: Loop, copies: tuple[Node, ...], mine: frozenset[str]) -> tuple[Node, ...]:
     """The copies that an iteration makes ahead, in those that an iteration needs them of."""
     at = var(loop.name) + (loop.stages - 1)
-    return _at(copies, mine, at % loop.stages, {loop.name: at})
+    return _body_at_slot(copies, mine, at % loop.stages, {loop.name: at})
 
 
-def _at(body: tuple[Node, ...], mine: frozenset[str], slot: Affine, values: Mapping[str, Affine]) -> tuple[Node, ...]:
+def _body_at_slot(
+    body: tuple[Node, ...], mine: frozenset[str], slot: Affine, values: Mapping[str, Affine]
+) -> tuple[Node, ...]:
     """`body` at these values of loops, with the slot in front of every index of the buffers `mine`."""
 
     def change(access: Access | Load) -> Access | Load:

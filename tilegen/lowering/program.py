@@ -252,12 +252,12 @@ def nodes(body: Iterable[Spmd]) -> list[Spmd]:
 
 def with_body(node: Holder, body: tuple[Spmd, ...], orelse: tuple[Spmd, ...] | None = None) -> Holder:
     """`node` with these lists inside; itself where they are what it has: what is known of it is found again."""
-    if isinstance(node, For) or orelse is None or _identical(node.orelse, orelse):
-        return node if _identical(node.body, body) else replace(node, body=body)
+    if isinstance(node, For) or orelse is None or _is_identical(node.orelse, orelse):
+        return node if _is_identical(node.body, body) else replace(node, body=body)
     return replace(node, body=body, orelse=orelse)
 
 
-def _identical(old: tuple[Spmd, ...], new: tuple[Spmd, ...]) -> bool:
+def _is_identical(old: tuple[Spmd, ...], new: tuple[Spmd, ...]) -> bool:
     return len(old) == len(new) and all(map(is_, old, new))
 
 

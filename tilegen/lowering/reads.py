@@ -61,27 +61,27 @@ def _choose(body: tuple[Spmd, ...], place: _Place) -> tuple[Spmd, ...]:
 
 def _without_fallbacks(node: Spmd, place: _Place) -> Spmd:
     whole = (Op, Cast, Gather)
-    return rewrite(node, lambda v: _value(v, place) if isinstance(v, (Load, *whole)) else v, whole)
+    return rewrite(node, lambda v: _choices_for_fallbacks(v, place) if isinstance(v, (Load, *whole)) else v, whole)
 
 
-def _value(value: Expr, place: _Place) -> Expr:
+def _choices_for_fallbacks(value: Expr, place: _Place) -> Expr:
     """`value` with choices in place of its fallbacks."""
     match value:
         case Op("select", (test, then, other)):
             true, false = cases_of(test)
-            arms = _value(then, place.within(true)), _value(other, place.within(false))
-            return replace(value, args=(_value(test, place), *arms))
+            arms = _choices_for_fallbacks(then, place.within(true)), _choices_for_fallbacks(other, place.within(false))
+            return replace(value, args=(_choices_for_fallbacks(test, place), *arms))
         case Op("and" | "or" as word, (one, two)):
             # The second one is asked where the first one does not decide.
-            second = _value(two, place.within(cases_of(one)[word == "or"]))
-            return replace(value, args=(_value(one, place), second))
+            second = _choices_for_fallbacks(two, place.within(cases_of(one)[word == "or"]))
+            return replace(value, args=(_choices_for_fallbacks(one, place), second))
         case Op(args=args):
-            return replace(value, args=tuple(_value(a, place) for a in args))
+            return replace(value, args=tuple(_choices_for_fallbacks(a, place) for a in args))
         case Cast(arg):
-            return replace(value, arg=_value(arg, place))
+            return replace(value, arg=_choices_for_fallbacks(arg, place))
         case Gather(index=index, fallback=other):
-            parts = tuple(_value(i, place) for i in index)
-            return replace(value, index=parts, fallback=other and _value(other, place))
+            parts = tuple(_choices_for_fallbacks(i, place) for i in index)
+            return replace(value, index=parts, fallback=other and _choices_for_fallbacks(other, place))
         case Load(fallback=Const()):
             return _guarded_choice(value, place)
         case _:

@@ -144,10 +144,12 @@ def _of_element(condition: Condition, update: _Leaf, own: frozenset[str], users:
     if not condition.value.names() & update.names <= own:
         return False
     name = update.stmt.target.buffer
-    return all(_under(condition, update, user, index, own, facts) for user in users for index in user.places[name])
+    return all(
+        _holds_for_users(condition, update, user, index, own, facts) for user in users for index in user.places[name]
+    )
 
 
-def _under(
+def _holds_for_users(
     condition: Condition, update: _Leaf, user: _Leaf, index: tuple[Affine, ...], own: frozenset[str], facts: Facts
 ) -> bool:
     """True if the condition of the update's element holds wherever the user has that element, at `index`."""
@@ -166,7 +168,7 @@ def _under(
     both = [Condition(a - b.substitute(primed), True) for a, b in zip(target, index, strict=True)]
     both += [Condition(c.value.substitute(primed), c.equal) for c in tests]
     fails = (condition.value - 1, -condition.value - 1) if condition.equal else (-condition.value - 1,)
-    return not any(facts.possible([*both, Condition(f)], extents) for f in fails)
+    return not any(facts.is_possible([*both, Condition(f)], extents) for f in fails)
 
 
 @lru_cache(maxsize=2_000)

@@ -76,7 +76,7 @@ def unroll_register_loops(body: tuple[Spmd, ...], arrays: frozenset[str]) -> tup
         match node:
             case For():
                 node = with_body(node, unroll_register_loops(node.body, arrays))
-                if node.kind == "serial" and node.extent.is_const and _indexes(node, arrays):
+                if node.kind == "serial" and node.extent.is_const and _is_index_in(node, arrays):
                     node = replace(node, kind="unrolled")
             case If():
                 node = with_body(
@@ -88,6 +88,6 @@ def unroll_register_loops(body: tuple[Spmd, ...], arrays: frozenset[str]) -> tup
     return tuple(out)
 
 
-def _indexes(loop: For, arrays: frozenset[str]) -> bool:
+def _is_index_in(loop: For, arrays: frozenset[str]) -> bool:
     mine = (access.index for access in accesses(loop.body) if access.buffer in arrays)
     return any(loop.name in place.names() for index in mine for place in index)

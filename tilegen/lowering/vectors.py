@@ -50,7 +50,7 @@ def vectorize(body: tuple[Spmd, ...], needs: Needs) -> tuple[Spmd, ...]:
     for node in body:
         match node:
             case For(kind="vector"):
-                out += _loop(node, needs)
+                out += _vectorize_loop(node, needs)
             case For() | If():
                 out.append(with_body(node, vectorize(node.body, needs)))
             case _:
@@ -58,7 +58,7 @@ def vectorize(body: tuple[Spmd, ...], needs: Needs) -> tuple[Spmd, ...]:
     return tuple(out)
 
 
-def _loop(loop: For, needs: Needs) -> tuple[Spmd, ...]:
+def _vectorize_loop(loop: For, needs: Needs) -> tuple[Spmd, ...]:
     """The iterations of `loop`, as vectors where that is possible, else one by one."""
     lanes = _Lanes(loop.name, loop.extent.const, needs)
     pairs = [_tests_and_stmt(node) for node in loop.body]
@@ -128,12 +128,12 @@ class _Lanes:
                 continue
             # r - v >= 0 for all v < W or for none: r + 1 is a multiple of W. v + r >= 0: r is one.
             rest = test.value - var(self.lane) * factor
-            if not self._multiple(rest + 1 if factor < 0 else rest):
+            if not self._is_multiple(rest + 1 if factor < 0 else rest):
                 return None
             tests += (Condition(rest - (self.width - 1) if factor < 0 else rest),)
         return tests
 
-    def _multiple(self, value: Affine) -> bool:
+    def _is_multiple(self, value: Affine) -> bool:
         """True if `value` is a multiple of the width, given what is required of the sizes."""
         rest = Affine(tuple((a, f) for a, f in value.terms if f % self.width), value.const) % self.width
         if rest.is_const:
@@ -248,7 +248,7 @@ class _Lanes:
         before = list(self.requires)
         row = buffer.shape[buffer.order[-1]] + buffer.pad
         rows = any(i != const(0) for i in outer)
-        if not self._multiple(fastest - var(self.lane)) or (rows and not self._multiple(row)):
+        if not self._is_multiple(fastest - var(self.lane)) or (rows and not self._is_multiple(row)):
             self.requires = before
             return False
         self.found = True

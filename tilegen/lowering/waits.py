@@ -154,7 +154,7 @@ def _mark_copies(body: tuple[Spmd, ...], staged: frozenset[str], buffers: dict[s
             case For():
                 new = with_body(node, _mark_copies(node.body, staged, buffers))
                 # A loop that is the same has no such copies in it.
-                out.append(new if new is node else _once(new))
+                out.append(new if new is node else _copy_in_place_once(new))
             case If():
                 out.append(
                     with_body(
@@ -162,11 +162,11 @@ def _mark_copies(body: tuple[Spmd, ...], staged: frozenset[str], buffers: dict[s
                     )
                 )
             case _:
-                out.append(_copy(node, staged, buffers))
+                out.append(_make_asynchronous(node, staged, buffers))
     return tuple(out)
 
 
-def _copy(node: Spmd, staged: frozenset[str], buffers: dict[str, Buffer]) -> Spmd:
+def _make_asynchronous(node: Spmd, staged: frozenset[str], buffers: dict[str, Buffer]) -> Spmd:
     """`node`, or the asynchronous copy that can stand for it."""
     if not isinstance(node, _COPIES) or node.target.buffer not in staged:
         return node
@@ -190,7 +190,7 @@ def _copy(node: Spmd, staged: frozenset[str], buffers: dict[str, Buffer]) -> Spm
     return replace(plain, asynchronous=True)
 
 
-def _once(loop: Spmd) -> Spmd:
+def _copy_in_place_once(loop: Spmd) -> Spmd:
     """`loop` with plain copies to places that it does not change, unless all wait for these in each iteration."""
     if not isinstance(loop, For) or loop.extent == const(1):
         return loop

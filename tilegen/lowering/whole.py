@@ -15,7 +15,7 @@ def whole_tiles(node: Node, kernel: Kernel) -> tuple[Node, tuple[Condition, ...]
 
     A compiler does not know that the two are the same, and the end of a loop and what stands behind it are shorter so.
     """
-    return _exactly(node, kernel), _no_rests(node, kernel)
+    return _divide_exactly(node, kernel), _no_rests(node, kernel)
 
 
 def _no_rests(node: Node, kernel: Kernel) -> tuple[Condition, ...]:
@@ -31,7 +31,7 @@ def _no_rests(node: Node, kernel: Kernel) -> tuple[Condition, ...]:
     return tuple(needed)
 
 
-def _exactly(node: Node, kernel: Kernel) -> Node:
+def _divide_exactly(node: Node, kernel: Kernel) -> Node:
     exact: dict[Div, Affine] = {}
     for atom in _tilings(node, kernel):
         exact[atom] = _in_whole_tiles(_tiled_extent(atom), exact) // atom.by

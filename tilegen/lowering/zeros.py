@@ -22,7 +22,7 @@ def declare_zeros(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer]) -> tupl
     for node in body:
         before = out[-1] if out else None
         if isinstance(before, Declare) and before.start is None and (nest := _zero_loops(node, buffers[before.buffer])):
-            out[-1] = replace(before, start=_value(nest), origin=nest)
+            out[-1] = replace(before, start=_nest_value(nest), origin=nest)
         elif isinstance(node, For):
             out.append(with_body(node, declare_zeros(node.body, buffers)))
         elif isinstance(node, If):
@@ -32,7 +32,7 @@ def declare_zeros(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer]) -> tupl
     return tuple(out)
 
 
-def _value(nest: Spmd) -> Const:
+def _nest_value(nest: Spmd) -> Const:
     while isinstance(nest, For):
         (nest,) = nest.body
     assert isinstance(nest, Stmt)
@@ -49,7 +49,7 @@ def _zero_loops(node: Spmd, buffer: Buffer) -> For | None:
     names = [f"{buffer.name}.{d}" for d in range(len(shape))]
     instances = {_in_places(stmt, element, names) for _, stmt, element in found}
     boxes = [_box(loops, element, len(shape)) for loops, _, element in found]
-    whole = sum(_size(box) for box in boxes) == _size([range(extent) for extent in shape])
+    whole = sum(_box_size(box) for box in boxes) == _box_size([range(extent) for extent in shape])
     apart = all(_are_disjoint(one, two) for n, one in enumerate(boxes) for two in boxes[:n])
     inside = all(min(r) >= 0 and max(r) < extent for box in boxes for r, extent in zip(box, shape, strict=True))
     if len(instances) != 1 or None in instances or not (whole and apart and inside):
@@ -72,13 +72,13 @@ def _find_starts(
             found = [_find_starts(child, {**loops, name: extent.const}, buffer) for child in body]
             return None if None in found else [each for some in found for each in some or ()]
         case Stmt(_, target, Const(value)) if str(value) in ("0", "0.0") and target.buffer == buffer.name:
-            element = None if node.reduce or node.guard else _element(node)
+            element = None if node.reduce or node.guard else _find_element(node)
             return [(loops, node, element)] if element is not None and element.keys() == loops.keys() else None
         case _:
             return None
 
 
-def _element(stmt: Stmt) -> Element | None:
+def _find_element(stmt: Stmt) -> Element | None:
     """Which loop numbers which dimension; None where it is not one loop for each."""
     found: Element = {}
     for d, place in enumerate(stmt.target.index):
@@ -107,7 +107,7 @@ def _box(loops: Mapping[str, int], element: Element, rank: int) -> list[range]:
     return [ranges[d] for d in range(rank)]
 
 
-def _size(box: list[range]) -> int:
+def _box_size(box: list[range]) -> int:
     count = 1
     for places in box:
         count *= len(places)

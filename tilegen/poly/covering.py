@@ -20,7 +20,7 @@ def find_uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names
     if texts is None:
         return None
     try:
-        point = _least(_difference(texts, len(names)))
+        point = _least_point(_difference(texts, len(names)))
         return {name: point.get_coordinate_val(isl.dim_type.set, n).to_python() for n, name in enumerate(names)}
     except isl.Error as error:
         raise Undecided(str(error)) from None
@@ -34,12 +34,12 @@ def is_covered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: li
 def _texts_of_rest(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> tuple[str, ...] | None:
     """The texts of `wanted` and of all pieces, whose difference is not empty; None as soon as nothing is left."""
     question_count()
-    texts: tuple[str, ...] = (_text(wanted, names),)
+    texts: tuple[str, ...] = (_matrix_text(wanted, names),)
     try:
         if _is_difference_empty(texts, len(names)):
             return None
         for piece in pieces:
-            texts += (_text(piece, names),)
+            texts += (_matrix_text(piece, names),)
             if _is_difference_empty(texts, len(names)):
                 return None
         return texts
@@ -47,7 +47,7 @@ def _texts_of_rest(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names
         raise Undecided(str(error)) from None
 
 
-def _text(rows: Iterable[Row], names: list[str]) -> str:
+def _matrix_text(rows: Iterable[Row], names: list[str]) -> str:
     return matrix(list(dict.fromkeys(rows)), names)[0]
 
 
@@ -65,7 +65,7 @@ def _difference(texts: tuple[str, ...], width: int) -> isl.Set:
     return last if rest is None else rest.subtract(last)
 
 
-def _least(points: isl.Set) -> Any:
+def _least_point(points: isl.Set) -> Any:
     """The least point of a set that is not empty; any point where the least one takes too long."""
     context.reset_operations()
     try:

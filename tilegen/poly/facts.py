@@ -31,7 +31,7 @@ class Facts:
             return True
         return self._ask(condition, extents, given)
 
-    def possible(self, conditions: Iterable[Condition], extents: Mapping[str, Affine]) -> bool:
+    def is_possible(self, conditions: Iterable[Condition], extents: Mapping[str, Affine]) -> bool:
         """True unless the conditions can never hold together. Arguments as for `is_implied`."""
         conditions = tuple(conditions)
         try:

@@ -67,7 +67,7 @@ def _way_to_part(region: Region, distance: Affine, one: BufferUse, two: BufferUs
 def _fixed_and_rest(region: Region, use: BufferUse, value: Affine) -> tuple[Affine, int, int]:
     """(part that the loops outside fix, least and greatest of the rest)."""
     inner = {loop.name: loop for loop in use.path}
-    moving = Affine(tuple(t for t in value.terms if not _names(t[0]).isdisjoint(inner)), value.const)
+    moving = Affine(tuple(t for t in value.terms if not _names_in_atom(t[0]).isdisjoint(inner)), value.const)
     extents: dict[str, int] = {}
     for name in moving.names() & inner.keys():
         loop = inner[name]
@@ -84,7 +84,7 @@ def _fixed_and_rest(region: Region, use: BufferUse, value: Affine) -> tuple[Affi
     return value - moving, ends[0], ends[1]
 
 
-def _names(atom: Atom) -> frozenset[str]:
+def _names_in_atom(atom: Atom) -> frozenset[str]:
     return Affine(((atom, 1),)).names()
 
 

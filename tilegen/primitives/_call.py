@@ -110,12 +110,12 @@ def _convert(value: Argument, kind: str, name: str, call: StepCall) -> Any:
             if isinstance(i, Items) and nested:
                 return tuple(_word(word, name, call) for word in i.items)
             if kind.startswith("tuple[int"):
-                return _number(i, name, call)
+                return _need_number(i, name, call)
             return i if isinstance(i, Dots) and dots else _word(i, name, call)
 
         return tuple(item(i) for i in value.items)
     if kind.startswith("int"):
-        return _number(value, name, call)
+        return _need_number(value, name, call)
     return _word(value, name, call)
 
 
@@ -127,7 +127,7 @@ def _instruction(value: Argument, name: str, call: StepCall, instructions: Instr
     return known[word]
 
 
-def _number(value: Argument, name: str, call: StepCall) -> int:
+def _need_number(value: Argument, name: str, call: StepCall) -> int:
     if not isinstance(value, Number):
         text = ""
         notes: tuple[str, ...] = ()

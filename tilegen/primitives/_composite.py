@@ -84,18 +84,18 @@ def _bindings(define: Define, call: StepCall) -> dict[str, Any]:
 def _evaluate(call: StepCall, values: Mapping[str, Any]) -> StepCall:
     return replace(
         call,
-        arguments=tuple(_value(a, values) for a in call.arguments),
-        keywords=tuple(replace(k, value=_value(k.value, values)) for k in call.keywords),
-        results=tuple(_name(r, values) for r in call.results),
+        arguments=tuple(_bind_argument(a, values) for a in call.arguments),
+        keywords=tuple(replace(k, value=_bind_argument(k.value, values)) for k in call.keywords),
+        results=tuple(_bind_word(r, values) for r in call.results),
     )
 
 
-def _name(word: Word, values: Mapping[str, Any]) -> Word:
+def _bind_word(word: Word, values: Mapping[str, Any]) -> Word:
     bound = values.get(word.text)
     return bound if isinstance(bound, Word) else word
 
 
-def _value(argument: Argument, values: Mapping[str, Any]) -> Argument:
+def _bind_argument(argument: Argument, values: Mapping[str, Any]) -> Argument:
     match argument:
         case Word(text, span):
             bound = values.get(text)
@@ -103,9 +103,11 @@ def _value(argument: Argument, values: Mapping[str, Any]) -> Argument:
                 return Number(bound, span)
             return _part_of(argument, values) if bound is None else _with_span(bound, span)
         case Items(items, span):
-            return Items(tuple(_value(i, values) for i in items), span)
+            return Items(tuple(_bind_argument(i, values) for i in items), span)
         case Arithmetic(operator, left, right, span):
-            return Number(_arithmetic(operator, _value(left, values), _value(right, values), span), span)
+            return Number(
+                _arithmetic(operator, _bind_argument(left, values), _bind_argument(right, values), span), span
+            )
         case Number() | Dots():
             return argument
         case _:

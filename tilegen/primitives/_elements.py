@@ -83,7 +83,7 @@ def _element_of_place(
     inner = frozenset(names[names.index(copy.scope) + 1 :] if copy.scope in names else names)
     found = []
     for value in element:
-        factors = _factors(place, value, inner)
+        factors = _solve_factors(place, value, inner)
         if factors is None:
             return None
         rest = value - sum((f * p for f, p in zip(factors, place, strict=True)), const(0))
@@ -91,7 +91,7 @@ def _element_of_place(
     return found
 
 
-def _factors(places: Point, wanted: Affine, inner: frozenset[str]) -> tuple[int, ...] | None:
+def _solve_factors(places: Point, wanted: Affine, inner: frozenset[str]) -> tuple[int, ...] | None:
     """Whole factors with which the places add up to `wanted`, but for terms without `inner` loops; by elimination."""
     steps: list[tuple[Atom, _Sum]] = []
     for d, place in enumerate((*places, wanted)):

@@ -59,7 +59,7 @@ class CacheGlobal:
         name = name_of_copy(tree, buffer.name, "global", self.name)
         words = dimension_words(tree, buffer)
         groups = group_dimensions(buffer, words, self.layout)
-        copy = _copy(buffer, name, groups)
+        copy = _copy_buffer(buffer, name, groups)
         if self.tiles:
             copy = replace(copy, shape=self._shape_in_tiles(copy))
         made = [b.name for b in tree.buffers if b.copy_of == buffer.name]
@@ -71,7 +71,7 @@ class CacheGlobal:
             return _join_point(index, buffer, groups) if copy.joined else index
 
         body = redirect(tree.body, buffer, name, place)
-        nest = _fill_tiles(tree, buffer, copy, words) if self.tiles else _nest(buffer, name, words, place)
+        nest = _fill_tiles(tree, buffer, copy, words) if self.tiles else _copy_nest(buffer, name, words, place)
         return reparent(replace(tree, buffers=(*tree.buffers, copy), body=(nest, *body)), buffer.name, name)
 
     def _shape_in_tiles(self, copy: Buffer) -> tuple[Affine, ...]:
@@ -86,7 +86,7 @@ class CacheGlobal:
         return tuple(extent.ceildiv(by[d]) * by[d] for d, extent in enumerate(copy.shape))
 
 
-def _copy(buffer: Buffer, name: str, groups: list[tuple[int, ...]]) -> Buffer:
+def _copy_buffer(buffer: Buffer, name: str, groups: list[tuple[int, ...]]) -> Buffer:
     if all(len(group) == 1 for group in groups):
         order = tuple(dim for group in groups for dim in group)
         return Buffer(name, buffer.dtype, buffer.shape, "global", order, copy_of=buffer.name)
@@ -113,7 +113,7 @@ def _fill_tiles(tree: Tree, buffer: Buffer, copy: Buffer, words: list[str]) -> N
     return node
 
 
-def _nest(buffer: Buffer, name: str, words: list[str], place: Callable[[Point], Point]) -> Node:
+def _copy_nest(buffer: Buffer, name: str, words: list[str], place: Callable[[Point], Point]) -> Node:
     loops = [f"{name}.{word}" for word in words]
     point = tuple(var(loop) for loop in loops)
     node: Node = Stmt(name, Access(name, place(point)), Load(buffer.name, point, buffer.dtype))

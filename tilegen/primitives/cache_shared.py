@@ -70,11 +70,11 @@ class CacheShared:
         name = name_of_copy(tree, buffer.name, "shared", self.name)
         copy = new_buffer(tree, region, name, "shared", box.extent)
         copy = replace(copy, order=storage_order(buffer, words, self.layout))
-        load = (self._nest(tree, region, box, copy, words, fill=True),) if region.loads else ()
-        store = (self._nest(tree, region, box, copy, words, fill=False),) if region.stores else ()
+        load = (self._copy_nest(tree, region, box, copy, words, fill=True),) if region.loads else ()
+        store = (self._copy_nest(tree, region, box, copy, words, fill=False),) if region.stores else ()
         return with_copies(tree, region, copy, box.relative, load, store)
 
-    def _nest(self, tree: Tree, region: Region, box: Box, copy: Buffer, words: list[str], *, fill: bool) -> Node:
+    def _copy_nest(self, tree: Tree, region: Region, box: Box, copy: Buffer, words: list[str], *, fill: bool) -> Node:
         """The copying loops, in the order in which the elements lie in global memory."""
         place: list[Affine] = [const(0)] * len(words)
         heads: list[tuple[str, int, str]] = []
@@ -97,13 +97,13 @@ class CacheShared:
         extents = {name: extent for name, extent, _ in heads}
         around = {loop.name: loop.extent for loop in loops(tree.body)}
         guard = () if fill and region.fallback else bounds_conditions(region.buffer, source, extents, around)
-        stmt = self._stmt(region, copy, tuple(place), source, guard, fill)
+        stmt = self._copy_stmt(region, copy, tuple(place), source, guard, fill)
         node: Node = replace(stmt, element=element_copied(tree, region, source))
         for name, extent, kind in reversed(heads):
             node = Loop(name, const(extent), (node,), kind)
         return node
 
-    def _stmt(
+    def _copy_stmt(
         self, region: Region, copy: Buffer, place: Point, source: Point, guard: tuple[Condition, ...], fill: bool
     ) -> Stmt:
         name = region.buffer.name

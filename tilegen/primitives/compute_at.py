@@ -54,7 +54,7 @@ class ComputeAt:
     at: LoopName
 
     def apply(self, tree: Tree) -> Tree:
-        old = self._equation(tree)
+        old = self._find_equation(tree)
         need_loop(tree, self.at)
         bare = self._remove_nest(tree)
         readers = self._readers(bare)
@@ -74,7 +74,7 @@ class ComputeAt:
         )
         return replace(bare, kernel=kernel, buffers=buffers, body=self._insert_nest(bare, made, made.nest(kernel)))
 
-    def _equation(self, tree: Tree) -> Equation:
+    def _find_equation(self, tree: Tree) -> Equation:
         buffer = need_buffer(tree, self.tensor)
         if buffer.role != "intermediate":
             made = buffer.role if buffer.role == "copy" else f"an {buffer.role}"

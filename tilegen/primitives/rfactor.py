@@ -56,7 +56,7 @@ class Rfactor:
     name: NewName
 
     def apply(self, tree: Tree) -> Tree:
-        equation = self._equation(tree)
+        equation = self._find_equation(tree)
         names = (self.loops,) if isinstance(self.loops, str) else self.loops
         across = tuple(need_loop(tree, name) for name in names)
         need_fresh(tree, (self.name,))
@@ -75,7 +75,7 @@ class Rfactor:
         kept = {"buffers": (*tree.buffers, *buffers), "reassociated": (*tree.reassociated, *free)}
         return replace(tree, kernel=kernel, body=body, **kept)
 
-    def _equation(self, tree: Tree) -> Equation:
+    def _find_equation(self, tree: Tree) -> Equation:
         known = {e.target: e for e in tree.kernel.equations if e.reduce}
         if self.reduction not in known:
             listed = f"its reductions are {', '.join(known)}" if known else "the kernel has none"

@@ -51,7 +51,7 @@ class Tile:
         loop = need_loop(tree, self.loop)
         need_serial(loop, "tile")
         need_fresh(tree, (self.outer, self.inner), gone=(self.loop,))
-        size = self._size(loop)
+        size = self._tile_size(loop)
         index = var(self.outer) * size + var(self.inner)
         whole = loop.extent % size == const(0)
 
@@ -60,12 +60,12 @@ class Tile:
             if not whole:
                 body = add_guard(body, Condition(old.extent - 1 - index))
             inner = Loop(self.inner, const(size), body)
-            extent = _count(old.extent, size)
+            extent = _tile_count(old.extent, size)
             return replace(old, name=self.outer, extent=extent, body=(inner,), kind="serial", roles=())
 
         return rescope(change_loops(tree, self.loop, cut), (self.loop,), self.inner)
 
-    def _size(self, loop: Loop) -> int:
+    def _tile_size(self, loop: Loop) -> int:
         if (self.size is None) == (self.parts is None):
             raise StepError("tile takes a size or parts, one of the two")
         if self.size is not None:
@@ -79,5 +79,5 @@ class Tile:
         return extent // self.parts
 
 
-def _count(extent: Affine, size: int) -> Affine:
+def _tile_count(extent: Affine, size: int) -> Affine:
     return extent.ceildiv(size)

@@ -65,9 +65,9 @@ def check_synchronised(walls: CertainBarriers) -> None:
                 if any(on_chip or stops[slot].of_global for slot in walls.barriers_in_iteration(two, loop))
             )
             crossing = Crossing(program, one, two, a, b, way)
-            if crossing.possible(only):
+            if crossing.is_possible(only):
                 sentence = "no barrier stands between two accesses to an element by different threads"
-                raise Refused(sentence, crossing.tell(only))
+                raise Refused(sentence, crossing.describe(only))
 
 
 def check_minimal(walls: CertainBarriers) -> None:
@@ -83,7 +83,7 @@ def check_minimal(walls: CertainBarriers) -> None:
             if slot in between and claim == Claim(kind, memory_of(a.buffer), way[0])
         }
         alone = len(between) == 1 and not between <= needed
-        if (claims or alone) and Crossing(program, one, two, a, b, way).possible():
+        if (claims or alone) and Crossing(program, one, two, a, b, way).is_possible():
             needed |= between if alone else set()
             open_claims -= claims
     for slot, stop in stops.items():
@@ -145,7 +145,7 @@ class CertainBarriers:
         depth = one.common_depth(two)
         if carried_by is not None:
             depth = one.leaf.names.index(carried_by) + 1
-        path, body = one.places[:depth], self._body(one.places[:depth])
+        path, body = one.places[:depth], self._body_at(one.places[:depth])
         first, last = one.places[depth], two.places[depth]
         found = self._barriers_behind(one.places, depth + 1) | self._barriers_ahead(two.places, depth + 1)
         if carried_by is None:
@@ -156,7 +156,7 @@ class CertainBarriers:
     def barriers_in_iteration(self, placed: Placed, name: str) -> frozenset[Slot]:
         """The barriers that every whole iteration meets of the loop called `name` around a leaf."""
         path = placed.places[: placed.leaf.names.index(name) + 1]
-        size = len(self._body(path))
+        size = len(self._body_at(path))
         return self._barriers_passed(path, range(size + 1), range(size))
 
     def _barriers_behind(self, places: Path, depth: int) -> frozenset[Slot]:
@@ -166,7 +166,7 @@ class CertainBarriers:
             path, place = places[:d], places[d]
             if path not in self._held:
                 break  # nor are those inside
-            size = len(self._body(path))
+            size = len(self._body_at(path))
             found |= self._barriers_passed(path, range(place + 1, size + 1), range(place + 1, size))
         return found
 
@@ -188,7 +188,7 @@ class CertainBarriers:
     def _barriers_inside(self, path: Path) -> frozenset[Slot]:
         """The barriers that everybody who passes the node at `path` meets."""
         if path not in self._certain:
-            node = self._node(path)
+            node = self._node_at(path)
             found: frozenset[Slot] = frozenset()
             if isinstance(node, Loop) and path in self._held and self._runs(node):
                 found = self._barriers_passed(path, range(len(node.body) + 1), range(len(node.body)))
@@ -198,10 +198,10 @@ class CertainBarriers:
     def _runs(self, loop: Loop) -> bool:
         return not solvable((*self.program.original.context, *rows_of(Condition(-loop.extent))))
 
-    def _node(self, path: Path) -> Node:
-        return self._body(path[:-1])[path[-1]]
+    def _node_at(self, path: Path) -> Node:
+        return self._body_at(path[:-1])[path[-1]]
 
-    def _body(self, path: Path) -> tuple[Node, ...]:
+    def _body_at(self, path: Path) -> tuple[Node, ...]:
         return self._bodies[path]
 
     @cached_property

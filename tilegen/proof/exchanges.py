@@ -119,9 +119,9 @@ def _check(node: Combine, where: Axes) -> None:
 
 def _runs_once(stmt: Stmt, axis: str, updates: Updates) -> bool:
     """True if all threads along `axis` run `stmt`, and the kernel has it once."""
-    if stmt.instance is None or _is_own_lane(stmt, axis, updates) or axis in _names(stmt.guard):
+    if stmt.instance is None or _is_own_lane(stmt, axis, updates) or axis in _names_in(stmt.guard):
         return False
-    return axis not in _names(stmt.instance) or id(stmt) in updates
+    return axis not in _names_in(stmt.instance) or id(stmt) in updates
 
 
 def _is_own_lane(stmt: Stmt, axis: str, updates: Updates) -> bool:
@@ -133,13 +133,13 @@ def _is_own_lane(stmt: Stmt, axis: str, updates: Updates) -> bool:
 def _names_thread(stmt: Stmt, axis: str, updates: Updates) -> bool:
     """True if `stmt` says which thread along `axis` does what, other than by lanes that combine."""
     if _is_own_lane(stmt, axis, updates):
-        return axis in _names((stmt.guard, stmt.target.index))
+        return axis in _names_in((stmt.guard, stmt.target.index))
     combine = updates.get(id(stmt))
     terms = (combine.value, combine.arg, combine.test) if combine else ()
-    return axis in _names((stmt.guard, stmt.target.index, stmt.value, stmt.arg, stmt.instance, terms))
+    return axis in _names_in((stmt.guard, stmt.target.index, stmt.value, stmt.arg, stmt.instance, terms))
 
 
-def _names(value: object) -> frozenset[str]:
+def _names_in(value: object) -> frozenset[str]:
     return frozenset(name for v in walk(value) if isinstance(v, Affine) for name in v.names())
 
 

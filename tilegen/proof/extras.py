@@ -96,7 +96,7 @@ def _decides(test: Condition, path: tuple[Loop, ...], stmt: Stmt, given: Tests, 
     both = (*guard, *substitute(guard, values), *same, test)
     fails = [Condition(-there - 1)] + ([Condition(there - 1)] if test.equal else [])
     extents = loops | {new: loops[name] for name, new in other.items()}
-    return any(facts.possible((*both, wrong), extents) for wrong in fails)
+    return any(facts.is_possible((*both, wrong), extents) for wrong in fails)
 
 
 def _at_one_place(buffer: str, stmt: Stmt, other: Stmt, loops: Mapping[str, Affine]) -> Callable[[Tests], Tests]:

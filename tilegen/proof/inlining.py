@@ -29,22 +29,24 @@ def without_calls(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
         Refused: a function is called that is not known there, or with another number of arguments, or a name means one
             thing in the function and another where it is called.
     """
-    return _without(body, {})
+    return _inline_calls(body, {})
 
 
-def _without(body: tuple[Spmd, ...], known: Mapping[str, _KnownFunction]) -> tuple[Spmd, ...]:
+def _inline_calls(body: tuple[Spmd, ...], known: Mapping[str, _KnownFunction]) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:
             case Function():
-                inner = replace(node, body=_without(node.body, _hide_names(known, node.parameters)))
-                known = {**_hide_names(known, (node.name,)), node.name: _KnownFunction(inner, _free(inner))}
+                inner = replace(node, body=_inline_calls(node.body, _hide_names(known, node.parameters)))
+                known = {**_hide_names(known, (node.name,)), node.name: _KnownFunction(inner, _free_names(inner))}
             case Call():
                 out += _inline_call(node, known)
             case For():
-                out.append(replace(node, body=_without(node.body, _hide_names(known, (node.name,)))))
+                out.append(replace(node, body=_inline_calls(node.body, _hide_names(known, (node.name,)))))
             case If():
-                out.append(replace(node, body=_without(node.body, known), orelse=_without(node.orelse, known)))
+                out.append(
+                    replace(node, body=_inline_calls(node.body, known), orelse=_inline_calls(node.orelse, known))
+                )
             case _:
                 out.append(node)
         if isinstance(node, Let | Declare):
@@ -52,7 +54,7 @@ def _without(body: tuple[Spmd, ...], known: Mapping[str, _KnownFunction]) -> tup
     return tuple(out)
 
 
-def _free(function: Function) -> frozenset[str]:
+def _free_names(function: Function) -> frozenset[str]:
     """The names that a function takes from where it stands, of integers and of memory."""
     inside = nodes(function.body)
     own = {v.name for v in inside if isinstance(v, For | Let)} | {*function.parameters, *function.unprinted}

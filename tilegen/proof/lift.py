@@ -140,7 +140,7 @@ class _Lift:
                         raise Refused("a barrier names nothing that it guards")
                     self.result.stops[slot] = Stop(node.of_global, node.claims, again, node.wait, self.made)
                 case Declare(name):
-                    names[name] = self._declare(name, scope)
+                    names[name] = self._add_buffer(name, scope)
                 case For() if self._is_divided(node):
                     close()
                     before = self._enter_loop(node)
@@ -189,7 +189,7 @@ class _Lift:
         for node in body:
             match node:
                 case Declare(name):
-                    names[name] = self._declare(name, scope)
+                    names[name] = self._add_buffer(name, scope)
                 case For():
                     before = self._enter_loop(node)
                     inner = self._lift_alone(node.body, node.name, names)
@@ -220,7 +220,7 @@ class _Lift:
         self.made = replace(before, groups=before.groups + var(loop.name) * inside)
         return replace(before, groups=before.groups + loop.extent * inside)
 
-    def _declare(self, name: str, scope: str) -> str:
+    def _add_buffer(self, name: str, scope: str) -> str:
         """The buffer that this declaration makes."""
         buffer, new = self.launch.buffers[name], name
         while new in self.result.buffers:

@@ -32,7 +32,7 @@ def straighten(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     for node in body:
         if isinstance(node, For):
             nest, stmt = _nest(node)
-            node = replace(node, body=straighten(node.body)) if stmt is None else _forwards(nest, stmt)
+            node = replace(node, body=straighten(node.body)) if stmt is None else _walk_forwards(nest, stmt)
         pair = _join_pair(out[-1], node) if out else None
         if pair is None:
             out.append(node)
@@ -68,7 +68,7 @@ def _contents(node: For) -> list[object] | None:
     return found
 
 
-def _forwards(nest: list[For], stmt: Stmt) -> For:
+def _walk_forwards(nest: list[For], stmt: Stmt) -> For:
     """The loops around one statement, those from their other end that are walked backwards where that is all one.
 
     Two iterations that write one element are the same one, as the digits of the index say; so no iteration touches

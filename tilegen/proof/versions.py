@@ -154,15 +154,15 @@ class _Merge:
         # Behind `else` of one inequality its contrary holds.
         otherwise = given + (_negations(node.test[0]) if len(node.test) == 1 and not node.test[0].equal else ())
         then, orelse = self.body(node.body, known, ()), self.body(node.orelse, otherwise, ())
-        if self._bare(orelse, known) == self._bare(then, known):
-            return _under(under, orelse)
-        pieces = _under(node.test, then)
+        if self._drop_certain_tests(orelse, known) == self._drop_certain_tests(then, known):
+            return _add_guards(under, orelse)
+        pieces = _add_guards(node.test, then)
         for place, condition in enumerate(node.test):
             for contrary in _negations(condition):
-                pieces += _under((*node.test[:place], contrary), orelse)
-        return _under(under, pieces)
+                pieces += _add_guards((*node.test[:place], contrary), orelse)
+        return _add_guards(under, pieces)
 
-    def _bare(self, body: tuple[Spmd, ...], given: Tests) -> tuple[Spmd, ...]:
+    def _drop_certain_tests(self, body: tuple[Spmd, ...], given: Tests) -> tuple[Spmd, ...]:
         """`body` without the tests that are certain, the others in one order."""
         needed: dict[Tests, Tests] = {}
 
@@ -171,7 +171,7 @@ class _Merge:
                 return value
             if value.guard not in needed:
                 needed[value.guard] = self._without_implied(value.guard, given)
-            bare = rewrite(value.value, lambda v: self._certain(v, given))
+            bare = rewrite(value.value, lambda v: self._drop_needless_fallback(v, given))
             return replace(value, guard=needed[value.guard], value=bare)
 
         return rewrite(body, change, (Stmt,))
@@ -251,7 +251,7 @@ class _Merge:
                     return replace(load, fallback=fallback)
         return None
 
-    def _certain(self, value: Any, given: Tests) -> Any:
+    def _drop_needless_fallback(self, value: Any, given: Tests) -> Any:
         """A read whose index is certain to be inside needs no fallback."""
         if not isinstance(value, Load) or value.fallback is None:
             return value
@@ -259,7 +259,7 @@ class _Merge:
         return replace(value, fallback=None) if certain else value
 
 
-def _under(tests: Tests, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+def _add_guards(tests: Tests, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     if not tests:
         return body
 

@@ -49,7 +49,7 @@ class _Pair:
     made: GroupCount
     waits: list[Ended]
 
-    def late(self, read: Use, shared: frozenset[str], order: tuple[Row, ...]) -> Rows | None:
+    def late_rows(self, read: Use, shared: frozenset[str], order: tuple[Row, ...]) -> Rows | None:
         """Rows for a read, in the same iteration of the loops in `shared`, of what may not have ended."""
         met: tuple[Rows, Mapping[str, str]] | None = None
         for cases, ended in self.waits:
@@ -88,10 +88,10 @@ def _check_pair(pair: _Pair, home: str | None, reads: Sequence[Use]) -> None:
         if pair.made.since not in ("", *shared):
             raise Unproved("asynchronous copies are counted in a loop that their readers are not in")
         alike = order and pair.counting_loops <= shared and pair.one.places < pair.two.places
-        if alike and not any(pair.late(read, shared, ()) for read in reads):
+        if alike and not any(pair.late_rows(read, shared, ()) for read in reads):
             return  # the counts are the same in all ways that are left, and say it without these
         for read in reads:
-            question = pair.late(read, shared, order)
+            question = pair.late_rows(read, shared, order)
             if question is None:
                 continue
             names = two.primed_names(shared)

@@ -140,7 +140,7 @@ def _check_last_write(storage: Storage, reader: Touch) -> None:
     # Only those that are needed to cover the reads are looked at, the nearest ones.
     rows, names = _reads(storage, reader)
     if not is_covered(rows, write_rows(), names):
-        raise _wrong(storage, reader, strays, find_uncovered(rows, [right.rows for right in rights], names))
+        raise _stale_value_error(storage, reader, strays, find_uncovered(rows, [right.rows for right in rights], names))
     for right in rights:
         for stray in strays:
             _check_stray(storage, reader, right, stray)
@@ -237,7 +237,7 @@ def _check_stray(storage: Storage, reader: Touch, right: _Write, stray: Touch) -
         for wrong in _different_values(storage, rows, reader, stray, spoiler.element):
             question = _find_unrepaired(storage, wrong, reader, right, spoiler)
             if question is not None:
-                raise _another(storage, question, reader, stray, spoiler.names, spoiler.element)
+                raise _other_element_error(storage, question, reader, stray, spoiler.names, spoiler.element)
 
 
 def _check_outdated(storage: Storage, reader: Touch, right: _Write, change: Touch) -> None:
@@ -308,23 +308,25 @@ def _find_unrepaired(storage: Storage, question: Rows, reader: Touch, right: _Wr
     loops = (spoiler.names.get(n, n) for n in spoiler.touch.placed.leaf.names)
     told = dict.fromkeys((*storage.program.kernel.sizes, *reader.placed.leaf.names, *loops))
     point = find_uncovered(question, pieces, list(told))
-    return None if point is None else question + _at(point)
+    return None if point is None else question + _point_rows(point)
 
 
-def _at(point: Point) -> Rows:
+def _point_rows(point: Point) -> Rows:
     return tuple((True, ((name, 1),), -value) for name, value in point.items())
 
 
-def _wrong(storage: Storage, reader: Touch, strays: list[Touch], point: Point | None) -> Refused:
+def _stale_value_error(storage: Storage, reader: Touch, strays: list[Touch], point: Point | None) -> Refused:
     """The refusal of a read that finds something at `point`, and nothing of its element."""
     assert point is not None
     for write in _earlier_writes(storage, reader, strays):
-        for question in _different_values(storage, write.rows + _at(point), reader, write.writer, write.element):
-            return _another(storage, question, reader, write.writer, write.names, write.element)
+        for question in _different_values(
+            storage, write.rows + _point_rows(point), reader, write.writer, write.element
+        ):
+            return _other_element_error(storage, question, reader, write.writer, write.names, write.element)
     return Refused(f"'{reader.use.buffer}' holds another element than the one that is read from it")
 
 
-def _another(
+def _other_element_error(
     storage: Storage, question: Rows, reader: Touch, stray: Touch, names: Mapping[str, str], held: tuple[Form, ...]
 ) -> Refused:
     words = words_at(storage, question, reader, stray, names)

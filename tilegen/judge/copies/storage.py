@@ -139,7 +139,7 @@ def _handed_over(program: Projection, placed: Placed) -> Iterable[Touch]:
     index = next((u.index for u in (read, write) if u.buffer == tensor), stmt.element)
     if index is None or len(index) != len(program.kernel.tensor(tensor).shape):
         raise Refused(f"it is not known which elements of '{tensor}' the copy '{stmt.name}' hands over")
-    element = Use(tensor, index, False, read.fallback or beyond(program, read.buffer))
+    element = Use(tensor, index, False, read.fallback or value_beyond(program, read.buffer))
     return Touch(placed, read, element), Touch(placed, write, element)
 
 
@@ -152,7 +152,7 @@ def tensor_of(program: Projection, buffer: str) -> str:
     return buffer
 
 
-def beyond(program: Projection, buffer: str, passed: tuple[str, ...] = ()) -> Const | None:
+def value_beyond(program: Projection, buffer: str, passed: tuple[str, ...] = ()) -> Const | None:
     """What a copy holds for elements outside of its tensor: the fallback of the reads that fill it, or of those that
     fill what it is filled from. Refused where they differ."""
     found: dict[Const, None] = {}
@@ -162,7 +162,7 @@ def beyond(program: Projection, buffer: str, passed: tuple[str, ...] = ()) -> Co
             source = stmt.value.buffer
             value = stmt.value.fallback
             if value is None and source not in passed:
-                value = beyond(program, source, (*passed, buffer))
+                value = value_beyond(program, source, (*passed, buffer))
             if value is not None:
                 found[value] = None
     if len(found) > 1:

@@ -26,7 +26,7 @@ def check_rounded(kernel: Kernel, origin: Kernel, made: RoundedUp) -> None:
     beyond = (*original.context, *leaf.domain, *rows_of(Condition(var(made.loop) - ranges[0].extent)))
     if not solvable(beyond):
         return
-    other = _nonzero(kernel, new.value, beyond) if new.reduce == "sum" else beyond
+    other = _nonzero_points(kernel, new.value, beyond) if new.reduce == "sum" else beyond
     if other is None:
         return
     point = example(other, [*kernel.sizes, *leaf.names])
@@ -41,7 +41,7 @@ def check_rounded(kernel: Kernel, origin: Kernel, made: RoundedUp) -> None:
     )
 
 
-def _nonzero(kernel: Kernel, value: Expr, where: tuple[Row, ...]) -> tuple[Row, ...] | None:
+def _nonzero_points(kernel: Kernel, value: Expr, where: tuple[Row, ...]) -> tuple[Row, ...] | None:
     """Where, of what `where` has points of, `value` may be another number than zero; None if nowhere."""
     match value:
         case Const(number):
@@ -50,13 +50,13 @@ def _nonzero(kernel: Kernel, value: Expr, where: tuple[Row, ...]) -> tuple[Row, 
             inside = (*where, *_inside_rows(value.index, kernel.tensor(value.buffer).shape))
             return inside if solvable(inside) else None
         case Cast(arg):
-            return _nonzero(kernel, arg, where)
+            return _nonzero_points(kernel, arg, where)
         case Op("*", (one, two), dtype) if dtype in INTEGERS:
-            found = _nonzero(kernel, one, where)
-            return None if found is None else _nonzero(kernel, two, found)
+            found = _nonzero_points(kernel, one, where)
+            return None if found is None else _nonzero_points(kernel, two, found)
         # What is zero where all operands are.
         case Op("select", (_, *arguments)) | Op("+" | "-" | "*" | "neg" | "abs" | "min" | "max", (*arguments,)):
-            places = (_nonzero(kernel, a, where) for a in arguments)
+            places = (_nonzero_points(kernel, a, where) for a in arguments)
             return next((rows for rows in places if rows is not None), None)
         case _:
             return where
