@@ -55,7 +55,7 @@ def _kernel_rows(program: Projection, name: str) -> tuple[Row, ...]:
 
 
 def _instance_rows(program: Projection, leaf: Leaf) -> tuple[Row, ...]:
-    """What its instance is, over the same names, at an iteration of the leaf."""
+    """Rows that equate the instance run at an iteration of the leaf with the marked names of `_kernel_rows`."""
     rows: tuple[Row, ...] = ()
     for name, place in zip(_instance_names(program, leaf.stmt.name), leaf.point, strict=True):
         rows += (((True, (*place.terms, (name, -1)), place.const)), *place.rows)

@@ -29,7 +29,7 @@ DependenceKind = Literal["RAW", "WAR", "WAW"]
 class Dependence:
     """Two threads of one block may use an element of shared or global memory, one writing, in a fixed order.
 
-    Whether they ever do is asked when somebody wants to know.
+    isl is asked whether they ever do when `exists` or `witness` is read.
 
     Attributes:
         kind: "RAW" (the sink reads what the source wrote), "WAR" or "WAW".
@@ -186,7 +186,7 @@ class Crossing:
 
     @property
     def plainly_none(self) -> bool:
-        """True if what the places of the accesses have in common tells that they are one thread's."""
+        """True if the common index of both accesses shows that the same thread makes them; a fast path past isl."""
         return not self._different_thread_rows
 
     def is_possible(self, only: tuple[Row, ...] = ()) -> bool:

@@ -58,7 +58,7 @@ class Precedence:
 
 @lru_cache(maxsize=100)
 def precedences(original: Original) -> tuple[Precedence, ...]:
-    """What has to keep its order."""
+    """The pairs of dependent instances, source before sink, whose order every tree has to keep."""
     statements = original.statements.values()
     return tuple(p for s in statements for t in statements for p in _precedences_between(original, s, t))
 
@@ -115,7 +115,7 @@ def _check_pair(program: Projection, p: Precedence, one: Placed, two: Placed) ->
     open_ = list(ways_before(two, one))
     index = _common_instance(original, p, one, two)
     if index is not None:
-        # What is so wherever the two are is no question of the way.
+        # The index alone shows these loops to be in the same iteration, in whatever way the two are ordered.
         alike = equal_loops(two.leaf, one.leaf, index, frozenset())
         open_ = [way for way in open_ if differing_loop(way[1]) not in alike]
         open_ = [

@@ -270,7 +270,7 @@ def _collisions(
         own = tuple(kind for kind in THREAD_KINDS if kind not in free.kinds)
         yield from _cases_of_coordinates(one, two, own, frozenset(names[: home + 1]), signs, alike, free.lanes)
     if buffer.space == "global":
-        # Common loops have been asked for.
+        # Loops around both have been asked already.
         yield from _cases_of_coordinates(one, two, BLOCK_KINDS, frozenset(), signs, alike | frozenset(names[:depth]))
 
 

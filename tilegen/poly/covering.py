@@ -1,4 +1,4 @@
-"""The other question that is asked: do some integer systems, together, cover another one?"""
+"""Coverings: is one integer system contained in the union of others?"""
 
 from __future__ import annotations
 

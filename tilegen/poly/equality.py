@@ -1,4 +1,4 @@
-"""Whether rows make two index tuples equal."""
+"""Do the rows imply that two index tuples are equal?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When one instance of a leaf runs before one of another: the ways, as rows over the loops of both."""
+"""Execution order: the cases in which an instance of one leaf runs before one of another, as rows over both."""
 
 from __future__ import annotations
 

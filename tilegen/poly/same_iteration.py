@@ -2,7 +2,7 @@
 
 In `bi*128 + ti*8 + wi`, with ti < 16 and wi < 8, each loop is a digit: two iterations with the same value are in
 the same iteration of all three. Most questions about two iterations that meet in an element end here, without
-the solver. "Not determined" says nothing.
+the solver. A loop that is not determined may still be equal in both.
 """
 
 from __future__ import annotations
