@@ -27,6 +27,7 @@ from overflow import extremes, overflow
 from random_atomics import atomics_recipe
 from random_meaning import build_kernel, check_refusal, error_at, meant_otherwise, small_sizes
 from random_programs import any_text, holds, points, random_sizes
+from random_roles import roles_recipe
 from random_steps import any_steps, gpu_recipe, lanes_recipe, random_step, warp_recipe
 from read_back import difference
 from simulate import faults
@@ -96,7 +97,7 @@ def arrays_for(kernel, sizes, number):
 
 def draw(pick, text, kernel, number=0):
     """A kernel with its sizes and inputs; and the recipe for its steps, ready to be asked."""
-    recipe = pick([gpu_recipe] * 4 + [any_steps] * 2 + [warp_recipe] * 2 + [lanes_recipe] * 2 + [atomics_recipe])
+    recipe = pick([gpu_recipe] * 4 + [any_steps, warp_recipe, lanes_recipe] * 2 + [atomics_recipe, roles_recipe])
     warps = recipe is warp_recipe
     tiles = [pick([8, 8, 16, 4]), pick([8, 16, 16])] if warps else [pick([2, 3, 4, 8]), pick([2, 4, 4, 5])]
     sizes = random_sizes(pick, kernel, tiles)

@@ -23,7 +23,7 @@ class RandomKernel:
 
 def random_kernel(pick) -> RandomKernel:
     """A kernel of one to three statements, of rank 1 to 4: half of them of a well-known shape."""
-    family = pick([_general] * 5 + [_product] * 3 + [_window, _chain, _nearest_rows, _rows, _permutation])
+    family = pick([_general] * 5 + [_product] * 3 + [_window, _chain, _sides, _nearest_rows, _rows, _permutation])
     text = with_scalars(pick, with_updates(pick, family(pick)))
     head, _, body = text.partition(":\n")
     return RandomKernel(text, tuple(s for s in SIZES + "K" if f" {s}" in head or f"[{s}" in head or f"*{s}" in head))
@@ -153,6 +153,18 @@ def _chain(pick) -> str:
     return (
         f"kernel random(X0: i32[{shape}], X1: i32[{shape}]) -> out: i32[{shape}]{fact}:\n"
         f"    var {declared}\n" + "\n".join(lines) + "\n"
+    )
+
+
+def _sides(pick) -> str:
+    """Two or three statements that need nothing of each other, and one that needs them all."""
+    values = ["X0[i] * X1[i]", "X0[i] - 2", "sum[k](Y[i, k])", "max[k](Y[i, k] + X1[i])", "(X1[i + 1] else 0)"]
+    lines = [f"    t{n}[i] = {pick(values)}" for n in range(pick([2, 2, 3]))]
+    names = [f"t{n}" for n in range(len(lines))]
+    lines += [f"    out[i] = {pick(['+', '-']).join(f'{n}[i]' for n in names)} + X0[i] + X1[i] + Y[i, 0]"]
+    return (
+        "kernel random(X0: i32[N], X1: i32[N], Y: i32[N, M]) -> out: i32[N]:\n"
+        f"    var {', '.join(f'{n}: i32[N]' for n in names)}\n" + "\n".join(lines) + "\n"
     )
 
 

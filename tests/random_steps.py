@@ -12,7 +12,7 @@ WORDS = (
     + ["cache_shared", "cache_register", "cache_register", "pad", "swizzle", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
     + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel"]
-    + ["stream"]
+    + ["stream", "roles"]
 )  # fmt: skip
 
 
@@ -37,8 +37,8 @@ def random_step(pick, tree, number: int) -> str:
             return pick([f"order({', '.join(some)})", f"order({some[0]}, ..., {some[1]})"])
         case "bind":
             return f"bind({loop}, {pick([*BLOCK_KINDS[:2], *THREAD_KINDS, *THREAD_KINDS])})"
-        case "fuse":
-            return f"fuse({', '.join(_some(pick, names, 2, 2))}) -> {a}"
+        case "fuse" | "roles":
+            return f"{word}({', '.join(_some(pick, names, 2, 2))}) -> {a}"
         case "collapse" | "serpentine":
             return f"{word}({', '.join(_some(pick, names, 2, 2))})" + (f" -> {a}" if word == "collapse" else "")
         case "rename":
