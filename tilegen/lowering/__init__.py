@@ -28,7 +28,7 @@ from tilegen.lowering.reads import choose
 from tilegen.lowering.register_guards import spare
 from tilegen.lowering.registers import declare, lives, unroll_register_loops
 from tilegen.lowering.reserved_words import fresh
-from tilegen.lowering.roles import choose_roles, keeping_roles, parts_of
+from tilegen.lowering.roles import Roles
 from tilegen.lowering.running import without_dead
 from tilegen.lowering.starts import starts
 from tilegen.lowering.vectors import Needs, vectorize
@@ -110,12 +110,12 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     body = unroll_register_loops(vectorize(body, needs), frozenset(b.name for b in registers if b.shape))
     needs.variables |= lanes.results
     buffers += tuple(needs.variables.values())
-    parts = parts_of(loops(dealt))
-    is_implied = keeping_roles(implication_checker(tree.kernel, extents, tuple(needs.requires)), parts)
-    body = guard(body, _id_counts(block, where), is_implied, starts(dealt, tree.buffers) | less.starts | version.starts)
+    roles, free = Roles(loops(dealt), taken), starts(dealt, tree.buffers) | less.starts | version.starts
+    is_implied = roles.keep_tests(implication_checker(tree.kernel, extents, tuple(needs.requires)))
+    body = guard(body, _id_counts(block, where), is_implied, free, roles.choose)
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, is_implied)
-    body = named_places(asynchronous(choose_roles(body, parts, taken), ahead, {b.name: b for b in buffers}), told)
+    body = named_places(asynchronous(roles.name(body), ahead, {b.name: b for b in buffers}), told)
     body = make_functions(_declare_registers(body, registers, dealt), buffers, _known_integers(tree, block, where))
     mine, shared = _used_buffers(body, buffers, needs)
     return Launch(

@@ -26,10 +26,15 @@ from tilegen.lowering.program import (
 Tests = tuple[Condition, ...]
 # condition, conditions that hold there -> True if it is certain
 IsImplied = Callable[[Condition, Tests], bool]
+Change = Callable[[tuple[Spmd, ...]], tuple[Spmd, ...]]
 
 
 def guard(
-    body: tuple[Spmd, ...], inner: Mapping[str, int], is_implied: IsImplied, free: frozenset[tuple[str, str]]
+    body: tuple[Spmd, ...],
+    inner: Mapping[str, int],
+    is_implied: IsImplied,
+    free: frozenset[tuple[str, str]],
+    choose: Change = lambda body: body,
 ) -> tuple[Spmd, ...]:
     """`body`, a whole program, with its tests simplified and placed.
 
@@ -37,8 +42,13 @@ def guard(
         inner: the thread coordinates and their number: what differs between the threads of a block.
         is_implied: decides whether a condition can be left out.
         free: (name, target) of the statements that do no harm without their guard.
+        choose: makes one choice of tests that exclude each other.
     """
-    return _block_level(_push_tests_in(_drop_implied_tests(body, (), is_implied)), inner, free)
+
+    def place(region: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+        return _split_full_tiles(choose(_drop_harmless_tests(_hoist_tests(region), free)), inner)
+
+    return _block_level(_push_tests_in(_drop_implied_tests(body, (), is_implied)), place)
 
 
 # -- what is known needs no test
@@ -95,9 +105,7 @@ def _push_tests_in(body: tuple[Spmd, ...], tests: Tests = ()) -> tuple[Spmd, ...
 # -- the placing
 
 
-def _block_level(
-    body: tuple[Spmd, ...], inner: Mapping[str, int], free: frozenset[tuple[str, str]]
-) -> tuple[Spmd, ...]:
+def _block_level(body: tuple[Spmd, ...], place: Change) -> tuple[Spmd, ...]:
     """A list that all threads run together: it may hold barriers, and what is between them is placed."""
     out: list[Spmd] = []
     region: list[Spmd] = []
@@ -105,10 +113,10 @@ def _block_level(
         if not _synchronizes(node):
             region.append(node)
             continue
-        out += _region(tuple(region), inner, free)
+        out += place(tuple(region))
         region = []
-        out.append(with_body(node, _block_level(node.body, inner, free)) if isinstance(node, For) else node)
-    return _name_full_test((*out, *_region(tuple(region), inner, free)))
+        out.append(with_body(node, _block_level(node.body, place)) if isinstance(node, For) else node)
+    return _name_full_test((*out, *place(tuple(region))))
 
 
 def _synchronizes(node: Spmd) -> bool:
@@ -119,10 +127,6 @@ def _synchronizes(node: Spmd) -> bool:
             return any(map(_synchronizes, body + orelse))
         case _:
             return isinstance(node, Barrier | AsyncGroup | Combine)
-
-
-def _region(body: tuple[Spmd, ...], inner: Mapping[str, int], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:
-    return _split_full_tiles(_drop_harmless_tests(_hoist_tests(body), free), inner)
 
 
 def _drop_harmless_tests(body: tuple[Spmd, ...], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:
@@ -196,7 +200,7 @@ def _drop_tests(body: Iterable[Spmd], tests: Tests) -> tuple[Spmd, ...]:
             case If(test=test, body=then, orelse=orelse):
                 kept = tuple(c for c in test if c not in tests)
                 then = _drop_tests(then, tests)
-                out += (If(kept, then, _drop_tests(orelse, tests)),) if kept else then
+                out += (replace(node, test=kept, body=then, orelse=_drop_tests(orelse, tests)),) if kept else then
             case For():
                 out.append(with_body(node, _drop_tests(node.body, tests)))
             case _:
@@ -212,6 +216,11 @@ def _split_full_tiles(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple
     inside = nodes(body)
     if not any(isinstance(node, If) for node in inside):
         return body
+    for place, node in enumerate(body):
+        if isinstance(node, If) and node.roles:  # what else stands there has versions of its own
+            before, behind = _split_full_tiles(body[:place], inner), _split_full_tiles(body[place + 1 :], inner)
+            role, others = _split_full_tiles(node.body, inner), _split_full_tiles(node.orelse, inner)
+            return (*before, with_body(node, role, others), *behind)
     loops = [f for f in inside if isinstance(f, For)]
     box = {**inner, **{f.name: f.extent.const for f in loops if f.extent.is_const}}
     blocked = {f.name for f in loops if not f.extent.is_const}
@@ -281,7 +290,7 @@ def _tests_in_force(body: tuple[Spmd, ...], around: Tests) -> Iterator[tuple[Con
         match node:
             case If():
                 both = around + node.test
-                yield from ((c, both) for c in node.test)
+                yield from ((c, both) for c in node.test if not node.roles)
                 yield from _tests_in_force(node.body, both)
                 yield from _tests_in_force(node.orelse, around)
             case For():
@@ -327,7 +336,7 @@ def _strictest(tests: Iterable[Condition]) -> Tests:
 
 def _name_full_test(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     """A test for full tiles that stands several times in a list is made once, and named."""
-    tests = [node.test for node in body if isinstance(node, If) and node.orelse]
+    tests = [node.test for node in body if isinstance(node, If) and node.orelse and not node.roles]
     twice = [t for t in tests if sum(set(t) == set(other) for other in tests) > 1]
     if not twice:
         return body

@@ -49,14 +49,14 @@ class For:
 
 @dataclass(frozen=True)
 class If:
-    """`body` where every condition of `test` holds, else `orelse`: a version of it, or in `roles` different work.
-    `flag` names a test made before."""
+    """`body` where every condition of `test` holds, else `orelse`: a version of it, or other work where the two have
+    names of `roles`. `flag` names a test made before."""
 
     test: tuple[Condition, ...]
     body: tuple[Spmd, ...]
     orelse: tuple[Spmd, ...] = ()
     flag: str = ""
-    roles: bool = False
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

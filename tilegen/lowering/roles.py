@@ -13,11 +13,9 @@ if (t >= 128 && b*128 + t - 128 < N)                         c[b*128 + t] = ...
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
+from dataclasses import dataclass, replace
 
-from tilegen.ir.affine import const, var
+from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Condition, Loop
 from tilegen.ir.role import Role
 from tilegen.ir.walk import substitute, walk
@@ -43,84 +41,106 @@ class Part:
         return Condition(self.role.until_end(self.of))
 
 
-def parts_of(loops: Iterable[Loop]) -> tuple[Part, ...]:
-    """The roles of all of the loops, in their order."""
-    return tuple(dict.fromkeys(Part(loop.name, role) for loop in loops for role in loop.roles))
-
-
-def keeping_roles(is_implied: IsImplied, parts: tuple[Part, ...]) -> IsImplied:
-    """`is_implied`, but for the tests that tell roles apart: they stay where others imply them."""
-    tests = {test for part in parts for test in (part.begins, part.ends)}
-    return lambda condition, given: condition not in tests and is_implied(condition, given)
-
-
-def choose_roles(body: tuple[Spmd, ...], parts: tuple[Part, ...], taken: frozenset[str]) -> tuple[Spmd, ...]:
-    """`body` with one test for roles that follow one another, and the names of the iterations of each.
+class Roles:
+    """All roles in the loops of a launch.
 
     Args:
-        taken: names that stand for something else in the launch.
+        taken: names that stand for something else there.
     """
-    out: list[Spmd] = []
-    run: list[tuple[Part, If]] = []
 
-    def close() -> None:
-        out.extend(_choice(run, parts, taken))
-        run.clear()
+    def __init__(self, loops: Iterable[Loop], taken: frozenset[str]) -> None:
+        self.parts = tuple(dict.fromkeys(Part(loop.name, role) for loop in loops for role in loop.roles))
+        self.taken = taken
 
-    for node in body if parts else ():
-        part = _part_of(node, parts)
-        if isinstance(node, If) and part is not None:
-            if run and (run[-1][0].of != part.of or parts.index(run[-1][0]) > parts.index(part)):
-                close()
-            run.append((part, node))
-            continue
+    def keep_tests(self, is_implied: IsImplied) -> IsImplied:
+        """`is_implied`, but for the tests that tell roles apart: they stay where others imply them."""
+        tests = {test for part in self.parts for test in (part.begins, part.ends)}
+        return lambda condition, given: condition not in tests and is_implied(condition, given)
+
+    def choose(self, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+        """`body` with one choice of the tests of roles that follow one another."""
+        out: list[Spmd] = []
+        run: list[tuple[Part, If]] = []
+
+        def close() -> None:
+            out.extend(self._chain(run)[0])
+            run.clear()
+
+        for node in body if self.parts else ():
+            part = self._part_of(node)
+            if isinstance(node, If) and part is not None:
+                if run and not self._may_follow(run[-1][0], part):
+                    close()
+                run.append((part, node))
+                continue
+            close()
+            match node:
+                case If():
+                    out.append(with_body(node, self.choose(node.body), self.choose(node.orelse)))
+                case For():
+                    out.append(with_body(node, self.choose(node.body)))
+                case _:
+                    out.append(node)
         close()
-        match node:
-            case If():
-                inner = (choose_roles(each, parts, taken) for each in (node.body, node.orelse))
-                out.append(with_body(node, *inner))
-            case For():
-                out.append(with_body(node, choose_roles(node.body, parts, taken)))
-            case _:
-                out.append(node)
-    close()
-    return tuple(out) if parts else body
+        return tuple(out) if self.parts else body
+
+    def _part_of(self, node: Spmd) -> Part | None:
+        """The role that does what is in `node`, a test that says so."""
+        if not isinstance(node, If) or node.orelse:
+            return None
+        begun = [part for part in self.parts if part.begins in node.test]
+        return begun[-1] if begun else next((part for part in self.parts if part.ends in node.test), None)
+
+    def _may_follow(self, last: Part, part: Part) -> bool:
+        """True if `part` is the same role, or a later one of the same loop."""
+        return last.of == part.of and self.parts.index(last) <= self.parts.index(part)
+
+    def _chain(self, run: list[tuple[Part, If]], end: Affine | None = None) -> tuple[tuple[Spmd, ...], str]:
+        """The roles of one loop, each behind `else` of the one before; and whose they are, if one role's.
+
+        Args:
+            end: where the role before them ends, if they stand behind its `else`.
+        """
+        if not run:
+            return (), ""
+        part, name = run[0][0], run[0][0].role.name
+        mine = [node for each, node in run if each == part]
+        tests = [test for test in (part.begins, part.ends) if all(test in node.test for node in mine)]
+        later = run[len(mine) :]
+        if later and part.ends not in tests:
+            return (*mine, *self._chain(later)[0]), ""
+        others, whose = self._chain(later, part.role.start + part.role.extent)
+        role = self.choose(tuple(each for node in mine for each in _without(node, tests)))
+        if part.role.start == end:
+            tests = [test for test in tests if test != part.begins]
+        if not tests:
+            return role, name
+        if others and part.begins in tests:  # behind `else` there would be iterations before it
+            return (If((part.begins,), (If((part.ends,), role, others, roles=(name, whose)),), roles=("",)),), ""
+        return (If(tuple(tests), role, others, roles=(name, whose)),), ""
+
+    def name(self, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+        """`body` with the iterations of each role under their own name."""
+        out: list[Spmd] = []
+        for node in body:
+            match node:
+                case If(roles=roles):
+                    branches = zip((*roles, "", ""), (self.name(node.body), self.name(node.orelse)), strict=False)
+                    out.append(with_body(node, *(self._named(role, branch) for role, branch in branches)))
+                case For():
+                    out.append(with_body(node, self.name(node.body)))
+                case _:
+                    out.append(node)
+        return tuple(out) if self.parts else body
+
+    def _named(self, role: str, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+        part = next((part for part in self.parts if part.role.name == role), None)
+        if part is None or part.role.start == const(0) or role in self.taken:
+            return body
+        named = substitute(body, {part.of: var(role) + part.role.start})
+        return (Let(role, part.begins.value), *named) if role in names_in(walk(named)) else body
 
 
-def _part_of(node: Spmd, parts: tuple[Part, ...]) -> Part | None:
-    """The role that does what is in `node`, a test that says so."""
-    if not isinstance(node, If) or node.orelse:
-        return None
-    for part in reversed(parts):
-        if part.begins in node.test:
-            return part
-    return next((part for part in parts if part.ends in node.test), None)
-
-
-def _choice(run: list[tuple[Part, If]], parts: tuple[Part, ...], taken: frozenset[str]) -> tuple[Spmd, ...]:
-    """The roles of one loop, each under its test or behind `else`."""
-    chain: tuple[Spmd, ...] = ()
-    groups = [(part, tuple(node for _, node in nodes)) for part, nodes in groupby(run, key=itemgetter(0))]
-    before = [None, *(part for part, _ in groups)]
-    for (part, nodes), last in reversed(list(zip(groups, before, strict=False))):
-        role = tuple(_without(node, (part.begins, part.ends)) for node in nodes)
-        role = _named(part, choose_roles(role, tuple(p for p in parts if p.of != part.of), taken), taken)
-        tests = tuple(c for c in (part.begins, part.ends) if c in nodes[0].test)
-        if last is not None and part.role.start == last.role.start + last.role.extent:
-            tests = tests[1:]  # it is behind `else` of the one before
-        chain = (If(tests, role, chain, roles=bool(chain)),) if tests else role
-    return chain
-
-
-def _without(node: If, tests: tuple[Condition, ...]) -> Spmd:
-    return If(tuple(c for c in node.test if c not in tests), node.body)
-
-
-def _named(part: Part, body: tuple[Spmd, ...], taken: frozenset[str]) -> tuple[Spmd, ...]:
-    """`body` in the name of the role's own iterations."""
-    name, start = part.role.name, part.role.start
-    bare = tuple(each for node in body for each in (node.body if isinstance(node, If) and not node.test else (node,)))
-    if start == const(0) or name in taken:
-        return bare
-    named = substitute(bare, {part.of: var(name) + start})
-    return (Let(name, part.begins.value), *named) if name in names_in(walk(named)) else bare
+def _without(node: If, tests: list[Condition]) -> tuple[Spmd, ...]:
+    kept = tuple(test for test in node.test if test not in tests)
+    return (replace(node, test=kept),) if kept else node.body
