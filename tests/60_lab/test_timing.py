@@ -41,6 +41,17 @@ def test_a_result_that_rounding_cannot_explain_is_noticed() -> None:
     assert share > 1
 
 
+def test_an_integer_that_is_off_by_one_is_noticed() -> None:
+    kernel = tilegen.load("examples/mixed_precision.tg").kernel("gemm_i8").ir
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-100, 101, shape).astype(np.int8) for shape in ((24, 32), (32, 40)))
+    arrays = {"A": a, "B": b, "C": a.astype(np.int32) @ b.astype(np.int32)}
+    library = Library(kernel, NumpyOnGpu(), SIZES)
+    assert library.difference(arrays) == 0
+    arrays["C"][3, 4] += 1
+    assert (library.difference(arrays) or 0) > 1
+
+
 def test_what_is_replayed_is_checked() -> None:
     """A graph that does nothing leaves what was there before, which is overwritten."""
     kernel, arrays = product()
