@@ -17,17 +17,28 @@ def test_the_convolutions_of_the_examples(name, places):
 
 def test_dilation_and_the_order_of_factors():
     text = ONE.format("F[k, c, r] * X[n, c, x + r]")
-    assert as_convolution(load(text).kernel().ir) == Convolution("X", "F", "Y", (1,), (0,), (1,))
+    assert as_convolution(load(text).kernel().ir) == Convolution(
+        "X", "F", "Y", (1,), (0,), (1,), "f32", "f32", *[(0, 1, 2)] * 3
+    )
     assert as_convolution(load("conv").kernel("conv1d", dilation=2).ir).dilation == (2,)
 
 
 def test_filters_of_one_pixel():
-    assert as_convolution(load("conv1x1").kernel().ir) == Convolution("X", "K", "Y", (1,), (0,), (1,))
+    found = as_convolution(load("conv1x1").kernel().ir)
+    assert (found.x, found.f, found.y) == ("X", "K", "Y")
+    assert (found.stride, found.padding, found.dilation) == ((1,), (0,), (1,))
+    assert (found.x_axes, found.f_axes, found.y_axes) == ((0, 1, 2), (0, 1), (0, 1, 2))
+
+
+def test_channels_last():
+    found = as_convolution(load("conv").kernel("conv2d_nhwc", stride=2).ir)
+    assert (found.x, found.f, found.y, found.stride, found.padding) == ("X", "F", "Y", (2, 2), (1, 1))
+    assert (found.x_axes, found.f_axes, found.y_axes) == ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
 
 
 @pytest.mark.parametrize(
     ("file", "name"),
-    [("conv", "conv2d_nhwc"), ("conv", "conv2d_grouped"), ("conv", "conv2d_depthwise"), ("gemm", "gemm")],
+    [("conv", "conv2d_grouped"), ("conv", "conv2d_depthwise"), ("gemm", "gemm")],
 )
 def test_kernels_that_are_no_convolution(file, name):
     assert as_convolution(load(file).kernel(name).ir) is None

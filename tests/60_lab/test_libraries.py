@@ -55,6 +55,11 @@ kernel conv(X: bf16[N, C, W, W], F: bf16[K, C, 3, 3]) -> Y: bf16[N, K, W, W]:
     P[n, k, y, x] = sum[c, r, s](f32(X[n, c, y + r - 1, x + s - 1] else 0) * f32(F[k, c, r, s]))
     Y[n, k, y, x] = bf16(P[n, k, y, x])
 
+kernel conv_last(X: bf16[N, W, W, C], F: bf16[3, 3, C, K]) -> Y: bf16[N, W - 2, W - 2, K]:
+    var P: f32[N, W - 2, W - 2, K]
+    P[n, y, x, k] = sum[r, s, c](f32(X[n, y + r, x + s, c]) * f32(F[r, s, c, k]))
+    Y[n, y, x, k] = bf16(P[n, y, x, k])
+
 kernel conv_longer(X: f16[N, C, W], F: f16[K, C, 3]) -> Y: f32[N, K, W - 2]:
     Y[n, k, x] = sum[c, r](f32(X[n, c, x + r]) * f32(F[k, c, r]))
 """
@@ -65,7 +70,10 @@ KERNELS = [
     ("gemm_bias_gelu", "gemm_bias_gelu"),
     ("gemm_batched", "gemm_batched"),
     ("gemm", "gemm"),
-    *((MORE, name) for name in ("col_major", "by_rows", "longer", "shorter", "batch", "heads", "conv", "conv_longer")),
+    *(
+        (MORE, name)
+        for name in ("col_major", "by_rows", "longer", "shorter", "batch", "heads", "conv", "conv_last", "conv_longer")
+    ),
 ]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from tilegen.ir.affine import Affine, const
@@ -15,7 +16,8 @@ from tilegen.lab.products import epsilon, operands, without_casts
 class Convolution:
     """`y[n, k, ...] = sum[c, ...](x[n, c, ...] * f[k, c, ...])`: one number for each dimension behind the channels.
 
-    `operands` is the type of x and f, `result` that of y.
+    `operands` is the type of x and f, `result` that of y. The axes say of each tensor which of its dimensions are the
+    batch (or the filters), the channels, and those behind them.
     """
 
     x: str
@@ -26,10 +28,13 @@ class Convolution:
     dilation: tuple[int, ...]
     operands: str = "f32"
     result: str = "f32"
+    x_axes: tuple[int, ...] = ()
+    f_axes: tuple[int, ...] = ()
+    y_axes: tuple[int, ...] = ()
 
 
 def as_convolution(kernel: Kernel) -> Convolution | None:
-    """How the kernel is a convolution of one, two or three dimensions, channels first; None where it is none.
+    """How the kernel is a convolution of one, two or three dimensions, channels first or last; None where it is none.
 
     What a second equation may do is to round the sums.
     """
@@ -66,15 +71,37 @@ def _is_row_major(tensor: Tensor) -> bool:
 
 
 def _match_convolution(equation: Equation, image: Load, filters: Load) -> Convolution | None:
-    y, f, x = equation.index, filters.index, image.index
-    if not 3 <= len(y) == len(x) <= 5 or len(f) not in (2, len(x)) or filters.fallback:
+    if not 3 <= len(equation.index) == len(image.index) <= 5 or filters.fallback:
         return None
+    if len(filters.index) not in (2, len(image.index)):
+        return None
+    for x_axes, f_axes in product(_orders(len(image.index)), _orders(len(filters.index), filters=True)):
+        x, y = ([index[axis] for axis in x_axes] for index in (image.index, equation.index))
+        found = _match_places(equation, image, filters, x, [filters.index[axis] for axis in f_axes], y)
+        if found:
+            return replace(found, x_axes=x_axes, f_axes=f_axes, y_axes=x_axes)
+    return None
+
+
+def _orders(rank: int, filters: bool = False) -> Iterator[tuple[int, ...]]:
+    """Axes for channels first and channels last, of filters also with the filters behind the channels."""
+    yield tuple(range(rank))
+    if rank > 2:
+        yield (0, rank - 1, *range(1, rank - 1))
+    if filters:
+        yield (rank - 1, rank - 2, *range(rank - 2))
+
+
+def _match_places(
+    equation: Equation, image: Load, filters: Load, x: list[Affine], f: list[Affine], y: list[Affine]
+) -> Convolution | None:
+    """The convolution with the indices in the order of the library's: batch, channels, places."""
     names = [str(i) for i in (*y, *f[1:])]
     loops = [r.name for r in (*equation.loops, *equation.reduced)]
     if sorted(names) != sorted(loops) or (f[0], x[0], x[1]) != (y[1], y[0], f[1]):
         return None
     # Filters of 1 x 1 may have no dimensions for it.
-    shifts = f[2:] or (const(0),) * len(x[2:])
+    shifts = f[2:] or [const(0)] * len(x[2:])
     places = [_stride_and_dilation(*each) for each in zip(x[2:], y[2:], shifts, strict=True)]
     padding = tuple(-place.const for place in x[2:])
     if not all(places) or min(padding) < 0:
@@ -93,6 +120,12 @@ def _stride_and_dilation(x: Affine, y: Affine, r: Affine) -> tuple[int, int] | N
     return (stride, dilation) if rest.is_const and stride > 0 and dilation > 0 else None
 
 
+def as_library_has_them(found: Convolution, x: Any, f: Any) -> tuple[Any, Any]:
+    """The image and the filters, tensors of torch, as views with the channels as dimension 1."""
+    x, f = x.permute(found.x_axes), f.permute(found.f_axes)
+    return x, f.reshape(*f.shape, *(1,) * (x.ndim - f.ndim))
+
+
 def convolution_difference(
     found: Convolution, torch: Any, inputs: Mapping[str, Any], result: Any, *, rounded: bool = False
 ) -> float:
@@ -100,11 +133,11 @@ def convolution_difference(
 
     Args:
         inputs: the image and the filters by name; they and `result` are tensors of `torch`.
+        result: batch, channels, places, in this order.
         rounded: the result may have been rounded to the type of the factors.
     """
     exact = torch.float64 if found.operands == "f64" else torch.float32
-    x, f = (inputs[name].to(exact) for name in (found.x, found.f))
-    f = f.reshape(*f.shape, *(1,) * (x.ndim - f.ndim))
+    x, f = as_library_has_them(found, *(inputs[name].to(exact) for name in (found.x, found.f)))
     apply = getattr(torch.nn.functional, f"conv{x.ndim - 2}d")
     given = {"stride": found.stride, "padding": found.padding, "dilation": found.dilation}
     before, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, False

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilegen.backends.engine import Engine
 from tilegen.ir.nodes import Kernel
-from tilegen.lab.convolution import Convolution, as_convolution, convolution_difference
+from tilegen.lab.convolution import Convolution, as_convolution, as_library_has_them, convolution_difference
 from tilegen.lab.metric import is_compute_bound, moved_bytes
 from tilegen.lab.products import Addend, MatrixProduct, as_product, product_difference, view
 from tilegen.lab.rivals import TORCH, Rival, rivals_of_convolution, rivals_of_product
@@ -22,7 +22,7 @@ extern "C" __global__ void copy(const float4* __restrict__ from, float4* __restr
     if (i < count) to[i] = from[i];
 }
 """
-COPY = Rival("copy", "copy", "a kernel that reads half of the bytes and writes half of them, 16 at a time", "f32", {})
+COPY = Rival("copy", "copy()", "a kernel that reads half of the bytes and writes half of them, 16 at a time", "f32", {})
 
 
 def torch_on(engine: Engine) -> Any:
@@ -72,7 +72,7 @@ class Library:
         """The rival as a call on these arrays."""
         match self._found:
             case _ if rival == COPY:
-                return Call(_copy_scope(self._engine.xp, moved_bytes(self._kernel, self._sizes)), "copy()", None, {})
+                return Call(_copy_scope(self._engine.xp, moved_bytes(self._kernel, self._sizes)), rival.text, None, {})
             case MatrixProduct() as product:
                 scope = self._product_scope(product, rival, arrays)
             case Convolution() as convolution:
@@ -94,8 +94,7 @@ class Library:
         found, dtypes = self._found, {tensor.name: tensor.dtype for tensor in self._kernel.tensors}
         name = found.c if isinstance(found, MatrixProduct) else found.y
         result = arrays[name]
-        if isinstance(found, MatrixProduct):
-            result = result.transpose(found.c_axes)
+        result = result.transpose(found.c_axes if isinstance(found, MatrixProduct) else found.y_axes)
         if call is not None and call.result is not None:
             computed = call.result.reshape(result.shape)
             result = self._engine.adopt(computed, self._kernel.tensor(name))
@@ -132,8 +131,8 @@ class Library:
         return scope
 
     def _convolution_scope(self, found: Convolution, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        x, f = (self._tensor(arrays[name], found.operands) for name in (found.x, found.f))
-        f = f.reshape(*f.shape, *(1,) * (x.ndim - f.ndim))
+        given = (self._tensor(arrays[name], found.operands) for name in (found.x, found.f))
+        x, f = (each.contiguous() for each in as_library_has_them(found, *given))
         scope = {"torch": self._torch, "X": x, "F": f}
         formats = {4: "channels_last", 5: "channels_last_3d"}
         if word := formats.get(x.ndim):
