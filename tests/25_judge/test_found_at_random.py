@@ -172,6 +172,12 @@ LEGAL = {
         ["cache_shared(C, at=k)", "tile(i, 4) -> bi, vi", "tile(j, 8) -> bj, cj", "order(bi, bj, k, vi, cj)"]
         + ["serpentine(vi, cj)"],
     ),
+    "a register of each thread, and the one that holds the least value": (
+        "kernel rows(X: i32[2, N], Y: i32[2]) -> out: i32[2, N]:\n    var t: i32[N]\n"
+        "    t[i] = argmin[r](X[r, i])\n    out[k, i] = Y[k] * t[i]\n",
+        ["order(out.i, k)", "fuse(t.i, out.i) -> i", "bind(k, thread.y)"]
+        + ["cache_register(t.best, at=i)", "cache_register(t, at=i)"],
+    ),
     "a shared copy inside a register copy": (
         ROWS,
         ["tile(i, 3) -> b, t", "cache_shared(out, at=j)", "cache_register(out, at=t)"],

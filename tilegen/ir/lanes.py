@@ -69,7 +69,7 @@ def _divides_warp(loop: Loop) -> bool:
 def copied_registers(tree: Tree, launch: Iterable[Leaf]) -> Copied:
     """The registers of one launch that every thread along an axis has, all with the same contents.
 
-    What such a register is computed from, outside the loops of the axis, is copied as well.
+    What such a register is computed from and with, outside the loops of the axis, is copied as well.
     """
     launch = list(launch)
     registers = {b.name for b in tree.buffers if b.space == "register"}
@@ -90,7 +90,7 @@ def copied_registers(tree: Tree, launch: Iterable[Leaf]) -> Copied:
         for path, stmt in users[name]:
             if is_bound(path, kind) or all(name != target for target, _ in writes(stmt)):
                 continue
-            more = {(load.buffer, kind) for load in loads(stmt) if load.buffer in registers} - found
+            more = {(register, kind) for register in registers.intersection(map(_buffer, accesses(stmt)))} - found
             found |= more
             pending += more
     return frozenset(found)
