@@ -26,6 +26,9 @@ kernel padded(x: i32[8]) -> y: i32[8]:
 
 kernel counted(x: i32[8, 4]) -> y: i32[8]:
     y[i] = sum[k](x[i, k])
+
+kernel replaced(x: i32[8, 4], y: i32[8]) -> y: i32[8]:
+    y[i] = sum[k](x[i, k])
 """
 i, j, k = var("i"), var("j"), var("k")
 
@@ -125,13 +128,15 @@ def test_what_a_copy_says_is_not_believed(element, sentence):
     assert violation.sentence == sentence
 
 
-def accumulate(*ends: Stmt, inside: tuple[Stmt, ...] = ()) -> Tree:
-    """`counted` with its sum in a register: `inside` stands behind each term, `ends` behind the sum."""
-    whole = tree("counted")
+def accumulate(
+    *ends: Stmt, kernel: str = "counted", ahead: tuple[Stmt, ...] = (), inside: tuple[Stmt, ...] = ()
+) -> Tree:
+    """A sum in a register: `ahead` stands before it, `inside` behind each term, `ends` behind the sum."""
+    whole = tree(kernel)
     start, term = (
         rewrite(s, lambda v: Access("y.reg", (const(0),)) if v == Access("y", (i,)) else v) for s in stmts(whole.body)
     )
-    body = (start, Loop("k", const(4), (term, *inside)), *ends)
+    body = (*ahead, start, Loop("k", const(4), (term, *inside)), *ends)
     buffers = (*whole.buffers, register("y.reg", "y", 1, "i"))
     return replace(whole, buffers=buffers, body=(Loop("i", const(8), body),))
 
@@ -159,6 +164,23 @@ def test_a_fill_from_memory_that_is_out_of_date():
     violation = judge(accumulate(STORE, inside=(FILL,)))
     assert violation is not None
     assert violation.sentence == "'y.reg' is filled from elements of 'y' that nothing has written"
+
+
+def test_memory_that_is_updated_holds_old_values_until_they_change():
+    """A fill ahead of the sum finds the old value; one that follows a term needs a store of what has changed."""
+    assert judge(accumulate(STORE, kernel="replaced", ahead=(FILL,))) is None
+    assert judge(accumulate(STORE, kernel="replaced", ahead=(FILL, STORE), inside=(STORE, FILL))) is None
+    nothing = "'y.reg' is filled from elements of 'y' that nothing has written"
+    older = "an element of 'y' is read from 'y' after it has changed in 'y.reg'"
+    for kernel, ahead, inside, sentence in (
+        ("counted", (FILL,), (), nothing),
+        ("replaced", (), (FILL,), nothing),
+        ("replaced", (FILL, STORE), (FILL,), older),
+        ("replaced", (), (replace(STORE, guard=(Condition(-k),)), FILL), older),
+    ):
+        violation = judge(accumulate(STORE, kernel=kernel, ahead=ahead, inside=inside))
+        assert violation is not None
+        assert violation.sentence == sentence
 
 
 def test_a_fill_that_is_older_than_the_last_change():

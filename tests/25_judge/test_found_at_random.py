@@ -172,6 +172,10 @@ LEGAL = {
         ["cache_shared(C, at=k)", "tile(i, 4) -> bi, vi", "tile(j, 8) -> bj, cj", "order(bi, bj, k, vi, cj)"]
         + ["serpentine(vi, cj)"],
     ),
+    "a copy of elements that have their old values still": (
+        "kernel below(X: i32[N, N], Y: i32[4]) -> X: i32[N, N]:\n    X[i, j] = sum[k](Y[k]) for j <= i\n",
+        ["tile(j, 4) -> b, t", "tile(k, 2) -> ko, ki", "order(i, b, ko, t, ki)", "cache_shared(X, at=ko)"],
+    ),
     "a register of each thread, and the one that holds the least value": (
         "kernel rows(X: i32[2, N], Y: i32[2]) -> out: i32[2, N]:\n    var t: i32[N]\n"
         "    t[i] = argmin[r](X[r, i])\n    out[k, i] = Y[k] * t[i]\n",

@@ -2,7 +2,8 @@
 
 Theorem: for each read of an element `e` at a place `p`, in program order,
 
-- something has written `p` before, while the buffer kept its contents;
+- something has written `p` before, while the buffer kept its contents; in memory that holds the old values of a tensor
+  which is updated in place, this is asked of elements that have got a new value before, as the others are there;
 - the last write to `p` before the read was for `e`;
 - since that write no statement has given `e` a new value at another place.
 
@@ -23,11 +24,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.in_place import old_of
 from tilegen.judge.copies.points import element_words, words_at
 from tilegen.judge.copies.storage import ByElement, Storage, Touch, renamed_element, storages
 from tilegen.poly.covering import find_uncovered, is_covered
 from tilegen.poly.equality import differences, find_difference
-from tilegen.poly.execution import Way, rows_before, ways_between
+from tilegen.poly.execution import Way, rows_before, ways_before, ways_between
 from tilegen.poly.instances import Projection, common_index, equal_loops, is_excluded_by_index
 from tilegen.poly.rows import Row, Rows, exchange_primes, rename
 from tilegen.poly.system import Form, Point, equal_rows, form, solvable
@@ -56,33 +58,46 @@ def _reads_at_risk(storage: Storage) -> list[Touch]:
 
 
 def _check_present(storage: Storage, reader: Touch) -> None:
-    rows, names = _reads(storage, reader)
-    writes = _earlier_writes(storage, reader, storage.writers(reader.use.buffer))
-    missing = find_uncovered(rows, (write.rows for write in writes), names)
-    if missing is None:
-        return
+    writers, names = storage.writers(reader.use.buffer), _point_names(storage, reader)
+    for rows in _reads(storage, reader):
+        writes = _earlier_writes(storage, reader, writers)
+        missing = find_uncovered(rows, (write.rows for write in writes), names)
+        if missing is not None:
+            raise _missing_value_error(storage, reader, missing)
+
+
+def _missing_value_error(storage: Storage, reader: Touch, missing: Point) -> Refused:
     leaf, buffer = reader.placed.leaf, storage.program.buffers[reader.use.buffer]
     words = Words(storage.program.original, missing)
     if buffer.name == storage.tensor and reader.is_copy:
-        raise Refused(
+        return Refused(
             f"'{leaf.stmt.target.buffer}' is filled from elements of '{storage.tensor}' that nothing has written",
             f"{words.instance(leaf)} reads {words.element(reader.use)}{words.sizes}",
         )
     within = f" in this iteration of '{buffer.scope}'" if buffer.scope else ""
-    raise Refused(
+    return Refused(
         f"'{buffer.name}' is read where nothing has been written",
         f"{words.instance(leaf)} reads {words.element(reader.use)}, which nothing has written before"
         f"{within}{words.sizes}",
     )
 
 
-def _reads(storage: Storage, reader: Touch) -> tuple[Rows, list[str]]:
-    """Where the read is made of an element, not of its fallback, and the names for it."""
-    leaf, program = reader.placed.leaf, storage.program
-    rows = program.original.rows(leaf)
-    if reader.use.fallback is not None:
-        rows += _inside(program.buffers[reader.use.buffer].shape, reader.use.forms)
-    return rows, [*program.kernel.sizes, *leaf.names]
+def _point_names(storage: Storage, reader: Touch) -> list[str]:
+    return [*storage.program.kernel.sizes, *reader.placed.leaf.names]
+
+
+def _reads(storage: Storage, reader: Touch) -> Iterator[Rows]:
+    """Where the read is made of an element that something has to have written, not of its fallback."""
+    program, buffer = storage.program, reader.use.buffer
+    inside = _inside(program.buffers[buffer].shape, reader.use.forms) if reader.use.fallback is not None else ()
+    updated = any(tensor.name == old_of(buffer) for tensor in program.kernel.tensors)
+    if not updated or buffer != storage.tensor:
+        yield program.original.rows(reader.placed.leaf) + inside
+        return
+    for change in storage.changes:
+        for shared, order in ways_before(change.placed, reader.placed):
+            leaves, elements = (reader.placed.leaf, change.placed.leaf), (reader.element, change.element)
+            yield program.original.meeting_rows(*leaves, *elements, shared, exchange_primes(order))[0] + inside
 
 
 @dataclass(frozen=True)
@@ -129,23 +144,32 @@ def _check_last_write(storage: Storage, reader: Touch) -> None:
     outdating = [c for c in storage.changes if _can_outdate(storage, c, reader)]
     if not strays and not outdating:
         return
-    rights: list[_Write] = []
+    for rows in _reads(storage, reader):
+        for right in _right_writes(storage, reader, rows, strays):
+            for stray in strays:
+                _check_stray(storage, reader, right, stray)
+            for change in outdating:
+                _check_outdated(storage, reader, right, change)
 
-    def write_rows() -> Iterator[Rows]:
-        for write in _earlier_writes(storage, reader, writers):
+
+def _right_writes(storage: Storage, reader: Touch, reads: Rows, strays: list[Touch]) -> list[_Write]:
+    """Writes of the element that is read to its place, the nearest ones, as many as are needed to cover the reads.
+
+    Raises:
+        Refused: where they do not.
+    """
+    found: list[_Write] = []
+
+    def rows() -> Iterator[Rows]:
+        for write in _earlier_writes(storage, reader, storage.writers(reader.use.buffer)):
             for right in _right_parts(storage, reader, write) if write.writer in strays else (write,):
-                rights.append(right)
+                found.append(right)
                 yield right.rows
 
-    # Only those that are needed to cover the reads are looked at, the nearest ones.
-    rows, names = _reads(storage, reader)
-    if not is_covered(rows, write_rows(), names):
-        raise _stale_value_error(storage, reader, strays, find_uncovered(rows, [right.rows for right in rights], names))
-    for right in rights:
-        for stray in strays:
-            _check_stray(storage, reader, right, stray)
-        for change in outdating:
-            _check_outdated(storage, reader, right, change)
+    names = _point_names(storage, reader)
+    if not is_covered(reads, rows(), names):
+        raise _stale_value_error(storage, reader, strays, find_uncovered(reads, [right.rows for right in found], names))
+    return found
 
 
 def _can_stray(storage: Storage, writer: Touch, reader: Touch) -> bool:
