@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
-from tilegen.ir.walk import accesses, leaves, loops, rewrite_accesses, substitute
+from tilegen.ir.walk import accesses, leaves, loops, rewrite_accesses
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.perform import perform
 from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Product, Spmd
+from tilegen.lowering.substitution import substitute_integers
 
 # Blocks of a grid along x, y and z.
 GRID_LIMIT = (2**31 - 1, 65535, 65535)
@@ -153,7 +154,7 @@ def _slot_nodes(context: _Context, path: tuple[int, ...], place: int) -> list[Sp
 def _flatten_loop(loop: Loop, body: tuple[Spmd, ...], dealt: bool) -> tuple[Spmd, ...]:
     """A loop of one iteration is its body."""
     if loop.extent == const(1):
-        body = substitute(body, {loop.name: const(0)})
+        body = substitute_integers(body, {loop.name: const(0)})
         # The round of a copy stays until its places have their names.
         return (For(loop.name, loop.extent, body),) if dealt else body
     return (For(loop.name, loop.extent, body, loop.kind, loop.step),)

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
 from tilegen.ir.nodes import Buffer, Const, Load, Op, Stmt
-from tilegen.ir.walk import accesses
+from tilegen.ir.walk import accesses, stmts
+from tilegen.ir.walk import loops as loops_of
 from tilegen.lowering.generalise import (
     Expressions,
     Parameters,
@@ -35,6 +36,7 @@ from tilegen.lowering.program import (
     Function,
     If,
     Let,
+    Perform,
     Spmd,
     VectorCopy,
     VectorDeclare,
@@ -48,7 +50,7 @@ from tilegen.lowering.program import (
 MOST_PARAMETERS = 3
 FEW_LINES = 4  # of a block that is made a function beside others
 SOME_LINES = 6  # of one that is worth a function by itself
-_MAY_STAND = (Stmt, VectorCopy, VectorLoad, VectorStore, VectorDeclare, Let, For, If)
+_MAY_STAND = (Stmt, Perform, VectorCopy, VectorLoad, VectorStore, VectorDeclare, Let, For, If)
 Path = tuple[tuple[str, int], ...]  # for each list down to a node its name and the place in it
 Purpose = tuple[str, str]  # what is done with which buffer
 
@@ -123,6 +125,8 @@ def _purpose(node: Spmd, buffers: Mapping[str, Buffer]) -> Purpose | None:
             return None
         case Stmt(target=target, value=Load(), reduce=None) | VectorStore(target=target) | VectorCopy(target=target):
             return "store" if buffers[target.buffer].space == "global" else "load", target.buffer
+        case Perform():
+            return _purpose(stmt, buffers) if (stmt := next(stmts(node.origin), None)) else None
         case Stmt(target=target, value=Const(), reduce=None):
             return "start", target.buffer
         case Stmt(target=target, value=Op("*"), reduce="sum"):
@@ -176,6 +180,7 @@ def _outline(
     first, common = places[0].node, _common_path([b.path for b in places])
     inside = nodes((first,))
     own = {v.name for v in inside if isinstance(v, For | Let)}
+    own |= {loop.name for v in inside if isinstance(v, Perform) for loop in loops_of(v.origin)}
     rows = [expressions(b.node) for b in places]
     views = [_view(body, common[: n + 1], seen, [b.path for b in places]) for n in range(len(common))]
     wanted = names_in(v for row in rows for v in row.printed) & views[-1].names

@@ -19,9 +19,9 @@ from math import gcd
 from typing import Any
 
 from tilegen.ir.affine import Affine, Mod, const, var
-from tilegen.ir.nodes import Condition, Stmt
+from tilegen.ir.nodes import Condition, Loop, Stmt
 from tilegen.ir.ranges import simplify
-from tilegen.lowering.program import For, Spmd, VectorCopy
+from tilegen.lowering.program import For, Perform, Spmd, VectorCopy
 
 _SKIPPED = ("span", "step", "origin", "lane")  # where a value came from
 _UNPRINTED = ("instance", "element")  # what a statement is in the kernel
@@ -80,10 +80,17 @@ def _rebuild(value: Any, change: Callable[[Affine, bool], Affine], of_instance: 
         old = getattr(value, each.name)
         if old and each.name not in _SKIPPED and not (kind is For and each.name == "extent"):
             new[each.name] = _rebuild(old, change, of_instance or kind is Stmt and each.name in _UNPRINTED)
-    if isinstance(value, VectorCopy) and value.origin is not None:
-        said = {name: _rebuild(getattr(value.origin, name), change, True) for name in _UNPRINTED}
-        new["origin"] = replace(value.origin, **said)
+    if isinstance(value, VectorCopy | Perform) and value.origin is not None:
+        new["origin"] = _rebuild_instances(value.origin, change)
     return replace(value, **new)
+
+
+def _rebuild_instances(origin: Stmt | Loop, change: Callable[[Affine, bool], Affine]) -> Stmt | Loop:
+    """What is done, a statement or a perfect nest, with other expressions for what it is in the kernel."""
+    if isinstance(origin, Loop):
+        (inner,) = origin.body
+        return replace(origin, body=(_rebuild_instances(inner, change),))
+    return replace(origin, **{name: _rebuild(getattr(origin, name), change, True) for name in _UNPRINTED})
 
 
 def _without_notes(node: Any) -> Any:

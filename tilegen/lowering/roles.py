@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Condition, Loop
 from tilegen.ir.role import Role
-from tilegen.ir.walk import substitute, walk
+from tilegen.ir.walk import walk
 from tilegen.lowering.guards import IsImplied
 from tilegen.lowering.program import For, If, Let, Spmd, names_in, with_body
+from tilegen.lowering.substitution import substitute_integers
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class Roles:
         part = next((part for part in self.parts if part.role.name == role), None)
         if part is None or part.role.start == const(0) or role in self.taken:
             return body
-        named = substitute(body, {part.of: var(role) + part.role.start})
+        named = substitute_integers(body, {part.of: var(role) + part.role.start})
         return (Let(role, part.begins.value), *named) if role in names_in(walk(named)) else body
 
 

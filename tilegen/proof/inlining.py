@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import Stmt
-from tilegen.ir.walk import accesses, rewrite, substitute, walk
-from tilegen.lowering.program import Call, Declare, For, Function, If, Let, Perform, Spmd, VectorCopy, names_in, nodes
+from tilegen.ir.walk import accesses, walk
+from tilegen.lowering.program import Call, Declare, For, Function, If, Let, Spmd, names_in, nodes
+from tilegen.lowering.substitution import substitute_integers
 from tilegen.poly import Refused
 
 
@@ -82,15 +80,4 @@ def _inline_call(call: Call, known: Mapping[str, _KnownFunction]) -> tuple[Spmd,
     bound = {v.name for v in nodes(function.body) if isinstance(v, For | Let)}
     if caught := bound & names_in((*call.arguments, *call.unprinted)):
         raise Refused(f"'{min(caught)}' is another one inside of '{call.function}'")
-    return rewrite(substitute(function.body, values), lambda v: _copy_with_vectors(v, values))
-
-
-def _copy_with_vectors(value: Any, values: Mapping[str, Affine]) -> Any:
-    """A copy of vectors, or an instruction, with the values in what it does, too."""
-    match value:
-        case VectorCopy(origin=Stmt() as origin):
-            return replace(value, origin=substitute(origin, values))
-        case Perform(origin=nest):
-            return replace(value, origin=substitute(nest, values))
-        case _:
-            return value
+    return substitute_integers(function.body, values)
