@@ -157,7 +157,11 @@ class Body:
             case VectorCopy(_, _, target, source) if "register" in (self._space(target), self._space(source)):
                 return [self._copy_of_registers(node)]
             case VectorCopy(dtype, width, target, source):
-                return [f"{self._lanes_at(target, dtype, width)} = {self._lanes_at(source, dtype, width, const=True)};"]
+                value = self._lanes_at(source, dtype, width, const=True)
+                if node.inside:
+                    zero = f"{w.vector(dtype, width)}{{}}" if w.dialect is CUDA else f"({w.vector(dtype, width)})0"
+                    value = f"{w.value(node.inside, 0)} ? {value} : {zero}"
+                return [f"{self._lanes_at(target, dtype, width)} = {value};"]
 
     def _vector_store(self, node: VectorStore) -> str:
         text, kind = self._writer.names[node.name], self._writer.vector(node.dtype, node.width)

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
+from tilegen.ir.choices import condition_of
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import rewrite_accesses, substitute, writes
 from tilegen.lowering.guards import IsImplied, Tests
 from tilegen.lowering.program import For, If, Need, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, with_body
+from tilegen.lowering.reads import inside
 
 LARGEST = 16  # bytes of one access
 _HALVES = ("f16", "bf16")  # OpenCL has no vectors of these
@@ -155,11 +157,13 @@ class _Lanes:
         update = stmt.reduce if stmt.atomic and (stmt.reduce, dtype, self.width) in WIDE else None
         stored = stmt.reduce == update and self._fits(stmt.target)
         value = stmt.value
-        if stored and not update and isinstance(value, Load) and value.dtype == dtype and self._reads(value):
-            source = Access(value.buffer, self._first_index(value.index))
-            if (guard, *_key(source)) not in self.loaded:
+        if stored and not update and isinstance(value, Load) and value.dtype == dtype:
+            source, inside_ = Access(value.buffer, self._first_index(value.index)), self._inside(value, guard)
+            if inside_ is not None and (guard, *_key(source)) not in self.loaded:
                 self._forget(stmt)
-                return (VectorCopy(dtype, self.width, self._start(stmt.target), source, origin=stmt, lane=self.lane),)
+                test = condition_of(inside_) if inside_ else None
+                start = self._start(stmt.target)
+                return (VectorCopy(dtype, self.width, start, source, inside=test, origin=stmt, lane=self.lane),)
 
         if copy := self._of_registers(stmt, guard, stored and not update):
             return (copy,)
@@ -227,6 +231,16 @@ class _Lanes:
         return name
 
     # -- which accesses can be vectors
+
+    def _inside(self, load: Load, guard: Tests) -> Tests | None:
+        """When all lanes of a read are inside of the buffer, and at its other times none; None if it is no vector."""
+        if load.fallback is None:
+            return () if self._reads(load) else None
+        if load.fallback.value != 0 or not self._fits(Access(load.buffer, load.index)):
+            return None
+        tests = self.whole(inside(self.needs.buffers[load.buffer], load.index))
+        known = guard + tuple(self.requires)
+        return None if tests is None else tuple(c for c in tests if not self.needs.is_implied(c, known))
 
     def _reads(self, load: Load) -> bool:
         return load.fallback is None and self._fits(Access(load.buffer, load.index))
