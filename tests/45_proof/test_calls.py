@@ -95,5 +95,6 @@ def test_a_call_of_another_place_is_no_product(step):
 
 def test_arguments_the_other_way_round_are_no_product():
     for tree, launch in calls_with(lambda call: replace(call, arguments=call.arguments[::-1])):
-        if launch != lower(tree)[0]:
+        # What is added to a loop can stand before the plus sign, too.
+        if without_calls(launch.body) != without_calls(lower(tree)[0].body):
             assert prove(tree.kernel, (launch,)).verdict.startswith("refused: ")
