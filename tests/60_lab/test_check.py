@@ -10,6 +10,7 @@ import tilegen
 from tilegen.backends.devices import InterpretedProgram, InterpreterEngine
 from tilegen.errors import WrongResult
 from tilegen.lab.check import Trial, cases, check
+from tilegen.lab.inputs import draw_kinds
 
 SIZES = {"M": 5, "N": 7, "K": 6}
 
@@ -34,6 +35,14 @@ def trials(spoil: Callable[[Any], None] | None = None, text: str = "gemm") -> tu
     program = Spoiled(tree, InterpreterEngine())
     program.spoil = spoil or (lambda array: None)
     return check(program, cases(tree.kernel, [{n: SIZES.get(n, 5) for n in tree.kernel.sizes}]))
+
+
+def test_inputs_are_normal_unless_a_logarithm_or_a_root_depends_on_them() -> None:
+    first = {
+        name: draw_kinds(tilegen.load(file).kernel(name).ir)[0]
+        for file, name in (("examples/hgemm.tg", "hgemm_bias_gelu"), ("chain", "chain"))
+    }
+    assert first == {"hgemm_bias_gelu": "normal", "chain": "narrow"}
 
 
 def test_a_right_program_passes_exactly_and_within_the_bound() -> None:
