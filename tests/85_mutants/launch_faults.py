@@ -311,6 +311,18 @@ def wrong_coordinate(launch):
             yield replace(launch, grid=tuple(_one_less(g) if a == axis else g for a, g in enumerate(launch.grid)))
 
 
+def roles_swapped(launch):
+    """Each role's work under the other's test; one role that nobody has."""
+
+    def change(node):
+        if isinstance(node, If) and node.roles and node.orelse:
+            yield (replace(node, body=node.orelse, orelse=node.body),)
+            yield (replace(node, orelse=()),)
+            yield (*node.body, *node.orelse)
+
+    return _edits(launch, change)
+
+
 FAULTS = {
     "barrier dropped": barrier_dropped,
     "barrier moved": barrier_moved,
@@ -335,4 +347,5 @@ FAULTS = {
     "wrong call": wrong_call,
     "copy too small": copy_too_small,
     "wrong coordinate": wrong_coordinate,
+    "roles swapped": roles_swapped,
 }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from places import nodes, put
 
 from tilegen.ir.affine import const
-from tilegen.ir.nodes import THREAD_KINDS, Access, Load, Loop, Op, Stmt
+from tilegen.ir.nodes import THREAD_KINDS, Access, Condition, Load, Loop, Op, Stmt
 from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import loops, rewrite, stmts, walk
 
@@ -234,6 +235,35 @@ def wrong_swizzle(tree):
             yield replace(tree, buffers=(*tree.buffers[:n], moved, *tree.buffers[n + 1 :]))
 
 
+def roles_swapped(tree):
+    """Neighbouring roles each do their work in the other's iterations; or all of one in the first one's."""
+
+    def change(loop):
+        roles = loop.roles if isinstance(loop, Loop) else ()
+        for one, two in pairwise(roles):
+            tests = _tests_of(one, loop, roles), _tests_of(two, loop, roles)
+            for mine, other in (tests, tests[::-1]):
+                yield (_with_tests(loop, {mine: other}),)
+            yield (_with_tests(loop, {tests[0]: tests[1], tests[1]: tests[0]}),)
+
+    return _edits(tree, change)
+
+
+def _tests_of(role, loop, roles):
+    begins, ends = Condition(role.since_start(loop.name)), Condition(role.until_end(loop.name))
+    return tuple(c for c, there in ((begins, role != roles[0]), (ends, role != roles[-1])) if there)
+
+
+def _with_tests(loop, becomes):
+    def change(stmt):
+        for old, new in becomes.items():
+            if isinstance(stmt, Stmt) and set(old) <= set(stmt.guard) and len(old):
+                return replace(stmt, guard=(*(c for c in stmt.guard if c not in old), *new))
+        return stmt
+
+    return rewrite(loop, change)
+
+
 FAULTS = {
     "bound off by one": bound_off_by_one,
     "copy too small": copy_too_small,
@@ -254,4 +284,5 @@ FAULTS = {
     "wrong home of a buffer": wrong_home,
     "wrong pad": wrong_pad,
     "wrong swizzle": wrong_swizzle,
+    "roles swapped": roles_swapped,
 }
