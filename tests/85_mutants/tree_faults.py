@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from places import nodes, put
 
-from tilegen.ir.affine import const
+from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Condition, Load, Loop, Op, Stmt
 from tilegen.ir.swizzle import Swizzle
-from tilegen.ir.walk import loops, rewrite, stmts, walk
+from tilegen.ir.walk import loads, loops, rewrite, stmts, walk
 
 
 def _edits(tree, change):
@@ -205,6 +205,38 @@ def wrong_value(tree):
     return _statements(tree, change)
 
 
+def wrong_fallback(tree):
+    """A copy that holds another value for what is outside of the tensor."""
+
+    def change(stmt):
+        for load in dict.fromkeys(load for load in loads(stmt) if stmt.is_copy and load.fallback):
+            other = replace(load, fallback=replace(load.fallback, value=load.fallback.value + 1))
+            yield rewrite(stmt, lambda value, load=load, other=other: other if value == load else value)
+
+    return _statements(tree, change)
+
+
+def put_right_in_part(tree):
+    """A copy that gets the element of an iteration as far from the end, and is put right in all but the first one."""
+    extents = {loop.name: loop.extent for loop in loops(tree.body)}
+
+    def change(stmt):
+        names = [name for i in stmt.value.index for name in i.names()] if _is_fill(stmt) else ()
+        for name in dict.fromkeys(n for n in names if n in extents and extents[n] != const(1)):
+            far = {name: extents[name] - 1 - var(name)}
+            source = replace(stmt.value, index=tuple(i.substitute(far) for i in stmt.value.index))
+            element = stmt.element and tuple(i.substitute(far) for i in stmt.element)
+            guard = tuple(c._replace(value=c.value.substitute(far)) for c in stmt.guard)
+            right = replace(stmt, guard=(*stmt.guard, Condition(var(name) - 1)))
+            yield stmt, replace(stmt, value=source, element=element, guard=guard), right
+
+    return _edits(tree, lambda node: change(node) if isinstance(node, Stmt) else [])
+
+
+def _is_fill(stmt):
+    return stmt.is_copy and isinstance(stmt.value, Load)
+
+
 def plain_update(tree):
     """An update that others make at the same time is no longer one access."""
     return _statements(tree, lambda stmt: [replace(stmt, atomic=False)] if stmt.atomic else [])
@@ -280,6 +312,8 @@ FAULTS = {
     "swapped loops or statements": swapped,
     "parallel reduction": parallel_reduction,
     "wrong value": wrong_value,
+    "wrong fallback": wrong_fallback,
+    "put right in part": put_right_in_part,
     "atomic update made plain": plain_update,
     "wrong home of a buffer": wrong_home,
     "wrong pad": wrong_pad,
