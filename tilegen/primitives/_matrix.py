@@ -9,36 +9,29 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import Affine
 from tilegen.ir.instructions import Fragment, Instruction
 from tilegen.ir.matching import operand_accesses, perfect_nest
-from tilegen.ir.nodes import Access, Buffer, Loop, Stmt, Tree
+from tilegen.ir.nodes import Access, Buffer, Loop, Tree
 from tilegen.ir.show import show_stmt
 from tilegen.ir.walk import loops
 from tilegen.primitives import LoopName
 
 
-def find_nest(
-    tree: Tree, names: tuple[LoopName, ...], instruction: Instruction
-) -> tuple[Loop, Stmt, Mapping[str, Access]]:
-    """The nest of these loops that the instruction computes: its outermost loop, its statement, the operands."""
-    other: Stmt | None = None
+def operands_of(loop: Loop, names: tuple[LoopName, ...], instruction: Instruction) -> Mapping[str, Access] | None:
+    """The operands of the instruction, if it computes the nest of `loop`, and the nest has these loops."""
+    found = perfect_nest(loop)
+    if found is None or sorted(each.name for each in found[0]) != sorted(names):
+        return None
+    return operand_accesses(instruction, found[1])
+
+
+def no_nest_error(tree: Tree, names: tuple[LoopName, ...], instruction: Instruction) -> StepError:
+    """What the loops compute instead."""
+    meaning = instruction.equation.span.text if instruction.equation.span else instruction.name
     for loop in loops(tree.body):
         found = perfect_nest(loop)
-        if found is None or sorted(each.name for each in found[0]) != sorted(names):
-            continue
-        other = found[1]
-        operands = operand_accesses(instruction, other)
-        if operands is not None:
-            return loop, other, operands
-    meaning = instruction.equation.span.text if instruction.equation.span else instruction.name
-    if other is None:
-        notes = ("order(...) puts them innermost; cache_register gives operands of the product nests of their own",)
-        raise StepError(f"no statement stands in the loops {', '.join(names)} alone", notes=notes)
-    raise StepError(f"'{instruction.name}' computes {meaning}, and the loops {show_stmt(other)}")
-
-
-def is_outermost(loop: Loop, nest: Loop) -> bool:
-    """True for the loop of the nest, whose inner loops have got their kind already."""
-    one, two = perfect_nest(loop), perfect_nest(nest)
-    return one is not None and two is not None and one[1] is two[1] and loop.name == nest.name
+        if found and sorted(each.name for each in found[0]) == sorted(names):
+            return StepError(f"'{instruction.name}' computes {meaning}, and the loops {show_stmt(found[1])}")
+    notes = ("order(...) puts them innermost; cache_register gives operands of the product nests of their own",)
+    return StepError(f"no statement stands in the loops {', '.join(names)} alone", notes=notes)
 
 
 def in_fragments(buffer: Buffer, access: Access, layout: Fragment, points: tuple[Affine, ...]) -> Buffer:

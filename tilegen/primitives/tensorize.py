@@ -9,9 +9,9 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.instructions import Instruction
 from tilegen.ir.matching import operand_points
 from tilegen.ir.nodes import Loop, Performed, Tree
-from tilegen.ir.walk import rewrite_nodes
+from tilegen.ir.walk import loops, rewrite_nodes, stmts
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._matrix import find_nest, in_fragments, is_outermost
+from tilegen.primitives._matrix import in_fragments, no_nest_error, operands_of
 from tilegen.primitives._tree import need_constant, need_loop
 
 
@@ -83,27 +83,31 @@ class Tensorize:
 
     def apply(self, tree: Tree) -> Tree:
         performed = self._performed(tree)
-        nest, stmt, operands = find_nest(tree, self.loops, self.by)
+        every = [(loop, operands_of(loop, self.loops, self.by)) for loop in loops(tree.body)]
+        nests = [(loop, operands) for loop, operands in every if operands is not None]
+        if not nests:
+            raise no_nest_error(tree, self.loops, self.by)
         buffers = {b.name: b for b in tree.buffers}
-        for layout in self.by.fragments:
-            access = operands[layout.operand.name]
-            buffer = buffers[access.buffer]
-            if buffer.fragment is None:
-                buffers[buffer.name] = in_fragments(
-                    buffer, access, layout, operand_points(performed, layout.operand.name)
-                )
+        for _, operands in nests:
+            for layout in self.by.fragments:
+                name = layout.operand.name
+                buffer = buffers[operands[name].buffer]
+                if buffer.fragment is None:
+                    points = operand_points(performed, name)
+                    buffers[buffer.name] = in_fragments(buffer, operands[name], layout, points)
 
         def change(value: object) -> object:
             if not isinstance(value, Loop) or value.name not in self.loops:
                 return value
-            return replace(value, kind="matrix", performed=performed if is_outermost(value, nest) else value.performed)
+            whole = operands_of(value, self.loops, self.by) is not None
+            return replace(value, kind="matrix", performed=performed if whole else value.performed)
 
-        added = stmt.name if stmt.reduce and stmt.name not in tree.reassociated else None
+        sums = {stmt.name for nest, _ in nests for stmt in stmts(nest) if stmt.reduce}
         return replace(
             tree,
             buffers=tuple(buffers.values()),
             body=rewrite_nodes(tree.body, change),
-            reassociated=(*tree.reassociated, added) if added else tree.reassociated,
+            reassociated=tuple(dict.fromkeys((*tree.reassociated, *sorted(sums)))),
         )
 
     def _performed(self, tree: Tree) -> Performed:
