@@ -40,7 +40,7 @@ def test_a_container_leaves_less(tmp_path, monkeypatch):
         "/sys/fs/cgroup/memory.stat": "anon 5\ninactive_file 100000\n",
         "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:   8000 kB\n",
     }
-    monkeypatch.setattr(memory, "_lines", lambda path: files.get(path, "").splitlines())
+    monkeypatch.setattr(memory, "_read_lines", lambda path: files.get(path, "").splitlines())
     assert memory.free_bytes() == 400_000
     files["/sys/fs/cgroup/memory.max"] = "max"
     assert memory.free_bytes() == 8_192_000
