@@ -64,7 +64,7 @@ def _overview() -> Iterator[str]:
     yield "composite steps, written in the language itself (schedules/std.tg)"
     yield from (_summary(define.word, define.doc) for define in standard_steps().values())
     yield ""
-    yield f"instructions, declared and checked, and not yet used by schedules: {len(stock_instructions())}, such as"
+    yield f"instructions, declared in the language and used by tensorize: {len(stock_instructions())}, such as"
     yield ", ".join(list(stock_instructions())[:4])
     yield ""
     yield "tilegen help NAME explains one of them."
