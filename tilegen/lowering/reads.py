@@ -47,7 +47,9 @@ def _choose(body: tuple[Spmd, ...], place: _Place) -> tuple[Spmd, ...]:
         match node:
             case If(test=test, body=then, orelse=orelse):
                 inner = _choose(then, replace(place, given=place.given + test))
-                out.append(with_body(node, inner, _choose(orelse, place)))
+                # Behind `else` of one inequality its contrary holds.
+                contrary = (Condition(-test[0].value - 1),) if len(test) == 1 and not test[0].equal else ()
+                out.append(with_body(node, inner, _choose(orelse, replace(place, given=place.given + contrary))))
             case For(name=name):
                 out.append(with_body(node, _choose(node.body, replace(place, loops=(*place.loops, name)))))
             case Combine(test=test):  # its tests stand around its value

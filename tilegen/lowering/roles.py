@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import Condition, Loop
+from tilegen.ir.nodes import Condition, Index, Loop, Op
 from tilegen.ir.role import Role
-from tilegen.ir.walk import walk
+from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.guards import IsImplied
 from tilegen.lowering.program import For, If, Let, Spmd, names_in, with_body
 from tilegen.lowering.substitution import substitute_integers
@@ -138,10 +139,23 @@ class Roles:
         part = next((part for part in self.parts if part.role.name == role), None)
         if part is None or part.role.start == const(0) or role in self.taken:
             return body
-        named = substitute_integers(body, {part.of: var(role) + part.role.start})
+        named = rewrite(substitute_integers(body, {part.of: var(role) + part.role.start}), _without_common_terms)
         return (Let(role, part.begins.value), *named) if role in names_in(walk(named)) else body
 
 
 def _without(node: If, tests: list[Condition]) -> tuple[Spmd, ...]:
     kept = tuple(test for test in node.test if test not in tests)
     return (replace(node, test=kept),) if kept else node.body
+
+
+def _without_common_terms(value: Any) -> Any:
+    """A comparison of places without what both sides have in common."""
+    match value:
+        case Op("<" | "<=" | ">" | ">=", (Index(left, kind), Index(right))):
+            if not {a for a, _ in left.terms} & {a for a, _ in right.terms} and not (left.const and right.const):
+                return value
+            apart = left - right
+            lower = Affine(tuple((atom, -factor) for atom, factor in apart.terms if factor < 0), max(0, -apart.const))
+            return replace(value, args=(Index(apart + lower, kind), Index(lower, kind)))
+        case _:
+            return value
