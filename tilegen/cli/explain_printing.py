@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen.lab.formula import Formula
+from tilegen.lab.roles import RoleLoop
 from tilegen.lab.sites import Site
 
 if TYPE_CHECKING:
@@ -120,6 +121,9 @@ def _print_launch(out: Console, launch: LaunchReport, found: Explanation, maps: 
     out.print(_access_table(launch))
     _conflicts(out, launch, maps)
     _occupancy(out, launch)
+    for loop in launch.roles:
+        for line in role_lines(loop, launch):
+            out.print(line, soft_wrap=True, markup=False)
     _machine_code(out, launch)
     _prediction(out, launch, found)
 
@@ -213,6 +217,22 @@ def _occupancy(out: Console, launch: LaunchReport) -> None:
     if launch.resources:
         taken = launch.resources
         out.print(f"a thread takes {taken.registers} registers and spills {taken.spills} bytes")
+
+
+def role_lines(loop: RoleLoop, launch: LaunchReport) -> list[str]:
+    """What roles cost: registers, loads, shared memory, divergence, threads without work."""
+    what = "threads" if loop.kind.startswith("thread") else "blocks"
+    shares = ", ".join(f"{name} {count} {what} from {first} on" for name, first, count in loop.parts)
+    lines = [f"roles of {loop.loop}: {shares}; every thread takes the registers of the one that needs most"]
+    if loop.mixed:
+        warps = f"{loop.mixed} warps are" if loop.mixed > 1 else "1 warp is"
+        lines += [f"{warps} in two roles, and runs one after the other: align=32 gives each role warps of its own"]
+    if loop.alike:
+        lines += [f"{', '.join(loop.alike)}: loaded by several roles, each for itself"]
+    if loop.handed_on:
+        lines += [f"{', '.join(loop.handed_on)}: through shared memory, for one role's registers are not another's"]
+    lines += [f"{name} is the work of {count} of {launch.threads} threads" for name, count in loop.behind]
+    return lines
 
 
 def _machine_code(out: Console, launch: LaunchReport) -> None:

@@ -16,6 +16,7 @@ from tilegen.ir.walk import gathers, loads
 from tilegen.lab import formula, metric
 from tilegen.lab.banks import Remedy, remedies
 from tilegen.lab.occupancy import SM, Occupancy, limits_of, occupancy
+from tilegen.lab.roles import RoleLoop, roles_of
 from tilegen.lab.roofline import H200, Machine, Prediction, Shape, predict
 from tilegen.lab.sites import program_of
 from tilegen.lab.traffic import SECTOR, ArithmeticCount, Inner, Traffic, arithmetic, inner, traffic
@@ -37,6 +38,7 @@ class LaunchReport:
             thread takes as many registers there.
         resources: registers and spills as the compiler reports them; None where it was not asked.
         hot: the machine code of the innermost loop; None without a disassembler.
+        roles: the loops of threads and blocks that do different work.
     """
 
     name: str
@@ -52,6 +54,7 @@ class LaunchReport:
     elsewhere: Mapping[str, Occupancy]
     resources: nvrtc.Resources | None = None
     hot: sass.Hot | None = None
+    roles: tuple[RoleLoop, ...] = ()
 
     def loads(self, space: str) -> formula.Formula:
         """Elements that the threads load from "global" or "shared" memory, as a formula in the sizes."""
@@ -280,6 +283,7 @@ def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _
         elsewhere,
         resources,
         hot,
+        roles_of(launch, sizes),
     )
 
 

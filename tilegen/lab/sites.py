@@ -45,6 +45,7 @@ class Site:
         loops: the loops around it, outermost first, those that change what it touches.
         around: the names of all loops around it.
         tests: the conditions around it that tell threads apart, borders left out.
+        of_blocks: those that say which blocks run it, one role of several.
         computed: (dimension, name, place) where the place of a gather is not affine; the name stands for it in `index`.
         tested: the dimensions of a gather outside of which nothing is read.
     """
@@ -59,6 +60,7 @@ class Site:
     tests: tuple[Condition, ...]
     computed: tuple[tuple[int, str, Expr], ...] = ()
     tested: tuple[int, ...] = ()
+    of_blocks: tuple[Condition, ...] = ()
 
     def names(self) -> set[str]:
         """The loops, threads and sizes that decide which element is touched."""
@@ -79,6 +81,7 @@ class Work:
     copies: bool
     loops: tuple[For, ...]
     tests: tuple[Condition, ...]
+    of_blocks: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,11 @@ def program_of(launch: Launch) -> ThreadProgram:
     kept: dict[tuple[object, ...], Site] = {}
     for number, site in enumerate(found.sites):
         # Loads that agree in all of this are one load; each store is one of its own.
-        key = (number,) if site.store else (site.buffer, site.index, site.width, _ids(site.loops), site.tests)
+        key = (
+            (number,)
+            if site.store
+            else (site.buffer, site.index, site.width, _ids(site.loops), site.tests, site.of_blocks)
+        )
         kept.setdefault(key, site)
     return ThreadProgram(launch, _drop_covered_loads(tuple(kept.values())), tuple(found.work), tuple(found.barriers))
 
@@ -132,7 +139,7 @@ def _drop_covered_loads(sites: tuple[Site, ...]) -> tuple[Site, ...]:
 
 
 def _context(site: Site) -> object:
-    return tuple(id(loop) for loop in site.loops if loop.kind == "serial"), site.tests, site.width
+    return tuple(id(loop) for loop in site.loops if loop.kind == "serial"), site.tests, site.of_blocks, site.width
 
 
 def _unrolled_indices(site: Site) -> set[tuple[Affine, ...]]:
@@ -170,6 +177,7 @@ class _Collector:
         self.sites: list[Site] = []
         self.work: list[Work] = []
         self.barriers: list[tuple[For, ...]] = []
+        self.of_blocks: tuple[Condition, ...] = ()
 
     def list(self, body: tuple[Spmd, ...], loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         """One list of statements. A name that it gives to a value stands for that value."""
@@ -183,6 +191,10 @@ class _Collector:
         match node:
             case For():
                 self.list(node.body, (*loops, node), tests)
+            case If(roles=roles) if roles:
+                self.role(node.test, node.body, loops, tests)
+                contrary = (Condition(-node.test[0].value - 1),) if len(node.test) == 1 else ()
+                self.role(contrary, node.orelse, loops, tests)
             case If(test=test, body=body, orelse=orelse):
                 telling = tuple(c for c in test if self.tells_threads_apart(c))
                 self.list(body, loops, tests + telling)
@@ -202,15 +214,26 @@ class _Collector:
             case Declare(start=start):
                 if start:
                     self.reads(start, loops, tests)
-                    self.work.append(Work(start, None, frozenset(), isinstance(start, Load), loops, tests))
+                    self.work.append(
+                        Work(start, None, frozenset(), isinstance(start, Load), loops, tests, self.of_blocks)
+                    )
             case Combine(value=value, reduce=reduce, test=test):
                 telling = tests + tuple(c for c in test if self.tells_threads_apart(c))
                 self.reads(node, loops, telling)
-                self.work.append(Work(value, reduce, frozenset(), False, loops, telling))
+                self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
             case Flag() | VectorDeclare() | AsyncGroup() | Let():
                 pass
             case _:
                 raise TypeError(node)
+
+    def role(
+        self, test: tuple[Condition, ...], body: tuple[Spmd, ...], loops: tuple[For, ...], tests: tuple[Condition, ...]
+    ) -> None:
+        """What some of the threads do, or some of the blocks."""
+        outside = self.of_blocks
+        self.of_blocks += tuple(c for c in test if c.value.names() & self._block_loops())
+        self.list(body, loops, tests + tuple(c for c in test if self.tells_threads_apart(c)))
+        self.of_blocks = outside
 
     def statement(self, stmt: Stmt, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         self.reads(stmt, loops, tests)
@@ -220,7 +243,7 @@ class _Collector:
                 self.access(target, False, loops, tests)
             self.access(target, True, loops, tests)
         held = frozenset(name for i in stmt.target.index for name in i.names())
-        self.work.append(Work(stmt.value, stmt.reduce, held, stmt.is_copy, loops, tests))
+        self.work.append(Work(stmt.value, stmt.reduce, held, stmt.is_copy, loops, tests, self.of_blocks))
 
     def reads(self, value: object, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         """What is read for a value: loads, and gathers with the loads of their indices."""
@@ -246,7 +269,8 @@ class _Collector:
         spoken = site.names() | {n for c in site.tests for n in c.value.names()}
         kept = loops if site.store else _relevant_loops(loops, frozenset(spoken), site.buffer)
         around = tuple(loop.name for loop in loops)
-        self.sites.append(replace(site, bytes=site.width * DTYPE_BYTES[dtype], loops=kept, around=around))
+        own = replace(site, bytes=site.width * DTYPE_BYTES[dtype], loops=kept, around=around)
+        self.sites.append(replace(own, of_blocks=self.of_blocks))
 
     def tells_threads_apart(self, condition: Condition) -> bool:
         """True for a test of threads and constant loops alone; a test with sizes or blocks is one of the border."""

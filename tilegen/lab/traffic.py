@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from tilegen.ir.nodes import FLOATS, Cast, Const, Expr, Gather, Index, Load, Op, Scalar
+from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
 from tilegen.lab import formula
 from tilegen.lab.addresses import LINE, Pattern, count_distinct, mean_active_threads, patterns
 from tilegen.lab.banks import BankConflict, conflict
 from tilegen.lab.formula import Formula
+from tilegen.lab.roles import blocks_along
 from tilegen.lab.sites import Site, ThreadProgram, Work, iterations, widen
 from tilegen.lowering.program import For, Launch
 
@@ -96,11 +97,15 @@ class Inner:
 
 def traffic(program: ThreadProgram, sizes: Mapping[str, int]) -> list[Traffic]:
     """Every access of the program at the given sizes."""
-    blocks = prod(extent.evaluate(sizes) for extent in program.launch.grid)
-    return [_site_traffic(program.launch, site, sizes, blocks) for site in program.sites]
+    return [_site_traffic(program.launch, site, sizes) for site in program.sites]
 
 
-def _site_traffic(launch: Launch, site: Site, sizes: Mapping[str, int], blocks: int) -> Traffic:
+def _block_count(launch: Launch, tests: tuple[Condition, ...], sizes: Mapping[str, int]) -> int:
+    return prod(max(0, factor.evaluate(sizes)) for factor in blocks_along(launch, tests))
+
+
+def _site_traffic(launch: Launch, site: Site, sizes: Mapping[str, int]) -> Traffic:
+    blocks = _block_count(launch, site.of_blocks, sizes)
     memory = launch.buffers[site.buffer]
     wide = widen(site, memory)
     found = patterns(launch, wide, sizes)
@@ -142,7 +147,7 @@ def _elements_formula(launch: Launch, site: Site, sizes: Mapping[str, int], of_b
     """Elements of all threads as a formula: those of one iteration, times loops, times blocks."""
     once = of_block / max(1, iterations(site.loops, sizes))
     result = formula.number(Fraction(once).limit_denominator(10**6))
-    for extent in (*(loop.extent for loop in site.loops), *(f for blocks in launch.grid for f in blocks.factors)):
+    for extent in (*(loop.extent for loop in site.loops), *blocks_along(launch, site.of_blocks)):
         result = result * formula.of(extent)
     return result
 
@@ -152,10 +157,11 @@ def _elements_formula(launch: Launch, site: Site, sizes: Mapping[str, int], of_b
 
 def arithmetic(program: ThreadProgram, sizes: Mapping[str, int]) -> ArithmeticCount:
     """What the statements compute at the given sizes."""
-    blocks = prod(extent.evaluate(sizes) for extent in program.launch.grid)
     totals = [0.0, 0.0, 0.0]
     for work in program.work:
-        runs = blocks * mean_active_threads(program.launch, work.loops, work.tests, sizes)
+        runs = _block_count(program.launch, work.of_blocks, sizes) * mean_active_threads(
+            program.launch, work.loops, work.tests, sizes
+        )
         runs *= iterations(work.loops, sizes)
         totals = [total + runs * count for total, count in zip(totals, instructions(work), strict=True)]
     return ArithmeticCount(totals[0], totals[1], totals[2], _main_dtype(program))
