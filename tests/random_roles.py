@@ -61,7 +61,7 @@ def roles_of_threads(pick, tree, cut, chosen):
 
 def roles_of_blocks(pick, tree, cut, chosen):
     """The tiles of what is chosen as blocks of one launch."""
-    tree = yield _roles(pick, [f"b{n}" for n in chosen], "r", ["", "", "", ", align=2"])
+    tree = yield _roles(pick, [f"b{n}" for n in chosen], "r", [""])
     for name in ["r", *(f"b{n}" for n in cut)]:
         if find_loop(tree, name) is not None and pick([True] * 9 + [False]):
             tree = yield f"bind({name}, block.x)"

@@ -10,7 +10,7 @@ from tilegen.ir.nodes import Condition, Loop, Node, Tree
 from tilegen.ir.role import Role
 from tilegen.ir.walk import loops, substitute
 from tilegen.primitives import LoopName, NewName, primitive
-from tilegen.primitives._tree import add_guard, need_fresh, need_loop, rescope
+from tilegen.primitives._tree import add_guard, need_constant, need_fresh, need_loop, rescope
 
 
 @primitive("loops")
@@ -40,9 +40,9 @@ class Roles:
 
     Bound to threads, some threads of a block run one body while others run the next (inner-block fusion); bound to
     blocks, so do the blocks of one launch (inter-block fusion, also called horizontal fusion). What stands behind
-    the loop has a barrier before it where it needs one; inside a role no thread can wait for another. The extents
-    may differ, and `align=32` makes each role begin with a warp of its own, which no other role shares. Put caches
-    of what the roles write before this step: they hold what each loop needs by itself.
+    the loop has a barrier before it where it needs one; inside a role no thread can wait for another. Extents may
+    differ, and `align=32` lets each role of threads begin with a warp of its own. Copies to shared memory of what
+    the roles write come before this step, each as large as its loop needs; registers come behind it.
     """
 
     loops: tuple[LoopName, ...]
@@ -58,6 +58,8 @@ class Roles:
         need_fresh(tree, (self.name,), gone=self.loops)
         for loop in found:
             self._check_plain(found[0], loop)
+            if self.align > 1:
+                need_constant(loop, "align")
             if sum(loop.name == other.name for other in loops(tree.body)) > 1:
                 raise StepError(f"loop '{loop.name}' is in several nests", notes=("roles before order distributes it",))
         body = self._join_in(tree.body) or self._join_below(tree.body)
