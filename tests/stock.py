@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tilegen.errors import Source
 from tilegen.frontend import build, data_folder, parse
+from tilegen.frontend.stock import stock, stock_instructions
 from tilegen.schedule import apply
 
 
@@ -73,7 +74,7 @@ def tile(size, launches):
 
 @cache
 def schedule_stock(name, schedule, values=(), parameters=()):
-    module = modules()[name]
     found = find(name, schedule)
     defines = {d.word: d for m in modules().values() for d in m.defines}
-    return apply(build(module.kernels[found.kernel], dict(values)), found, dict(parameters), defines)
+    kernel = build(stock(name).kernels[found.kernel], dict(values))
+    return apply(kernel, found, dict(parameters), defines, stock_instructions)

@@ -8,6 +8,7 @@ from written import tree_from
 
 from tilegen.errors import LimitError
 from tilegen.interpreter import run
+from tilegen.interpreter.dtypes import from_values
 from tilegen.ir.nodes import Kernel, Loop, Tree
 from tilegen.ir.show import show
 from tilegen.ir.walk import loops
@@ -33,7 +34,7 @@ def test_the_distributed_tree_computes_the_kernel(name, schedule):
     sizes = dict(small(name))
     rng = np.random.default_rng(1)
     arrays = {
-        t.name: rng.uniform(0.5, 1.5, [e.evaluate(sizes) for e in t.shape]).astype(np.float32)
+        t.name: from_values(rng.uniform(0.5, 1.5, [e.evaluate(sizes) for e in t.shape]), t.dtype)
         for t in tree.kernel.tensors
         if t.role == "input"
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -77,7 +78,10 @@ def stock(name: str) -> Module:
         file = data_folder(folder) / f"{name}.tg"
         if file.is_file():
             modules += [parse(Source(f"{name}.tg", file.read_text(encoding="utf-8")))]
-    return modules[0] if modules[0].schedules or len(modules) == 1 else _merge(modules[0], modules[1])
+    if len(modules) == 1 or (modules[0].schedules and modules[0].kernels):
+        return modules[0]
+    merged = _merge(modules[0], modules[1])
+    return replace(merged, kernels={**modules[1].kernels, **modules[0].kernels})
 
 
 def with_stock(module: Module) -> tuple[Module, str]:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.instructions import UNITS, Fragment, SharedRows
 from tilegen.ir.lanes import WARP
-from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Tree
+from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import rejoin, simplify
 from tilegen.ir.walk import (
     accesses,
@@ -57,7 +57,8 @@ def deal_fragments(tree: Tree) -> Tree:
     lane = "lane"
     while lane in taken:
         lane += "_"
-    deal = _Deal(held, lane, taken)
+    plain = {b.name: b.scope for b in tree.buffers if b.space == "register" and not b.fragment}
+    deal = _Deal(held, plain, lane, taken)
     body = tuple(deal.node(node, {}) for node in tree.body)
     buffers = tuple(replace(_buffer_of_lanes(b), scope=deal.scopes.get(b.scope or "", b.scope)) for b in tree.buffers)
     return replace(tree, buffers=buffers, body=body)
@@ -224,12 +225,14 @@ class _Deal:
 
     Attributes:
         held: the buffers in fragments.
+        registers: the other register buffers, each with the loop that it lives in.
         lane: the name of the loops over lanes.
         taken: names in use.
         scopes: the loops that are gone, and the one that is there instead.
     """
 
     held: Mapping[str, Buffer]
+    registers: Mapping[str, str | None]
     lane: str
     taken: set[str]
     scopes: dict[str, str] = field(default_factory=dict)
@@ -285,6 +288,7 @@ class _Deal:
                         raise _lanes_differ(access.buffer, name)
                     if bits.setdefault(name, told) != told:
                         raise _lanes_differ(access.buffer, name)
+            _check_registers(self.registers, stmt, path)
             if mine and prod(2 ** sum(b is not None for b in told) for told in mine.values()) != WARP:
                 raise NotDealt(f"the loops around '{stmt.target.buffer}' do not tell which lane has the element")
         values: dict[str, Affine] = {}
@@ -349,6 +353,17 @@ class _Deal:
                     "fragments that are used together have one layout; through shared memory it changes",
                 )
         return stmt
+
+
+def _check_registers(registers: Mapping[str, str | None], stmt: Stmt, nest: tuple[Loop, ...]) -> None:
+    """Registers beside the fragments are each lane's own: they do not outlive the nest."""
+    inside = {loop.name for loop in nest}
+    for access in accesses(stmt):
+        if access.buffer in registers and registers[access.buffer] not in inside:
+            raise NotDealt(
+                f"'{access.buffer}' is used with fragments, and is none: each lane would have all of it",
+                f"put the step that makes '{access.buffer}' before tensorize, so that it is held by the same lanes",
+            )
 
 
 def _with_points(nest: Loop) -> Loop:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import LimitError
 from tilegen.ir.fragments import deal_fragments
 from tilegen.ir.matching import perfect_nest
-from tilegen.ir.nodes import Loop, Tree
+from tilegen.ir.nodes import Condition, Loop, Stmt, Tree
 from tilegen.ir.show import show_condition
 from tilegen.ir.walk import loops, rewrite_nodes
 from tilegen.lowering.register_guards import spare
@@ -16,23 +16,27 @@ from tilegen.lowering.register_guards import spare
 def deal(tree: Tree) -> tuple[Tree, frozenset[tuple[str, str]]]:
     """The tree of lanes, and (statement, buffer) of the starts of fragments that do no harm without their guard.
 
-    Raises LimitError where an instruction would have to leave out some of its points.
+    Raises LimitError where an instruction would have to leave out some of its points: what it computes there would be
+    used.
     """
     if not any(b.fragment for b in tree.buffers):
         return tree, frozenset()
     found = [spare(node, tree.buffers, tree.kernel) for node in tree.body]
-    tree = replace(tree, body=tuple(less.node for less in found))
-    for loop in loops(tree.body):
-        if loop.performed and (nest := perfect_nest(loop)):
-            inside = {each.name for each in nest[0]}
-            for condition in nest[1].guard:
-                if condition.value.names() & inside:
-                    raise LimitError(
-                        f"'{loop.performed.instruction.name}' runs as a whole, and what it computes where "
-                        f"{show_condition(condition)} does not hold would be used",
-                        loop.span,
-                    )
+    for loop in loops(tuple(less.node for less in found)):
+        nest = perfect_nest(loop) if loop.performed else None
+        if loop.performed and nest and (needed := tests_within(*nest)):
+            raise LimitError(
+                f"'{loop.performed.instruction.name}' runs as a whole, and what it computes where "
+                f"{show_condition(needed[0])} does not hold would be used",
+                loop.span,
+            )
     return deal_fragments(tree), frozenset().union(*(less.starts for less in found))
+
+
+def tests_within(nest: tuple[Loop, ...], stmt: Stmt) -> tuple[Condition, ...]:
+    """The conditions of a statement that differ between the iterations of the nest around it."""
+    inside = {loop.name for loop in nest}
+    return tuple(c for c in stmt.guard if c.value.names() & inside)
 
 
 def without_instructions(tree: Tree) -> Tree:

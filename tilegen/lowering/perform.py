@@ -13,11 +13,15 @@ from tilegen.ir.matching import operand_accesses, perfect_nest, values_at
 from tilegen.ir.nodes import Access, Loop, Performed
 from tilegen.ir.ranges import simplify
 from tilegen.lowering.distribute import Block
+from tilegen.lowering.fragments import tests_within
 from tilegen.lowering.program import If, Perform, Spmd
 
 
 def perform(nest: Loop, performed: Performed, block: Block) -> tuple[Spmd, ...]:
-    """The instruction, in a test of what is the same for all of its nest."""
+    """The instruction, in a test of what is the same for all of its nest.
+
+    `deal` has made sure that nobody uses what it computes where one of the other conditions does not hold.
+    """
     found = perfect_nest(nest)
     assert found, f"{nest.name} has been performed by {performed.instruction.name}"
     loops, stmt = found
@@ -33,7 +37,8 @@ def perform(nest: Loop, performed: Performed, block: Block) -> tuple[Spmd, ...]:
     for loop in reversed(loops[:-1]):
         bare = replace(loop, body=(bare,))
     done = Perform(operands, bare)
-    return (If(stmt.guard, (done,)),) if stmt.guard else (done,)
+    test = tuple(c for c in stmt.guard if c not in tests_within(loops, stmt))
+    return (If(test, (done,)),) if test else (done,)
 
 
 def _operand(

@@ -11,7 +11,7 @@ from tilegen.ir.instructions import Fragment, Instruction
 from tilegen.ir.matching import operand_accesses, perfect_nest
 from tilegen.ir.nodes import Access, Buffer, Loop, Tree
 from tilegen.ir.show import show_stmt
-from tilegen.ir.walk import loops
+from tilegen.ir.walk import leaves, loads, loops
 from tilegen.primitives import LoopName
 
 
@@ -32,6 +32,28 @@ def no_nest_error(tree: Tree, names: tuple[LoopName, ...], instruction: Instruct
             return StepError(f"'{instruction.name}' computes {meaning}, and the loops {show_stmt(found[1])}")
     notes = ("order(...) puts them innermost; cache_register gives operands of the product nests of their own",)
     return StepError(f"no statement stands in the loops {', '.join(names)} alone", notes=notes)
+
+
+def with_derived_fragments(tree: Tree) -> Tree:
+    """`tree` with each register buffer in fragments that is computed from such, element by element."""
+    held = {b.name: b for b in tree.buffers if b.space == "register"}
+    pending = [stmt for _, stmt in leaves(tree.body) if stmt.target.buffer in held]
+    changed = True
+    while changed:
+        changed = False
+        for stmt in pending:
+            target = held[stmt.target.buffer]
+            for load in loads(stmt.value) if target.fragment is None else ():
+                source = held.get(load.buffer)
+                if source is None or source.fragment is None:
+                    continue
+                places = [load.index[d] for d in source.fragment_dims]
+                dims = tuple(next((d for d, i in enumerate(stmt.target.index) if i == p), -1) for p in places)
+                if -1 not in dims:
+                    held[target.name] = replace(target, fragment=source.fragment, fragment_dims=dims)
+                    changed = True
+                    break
+    return replace(tree, buffers=tuple(held.get(b.name, b) for b in tree.buffers))
 
 
 def in_fragments(buffer: Buffer, access: Access, layout: Fragment, points: tuple[Affine, ...]) -> Buffer:

@@ -11,7 +11,7 @@ from tilegen.ir.matching import operand_points
 from tilegen.ir.nodes import Loop, Performed, Tree
 from tilegen.ir.walk import loops, rewrite_nodes, stmts
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._matrix import in_fragments, no_nest_error, operands_of
+from tilegen.primitives._matrix import in_fragments, no_nest_error, operands_of, with_derived_fragments
 from tilegen.primitives._tree import need_constant, need_loop
 
 
@@ -75,7 +75,8 @@ class Tensorize:
     can be the digits of one index. The statement has to be the instruction's equation, each operand a register buffer,
     or shared memory where the instruction wants that. Loops that run over the elements of a fragment elsewhere, for
     its start or its store, are dealt out to the 32 lanes of the warp, which are thread.x; warps are thread.y and
-    thread.z. A sum that an instruction adds up goes in an order of its own. The text needs a GPU that has it.
+    thread.z. Registers that are computed from fragments, element by element, are fragments, too. A sum that an
+    instruction adds up goes in an order of its own. The text needs a GPU that has it.
     """
 
     loops: tuple[LoopName, ...]
@@ -103,12 +104,13 @@ class Tensorize:
             return replace(value, kind="matrix", performed=performed if whole else value.performed)
 
         sums = {stmt.name for nest, _ in nests for stmt in stmts(nest) if stmt.reduce}
-        return replace(
+        after = replace(
             tree,
             buffers=tuple(buffers.values()),
             body=rewrite_nodes(tree.body, change),
             reassociated=tuple(dict.fromkeys((*tree.reassociated, *sorted(sums)))),
         )
+        return with_derived_fragments(after)
 
     def _performed(self, tree: Tree) -> Performed:
         """What each index of the equation is in the loops. StepError where they are no digits of the indices."""
