@@ -50,7 +50,8 @@ class Calls(Values):
         values = [argument.evaluate(self.env) for argument in node.arguments]
         given = [scope[name] for _, name in text.parameters[len(text.parameters) - len(values) :]]
         same(given, values, f"arguments of {node.function}")
-        self._run_inside(text, scope, function, env, values)
+        # What is named between the start of the list and the function is known by now, and not yet there.
+        self._run_inside(text, scope, function, self.env | env, values)
 
     def _type_of(self, value):
         """The words of the type of an integer, or of a scalar argument of the kernel."""
