@@ -12,7 +12,7 @@ from tilegen.errors import Source
 from tilegen.frontend import parse
 from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter.reference import reference
-from tilegen.ir.instructions import Fragment, Instruction, RowSlot, SharedRows, Slot
+from tilegen.ir.instructions import Fragment, Instruction, RowSlot, SharedRows, Slot, Summation
 from tilegen.ir.nodes import DTYPE_BYTES
 
 # Row and column of element `e` of a lane, as the PTX ISA writes them: g is groupID, t is threadID_in_group.
@@ -182,3 +182,17 @@ def test_architectures(head: str, runs: tuple[str, ...], runs_not: tuple[str, ..
     (instruction,) = parse(Source("own.tg", own)).instructions.values()
     assert all(map(instruction.runs_on, runs))
     assert not any(map(instruction.runs_on, runs_not))
+
+
+def test_how_a_sum_is_added_up_depends_on_the_architecture() -> None:
+    declared = stock_instructions()["mma_m16n8k16_bf16"]
+    ampere, hopper = Summation(8, 24, True, "sm_80"), Summation(16, 25, True, "sm_90")
+    wanted = {"sm_75": None, "sm_80": ampere, "sm_89": ampere, "sm_90": hopper, "sm_90a": hopper, "sm_120": hopper}
+    assert {arch: declared.summation(arch) for arch in wanted} == wanted
+
+
+def test_integers_and_copies_have_no_error() -> None:
+    stock = stock_instructions()
+    assert stock["mma_m8n8k4_f64"].summations == (Summation(1, None, False, "sm_80"),)
+    assert stock["mma_m16n8k32_i8"].adds and not stock["mma_m16n8k32_i8"].summations
+    assert not stock["ldmatrix_a_bf16"].adds

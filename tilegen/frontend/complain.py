@@ -24,7 +24,8 @@ _WORDS = {
 _KEYWORDS = {
     "KERNEL", "SCHEDULE", "DEFINE", "DEF", "VAR", "WHERE", "FOR", "IN", "EXTENDS", "PASS", "BEFORE", "AFTER", "INSTEAD",
     "OF", "WITHOUT", "IF", "ELSE", "AND", "OR", "NOT", "INSTRUCTION", "BY", "SINCE", "AS", "LANE", "REGISTER", "PTX",
-    "SHARED", "AT", "ELEMENT",
+    "SHARED", "AT", "ELEMENT", "ACCUMULATES", "EXACTLY", "TERM", "TERMS", "A", "TIME", "WITH", "FRACTION", "BITS",
+    "TRUNCATED", "ROUNDED",
 }  # fmt: skip
 _SIGNS = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "COLON": ":", "COMMA": ",",

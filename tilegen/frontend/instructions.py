@@ -9,6 +9,7 @@ from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.build import build
 from tilegen.frontend.index import affine_of
+from tilegen.frontend.summations import build_summations
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.instructions import (
     ARCHITECTURES,
@@ -36,13 +37,15 @@ def build_instruction(decl: s.InstructionDecl) -> Instruction:
 
     Raises:
         SourceError: an unknown unit, architecture or operand; a meaning that leaves an operand; a layout that does not
-            put each element into a slot of its own; a text that leaves out an operand or names another one.
+            put each element into a slot of its own; a text that leaves out an operand or names another one; a sum that
+            it does not say the additions of.
     """
     _check_machine(decl)
     _check_shapes(decl)
     meaning = _equation_kernel(decl)
     operands = tuple(_check_layout(decl, operand, meaning) for operand in decl.operands)
     _check_ptx(decl, operands)
+    summations = build_summations(decl, meaning)
     return Instruction(
         decl.name.text,
         meaning,
@@ -51,6 +54,7 @@ def build_instruction(decl: s.InstructionDecl) -> Instruction:
         decl.unit.text,
         decl.arch.text,
         decl.ptx.text,
+        summations,
         decl.doc,
         decl.text,
         span=decl.name.span,

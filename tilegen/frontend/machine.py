@@ -5,9 +5,20 @@ from __future__ import annotations
 from lark import Token
 
 from tilegen.errors import SourceError
-from tilegen.frontend.expressions import convert, convert_all, name
+from tilegen.frontend.expressions import convert, convert_all, name, number
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
-from tilegen.frontend.syntax import Assign, InstructionDecl, Layout, Name, Operand, Param, RowsLayout, Subscript
+from tilegen.frontend.syntax import (
+    Assign,
+    InstructionDecl,
+    Layout,
+    Name,
+    Num,
+    Operand,
+    Param,
+    RowsLayout,
+    Subscript,
+    SumLine,
+)
 
 
 def instruction(place: Place, tree: Branch) -> InstructionDecl:
@@ -32,6 +43,7 @@ def instruction(place: Place, tree: Branch) -> InstructionDecl:
         equations=tuple(_equation(place, line) for line in meanings),
         accumulates=any(str(line.children[1]) == "+=" for line in meanings),
         layouts=tuple(_layout(place, line) for line in lines if rule(line) in ("layout", "rows")),
+        sums=tuple(_sum_line(place, line) for line in lines if rule(line) in ("exact_sum", "summation")),
         ptx=texts[0],
         doc=place.doc_above(word.span),
         text=_source_text(place, word, lines),
@@ -56,6 +68,20 @@ def _layout(place: Place, tree: Branch) -> Layout | RowsLayout:
         return RowsLayout(_parse_element(place, element), convert(place, lane), convert(place, within), place.of(tree))
     element, _, _, lane, _, _, register, _ = tree.children
     return Layout(_parse_element(place, element), convert(place, lane), convert(place, register), place.of(tree))
+
+
+def _sum_line(place: Place, tree: Branch) -> SumLine:
+    if rule(tree) == "exact_sum":
+        return SumLine(None, None, "", None, place.of(tree))
+    _, terms, _, _, _, _, _, bits, _, _, _, rounding, _, _, arch, _ = tree.children
+    within = _number(place, token(bits)) if bits is not None else None
+    since = name(place, arch) if arch is not None else None
+    return SumLine(_number(place, token(terms)), within, str(rounding), since, place.of(tree))
+
+
+def _number(place: Place, digits: Token) -> Num:
+    span = place.of(digits)
+    return Num(number(digits, span), span)
 
 
 def _parse_element(place: Place, node: Branch | Token | None) -> Subscript:

@@ -244,6 +244,20 @@ class RowsLayout:
 
 
 @dataclass(frozen=True)
+class SumLine:
+    """`accumulates terms at a time with bits fraction bits, rounding, since arch`; `exactly` has none of these.
+
+    Without `arch` it speaks of the architecture in the head.
+    """
+
+    terms: Num | None
+    bits: Num | None
+    rounding: str
+    arch: Name | None
+    span: Span
+
+
+@dataclass(frozen=True)
 class InstructionDecl:
     """An instruction as the text declares it; `build_instruction` turns it into an `Instruction`.
 
@@ -258,6 +272,7 @@ class InstructionDecl:
     equations: tuple[Assign, ...]
     accumulates: bool
     layouts: tuple[Layout | RowsLayout, ...]
+    sums: tuple[SumLine, ...]
     ptx: Name
     doc: str
     text: str

@@ -140,6 +140,22 @@ class SharedRows(_Layout):
 
 
 @dataclass(frozen=True)
+class Summation:
+    """How an instruction adds up floating-point numbers on `arch` and later ones, `terms` of its terms at a time.
+
+    The terms and the accumulator are cut off, towards 0, `bits` binary places behind the largest exponent among them,
+    and added exactly; with `bits` None they are added as they are. What an element's exponent is, its type says, and
+    the exponent of a product is the sum of its factors'. The sum is then brought into the type of the accumulator,
+    towards 0 if it is `truncated`, else rounded to nearest. Terms go in the order of the indices, the last one fastest.
+    """
+
+    terms: int
+    bits: int | None
+    truncated: bool
+    arch: str
+
+
+@dataclass(frozen=True)
 class Instruction:
     """What a unit of threads computes at once.
 
@@ -150,6 +166,7 @@ class Instruction:
         unit: a key of UNITS.
         arch: the first architecture that has it; the only one, where that is one of SPECIFIC_ARCHITECTURES.
         ptx: its text, with `{A}` for the registers of the operand A, or `[{A}]` for its address in shared memory.
+        summations: how it adds up, the oldest architecture first; none where it adds nothing, or exactly.
         doc: the comment above the declaration.
         text: the declaration as written.
     """
@@ -161,6 +178,7 @@ class Instruction:
     unit: str
     arch: str
     ptx: str
+    summations: tuple[Summation, ...] = ()
     doc: str = field(default="", compare=False, repr=False)
     text: str = field(default="", compare=False, repr=False)
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -176,6 +194,16 @@ class Instruction:
         return (
             not self.accumulates and isinstance(value, Load) and value.fallback is None and value.dtype == target.dtype
         )
+
+    @property
+    def adds(self) -> bool:
+        """True if an element of the output is a sum."""
+        return self.accumulates or self.equation.reduce == "sum"
+
+    def summation(self, arch: str) -> Summation | None:
+        """How it adds up on an architecture; None where it adds nothing, or exactly."""
+        known = [each for each in self.summations if arch_number(arch) >= arch_number(each.arch)]
+        return known[-1] if known else None
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
@@ -200,8 +228,9 @@ class Instruction:
         """True if the architecture `arch` ("sm_90", "sm_90a") has it."""
         if self.arch in SPECIFIC_ARCHITECTURES:
             return arch == self.arch
-        return _arch_number(arch) >= _arch_number(self.arch)
+        return arch_number(arch) >= arch_number(self.arch)
 
 
-def _arch_number(arch: str) -> int:
+def arch_number(arch: str) -> int:
+    """The number of an architecture: later ones have greater numbers."""
     return int(arch.removeprefix("sm_").rstrip("a"))
