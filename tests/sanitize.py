@@ -72,6 +72,7 @@ def run(item):
     from random_case import on_device
 
     from tilegen.backends.devices import engine, program
+    from tilegen.ir.tolerance import tolerance_of
     from tilegen.lab.check import cases as trials
     from tilegen.lab.check import check
 
@@ -79,7 +80,7 @@ def run(item):
     if kind == "random":
         return on_device(work, engine("cuda"))
     tree, sizes = work
-    return check(program(tree, engine("cuda")), trials(tree.kernel, sizes, tree.approximate))
+    return check(program(tree, engine("cuda")), trials(tree.kernel, sizes, tolerance_of(tree)))
 
 
 def made_and_run(make, what):

@@ -7,6 +7,7 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference
 from tilegen.ir.operations import APPROXIMATIONS
+from tilegen.ir.tolerance import Tolerance
 from tilegen.lab.inputs import random
 
 
@@ -17,7 +18,7 @@ def kernel(value: str, dtype: str = "f32"):
 
 def bounds(value: str, at: list[float], *approximate: str, dtype: str = "f32"):
     arrays = {"A": np.array(at, np.float16 if dtype == "f16" else np.float64 if dtype == "f64" else np.float32)}
-    return reference(kernel(value, dtype), {"N": len(at)}, arrays, approximate)["B"]
+    return reference(kernel(value, dtype), {"N": len(at)}, arrays, Tolerance(tuple(approximate)))["B"]
 
 
 def text_of(name: str) -> str:
@@ -88,4 +89,4 @@ def test_half_precision_rounds_the_approximation() -> None:
 def test_the_random_inputs_of_a_logarithm_are_in_its_range() -> None:
     log = kernel("log(A[i]) + sin(A[i])")
     arrays = random(np, log, {"N": 10_000}, 0)
-    assert np.isfinite(reference(log, {"N": 10_000}, arrays, ("log", "sin"))["B"].bound).all()
+    assert np.isfinite(reference(log, {"N": 10_000}, arrays, Tolerance(("log", "sin")))["B"].bound).all()

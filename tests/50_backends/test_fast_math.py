@@ -7,7 +7,8 @@ from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
 from tilegen.ir.operations import APPROXIMATIONS
-from tilegen.lab.check import cases_by_approximation, check
+from tilegen.ir.tolerance import tolerance_of
+from tilegen.lab.check import cases_by_tolerance, check
 from tilegen.lowering import lower
 
 ALL = ("divide", "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh")
@@ -66,7 +67,7 @@ def each(word, value, device):
     plain = tilegen.load(EACH.format(f"{value} + 0 * sqrt(a[i])")).kernel().schedule()
     tree = plain.fast_math(word).blocks("i", 128, into=("bi", "ti")).tree
     return check(
-        program(tree, engine(device)), cases_by_approximation(tree.kernel, [tree], [{"N": 4096}])[tree.approximate]
+        program(tree, engine(device)), cases_by_tolerance(tree.kernel, [tree], [{"N": 4096}])[tolerance_of(tree)]
     )
 
 
@@ -87,7 +88,7 @@ def test_an_accurate_device_keeps_it_too(word: str, value: str) -> None:
 def test_a_check_says_what_it_cannot_claim() -> None:
     tree = tilegen.load(EACH.format("sin(9 * a[i] + 9)")).kernel().schedule().fast_math("sin").tree
     exact = tilegen.load(EACH.format("sin(9 * a[i] + 9)")).kernel().schedule().tree
-    both = cases_by_approximation(tree.kernel, [tree, exact], [{"N": 500}])
-    (rough,), (accurate,) = (check(program(t, engine("interpreter")), both[t.approximate]) for t in (tree, exact))
+    both = cases_by_tolerance(tree.kernel, [tree, exact], [{"N": 500}])
+    (rough,), (accurate,) = (check(program(t, engine("interpreter")), both[tolerance_of(t)]) for t in (tree, exact))
     assert accurate.unbounded == 0
     assert 0.5 < rough.unbounded < 0.9

@@ -1,7 +1,7 @@
-"""Declared instructions: NVRTC assembles each, and on a GPU each does what its declaration says, in exact arithmetic.
+"""Declared instructions: NVRTC assembles each, and on a GPU each does what its declaration says.
 
-All pairs of one-hot A and B decide a product, for it is bilinear in A and B. Rounding is not tested here. Of a copy, a
-matrix of distinct elements decides where each goes.
+All pairs of one-hot A and B decide a product in exact arithmetic, for it is bilinear in A and B. How it rounds is held
+against what it `accumulates`, bit for bit. Of a copy, a matrix of distinct elements decides where each goes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from declared_sums import add_up, factor_type, rounded, scattered, worst_factors
 
 from tilegen.backends import nvrtc
 from tilegen.backends.instructions import TRIAL_WARPS, device_function, trial_kernel
@@ -19,7 +20,7 @@ from tilegen.errors import Source
 from tilegen.frontend import parse
 from tilegen.frontend.stock import stock_instructions
 from tilegen.ir.affine import Affine
-from tilegen.ir.instructions import Fragment, Instruction, SharedRows
+from tilegen.ir.instructions import Fragment, Instruction, SharedRows, Summation
 
 STOCK = stock_instructions()
 COPIES = {name: instruction for name, instruction in STOCK.items() if instruction.is_copy}
@@ -186,6 +187,46 @@ def test_small_integers(name: str) -> None:
     random = np.random.default_rng(7)
     a, b, start = (random.integers(-3, 4, (20, *f.shape)).astype(float) for f in STOCK[name].fragments)
     assert is_as_declared(STOCK[name], a, b, start)
+
+
+def worst_operands(instruction: Instruction, summation: Summation) -> tuple[np.ndarray, np.ndarray]:
+    """A and B of which each row and column has the worst factors, with other signs and powers of two in each."""
+    a, b, _ = (operand.shape for operand in instruction.operands)
+    left, right = worst_factors(summation, factor_type(instruction), instruction.operands[-1].operand.dtype, a[1])
+    rows, columns = (-2.0) ** (np.arange(a[0]) % 3), (-2.0) ** (np.arange(b[1]) % 2)
+    return rows[:, None] * left, right[:, None] * columns
+
+
+def added_up(instruction: Instruction, summation: Summation, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """C + A B, as declared."""
+    factor, result = factor_type(instruction), instruction.operands[-1].operand.dtype
+    found = [add_up(summation, c[i, j], a[i], b[:, j], factor, result) for i, j in np.ndindex(*c.shape)]
+    return np.array(found).reshape(c.shape)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [name for name, each in PRODUCTS.items() if each.summations])
+def test_it_adds_up_as_declared(name: str) -> None:
+    import cupy
+
+    instruction = PRODUCTS[name]
+    summation = instruction.summation(f"sm_{cupy.cuda.Device().compute_capability}")
+    assert summation
+    shapes, factor = [operand.shape for operand in instruction.operands], factor_type(instruction)
+    random, result = np.random.default_rng(3), instruction.operands[-1].operand.dtype
+    worst = [worst_operands(instruction, each) for each in instruction.summations]
+    # A block of its own kind for each: the worst by each declared way, then numbers of many exponents.
+    a = np.stack([*(each[0] for each in worst), *scattered(random, (8, *shapes[0]), factor)])
+    b = np.stack([*(each[1] for each in worst), *scattered(random, (8, *shapes[1]), factor)])
+    if result == "f16":
+        a = rounded(a / 64, factor)  # no sum is too large for f16
+    start = scattered(random, (len(a) * len(b), *shapes[2]), result)
+    start[:: len(b) + 1] = 0.0
+    found = run(instruction, [a, b], start)
+    starts = start.reshape(found.shape)
+    for n, m in np.ndindex(len(a), len(b)):
+        wanted = added_up(instruction, summation, a[n], b[m], starts[n, m])
+        assert np.array_equal(found[n, m], wanted), (n, m)
 
 
 @pytest.mark.gpu

@@ -6,6 +6,7 @@ from stock import cases, schedule_stock
 from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
+from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.check import cases as trials
 from tilegen.lab.check import check
 from tilegen.lab.sizes import sizes_to_check
@@ -18,7 +19,7 @@ STOCK = pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join,
 def check_on(device, name, schedule, sizes=None):
     tree = schedule_stock(name, schedule).tree
     tried = sizes_to_check([tree], {}) if sizes is None else [{s: sizes[s] for s in tree.kernel.sizes}]
-    assert check(program(tree, engine(device)), trials(tree.kernel, tried, tree.approximate))
+    assert check(program(tree, engine(device)), trials(tree.kernel, tried, tolerance_of(tree)))
 
 
 @pytest.mark.pocl

@@ -19,6 +19,7 @@ from tilegen.cli.request import Request, join, schedules
 from tilegen.errors import LimitError, ProofError, TilegenError, WrongResult
 from tilegen.frontend.unparse import text_of_schedule
 from tilegen.ir.show import show as show_tree
+from tilegen.ir.tolerance import tolerance_of
 from tilegen.lowering import Launch, lower
 from tilegen.lowering.integers import elements
 
@@ -183,7 +184,7 @@ def _launch_json(launch: Launch) -> dict[str, Any]:
 def check_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool) -> int:
     """Run scheduled kernels against the reference; every element counts."""
     from tilegen.backends.devices import engine, program
-    from tilegen.lab.check import cases_by_approximation, check
+    from tilegen.lab.check import cases_by_tolerance, check
     from tilegen.lab.cost import check_outlook, require_check_memory
     from tilegen.lab.sizes import limits_of_check, sizes_to_check
 
@@ -200,13 +201,13 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     wrong = [(name, each) for name, each in attempts.items() if isinstance(each, TilegenError)]
     with printing.progress() as progress:
         progress("reference", 0, 1)
-        tried = cases_by_approximation(first, trees, sizes)
+        tried = cases_by_tolerance(first, trees, sizes)
         for number, (name, each) in enumerate(wanted.items()):
             progress(name, number, len(wanted))
             try:
                 compiled = program(each.tree, runs_on, unproved=unproved)
                 proofs[name] = compiled.verdict
-                found[name] = check(compiled, tried[each.tree.approximate])
+                found[name] = check(compiled, tried[tolerance_of(each.tree)])
             except (WrongResult, ProofError, LimitError) as error:
                 wrong += [(name, error)]
     if request.json_file:

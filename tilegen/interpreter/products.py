@@ -11,6 +11,7 @@ import numpy as np
 from tilegen.interpreter.box import Memory, Part, cut_box, evaluate
 from tilegen.interpreter.dtypes import Array
 from tilegen.interpreter.rounding import error_with_overflow, gamma, tiny, unit
+from tilegen.interpreter.summation import SumBound
 from tilegen.ir.nodes import FLOATS, Equation, Expr, Index, Load, Op
 from tilegen.ir.walk import walk
 
@@ -29,9 +30,12 @@ class _Split:
 
 
 def sums_of_products(
-    equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory]
+    equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory], bound: SumBound | None
 ) -> Iterator[tuple[Part, Array, Array]] | None:
-    """The sum and its error for each part of the left side, or None where it is no sum of two such factors."""
+    """The sum and its error for each part of the left side, or None where it is no sum of two such factors.
+
+    `bound` is that of the instructions that may add it up.
+    """
     value = equation.value
     if equation.reduce != "sum" or equation.conditions or not (isinstance(value, Op) and value.name == "*"):
         return None
@@ -46,7 +50,7 @@ def sums_of_products(
     names = tuple(r.name for r in equation.loops)
     whole = tuple(extents[n] for n in names)
     return (
-        (part, *_part(equation, split, extents, part, memory))
+        (part, *_part(equation, split, extents, part, memory, bound))
         for part in cut_box(names, whole, tuple(steps[n] for n in names), sizes)
     )
 
@@ -64,7 +68,12 @@ def _steps(split: _Split, extents: Mapping[str, int]) -> dict[str, int] | None:
 
 
 def _part(
-    equation: Equation, split: _Split, extents: Mapping[str, int], part: Part, memory: Mapping[str, Memory]
+    equation: Equation,
+    split: _Split,
+    extents: Mapping[str, int],
+    part: Part,
+    memory: Mapping[str, Memory],
+    bound: SumBound | None,
 ) -> tuple[Array, Array]:
     """The sums on one part, with one axis for each loop of the left side.
 
@@ -93,7 +102,10 @@ def _part(
     most = total(np.abs(x) + ex, np.abs(y) + ey)
     least = total(np.abs(x), np.abs(y)) if ex.any() or ey.any() else most
     u = unit(value.dtype)
-    error = (most - least) + u * most + gamma(count, value.dtype) * (1 + u) * most
+    rounded = u * most + gamma(count, value.dtype) * (1 + u) * most
+    if bound:
+        rounded = np.maximum(rounded, bound.share * total(bound.magnitude(x, ex), bound.magnitude(y, ey)))
+    error = (most - least) + rounded
     # Far below the normal numbers a product loses more than u of itself.
     result, error = total(x, y), error + np.where(most > 0, count * tiny(value.dtype), 0.0)
     return result, np.where(np.isfinite(error_with_overflow(most, error, value.dtype)), error, np.inf)

@@ -28,13 +28,13 @@ class Accumulator(Protocol):
         """The best value itself and its error; the same as `result` but for argmax and argmin."""
 
 
-def accumulator(equation: Equation, count: int, shape: tuple[int, ...]) -> Accumulator:
-    """A fresh accumulator for `count` terms at each point of `shape`."""
+def accumulator(equation: Equation, count: int, shape: tuple[int, ...], share: float = 0.0) -> Accumulator:
+    """A fresh accumulator for `count` terms at each point of `shape`; an instruction may lose `share` of a sum."""
     dtype = equation.value.dtype
     assert equation.reduce is not None
     match equation.reduce:
         case "sum":
-            return _TermSum(count, dtype, shape)
+            return TermSum(count, dtype, shape, share)
         case "prod":
             return _Product(count, dtype, shape)
         case "max" | "min":
@@ -49,15 +49,18 @@ def _zeros(dtype: str, shape: tuple[int, ...]) -> Array:
     return np.zeros(shape, np.float64 if dtype in FLOATS else np.int64)
 
 
-class _TermSum:
+class TermSum:
     """Within the terms' own errors and gamma_n times the sum of magnitudes, in any order.
 
-    Infinities and nan among the terms decide it; nothing is known of it where some order may overflow.
+    Infinities and nan among the terms decide it; nothing is known of it where some order may overflow. An instruction
+    may lose `share` of what `add_magnitudes` is given.
     """
 
-    def __init__(self, count: int, dtype: str, shape: tuple[int, ...]) -> None:
+    def __init__(self, count: int, dtype: str, shape: tuple[int, ...], share: float = 0.0) -> None:
         self.count = count
         self.dtype = dtype
+        self.share = share
+        self.magnitudes = np.zeros(shape)
         self.total = _zeros(dtype, shape)
         self.special = np.zeros(shape)
         self.size = np.zeros(shape)
@@ -75,12 +78,17 @@ class _TermSum:
         self.total += value.sum(axis=axes)
         self.error += error.sum(axis=axes)
 
+    def add_magnitudes(self, magnitudes: Array, mask: Array | None, axes: Axes) -> None:
+        """Take in what each term of a part counts for an instruction."""
+        self.magnitudes += (magnitudes if mask is None else np.where(mask, magnitudes, 0.0)).sum(axis=axes)
+
     def result(self) -> Pair:
         if self.dtype not in FLOATS:
             return _wrap_result(self.total, self.error)
         size = self.size + self.error
         lost = np.where(size > 0, self.count * tiny(self.dtype), 0.0)
-        error = error_with_overflow(size, self.error + gamma(self.count, self.dtype) * size + lost, self.dtype)
+        rounded = np.maximum(gamma(self.count, self.dtype) * size, self.share * self.magnitudes)
+        error = error_with_overflow(size, self.error + rounded + lost, self.dtype)
         return np.where(self.special == 0, self.total, self.special), error
 
     def best(self) -> Pair:

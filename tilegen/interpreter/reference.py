@@ -25,12 +25,14 @@ from tilegen.interpreter.box import (
 )
 from tilegen.interpreter.dtypes import Array, check_arguments, shape_of, wrap
 from tilegen.interpreter.products import sums_of_products
-from tilegen.interpreter.reduce import Accumulator, accumulator
+from tilegen.interpreter.reduce import Accumulator, TermSum, accumulator
 from tilegen.interpreter.rounding import error_with_overflow
 from tilegen.interpreter.run import InterpreterError
+from tilegen.interpreter.summation import SumBound, factors_of, sum_bound
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.in_place import memory_of, old_of
 from tilegen.ir.nodes import FLOATS, Equation, Kernel, Op, init_value
+from tilegen.ir.tolerance import PLAIN, Tolerance
 from tilegen.ir.walk import rewrite
 
 
@@ -54,13 +56,14 @@ class Reference:
 
 
 def reference(
-    kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Array], approximate: Collection[str] = ()
+    kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Array], tolerance: Tolerance = PLAIN
 ) -> dict[str, Reference]:
     """The outputs of `kernel` as written by name, of their logical shapes; `sizes` and `arrays` as for `run`.
 
     The bound holds for any order of summation in the declared types, with or without fused
-    multiply-adds, and for functions as exact as CUDA and OpenCL promise; see rounding.py. The operations in
-    `approximate` may be the hardware's approximations. Integer kernels are exact and wrap as their types do.
+    multiply-adds, and for functions as exact as CUDA and OpenCL promise; see rounding.py. A tree's `tolerance`
+    adds its approximations of functions, and the sums of its instructions; see approximate.py and summation.py.
+    Integer kernels are exact and wrap as their types do.
 
     Raises ArgumentError for arrays that do not fit, and InterpreterError where the kernel reads an
     element outside a tensor or without a value.
@@ -78,9 +81,9 @@ def reference(
         memory[number.name] = memory_of_input(number.name, number.dtype, np.asarray(arrays[number.name]))
     judges: dict[str, Callable[[Array], Array]] = {}
     with np.errstate(all="ignore"):
-        for equation in _mark_rough(kernel.equations, approximate):
+        for equation in _mark_rough(kernel.equations, tolerance.approximate):
             try:
-                _compute(equation, sizes, memory)
+                _compute(equation, sizes, memory, tolerance)
             except Undefined as bad:
                 raise _undefined_error(equation, bad) from None
             if equation.best is not None:
@@ -112,14 +115,15 @@ def _undefined_error(equation: Equation, bad: Undefined) -> InterpreterError:
     return error
 
 
-def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory]) -> None:
+def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory], tolerance: Tolerance) -> None:
     """One equation, for all points of its loops, a part of the box at a time."""
     target = memory[equation.target]
     best = memory[equation.best] if equation.best else None
     names = tuple(r.name for r in equation.loops)
     extents = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.loops)
     inner = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.reduced)
-    products = sums_of_products(equation, sizes, memory)
+    bound = sum_bound(tolerance.sums, equation, prod(inner), sizes)
+    products = sums_of_products(equation, sizes, memory, bound)
     if products is not None:
         for part, value, error in products:
             _store(target, equation, part, value, error)
@@ -131,8 +135,8 @@ def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, 
             value, error = evaluate(equation.value, part, memory, part.mask(equation.conditions))
             _store(target, equation, part, value, error)
             continue
-        result = accumulator(equation, prod(inner), part.shape)
-        _reduce(equation, part, inner, reduced_points, memory, result)
+        result = accumulator(equation, prod(inner), part.shape, bound.share if bound else 0.0)
+        _reduce(equation, part, inner, reduced_points, memory, result, bound)
         value, error = result.result()
         if best is not None:
             _store(best, equation, part, *result.best())
@@ -147,6 +151,7 @@ def _reduce(
     points: int,
     memory: Mapping[str, Memory],
     result: Accumulator,
+    bound: SumBound | None,
 ) -> None:
     left = len(part.names)
     for piece in parts(tuple(r.name for r in equation.reduced), inner, part.sizes, points):
@@ -160,6 +165,10 @@ def _reduce(
             None if mask is None else np.broadcast_to(mask, whole.shape),
         )
         result.add(*full, axes, piece.box[0].start)
+        if bound:
+            assert isinstance(result, TermSum)
+            terms = [bound.magnitude(*evaluate(f, whole, memory, mask)) for f in factors_of(equation.value)]
+            result.add_magnitudes(np.broadcast_to(prod(terms), whole.shape), full[2], axes)
 
 
 def _index_at(equation: Equation, part: Part, place: Array) -> Array:

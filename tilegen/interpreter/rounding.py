@@ -40,6 +40,7 @@ from tilegen.ir.nodes import FLOATS, INTEGERS
 _UNIT = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
 # What an underflow costs: a number of the range of f32 may be taken as 0 if it is subnormal, one of f16 is kept.
 _TINY = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-24, "bf16": 2.0**-126}
+_LEAST_NORMAL = _TINY | {"f16": 2.0**-14}
 _LARGEST = {"f64": 1.7976931348623157e308, "f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
 
 _ULPS = {
@@ -68,6 +69,11 @@ def gamma(count: int, dtype: str) -> float:
 def tiny(dtype: str) -> float:
     """What an underflow of one operation can cost."""
     return _TINY[dtype]
+
+
+def least_normal(dtype: str) -> float:
+    """The least number of a floating-point type whose exponent is its own."""
+    return _LEAST_NORMAL[dtype]
 
 
 def round_to(value: Array, error: Array, dtype: str, ulps: float = 0.5) -> Pair:

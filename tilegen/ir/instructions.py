@@ -195,11 +195,6 @@ class Instruction:
             not self.accumulates and isinstance(value, Load) and value.fallback is None and value.dtype == target.dtype
         )
 
-    @property
-    def adds(self) -> bool:
-        """True if an element of the output is a sum."""
-        return self.accumulates or self.equation.reduce == "sum"
-
     def summation(self, arch: str) -> Summation | None:
         """How it adds up on an architecture; None where it adds nothing, or exactly."""
         known = [each for each in self.summations if arch_number(arch) >= arch_number(each.arch)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from tilegen.backends.device_program import Program
 from tilegen.errors import WrongResult
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Kernel, Tensor, Tree
+from tilegen.ir.tolerance import PLAIN, Tolerance, tolerance_of
 from tilegen.lab import inputs
 
 # A kind of inputs is taken if more than this share of the results are finite and have a bound.
@@ -48,25 +49,25 @@ class Trial:
 
 
 def cases(
-    kernel: Kernel, sizes: Sequence[Mapping[str, int]], approximate: Collection[str] = (), seed: int = 0
+    kernel: Kernel, sizes: Sequence[Mapping[str, int]], tolerance: Tolerance = PLAIN, seed: int = 0
 ) -> list[Case]:
     """The cases of a check at each of `sizes`: random numbers, and integers where they stay exact.
 
     Args:
-        approximate: the operations whose approximation the bound allows for.
+        tolerance: what the bound allows for.
     """
     found = []
     for each in sizes:
-        both = (_exact_case(kernel, each, seed), _random_case(kernel, each, approximate, seed))
+        both = (_exact_case(kernel, each, tolerance, seed), _random_case(kernel, each, tolerance, seed))
         found += [c for c in both if c]
     return found
 
 
-def cases_by_approximation(
+def cases_by_tolerance(
     kernel: Kernel, trees: Iterable[Tree], sizes: Sequence[Mapping[str, int]]
-) -> dict[tuple[str, ...], list[Case]]:
-    """The cases for each set of approximations that one of `trees`, all of them of `kernel`, allows itself."""
-    return {each: cases(kernel, sizes, each) for each in sorted({tree.approximate for tree in trees})}
+) -> dict[Tolerance, list[Case]]:
+    """The cases for each tolerance that one of `trees`, all of them of `kernel`, has."""
+    return {each: cases(kernel, sizes, each) for each in dict.fromkeys(map(tolerance_of, trees))}
 
 
 def check(program: Program, tried: Sequence[Case], done: Callable[[], None] = lambda: None) -> tuple[Trial, ...]:
@@ -82,25 +83,25 @@ def check(program: Program, tried: Sequence[Case], done: Callable[[], None] = la
     return tuple(trials)
 
 
-def _exact_case(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> Case | None:
+def _exact_case(kernel: Kernel, sizes: Mapping[str, int], tolerance: Tolerance, seed: int) -> Case | None:
     """Integers with as many values as possible such that every sum is exact in its type; None if there are none."""
     if not inputs.maps_integers_to_integers(kernel):
         return None
     for magnitude, share in inputs.INTEGER_RANGES:
         arrays = inputs.integers(np, kernel, sizes, magnitude, share, seed)
-        expected = interpreter.reference(kernel, sizes, arrays)
+        expected = interpreter.reference(kernel, sizes, arrays, tolerance)
         # All partial results are integers: an error below 1/2 is none.
         if all(float(np.max(r.bound, initial=0)) < 0.5 for r in expected.values()):
             return Case(sizes, "integers", arrays, expected)
     return None
 
 
-def _random_case(kernel: Kernel, sizes: Mapping[str, int], approximate: Collection[str], seed: int) -> Case:
+def _random_case(kernel: Kernel, sizes: Mapping[str, int], tolerance: Tolerance, seed: int) -> Case:
     """Random numbers of the kind for which most results are finite: where the kernel's functions are defined."""
     best, most = None, -1.0
     for draw in inputs.draw_kinds(kernel):
         arrays = inputs.random(np, kernel, sizes, seed, draw)
-        case = Case(sizes, "random", arrays, interpreter.reference(kernel, sizes, arrays, approximate))
+        case = Case(sizes, "random", arrays, interpreter.reference(kernel, sizes, arrays, tolerance))
         if (share := _finite_share(case.expected)) > most:
             best, most = case, share
         if share > _ENOUGH:

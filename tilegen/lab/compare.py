@@ -13,7 +13,8 @@ from tilegen.backends.engine import Engine
 from tilegen.backends.text import emit
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Tree
-from tilegen.lab.check import Trial, cases_by_approximation, check
+from tilegen.ir.tolerance import tolerance_of
+from tilegen.lab.check import Trial, cases_by_tolerance, check
 from tilegen.lab.cost import require_timing_memory, timing_outlook
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, power_sizes, sizes_to_check
@@ -170,12 +171,12 @@ class ComparisonRun:
             return
         self._progress("reference", 0, 1)
         trees = [each.tree for each in programs.values()]
-        tried = cases_by_approximation(self._kernel, trees, sizes_to_check(trees, {}, limits_of_check(self._engine)))
+        tried = cases_by_tolerance(self._kernel, trees, sizes_to_check(trees, {}, limits_of_check(self._engine)))
         for number, (name, each) in enumerate(programs.items()):
             self._progress("check", number, len(programs))
             row = Row(name, proof=_proof_verdict(each))
             try:
-                self._rows[name] = replace(row, trials=check(each, tried[each.tree.approximate]))
+                self._rows[name] = replace(row, trials=check(each, tried[tolerance_of(each.tree)]))
             except TilegenError as error:
                 self._rows[name] = _with_error(row, error)
         self._progress("check", len(programs), len(programs))

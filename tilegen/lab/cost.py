@@ -9,6 +9,7 @@ from tilegen.backends.devices import InterpreterEngine
 from tilegen.backends.engine import Engine
 from tilegen.backends.memory import check_free, free_bytes
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Op, Tree
+from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.sizes import points, total_bytes
 
 # Bytes of the reference for each element: a value, its bound, a flag that it is defined, and the drawn inputs.
@@ -27,7 +28,7 @@ Sizes = Mapping[str, int]
 def require_check_memory(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine) -> None:
     """Raises DeviceError where there is too little memory for a check of trees of one kernel at all of `sizes`."""
     kernel = trees[0].kernel.written_kernel
-    cases = _CASES * len({tree.approximate for tree in trees})
+    cases = _CASES * len(set(map(tolerance_of, trees)))
     kept = sum(
         cases * (total_bytes(kernel, each) + _KEPT * _count_tensor_elements(kernel, each, "output")) for each in sizes
     )
@@ -58,8 +59,8 @@ def require_addressable(kernel: Kernel, sizes: Sizes) -> None:
 def check_outlook(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine) -> str | None:
     """A note on a check at `sizes` that takes long; None for a short one."""
     kernel = trees[0].kernel.written_kernel
-    rough = len({tree.approximate for tree in trees})
-    reference = sum(_reference_seconds(kernel, each) for each in sizes) * rough
+    tolerances = len(set(map(tolerance_of, trees)))
+    reference = sum(_reference_seconds(kernel, each) for each in sizes) * tolerances
     seconds = _CASES * (reference + sum(_run_seconds(kernel, each, engine) for each in sizes) * len(trees))
     return _outlook("the check", max(points(kernel, each) for each in sizes), len(trees), seconds)
 

@@ -10,7 +10,8 @@ from tilegen.backends.devices import InterpreterEngine, program
 from tilegen.backends.engine import Engine
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Kernel, Tree
-from tilegen.lab.check import Case, Trial, cases_by_approximation, check
+from tilegen.ir.tolerance import tolerance_of
+from tilegen.lab.check import Case, Trial, cases_by_tolerance, check
 from tilegen.lab.cost import require_timing_memory
 from tilegen.lab.explain import LaunchReport, StepReport, explain, stages_by_line
 from tilegen.lab.metric import rate, unit
@@ -148,11 +149,11 @@ def _check_rungs(
         return rungs
     progress("reference", 0, 1)
     sizes = sizes_to_check([trees[n] for n in programs], {}, limits_of_check(engine))
-    tried = cases_by_approximation(trees[0].kernel, (each.tree for each in programs.values()), sizes)
+    tried = cases_by_tolerance(trees[0].kernel, (each.tree for each in programs.values()), sizes)
     found = list(rungs)
     for number, (n, each) in enumerate(programs.items()):
         progress("check", number, len(programs))
-        found[n] = _check_rung(rungs[n], each, tried[each.tree.approximate])
+        found[n] = _check_rung(rungs[n], each, tried[tolerance_of(each.tree)])
     return found
 
 

@@ -1,0 +1,126 @@
+"""The bound of a sum by an instruction: data made to lose the most comes near to it, and stays within."""
+
+import numpy as np
+import pytest
+from declared_sums import add_up, factor_type, rounded, scattered, worst_factors
+
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.frontend.stock import stock_instructions
+from tilegen.interpreter import reference
+from tilegen.interpreter.dtypes import from_values
+from tilegen.interpreter.summation import sum_bound
+from tilegen.ir.instructions import Instruction, Summation
+from tilegen.ir.nodes import Tree
+from tilegen.ir.tolerance import PLAIN, Tolerance, tolerance_of
+from tilegen.schedule import apply
+
+ROUNDING = {name: each for name, each in stock_instructions().items() if each.summations}
+WAYS = [(name, summation) for name, each in ROUNDING.items() for summation in each.summations]
+
+
+def scheduled(instruction: Instruction, steps: str = "", summed: str = "C") -> Tree:
+    """A product of the instruction's types that it computes, adding up the tensor `summed`."""
+    a, b, c = (operand.operand.dtype for operand in instruction.operands)
+    m, n, k = (each.extent.const for each in (*instruction.equation.loops, *instruction.equation.reduced))
+    terms = instruction.text.split("sum[k](")[1].split("\n")[0]
+    text = f"""
+kernel product(A: {a}[M, K], B: {b}[K, N]) -> C: {c}[M, N]:
+    C[i, j] = sum[k]({terms}
+schedule s for product:
+    round_up(k, {4 * k})
+    tile(i, {m}) -> bi, i
+    tile(j, {n}) -> bj, j
+    tile(k, {4 * k}) -> kp, kq
+    tile(kq, {k}) -> ko, k
+{steps}    order(bi, bj, kp, ko, i, j, k)
+    bind(bi, block.x)
+    cache_register({summed}, at={"bj" if summed == "C" else "kp"})
+    cache_register(A, at=ko)
+    cache_register(B, at=ko)
+    tensorize(i, j, k, by={instruction.name})
+"""
+    module = parse(Source("product.tg", text))
+    return apply(build(module.kernels["product"]), module.schedules[0], {}, {}, stock_instructions).tree
+
+
+def on_one_row(tree: Tree, left: np.ndarray, right: np.ndarray, tolerance: Tolerance) -> tuple[float, float]:
+    """The exact sum of the products of two rows of numbers, and its bound."""
+    a, b = (tree.kernel.tensor(name).dtype for name in "AB")
+    arrays = {"A": from_values(left[None, :], a), "B": from_values(right[:, None], b)}
+    found = reference(tree.kernel, {"M": 1, "N": 1, "K": len(left)}, arrays, tolerance)["C"]
+    return float(found.value[0, 0]), float(found.bound[0, 0])
+
+
+@pytest.mark.parametrize(("name", "summation"), WAYS)
+def test_the_worst_data_stays_within_the_bound(name: str, summation: Summation) -> None:
+    instruction = ROUNDING[name]
+    factor, result = factor_type(instruction), instruction.operands[-1].operand.dtype
+    tree = scheduled(instruction)
+    for count in (64, 512):
+        left, right = worst_factors(summation, factor, result, count)
+        got = add_up(summation, 0.0, left, right, factor, result)
+        value, bound = on_one_row(tree, left, right, tolerance_of(tree))
+        assert abs(got - value) <= bound
+        plain = on_one_row(tree, left, right, PLAIN)[1]
+        # With 24 fraction bits an addition loses more than a rounding for each of its terms.
+        assert (abs(got - value) > plain) == (summation.truncated and summation.bits == 24)
+        if summation == instruction.summations[0]:
+            own = sum_bound(tolerance_of(tree).sums, tree.kernel.equations[0], count, {"M": 1, "N": 1, "K": count})
+            assert own
+            # In f64 the reference's own roundings are two thirds of it.
+            assert abs(got - value) > (0.3 if result == "f64" else 0.7) * own.share * (left * right).sum()
+
+
+@pytest.mark.parametrize(("name", "summation"), WAYS)
+def test_scattered_data_stays_within_the_bound(name: str, summation: Summation) -> None:
+    instruction = ROUNDING[name]
+    factor, result = factor_type(instruction), instruction.operands[-1].operand.dtype
+    tree, random = scheduled(instruction), np.random.default_rng(5)
+    for _ in range(40):
+        left, right = scattered(random, (2, 96), factor)
+        if result == "f16":
+            left = rounded(left / 64, factor)  # sums stay far below the largest f16
+        value, bound = on_one_row(tree, left, right, tolerance_of(tree))
+        assert abs(add_up(summation, 0.0, left, right, factor, result) - value) <= bound
+
+
+def test_subnormal_factors_have_the_exponent_of_the_least_normal_number() -> None:
+    """2^-24 times 2^15 is cut off as if it were 2, and takes the other terms with it."""
+    instruction = ROUNDING["mma_m16n8k16_f16"]
+    tree, summation = scheduled(instruction), instruction.summations[0]
+    left, right = np.full(16, 2.0**-12), np.full(16, 2.0**-13)
+    left[0], right[0] = 2.0**-24, 2.0**15
+    got = add_up(summation, 0.0, left, right, "f16", "f32")
+    value, bound = on_one_row(tree, left, right, tolerance_of(tree))
+    assert got == 2.0**-9 + 8 * 2.0**-25
+    assert 16 * 2.0**-24 * value < abs(got - value) <= bound
+
+
+def test_infinities_beside_leave_the_bound() -> None:
+    """With them the sum takes another way through the reference."""
+    instruction = ROUNDING["mma_m16n8k16_bf16"]
+    tree = scheduled(instruction)
+    left, right = worst_factors(instruction.summations[0], "bf16", "f32", 64)
+    rows = from_values(np.stack([left, np.full(64, np.inf)]), "bf16")
+    arrays = {"A": rows, "B": from_values(right[:, None], "bf16")}
+    found = reference(tree.kernel, {"M": 2, "N": 1, "K": 64}, arrays, tolerance_of(tree))["C"]
+    assert found.value[1, 0] == np.inf
+    # Each product has a rounding of its own there.
+    assert 1 < found.bound[0, 0] / on_one_row(tree, left, right, tolerance_of(tree))[1] < 1.02
+
+
+def test_parts_add_their_own_roundings() -> None:
+    instruction = ROUNDING["mma_m16n8k16_bf16"]
+    whole = scheduled(instruction)
+    parts = scheduled(instruction, steps="    rfactor(C, kp) -> part\n", summed="part")
+    (own,), (nest,) = tolerance_of(whole).sums, tolerance_of(parts).sums
+    assert (own.alone, nest.alone, nest.target) == (True, False, "C")
+    assert [[str(each) for each in found.runs] for found in (own, nest)] == [["(K + 63)/64", "4"], ["4"]]
+    left, right = worst_factors(instruction.summations[0], "bf16", "f32", 512)
+    bounds = [on_one_row(tree, left, right, tolerance_of(tree))[1] for tree in (whole, parts)]
+    assert bounds[0] < bounds[1] < 2 * bounds[0]
+
+
+def test_integers_need_no_bound() -> None:
+    assert tolerance_of(scheduled(stock_instructions()["mma_m16n8k32_i8"])) == PLAIN
