@@ -1,9 +1,9 @@
 """A lowered program run thread by thread, on symbolic values: the meaning of what is printed, without a device.
 
-Threads of a block take turns from barrier to barrier. `faults(launches, tree, sizes)` gives a word for
-the first thing that is wrong, or None: "race" (two threads touch an element between two barriers, one
-writing; or two blocks do), "divergence" (a barrier that some threads of a block do not reach), "bounds",
-"uninitialised", "misaligned", "scope", "values" (an output is not what the kernel says).
+Threads of a block take turns from barrier to barrier, those of a warp from instruction to instruction.
+`faults(launches, tree, sizes)` gives a word for the first thing that is wrong, or None: "race" (two threads touch an
+element between two barriers, one writing; or two blocks do), "divergence" (a barrier that some threads of a block do
+not reach), "bounds", "uninitialised", "misaligned", "scope", "values" (an output is not what the kernel says).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent / "25_judge"))
 
 from enumeration import Wrong, as_written, lies_in, verdict  # noqa: F401
 from grid import BLOCKS, THREADS, coordinates
+from simulate_warp import WARP, Lane, warp_steps
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Gather, Index, Load, Op, Scalar, Stmt
@@ -30,6 +31,7 @@ from tilegen.lowering.program import (
     Function,
     If,
     Let,
+    Perform,
     VectorCopy,
     VectorDeclare,
     VectorLoad,
@@ -78,7 +80,7 @@ class _Launch:
         shared, epoch, terms = _Shared(), {}, {}
         sizes = [range(n) for n in reversed(self.launch.block)]
         threads = [_Thread(self, block, t[::-1], shared, epoch, n, terms) for n, t in enumerate(product(*sizes))]
-        running = [t.steps() for t in threads]
+        running = [warp_steps(threads[first : first + WARP]) for first in range(0, len(threads), WARP)]
         while running:
             stopped = [next(t, None) for t in running]
             if any(s != stopped[0] for s in stopped):
@@ -97,7 +99,7 @@ class _Shared(dict):
         self.flying = {}
 
 
-class _Thread:
+class _Thread(Lane):
     def __init__(self, home, block, thread, shared, epoch, number, terms):
         self.home, self.block, self.thread = home, block, thread
         self.number, self.terms, self.exchanges = number, terms, 0
@@ -120,12 +122,9 @@ class _Thread:
                     self._wait(node.wait)
                     yield "barrier", (*path, place)
                 case Combine():
-                    self.exchanges += 1
-                    self.terms[self.exchanges, self.number] = self._term(node)
-                    yield "lanes", (*path, place)
-                    first = self.number - self.number % node.lanes
-                    lanes = [self.terms[self.exchanges, first + lane] for lane in range(node.lanes)]
-                    self.registers[node.name, ()] = node.reduce, [term for term in lanes if term is not None]
+                    yield from self.combine(node, (*path, place))
+                case Perform():
+                    yield from self.perform(node, (*path, place))
                 case For(name, extent, inner):
                     for value in range(extent.evaluate(self.env)):
                         self.env[name] = value
@@ -178,17 +177,6 @@ class _Thread:
             case _:
                 raise TypeError(node)
 
-    def _term(self, node):
-        """What the lane puts in: nothing where a test fails, "unknown" for what has no value yet."""
-        if not self._holds(node.test):
-            return None
-        try:
-            return self._value(node.value), node.arg and self._value(node.arg)
-        except Wrong as wrong:
-            if str(wrong) != "uninitialised":
-                raise
-            return "unknown", None
-
     def _holds(self, test):
         values = [(c.value.evaluate(self.env), c.equal) for c in test]
         return all(value == 0 if equal else value >= 0 for value, equal in values)
@@ -234,14 +222,6 @@ class _Thread:
             if value == "unknown":
                 raise Wrong("uninitialised")
             self._assign(stmt, value, index)
-
-    def _lane_terms(self, stmt):
-        """The terms of the lanes, one update each: in their order, which sums may change."""
-        if (stmt.value.buffer, ()) not in self.registers:
-            raise Wrong("uninitialised")
-        reduce, pairs = self.registers[stmt.value.buffer, ()]
-        same = reduce == stmt.reduce or ("unknown", None) in pairs
-        return pairs if same else [(self.home.terms.of(reduce, "lanes", *(value for value, _ in pairs)), None)]
 
     def _assign(self, stmt, value, index):
         terms = self.home.terms
@@ -381,12 +361,13 @@ class _Thread:
             return access.buffer, self._offset(self.home.launch.buffers[access.buffer], access)
         return lies_in(access.buffer), place
 
-    def _note(self, space, key, writes):
+    def _note(self, space, key, writes, who=None):
         """Refuses two threads since the last barrier, or two blocks of the launch, on one element, one writing.
 
-        `writes` is the word for its reduction where the access is atomic: of one reduction these can meet.
+        `writes` is the word for its reduction where the access is atomic: of one reduction these can meet. What a warp
+        does together is nobody's but its own.
         """
-        self._meet(self.epoch, key, self.thread, writes)
+        self._meet(self.epoch, key, who or self.thread, writes)
         if space == "shared" and key in self.shared.flying:
             raise Wrong("race")
         if space == "global" and key[0] not in self.home.inputs - self.home.outputs:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
 import numpy as np
 import pytest
+from ptx_isa import LAYOUTS, Mma, MoveMatrices, Place, read
 
 from tilegen.errors import Source
 from tilegen.frontend import parse
@@ -15,32 +15,13 @@ from tilegen.interpreter.reference import reference
 from tilegen.ir.instructions import Fragment, Instruction, RowSlot, SharedRows, Slot, Summation
 from tilegen.ir.nodes import DTYPE_BYTES
 
-# Row and column of element `e` of a lane, as the PTX ISA writes them: g is groupID, t is threadID_in_group.
-Place = Callable[[int, int, int], tuple[int, int]]
-SIXTEEN: dict[str, Place] = {
-    "A": lambda g, t, e: (g if e in (0, 1, 4, 5) else g + 8, t * 2 + (e & 1) + (8 if e >= 4 else 0)),
-    "B": lambda g, t, e: (t * 2 + (e & 1) + (8 if e >= 2 else 0), g),
-    "C": lambda g, t, e: (g if e < 2 else g + 8, t * 2 + (e & 1)),
-}
 PTX_ISA: dict[str, dict[str, Place]] = {
-    "mma_m16n8k16_bf16": SIXTEEN,
-    "mma_m16n8k16_f16": SIXTEEN,
-    "mma_m16n8k16_f16_f16": SIXTEEN,
-    "mma_m16n8k8_tf32": {
-        "A": lambda g, t, e: (g if e in (0, 2) else g + 8, t if e in (0, 1) else t + 4),
-        "B": lambda g, t, e: (t if e == 0 else t + 4, g),
-        "C": SIXTEEN["C"],
-    },
-    "mma_m16n8k32_i8": {
-        "A": lambda g, t, e: (g if e < 4 or 8 <= e < 12 else g + 8, t * 4 + (e & 3) + (0 if e < 8 else 16)),
-        "B": lambda g, t, e: (t * 4 + (e & 3) + (0 if e < 4 else 16), g),
-        "C": SIXTEEN["C"],
-    },
-    "mma_m8n8k4_f64": {
-        "A": lambda g, t, e: (g, t),
-        "B": lambda g, t, e: (t, g),
-        "C": lambda g, t, e: (g, t * 2 + (e & 1)),
-    },
+    "mma_m16n8k16_bf16": LAYOUTS["m16n8k16", "bf16"],
+    "mma_m16n8k16_f16": LAYOUTS["m16n8k16", "f16"],
+    "mma_m16n8k16_f16_f16": LAYOUTS["m16n8k16", "f16"],
+    "mma_m16n8k8_tf32": LAYOUTS["m16n8k8", "tf32"],
+    "mma_m16n8k32_i8": LAYOUTS["m16n8k32", "s8"],
+    "mma_m8n8k4_f64": LAYOUTS["m8n8k4", "f64"],
 }
 
 # The operand of `mma` that each copy is for.
@@ -68,23 +49,19 @@ def test_each_stock_instruction_stands_beside_the_ptx_isa() -> None:
 
 @pytest.mark.parametrize("name", sorted(PTX_ISA))
 def test_layouts_are_those_of_the_ptx_isa(name: str) -> None:
+    does = read(stock_instructions()[name].ptx)
+    assert isinstance(does, Mma)
+    assert does.layout is PTX_ISA[name]
     for fragment in stock_instructions()[name].fragments:
         place = PTX_ISA[name][fragment.operand.name]
         for slot, element in fragment.elements().items():
             assert element == place(slot.lane // 4, slot.lane % 4, slot.register), (fragment.operand.name, slot)
 
 
-def row_slot(slot: Slot, size: int, transposed: bool) -> RowSlot:
-    """Where ldmatrix takes from, and stmatrix puts to, an element of `size` bytes of a lane, as the PTX ISA says.
-
-    Lanes 8 m to 8 m + 7 give the rows of matrix m, which register m is for. A lane has two neighbours of 16 bits of
-    row lane / 4; or, transposed, of column lane / 4.
-    """
-    matrix, byte = divmod(slot.register * size, 4)
-    row, column = slot.lane // 4, slot.lane % 4 * 2 + byte // 2
-    if transposed:
-        row, column = column, row
-    return RowSlot(matrix * 8 + row, (column * 2 + byte % 2) // size)
+def row_slot(slot: Slot, size: int, does: MoveMatrices) -> RowSlot:
+    """Where an element of `size` bytes of a lane is taken from, or put to, as the PTX ISA says."""
+    lane, byte = does.source(slot.lane, slot.register * size)
+    return RowSlot(lane, byte // size)
 
 
 def shared_and_fragment(instruction: Instruction) -> tuple[SharedRows, Fragment]:
@@ -97,9 +74,11 @@ def shared_and_fragment(instruction: Instruction) -> tuple[SharedRows, Fragment]
 def test_rows_are_those_of_the_ptx_isa(name: str) -> None:
     instruction = stock_instructions()[name]
     rows, fragment = shared_and_fragment(instruction)
-    size = DTYPE_BYTES[fragment.operand.dtype]
+    size, does = DTYPE_BYTES[fragment.operand.dtype], read(instruction.ptx)
+    assert isinstance(does, MoveMatrices)
+    assert (does.matrices * 8, does.rows, does.registers) == (rows.rows, rows.operand.name, fragment.operand.name)
     for point in fragment.points():
-        assert rows.slot(point) == row_slot(fragment.slot(point), size, ".trans" in instruction.ptx), point
+        assert rows.slot(point) == row_slot(fragment.slot(point), size, does), point
 
 
 @pytest.mark.parametrize("name", sorted(COPIES))

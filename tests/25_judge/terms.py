@@ -13,7 +13,7 @@ NOTHING = {"sum": 0, "prod": 1, "max": -inf, "min": inf}  # the result of no ter
 class Terms:
     """Symbolic values, each structure one number, so that comparing them is cheap.
 
-    Comparisons of indices are known, and so is what a choice between two values takes by them.
+    Comparisons of indices are known, and so is what a choice between two values takes by them. Factors have no order.
     """
 
     def __init__(self):
@@ -21,6 +21,8 @@ class Terms:
 
     def of(self, *term):
         match term:
+            case ("*", one, two) if one > two:
+                term = "*", two, one
             case (word, left, right) if word in COMPARE and None not in (self._whole(left), self._whole(right)):
                 term = "truth", COMPARE[word](self._whole(left), self._whole(right))
             case ("and" | "or" as word, one, two) if "truth" in (self.known[one][0], self.known[two][0]):
@@ -40,11 +42,11 @@ class Terms:
         word, *rest = self.known[number]
         return rest[0] if word in ("index", "const") and isinstance(rest[0], int) else None
 
-    def bag(self, reduce, old, value):
-        """The terms of `old` and `value`, in no order, under the word of their reduction."""
+    def bag(self, reduce, old, *values):
+        """The terms of `old` and the values, in no order, under the word of their reduction."""
         known = self.known[old]
         parts = known[2] if known[:2] == ("bag", reduce) else (old,)
-        return self.of("bag", reduce, tuple(sorted((*parts, value))))
+        return self.of("bag", reduce, tuple(sorted((*parts, *values))))
 
     def best(self, stmt, reordered, best, value, arg, index):
         """The new best value and its index."""

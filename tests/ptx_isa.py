@@ -1,0 +1,107 @@
+"""Instructions of a warp as the PTX ISA has them: who holds what, and what is computed, read from their PTX alone.
+
+Nothing is taken from a declaration but its text in PTX, so that a layout declared wrongly is another one than this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+# Row and column of element `e` of a lane, as the PTX ISA writes them: g is groupID, t is threadID_in_group.
+Place = Callable[[int, int, int], tuple[int, int]]
+SIXTEEN: dict[str, Place] = {
+    "A": lambda g, t, e: (g if e in (0, 1, 4, 5) else g + 8, t * 2 + (e & 1) + (8 if e >= 4 else 0)),
+    "B": lambda g, t, e: (t * 2 + (e & 1) + (8 if e >= 2 else 0), g),
+    "C": lambda g, t, e: (g if e < 2 else g + 8, t * 2 + (e & 1)),
+}
+# By the shape and the type of A.
+LAYOUTS: dict[tuple[str, str], dict[str, Place]] = {
+    ("m16n8k16", "bf16"): SIXTEEN,
+    ("m16n8k16", "f16"): SIXTEEN,
+    ("m16n8k8", "tf32"): {
+        "A": lambda g, t, e: (g if e in (0, 2) else g + 8, t if e in (0, 1) else t + 4),
+        "B": lambda g, t, e: (t if e == 0 else t + 4, g),
+        "C": SIXTEEN["C"],
+    },
+    ("m16n8k32", "s8"): {
+        "A": lambda g, t, e: (g if e < 4 or 8 <= e < 12 else g + 8, t * 4 + (e & 3) + (0 if e < 8 else 16)),
+        "B": lambda g, t, e: (t * 4 + (e & 3) + (0 if e < 4 else 16), g),
+        "C": SIXTEEN["C"],
+    },
+    ("m8n8k4", "f64"): {
+        "A": lambda g, t, e: (g, t),
+        "B": lambda g, t, e: (t, g),
+        "C": lambda g, t, e: (g, t * 2 + (e & 1)),
+    },
+}
+TYPES = {"bf16": "bf16", "f16": "f16", "tf32": "f32", "s8": "i8", "f64": "f64", "f32": "f32", "s32": "i32"}
+BYTES = {"bf16": 2, "f16": 2, "i8": 1, "f32": 4, "i32": 4, "f64": 8}
+WARP, ROW = 32, 16  # lanes, and bytes of a row of ldmatrix
+
+
+@dataclass(frozen=True)
+class Mma:
+    """D = A B + C. `names` are the operands in the text for D, A, B and C, `types` those of the language for them."""
+
+    shape: tuple[int, int, int]
+    names: tuple[str, str, str, str]
+    types: tuple[str, str, str, str]
+    layout: dict[str, Place]
+
+    def count(self, letter: str) -> int:
+        """Elements of an operand that a lane has."""
+        m, n, k = self.shape
+        return {"A": m * k, "B": k * n, "C": m * n, "D": m * n}[letter] // WARP
+
+    def places(self, letter: str) -> dict[tuple[int, int], tuple[int, int]]:
+        """(lane, element): (row, column), for D as for C."""
+        place = self.layout["C" if letter == "D" else letter]
+        return {(lane, e): place(lane // 4, lane % 4, e) for lane in range(WARP) for e in range(self.count(letter))}
+
+
+@dataclass(frozen=True)
+class MoveMatrices:
+    """ldmatrix, or stmatrix if it `stores`: so many 8 x 8 of 16 bits between rows in shared memory and registers."""
+
+    stores: bool
+    registers: str
+    rows: str
+    matrices: int
+    transposed: bool
+
+    def source(self, lane: int, byte: int) -> tuple[int, int]:
+        """(the lane that gives the address, the byte behind that) of a byte of a lane's registers.
+
+        Lanes 8 m to 8 m + 7 give the rows of matrix m, which register m is for. A lane has two neighbours of 16 bits of
+        row lane / 4; or, transposed, of column lane / 4.
+        """
+        matrix, byte = divmod(byte, 4)
+        row, column = lane // 4, lane % 4 * 2 + byte // 2
+        if self.transposed:
+            row, column = column, row
+        return matrix * 8 + row, column * 2 + byte % 2
+
+
+def read(ptx: str) -> Mma | MoveMatrices:
+    """What the PTX of a declaration does. Raises ValueError for what is not known here."""
+    opcode, _, rest = ptx.partition(" ")
+    word, *parts = opcode.split(".")
+    names = tuple(re.findall(r"\{(\w+)\}", rest))
+    if word == "mma" and parts[:2] == ["sync", "aligned"] and parts[3:5] == ["row", "col"]:
+        shape, types = parts[2], tuple(TYPES[each] for each in parts[5:])
+        m, n, k = map(int, re.findall(r"\d+", shape))
+        return Mma((m, n, k), names, types, LAYOUTS[shape, parts[6]])
+    if (
+        word in ("ldmatrix", "stmatrix")
+        and parts[:3] == ["sync", "aligned", "m8n8"]
+        and parts[-2:] == ["shared", "b16"]
+    ):
+        first, second = names
+        stores = word == "stmatrix"
+        if f"[{{{first if stores else second}}}]" not in rest:
+            raise ValueError(ptx)
+        registers, rows = (second, first) if stores else (first, second)
+        return MoveMatrices(stores, registers, rows, int(parts[3].removeprefix("x")), "trans" in parts)
+    raise ValueError(ptx)
