@@ -6,6 +6,7 @@ import pytest
 
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import build, parse
+from tilegen.frontend.stock import stock_instructions
 from tilegen.schedule import apply
 
 FILES = sorted((Path(__file__).parents[1] / "errors" / "steps").glob("*.tg"))
@@ -15,7 +16,7 @@ def schedule_source(source):
     module = parse(source)
     schedule = module.schedules[0]
     defines = {d.word: d for d in module.defines}
-    return apply(build(module.kernels[schedule.kernel]), schedule, defines=defines)
+    return apply(build(module.kernels[schedule.kernel]), schedule, defines=defines, instructions=stock_instructions)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)

@@ -243,7 +243,8 @@ class _Deal:
         if not isinstance(node, Loop):
             if used := self._held_in(node):
                 raise NotDealt(
-                    f"'{used[0].buffer}' is used in no loop over its elements", "tensorize the loops around it"
+                    f"'{used[0].buffer}' is used in no loop over its elements",
+                    "one lane has an element, and others get it through shared memory",
                 )
             return node
         extents = {**extents, node.name: node.extent.const} if node.extent.is_const else extents

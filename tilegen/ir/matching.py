@@ -7,25 +7,34 @@ from dataclasses import replace
 from itertools import permutations
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.instructions import Instruction
 from tilegen.ir.nodes import Access, Cast, Expr, Load, Loop, Op, Performed, Stmt
 from tilegen.ir.walk import loads, rewrite_accesses
 
 COMMUTATIVE = ("+", "*", "max", "min")
 
 
-def operand_accesses(instruction: Instruction, stmt: Stmt) -> Mapping[str, Access] | None:
+def operand_accesses(performed: Performed, stmt: Stmt) -> Mapping[str, Access] | None:
     """The access of `stmt` that is each operand of the instruction; None if it computes something else.
 
-    The expressions have to be the same, operation by operation, up to the order of what is added or multiplied.
+    The expressions have to be the same, operation by operation, up to the order of what is added or multiplied. Of
+    several such orders it is the one in which each operand runs over the loops that its indices are.
     """
+    instruction = performed.instruction
     equation = instruction.equation
     wanted = "sum" if instruction.accumulates else None
     if stmt.reduce != wanted or stmt.best or stmt.arg is not None or stmt.atomic:
         return None
-    for found in _matches(equation.value, stmt.value):
-        return {**found, equation.target: stmt.target}
-    return None
+    found = [{**each, equation.target: stmt.target} for each in _matches(equation.value, stmt.value)]
+    return next((each for each in found if _runs_over_its_loops(performed, each)), found[0] if found else None)
+
+
+def _runs_over_its_loops(performed: Performed, accesses: Mapping[str, Access]) -> bool:
+    nest = {name for index in performed.indices for name in index.names()}
+    return all(
+        {n for i in access.index for n in i.names()} & nest
+        == {n for point in operand_points(performed, name) for n in point.names()}
+        for name, access in accesses.items()
+    )
 
 
 def _matches(wanted: Expr, value: Expr) -> Iterator[dict[str, Access]]:
@@ -53,9 +62,9 @@ def _all_match(wanted: tuple[Expr, ...], values: tuple[Expr, ...]) -> Iterator[d
                 yield first | rest
 
 
-def with_operands(instruction: Instruction, stmt: Stmt, places: Mapping[str, Access]) -> Stmt:
+def with_operands(performed: Performed, stmt: Stmt, places: Mapping[str, Access]) -> Stmt:
     """`stmt`, which the instruction computes, with its operands at other places."""
-    found = operand_accesses(instruction, stmt)
+    found = operand_accesses(performed, stmt)
     assert found is not None
     names = {access: name for name, access in found.items()}
 
@@ -64,7 +73,7 @@ def with_operands(instruction: Instruction, stmt: Stmt, places: Mapping[str, Acc
         return replace(load, buffer=place.buffer, index=place.index)
 
     value = rewrite_accesses(stmt.value, move)
-    return replace(stmt, value=value, target=places[instruction.equation.target])
+    return replace(stmt, value=value, target=places[performed.instruction.equation.target])
 
 
 def perfect_nest(loop: Loop) -> tuple[tuple[Loop, ...], Stmt] | None:

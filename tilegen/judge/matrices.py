@@ -69,7 +69,7 @@ def _check_lanes(program: Projection, launch: Node) -> None:
 def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
     instruction = performed.instruction
     found = perfect_nest(loop)
-    operands = operand_accesses(instruction, found[1]) if found else None
+    operands = operand_accesses(performed, found[1]) if found else None
     if found is None or operands is None:
         raise Refused(f"the nest of '{loop.name}' does not compute what '{instruction.name}' does", code="form")
     nest, stmt = found
@@ -78,16 +78,16 @@ def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
         raise Refused(
             f"the loops around '{stmt.target.buffer}' are not the indices of '{instruction.name}'", code="form"
         )
-    _check_guard(stmt, set(extents), instruction.name)
     for layout in instruction.operands:
         name = layout.operand.name
         access, points = operands[name], operand_points(performed, name)
         buffer = program.buffers[access.buffer]
         _check_separate(access, set(extents))
         if isinstance(layout, Fragment):
-            _check_fragment(buffer, access, layout, points, extents)
+            _check_fragment(buffer, access, layout, points, extents, instruction.name)
         else:
-            _check_rows(buffer, access, layout, points, extents)
+            _check_rows(buffer, access, layout, points, extents, instruction.name)
+    _check_guard(stmt, set(extents), instruction.name)
 
 
 def _are_all_points(performed: Performed, extents: Mapping[str, int]) -> bool:
@@ -115,10 +115,11 @@ def _check_guard(stmt: Stmt, nest: set[str], name: str) -> None:
     element = {n for i in stmt.target.index for n in i.names()} if stmt.reduce else set[str]()
     for condition in stmt.guard:
         if condition.value.names() & nest - element:
+            sums = "round_up(k, ...) makes a sum of whole tiles; then copies hold zeros beyond, and need no test"
             raise Refused(
                 f"'{name}' runs as a whole, and some iterations for '{stmt.target.buffer}' are left out at the border",
                 None,
-                "round_up(k, ...) makes a sum of whole tiles; then copies hold zeros beyond, and need no test",
+                sums if stmt.reduce else "in shared memory a copy of whole tiles needs no test",
                 code="form",
             )
 
@@ -136,7 +137,12 @@ def _inner(index: Affine, values: Mapping[str, int]) -> int:
 
 
 def _check_fragment(
-    buffer: Buffer, access: Access, layout: Fragment, points: tuple[Affine, ...], extents: Mapping[str, int]
+    buffer: Buffer,
+    access: Access,
+    layout: Fragment,
+    points: tuple[Affine, ...],
+    extents: Mapping[str, int],
+    instruction: str,
 ) -> None:
     """Each element lies in the lane that the declaration says, the registers one after the other."""
     name = layout.operand.name
@@ -155,9 +161,10 @@ def _check_fragment(
         wanted = layout.slot(tuple(p.evaluate({n: values[n] for n in p.names()}) for p in points))
         if wanted != (lane, register):
             raise Refused(
-                f"'{buffer.name}' has another layout than the operand {name} of the instruction",
+                f"'{buffer.name}' has another layout than the operand {name} of '{instruction}'",
                 f"{name}{[p.evaluate({n: values[n] for n in p.names()}) for p in points]} has to be in {wanted}, "
                 f"and is in lane {lane}, register {register}",
+                "its layout is that of the instruction which made it a fragment; through shared memory it changes",
                 code="form",
             )
 
@@ -173,7 +180,12 @@ def _register_strides(buffer: Buffer, access: Access) -> dict[int, int]:
 
 
 def _check_rows(
-    buffer: Buffer, access: Access, layout: SharedRows, points: tuple[Affine, ...], extents: Mapping[str, int]
+    buffer: Buffer,
+    access: Access,
+    layout: SharedRows,
+    points: tuple[Affine, ...],
+    extents: Mapping[str, int],
+    instruction: str,
 ) -> None:
     """The elements of a row are neighbours in shared memory, and the first is at a multiple of 16 bytes."""
     name, width = layout.operand.name, layout.elements_of_a_row
@@ -181,19 +193,7 @@ def _check_rows(
         way = f"cache_shared({buffer.name}, at=...) puts it there"
         raise Refused(f"the operand {name} lies in shared memory, and '{buffer.name}' does not", None, way, code="form")
     fastest = buffer.order[-1]
-    pitch = buffer.shape[fastest].const + buffer.pad
-    outer = Affine(
-        tuple((a, c) for a, c in access.index[fastest].terms if a not in extents), access.index[fastest].const
-    )
-    if pitch % width or not (outer % width).is_const or (outer % width).const:
-        raise Refused(
-            f"the rows of '{buffer.name}' do not begin at multiples of 16 bytes, as '{name}' needs them",
-            None,
-            f"pad({buffer.name}, {width}) keeps rows at multiples of {width} elements",
-            code="vector",
-        )
-    if buffer.swizzle and not buffer.swizzle.keeps(width):
-        raise Refused(f"the swizzle of '{buffer.name}' divides rows of {width} elements", None, code="vector")
+    _check_starts(buffer, access, width, extents, instruction)
     rows: dict[int, dict[int, tuple[int, ...]]] = {}
     for values in _box(extents):
         lane, element = layout.slot(tuple(p.evaluate({n: values[n] for n in p.names()}) for p in points))
@@ -211,3 +211,29 @@ def _check_rows(
                     "the transposed form of the instruction takes the other storage order",
                     code="vector",
                 )
+
+
+def _check_starts(buffer: Buffer, access: Access, width: int, extents: Mapping[str, int], instruction: str) -> None:
+    """Rows of `width` elements begin at multiples of their length in memory."""
+    fastest = buffer.order[-1]
+    pitch = buffer.shape[fastest].const + buffer.pad
+    outer = Affine(
+        tuple((a, c) for a, c in access.index[fastest].terms if a not in extents), access.index[fastest].const
+    )
+    starts = outer % width
+    if pitch % width or not starts.is_const or starts.const:
+        raise Refused(
+            f"the rows of '{buffer.name}' do not begin at multiples of 16 bytes, as '{instruction}' needs them",
+            f"they have {pitch} elements" if pitch % width else f"one begins at column {outer}",
+            f"pad({buffer.name}, {width - (pitch - buffer.pad) % width}) keeps rows at multiples of {width} elements"
+            if pitch % width
+            else f"tiles of {width} elements along a row, and whole ones between tiles, keep them there",
+            code="vector",
+        )
+    if buffer.swizzle and not buffer.swizzle.keeps(width):
+        raise Refused(
+            f"the swizzle of '{buffer.name}' divides the rows of {width} elements that '{instruction}' takes",
+            None,
+            f"swizzle({buffer.name}, {width}) keeps them whole",
+            code="vector",
+        )

@@ -25,7 +25,7 @@ def perform(nest: Loop, performed: Performed, block: Block) -> tuple[Spmd, ...]:
     found = perfect_nest(nest)
     assert found, f"{nest.name} has been performed by {performed.instruction.name}"
     loops, stmt = found
-    accesses = operand_accesses(performed.instruction, stmt)
+    accesses = operand_accesses(performed, stmt)
     assert accesses, f"{performed.instruction.name} computes what {stmt.name} does"
     (lane,) = (loop.name for loop in block.loops if loop.kind == "thread.x")
     extents = {loop.name: loop.extent.const for loop in loops}

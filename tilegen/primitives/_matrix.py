@@ -9,18 +9,18 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import Affine
 from tilegen.ir.instructions import Fragment, Instruction
 from tilegen.ir.matching import operand_accesses, perfect_nest
-from tilegen.ir.nodes import Access, Buffer, Loop, Tree
+from tilegen.ir.nodes import Access, Buffer, Loop, Performed, Stmt, Tree
 from tilegen.ir.show import show_stmt
-from tilegen.ir.walk import leaves, loads, loops
+from tilegen.ir.walk import accesses, leaves, loads, loops
 from tilegen.primitives import LoopName
 
 
-def operands_of(loop: Loop, names: tuple[LoopName, ...], instruction: Instruction) -> Mapping[str, Access] | None:
-    """The operands of the instruction, if it computes the nest of `loop`, and the nest has these loops."""
+def operands_of(loop: Loop, performed: Performed) -> Mapping[str, Access] | None:
+    """The operands of the instruction, if it computes the nest of `loop`, and the nest has the loops of its indices."""
     found = perfect_nest(loop)
-    if found is None or sorted(each.name for each in found[0]) != sorted(names):
+    if found is None or {each.name for each in found[0]} != {n for i in performed.indices for n in i.names()}:
         return None
-    return operand_accesses(instruction, found[1])
+    return operand_accesses(performed, found[1])
 
 
 def no_nest_error(tree: Tree, names: tuple[LoopName, ...], instruction: Instruction) -> StepError:
@@ -29,7 +29,9 @@ def no_nest_error(tree: Tree, names: tuple[LoopName, ...], instruction: Instruct
     for loop in loops(tree.body):
         found = perfect_nest(loop)
         if found and sorted(each.name for each in found[0]) == sorted(names):
-            return StepError(f"'{instruction.name}' computes {meaning}, and the loops {show_stmt(found[1])}")
+            stmt = replace(found[1], guard=())
+            message = f"'{instruction.name}' computes {meaning}, and the loops compute {show_stmt(stmt)}"
+            return StepError(message, notes=_ways_to_fit(tree, stmt, instruction))
     notes = ("order(...) puts them innermost; cache_register gives operands of the product nests of their own",)
     return StepError(f"no statement stands in the loops {', '.join(names)} alone", notes=notes)
 
@@ -56,6 +58,21 @@ def with_derived_fragments(tree: Tree) -> Tree:
     return replace(tree, buffers=tuple(held.get(b.name, b) for b in tree.buffers))
 
 
+def _ways_to_fit(tree: Tree, stmt: Stmt, instruction: Instruction) -> tuple[str, ...]:
+    """What to change so that a statement is the instruction's equation."""
+    held = {b.name: b for b in tree.buffers}
+    beyond = [load.buffer for load in loads(stmt) if held[load.buffer].space == "global"]
+    if beyond:
+        step = "cache_shared" if instruction.is_copy else "cache_register"
+        return (f"'{beyond[0]}' is in global memory; {step}({beyond[0]}, at=...) puts its tiles where operands lie",)
+    wanted = sorted(layout.operand.dtype for layout in instruction.operands)
+    given = sorted(held[name].dtype for name in {access.buffer for access in accesses(stmt)})
+    if wanted != given:
+        typed = ", ".join(f"{layout.operand.name}: {layout.operand.dtype}" for layout in instruction.operands)
+        return (f"the operands are {typed}; `tilegen help` lists instructions for other types",)
+    return ("the kernel has to say it operation by operation: the same casts, the same product, a sum",)
+
+
 def in_fragments(buffer: Buffer, access: Access, layout: Fragment, points: tuple[Affine, ...]) -> Buffer:
     """`buffer` in fragments of the layout: those of its dimensions that are the operand's indices."""
     name = layout.operand.name
@@ -66,6 +83,8 @@ def in_fragments(buffer: Buffer, access: Access, layout: Fragment, points: tuple
     dims = tuple(next((d for d, i in enumerate(access.index) if i == point), -1) for point in points)
     if -1 in dims:
         place = points[dims.index(-1)]
-        notes = ("tensorize the product before the copies that fill its operands",)
+        several = len(place.terms) > 1
+        way = "tensorize the product before the copies that fill its operands"
+        notes = (way if several else f"tile the loops first: then '{buffer.name}' has a dimension for each of them",)
         raise StepError(f"no index of '{buffer.name}' is {place}, which is an index of the operand {name}", notes=notes)
     return replace(buffer, fragment=layout, fragment_dims=dims)

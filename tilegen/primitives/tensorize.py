@@ -84,7 +84,7 @@ class Tensorize:
 
     def apply(self, tree: Tree) -> Tree:
         performed = self._performed(tree)
-        every = [(loop, operands_of(loop, self.loops, self.by)) for loop in loops(tree.body)]
+        every = [(loop, operands_of(loop, performed)) for loop in loops(tree.body)]
         nests = [(loop, operands) for loop, operands in every if operands is not None]
         if not nests:
             raise no_nest_error(tree, self.loops, self.by)
@@ -100,7 +100,7 @@ class Tensorize:
         def change(value: object) -> object:
             if not isinstance(value, Loop) or value.name not in self.loops:
                 return value
-            whole = operands_of(value, self.loops, self.by) is not None
+            whole = operands_of(value, performed) is not None
             return replace(value, kind="matrix", performed=performed if whole else value.performed)
 
         sums = {stmt.name for nest, _ in nests for stmt in stmts(nest) if stmt.reduce}
@@ -122,7 +122,10 @@ class Tensorize:
             while count < reached.extent.const and rest:
                 loop = need_loop(tree, rest.pop(0))
                 if loop.kind not in ("serial", "unrolled", "matrix"):
-                    raise StepError(f"loop '{loop.name}' is {loop.kind}, and tensorize takes a serial loop")
+                    notes = ("the nest has loops of its own inside of those over warps: tile gives them",)
+                    raise StepError(
+                        f"loop '{loop.name}' is {loop.kind}, and tensorize takes a serial loop", notes=notes
+                    )
                 extent = need_constant(loop, "tensorize")
                 value, count = value * extent + var(loop.name), count * extent
             if count != reached.extent.const:

@@ -18,7 +18,7 @@ from tilegen.ir.lanes import WARP
 from tilegen.ir.matching import operand_accesses, operand_points, perfect_nest, with_operands
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.ir.ranges import simplify
-from tilegen.lowering.program import For, If, Launch, Perform, Spmd, with_body
+from tilegen.lowering.program import For, If, Launch, Perform, Spmd, nodes, with_body
 from tilegen.poly import Facts, Refused
 
 
@@ -30,13 +30,16 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
             may decide differently, or an operand that does not have the slots of the declaration.
     """
     out: list[Spmd] = []
+    lanes = {name for name, kind, _ in launch.coordinates if kind == "thread.x"}
     for node in body:
         match node:
             case Perform():
                 out.append(_expand(node, launch))
             case For():
+                _check_together(node, (node.extent,), lanes)
                 out.append(with_body(node, expand_instructions(node.body, launch)))
             case If():
+                _check_together(node, tuple(c.value for c in node.test), lanes)
                 then, orelse = (expand_instructions(each, launch) for each in (node.body, node.orelse))
                 out.append(replace(node, body=then, orelse=orelse))
             case _:
@@ -44,17 +47,25 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
     return tuple(out)
 
 
+def _check_together(node: For | If, deciding: tuple[Affine, ...], lanes: set[str]) -> None:
+    """Refused where lanes may come to an instruction inside of `node` without the others."""
+    alone = any(value.names() & lanes for value in deciding)
+    inside = next((v for v in nodes((node,)) if isinstance(v, Perform)), None) if alone else None
+    if inside:
+        raise Refused(f"'{inside.instruction.name}' is run by a warp, and its lanes come to it one without the other")
+
+
 def _expand(node: Perform, launch: Launch) -> Spmd:
     instruction, found = node.instruction, perfect_nest(node.origin)
     if launch.block[0] != WARP:
         raise Refused(f"'{instruction.name}' is run by a warp, and {launch.block[0]} threads are along x")
-    operands = operand_accesses(instruction, found[1]) if found else None
+    performed = node.origin.performed
+    assert performed
+    operands = operand_accesses(performed, found[1]) if found else None
     if found is None or operands is None or len(node.operands) != len(instruction.operands):
         raise Refused(f"it is not known what '{instruction.name}' computes where it stands")
     loops, stmt = found
     extents = {loop.name: loop.extent.const for loop in loops}
-    performed = node.origin.performed
-    assert performed
     places: dict[str, Access] = {}
     for layout, access in zip(instruction.operands, node.operands, strict=True):
         points = operand_points(performed, layout.operand.name)
@@ -67,7 +78,7 @@ def _expand(node: Perform, launch: Launch) -> Spmd:
         else:
             index = _row_index(launch, buffer, access, layout, values, extents)
         places[layout.operand.name] = Access(access.buffer, index)
-    new = replace(with_operands(instruction, stmt, places), guard=())
+    new = replace(with_operands(performed, stmt, places), guard=())
     nest: Spmd = new
     for loop in reversed(loops):
         nest = For(loop.name, loop.extent, (nest,), "matrix")
