@@ -2,6 +2,7 @@
 
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
+from tilegen.frontend.stock import stock_instructions
 from tilegen.schedule import apply
 
 
@@ -14,7 +15,7 @@ def tree_from(text, schedule=None, **values):
     module = parse(Source("test.tg", text))
     (chosen,) = (s for s in module.schedules if schedule in (None, s.name))
     defines = {d.word: d for d in module.defines}
-    return apply(build(module.kernels[chosen.kernel], values), chosen, {}, defines).tree
+    return apply(build(module.kernels[chosen.kernel], values), chosen, {}, defines, stock_instructions).tree
 
 
 # A small product with tiles in shared memory and operands in registers, for the steps that run ahead.
