@@ -126,9 +126,8 @@ class Body:
         """The first of an operand's registers, or the row in shared memory."""
         if isinstance(layout, SharedRows):
             return f"&{self._first(access)}"
-        *outer, register = access.index
-        if register == const(0):
-            return self._writer.element(access.buffer, tuple(outer))
+        if access.index and access.index[-1] == const(0):
+            return self._writer.element(access.buffer, access.index[:-1])
         return f"&{self._first(access)}"
 
     def _vector(self, node: VectorLoad | VectorStore | VectorDeclare | VectorCopy) -> list[str]:
