@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,11 +20,14 @@ _INSTALL = "pip install 'tilegen[asm]' gives nvdisasm; PTX needs no tool: --ptx"
 
 # (kind, pattern of the opcode), the first that fits counts. HFMA2.MMA with two zeros is a way to clear a register.
 _SASS_KINDS = (
-    ("multiply-add", r"FFMA|DFMA|HFMA2(?!\.MMA)|HFMA2\.MMA\.|[HIDQ]MMA|[HI]?GMMA"),
+    ("tensor", r"[HIDQ]MMA|[HIQ]?GMMA"),
+    ("multiply-add", r"FFMA|DFMA|HFMA2(?!\.MMA)|HFMA2\.MMA\."),
     ("arithmetic", r"FADD|FMUL|DADD|DMUL|HADD2|HMUL2|FMNMX|FSET|FSETP|FSEL|DSETP|MUFU|FCHK|FSWZADD"),
-    ("shared load", r"LDS|LDSM"),
-    ("shared store", r"STS|LDGSTS"),
-    ("global load", r"LDG|LD$|LD\."),
+    ("matrix load", r"LDSM"),
+    ("asynchronous copy", r"LDGSTS"),
+    ("shared load", r"LDS"),
+    ("shared store", r"STS"),
+    ("global load", r"LDG(?!DEPBAR)|LD$|LD\."),
     ("global store", r"STG|ST$|ST\.|RED|ATOM"),
     ("spill", r"LDL|STL"),
     ("barrier", r"BAR|DEPBAR|LDGDEPBAR|SYNCS|WARPSYNC|WARPGROUP"),
@@ -34,20 +37,24 @@ _SASS_KINDS = (
     ("integer", r"\w"),
 )
 _PTX_KINDS = (
-    ("multiply-add", r"fma|mma|wgmma"),
+    ("tensor", r"w?gmma\.mma|mma"),
+    ("multiply-add", r"fma"),
     ("arithmetic", r"(?:add|sub|mul|div|neg|abs|min|max|rcp|sqrt|rsqrt|ex2|lg2|sin|cos|tanh|setp|selp|cvt)\S*\.b?f\d"),
-    ("shared load", r"ld\.shared|ldmatrix"),
-    ("shared store", r"st\.shared|cp\.async"),
+    ("matrix load", r"ldmatrix"),
+    ("asynchronous copy", r"cp\.async\.c[ag]"),
+    ("shared load", r"ld\.shared"),
+    ("shared store", r"st\.shared|stmatrix"),
     ("global load", r"ld\.(?:relaxed\.|volatile\.|weak\.)?global"),
     ("global store", r"st\.(?:relaxed\.|volatile\.|weak\.)?global|red|atom"),
     ("spill", r"(?:ld|st)\.local"),
-    ("barrier", r"bar|membar|fence|mbarrier"),
+    ("barrier", r"bar|membar|fence|mbarrier|cp\.async"),
     ("control", r"bra|ret|exit|call"),
     ("move", r"mov|ld\.param|prmt|cvta"),
     ("shuffle", r"shfl|redux"),
     ("integer", r"\w"),
 )
 KINDS = tuple(kind for kind, _ in _SASS_KINDS)
+_NAMED = KINDS[: KINDS.index("barrier")]
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,7 @@ class Hot:
         what: "loop", "block" (the straight part of a loop that has most of its work), or "kernel" without a loop.
         mix: instructions of each kind.
         opcodes: the most frequent opcodes with their number.
+        words: the opcodes without modifiers of each kind that computes, loads or copies.
     """
 
     first: int
@@ -86,11 +94,12 @@ class Hot:
     what: str
     mix: Mapping[str, int]
     opcodes: tuple[tuple[str, int], ...]
+    words: Mapping[str, tuple[str, ...]]
 
     @property
     def useful(self) -> int:
-        """Multiply-adds, or other floating-point operations where there are none."""
-        return self.mix.get("multiply-add", 0) or self.mix.get("arithmetic", 0)
+        """Instructions of tensor cores and multiply-adds, or other floating-point operations where there are none."""
+        return self.mix.get("tensor", 0) + self.mix.get("multiply-add", 0) or self.mix.get("arithmetic", 0)
 
 
 @cache
@@ -203,13 +212,14 @@ def _instruction(text: str, kinds: tuple[tuple[str, str], ...]) -> SassInstructi
 
 
 def hot(listing: Listing) -> Hot:
-    """The innermost loop with most of the multiply-adds; where there is a fast and a careful one, the fast one.
+    """The innermost loop with most of the work: of tensor cores, else of multiply-adds.
 
-    Loops are told by jumps backwards. Without multiply-adds other arithmetic counts, then any instruction.
+    Where there is a fast and a careful one, it is the fast one. Loops are told by jumps backwards. Without
+    multiply-adds other arithmetic counts, then any instruction.
     """
     code = listing.instructions
     kinds = {i.kind for i in code}
-    wanted = next((k for k in ("multiply-add", "arithmetic") if k in kinds), None)
+    wanted = next((k for k in ("tensor", "multiply-add", "arithmetic") if k in kinds), None)
     score = [0]
     for instruction in code:
         score.append(score[-1] + (instruction.kind == wanted if wanted else 1))
@@ -235,7 +245,14 @@ def hot(listing: Listing) -> Hot:
     mix = Counter(i.kind for i in chosen)
     opcodes = Counter(i.opcode for i in chosen)
     ordered = {kind: mix[kind] for kind in KINDS if mix[kind]}
-    return Hot(best[0], len(chosen), what, ordered, tuple(opcodes.most_common(8)))
+    words = {kind: _opcode_words(i.opcode for i in chosen if i.kind == kind) for kind in _NAMED if mix[kind]}
+    return Hot(best[0], len(chosen), what, ordered, tuple(opcodes.most_common(8)), words)
+
+
+def _opcode_words(opcodes: Iterable[str]) -> tuple[str, ...]:
+    """The opcodes without their modifiers; of a load or a store in PTX with the memory that it is of."""
+    found = (re.match(r"(?:ld|st|cp|red|atom)\.\w+|\w+", opcode) for opcode in opcodes)
+    return tuple(dict.fromkeys(match[0] for match in found if match))
 
 
 def _is_within(part: tuple[int, int], whole: tuple[int, int]) -> bool:

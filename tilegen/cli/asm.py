@@ -77,7 +77,13 @@ def _show(out: Console, listing: Listing, hot: Hot, arch: str, whole: bool) -> N
     for place, instruction in enumerate(code[:_LONGEST] if cut else code, first):
         if place in at:
             out.print(Text(f"{at[place]}:", style="cyan"))
-        style = "green" if instruction.kind == "multiply-add" else "yellow" if "load" in instruction.kind else ""
+        style = (
+            "green"
+            if instruction.kind in ("tensor", "multiply-add")
+            else "yellow"
+            if "load" in instruction.kind
+            else ""
+        )
         out.print(Text(f"    {instruction.text}", style=style), soft_wrap=True)
     if cut:
         out.print(f"    ... {count - _LONGEST} more; --all shows every one of them")
@@ -85,11 +91,23 @@ def _show(out: Console, listing: Listing, hot: Hot, arch: str, whole: bool) -> N
     out.print(
         f"{_WORDS[hot.what]}: {share} ({_share_in_lowest_terms(hot)})" if hot.useful else f"{_WORDS[hot.what]}: {share}"
     )
-    out.print(", ".join(f"{n} {kind}" for kind, n in hot.mix.items()))
+    out.print(mix_line(hot), soft_wrap=True)
     out.print(", ".join(f"{n} x {opcode}" for opcode, n in hot.opcodes), soft_wrap=True)
-    loads = hot.mix.get("shared load", 0) + hot.mix.get("global load", 0)
-    if loads and hot.mix.get("multiply-add"):
-        out.print(f"{loads} loads for {hot.mix['multiply-add']} multiply-adds")
+    loads = sum(hot.mix.get(kind, 0) for kind in ("matrix load", "shared load", "global load"))
+    kind, word = (
+        ("tensor", "instructions of tensor cores") if "tensor" in hot.mix else ("multiply-add", "multiply-adds")
+    )
+    if loads and hot.mix.get(kind):
+        out.print(f"{loads} loads for {hot.mix[kind]} {word}")
+
+
+def mix_line(hot: Hot) -> str:
+    """How many instructions of each kind, and how the machine calls those that compute, load or copy."""
+    parts = []
+    for kind, count in hot.mix.items():
+        words = f" ({', '.join(hot.words[kind])})" if kind in hot.words else ""
+        parts.append(f"{count} {kind}{words}")
+    return ", ".join(parts)
 
 
 def _share_in_lowest_terms(hot: Hot) -> str:
