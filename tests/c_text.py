@@ -2,8 +2,7 @@
 
 `kernels(text)` gives the entry points. Expressions are tuples: ("number", value), ("name", word),
 ("at", base, index), ("field", base, word), ("call", word, template arguments, arguments),
-("cast", type words, value), ("zeros of", vector type), ("choice", test, then, other), and (sign, operand...) for
-operators.
+("cast", type words, value), ("choice", test, then, other), and (sign, operand...) for operators.
 """
 
 from __future__ import annotations
@@ -55,13 +54,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Declare:
-    """`words name[dims] = start;`; `words` are the type with all that stands before the name, `align` its bytes."""
+    """`words name[dims] = start;`; `words` are the type with all that stands before the name."""
 
     words: tuple
     name: str
     dims: tuple
     start: tuple | None
-    align: int = 0
 
 
 @dataclass(frozen=True)
@@ -240,7 +238,7 @@ class _Reader:
         return self.end_statement(Function(name, self.parameters(), self.body()))
 
     def declaration(self):
-        words, name, align = [], None, 0
+        words, name = [], None
         while name is None:
             if self.next() == "(":  # float (*name)[4]
                 self.take("("), self.take("*")
@@ -251,9 +249,7 @@ class _Reader:
             else:
                 words += [self.take()]
                 if words[-1] == "__align__":
-                    self.take("(")
-                    align = int(self.take())
-                    self.take(")")
+                    self.take("("), self.take(), self.take(")")
         dims = []
         while self.took("["):
             dims += [None if self.next() == "]" else self.expression()]
@@ -262,11 +258,10 @@ class _Reader:
             words += ["__align__"]
             for token in ("(", "(", "aligned", "(", "16", ")", ")", ")"):
                 self.take(token)
-            align = 16
         start = None
         if self.took("="):
             start = self.zeros() if self.next() == "{" else self.expression()
-        return self.end_statement(Declare(tuple(words), name, tuple(dims), start, align))
+        return self.end_statement(Declare(tuple(words), name, tuple(dims), start))
 
     def zeros(self):
         """`{}`, in OpenCL `{0}`: every element is 0."""
@@ -336,9 +331,6 @@ class _Reader:
             if whole:
                 return ("number", (Long if whole[2] else int)(whole[1]))
             return ("number", float(token.removesuffix("f")))
-        if VECTOR_TYPE.match(token) and self.took("{"):
-            self.take("}")
-            return ("zeros of", token)
         if not token.isidentifier():
             raise NotOurs(f"{token} at {' '.join(self.tokens[self.place - 8 : self.place + 8])}")
         return ("name", token)

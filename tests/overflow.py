@@ -196,8 +196,6 @@ class _Walk:
                     return "bool", bool(first)
                 second = self.value(right)[1]
                 return "bool", None if first is None or second is None else bool(second)
-            case ("zeros of", _):
-                return None, None
             case ("*" | "&", inner):
                 self.value(inner)
                 return None, None

@@ -287,8 +287,6 @@ class Values:
                 return ("vector", self._find_memory(name).name)
             case ("at", *_) | ("field", *_) | ("*", _):
                 return ("load", *self.place(text))
-            case ("zeros of", word) | ("cast", (word,), ("number", 0)) if c_text.VECTOR_TYPE.match(word):
-                return ("zeros", vector_bytes((word,)))
             case ("cast", words, value):
                 return cast_term(" ".join(words), self.term(value))
             case ("choice", *args):

@@ -43,6 +43,8 @@ def _footer(out: Console, found: Explanation) -> None:
         f"memory, {m.schedulers} instructions of warps a cycle and SM.",
         soft_wrap=True,
     )
+    for line in tensor_lines(found):
+        out.print(line, soft_wrap=True, markup=False)
     out.print("counted in a block that no border cuts; loads that a compiler makes once are counted once.")
     for note in found.notes:
         out.print(note, soft_wrap=True, markup=False)
@@ -99,12 +101,12 @@ def _cells(launch: LaunchReport) -> list[str]:
 
 
 def _ratio(launch: LaunchReport) -> str:
-    """Loads of shared memory (of global, where there are none) against multiply-adds of one inner iteration."""
+    """Loads of one inner iteration against multiply-adds, or against instructions of a warp where such compute."""
     found = launch.inner
     if found is None:
         return ""
     loads = found.shared + found.global_
-    return f"{loads:.3g}:{found.fused or found.plain:.3g}"
+    return f"{loads:.3g}:{found.by_warps or found.fused or found.plain:.3g}"
 
 
 # -- one launch in detail
@@ -115,9 +117,12 @@ def _print_launch(out: Console, launch: LaunchReport, found: Explanation, maps: 
     _formulas(out, launch)
     if launch.inner:
         i = launch.inner
-        work = f"{i.fused:.3g} multiply-adds" + (f" and {i.plain:.3g} other operations" if i.plain else "")
+        parts = [(i.by_warps, "instructions of its warp"), (i.fused, "multiply-adds"), (i.plain, "other operations")]
+        work = " and ".join(f"{n:.3g} {what}" for n, what in parts if n) or "no operations"
         loads = f"{i.shared:.3g} loads from shared and {i.global_:.3g} from global memory"
         out.print(f"an iteration of {i.loop}, each thread: {loads} for {work}", markup=False)
+    for line in warp_lines(launch):
+        out.print(line, soft_wrap=True, markup=False)
     out.print(_access_table(launch))
     _conflicts(out, launch, maps)
     _occupancy(out, launch)
@@ -141,6 +146,39 @@ def _formulas(out: Console, launch: LaunchReport) -> None:
         out.print(f"elements loaded from {space} memory: {total}  ({shown})", soft_wrap=True, markup=False)
 
 
+def warp_lines(launch: LaunchReport) -> list[str]:
+    """What the warps run together: how often, what that computes or moves, and the registers for it."""
+    lines = []
+    for count in launch.work.by_warps:
+        of_a_warp, runs = (_with_prefix(n).strip() for n in (count.of_a_warp, count.runs))
+        line = f"{count.name}: {of_a_warp} by each warp, {runs} in all"
+        if count.operations:
+            whole = _with_prefix(count.runs * count.operations).strip()
+            line += f", of {count.operations} operations in {count.format}: {whole} operations"
+        rows = [t for t in launch.traffic if t.site.by == count.name]
+        for buffer in dict.fromkeys(t.site.buffer for t in rows):
+            line += _rows_moved([t for t in rows if t.site.buffer == buffer])
+        lines.append(line)
+    if launch.fragments:
+        parts = ", ".join(f"{name} {count}" for name, count in launch.fragments.items())
+        lines.append(f"fragments: {sum(launch.fragments.values())} registers of each lane ({parts})")
+    return lines
+
+
+def _rows_moved(rows: list[Traffic]) -> str:
+    """What an instruction moves of one shared buffer, and how many phases of eight rows of 16 bytes that takes."""
+    moved, turns, requests = (sum(each) for each in zip(*((t.bytes, t.turns, t.requests) for t in rows), strict=True))
+    least = sum(t.conflict.least / t.conflict.turns * t.turns for t in rows if t.conflict and t.turns)
+    if not requests:
+        return ""
+    direction = "to" if rows[0].store else "of"
+    met = "without bank conflicts" if turns <= least else f"{turns / least:.3g} times as many as without bank conflicts"
+    return (
+        f"; {moved / requests:.4g} bytes each {direction} {rows[0].site.buffer}, {_with_prefix(moved)}B, "
+        f"in {turns / requests:.3g} turns of eight rows, {met}"
+    )
+
+
 def _access_table(launch: LaunchReport) -> Table:
     table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("access", "", "B"):
@@ -148,7 +186,7 @@ def _access_table(launch: LaunchReport) -> Table:
     for name in ("of a block", "requests", "transactions", "a request", "coal.", "conflict", "worst"):
         table.add_column(name, justify="right")
     for t in launch.traffic:
-        kind = f"{'store' if t.store else 'load'} {t.space}"
+        kind = f"{'store' if t.store else 'load'} {t.space}{', ' + t.site.by if t.site.by else ''}"
         row = [t.index, kind, str(t.compiled.bytes)]
         row += [_with_prefix(t.bytes / t.compiled.bytes * t.compiled.width / max(1, launch.blocks))]
         row += [_with_prefix(t.requests)]
@@ -253,6 +291,27 @@ def _prediction(out: Console, launch: LaunchReport, found: Explanation) -> None:
         rate = launch.work.operations / max(p.milliseconds, 1e-9) / 1e9
         intensity = launch.work.operations / launch.global_bytes
         out.print(f"that is {rate:.3g} TFLOP/s; {intensity:.3g} operations for each byte of its transactions")
+    if launch.tensor_elsewhere:
+        parts = ", ".join(f"{name} {ms:.3g} ms" for name, ms in launch.tensor_elsewhere.items())
+        out.print(f"the tensor cores alone, elsewhere at most as fast as: {parts}", soft_wrap=True, markup=False)
+
+
+def tensor_lines(found: Explanation) -> list[str]:
+    """The ceiling of each format that is computed in, and from which intensity on it is the limit."""
+    launches = [launch for step in found.steps for launch in step.launches]
+    formats = dict.fromkeys(c.format for launch in launches for c in launch.work.computing)
+    lines = []
+    for each in formats:
+        m, rate = found.machine, found.machine.tensor.rate(each)
+        if rate is None:
+            lines.append(f"nothing is known of tensor cores of {m.tensor.device} in {each}: they are taken for free")
+            continue
+        lines.append(
+            f"tensor cores in {each}: {m.tensor.peaks[each]:g} TFLOP/s by {m.tensor.device}'s data sheet, {rate:.3g} "
+            f"by instructions of one warp; the limit from {rate / m.copy:.3g} operations on for each byte copied, "
+            f"where multiply-adds are from {m.multiply_adds / m.copy:.3g} on."
+        )
+    return lines
 
 
 def _with_prefix(value: float) -> str:

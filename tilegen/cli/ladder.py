@@ -85,6 +85,7 @@ def _cells(rung: Rung) -> list[Text]:
     if rung.error and not rung.exit_code:
         return [Text(name), *[Text("")] * 8, Text(f"cannot be launched: {rung.error}", style="yellow")]
     verdict = Text(printing.FAILURES.get(rung.exit_code, "failed"), style="red") if rung.error else Text("ok", "green")
+    verdict = verdict if rung.error or rung.trials else Text("")
     shape = ", ".join(f"{launch.blocks} x {launch.threads}" for launch in rung.launches)
     registers = [launch.resources.registers for launch in rung.launches if launch.resources]
     cells = [shape, str(max(registers)) if registers else "", f"{rung.predicted_time or 0:.3g}"]

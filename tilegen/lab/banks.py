@@ -3,8 +3,9 @@
 Shared memory has 32 banks of 4 bytes. A group of lanes is served in as many turns as the busiest bank has
 different words to give. The group is a warp for 4 bytes a lane, half a warp for 8 and a quarter for 16. Two
 neighbouring groups of a load are one, where every lane wants the same as the lane beside it (lane ^ 1), or
-every lane the same as the second one from it (lane ^ 2). These rules gave the turns that the counters of an
-H200 show for each of 242 patterns of lanes.
+every lane the same as the second one from it (lane ^ 2). Stores have no such pairs, and neither have the rows of 16
+bytes that an instruction of a warp moves, eight of them in one turn. These rules gave the turns that the counters of an
+H200 show for each of 242 patterns of lanes of loads and stores.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Remedy:
 
 
 def turns(lanes: Sequence[int], width: int, store: bool = False) -> tuple[int, int]:
-    """(turns, turns without conflicts) of one request of `width` bytes a lane."""
+    """(turns, turns without conflicts) of one request of `width` bytes a lane; `store` also for rows of a warp."""
     return _turns(tuple(lanes), width, store)
 
 
@@ -156,7 +157,7 @@ class _LayoutTrial:
         needed = least = 0.0
         for site in self.sites:
             wide = widen(site, memory)
-            met = conflict(patterns(self.launch, wide, self.sizes, memory), wide.bytes, wide.store)
+            met = conflict(patterns(self.launch, wide, self.sizes, memory), wide.bytes, wide.store or bool(wide.by))
             needed, least = needed + met.turns, least + met.least
         return needed, least
 

@@ -11,7 +11,7 @@ from math import prod
 from tilegen.backends import nvrtc, sass
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError, TilegenError
-from tilegen.ir.nodes import DTYPE_BYTES, Kernel, Tree
+from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Kernel, Tree
 from tilegen.ir.walk import gathers, loads
 from tilegen.lab import formula, metric
 from tilegen.lab.banks import Remedy, remedies
@@ -19,12 +19,18 @@ from tilegen.lab.occupancy import SM, Occupancy, limits_of, occupancy
 from tilegen.lab.roles import RoleLoop, roles_of
 from tilegen.lab.roofline import H200, Machine, Prediction, Shape, predict
 from tilegen.lab.sites import program_of
+from tilegen.lab.tensor_cores import TENSOR_CORES, tensor_seconds
 from tilegen.lab.traffic import SECTOR, ArithmeticCount, Inner, Traffic, arithmetic, inner, traffic
 from tilegen.lowering import Launch, lower, unmet
+from tilegen.lowering.memory import bytes_of
 from tilegen.lowering.program import Product
 from tilegen.schedule import Scheduled, Stage
 
 Progress = Callable[[str, int, int], None]
+
+# A program whose threads keep more bytes in registers, of which each has 1 KB, is not compiled: the compiler writes out
+# all loops over them, which takes minutes and says nothing. So large is what `tensorize` deals out to lanes.
+MOST_KEPT = 2048
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,9 @@ class LaunchReport:
         resources: registers and spills as the compiler reports them; None where it was not asked.
         hot: the machine code of the innermost loop; None without a disassembler.
         roles: the loops of threads and blocks that do different work.
+        kept: bytes that a thread keeps in arrays of registers.
+        fragments: registers of 32 bits that a lane has of each fragment.
+        tensor_elsewhere: ms that the tensor cores of other GPUs need for what instructions of warps compute.
     """
 
     name: str
@@ -55,6 +64,9 @@ class LaunchReport:
     resources: nvrtc.Resources | None = None
     hot: sass.Hot | None = None
     roles: tuple[RoleLoop, ...] = ()
+    kept: int = 0
+    fragments: Mapping[str, int] = field(default_factory=dict)
+    tensor_elsewhere: Mapping[str, float] = field(default_factory=dict)
 
     def loads(self, space: str) -> formula.Formula:
         """Elements that the threads load from "global" or "shared" memory, as a formula in the sizes."""
@@ -237,15 +249,23 @@ def _lower_at(tree: Tree, sizes: Mapping[str, int]) -> tuple[_SizedLaunch, ...]:
 def _compile_all(
     versions: Sequence[tuple[_SizedLaunch, ...] | TilegenError], arch: str, progress: Progress
 ) -> dict[_Key, _Built]:
-    """Compiles each text once, on all cores; not those of a single thread, whose registers say nothing."""
+    """Compiles each text once, on all cores; not those of a single thread, whose registers say nothing.
+
+    Nor those whose threads keep more than MOST_KEPT bytes.
+    """
     every = [one for v in versions if not isinstance(v, TilegenError) for one in v]
-    texts = {one.key: one.text for one in every if one.launch.threads > 1}
+    texts = {one.key: one.text for one in every if one.launch.threads > 1 and kept_bytes(one.launch) <= MOST_KEPT}
     found: dict[_Key, _Built] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for key, built in zip(texts, pool.map(lambda text: _compile(text, arch), texts.values()), strict=True):
             progress("compile", len(found), len(texts))
             found[key] = built
     return found
+
+
+def kept_bytes(launch: Launch) -> int:
+    """Bytes that each thread keeps in arrays of registers, as the text declares them."""
+    return sum(bytes_of(b) for b in launch.buffers.values() if b.space == "register")
 
 
 def _compile(text: str, arch: str) -> _Built:
@@ -284,7 +304,24 @@ def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _
         resources,
         hot,
         roles_of(launch, sizes),
+        kept_bytes(launch),
+        {b.name: _registers_of_lane(b) for b in launch.buffers.values() if b.fragment},
+        _tensor_milliseconds(work, machine.arch),
     )
+
+
+def _registers_of_lane(buffer: Buffer) -> int:
+    """Registers of 32 bits: after lowering, the shape of a fragment is what one lane has."""
+    return bytes_of(buffer) // 4
+
+
+def _tensor_milliseconds(work: ArithmeticCount, arch: str) -> dict[str, float]:
+    """The least time of the tensor cores of each GPU in the table that has all of the formats, but for `arch`."""
+    return {
+        f"{name} ({cores.device})": 1e3 * tensor_seconds(work.computing, cores)
+        for name, cores in TENSOR_CORES.items()
+        if name != arch and work.computing and all(cores.rate(c.format) for c in work.computing)
+    }
 
 
 def _tensor_bytes(launch: Launch, sizes: Mapping[str, int]) -> int:

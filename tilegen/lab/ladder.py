@@ -13,7 +13,7 @@ from tilegen.ir.nodes import Kernel, Tree
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.check import Case, Trial, cases_by_tolerance, check
 from tilegen.lab.cost import require_timing_memory
-from tilegen.lab.explain import LaunchReport, StepReport, explain, stages_by_line
+from tilegen.lab.explain import MOST_KEPT, LaunchReport, StepReport, explain, stages_by_line
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.roofline import H200, Machine
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, points, power_sizes, sizes_to_check
@@ -37,7 +37,7 @@ class Rung:
         same: it is the program of the rung before, whose figures hold.
         error: why it cannot be launched, or what is wrong with it. `exit_code` is that of the error, 0 for a
             prefix that merely cannot be launched.
-        untimed: why it was checked and not timed.
+        untimed: why it was not timed; where it has no `trials`, it was not checked either.
         time: one run; `rate` in the ladder's unit.
         gain: times as fast as the last rung that was timed; 1 where the spreads of both overlap.
     """
@@ -108,11 +108,11 @@ def ladder(
     require_timing_memory([scheduled.tree], sizes, engine)
     explanation = explain(scheduled, sizes, machine=machine, progress=progress)
     trees = [stage.tree for stage in stages_by_line(scheduled.stages)]
-    rungs = _rungs_of(explanation.steps)
+    rungs = [_skip_if_large(rung, engine) for rung in _rungs_of(explanation.steps)]
     programs = {
         n: program(trees[n], engine, unproved=unproved)
         for n, rung in enumerate(rungs)
-        if rung.launches and not rung.same
+        if rung.launches and not rung.same and not rung.untimed
     }
     rungs = _check_rungs(rungs, trees, programs, engine, progress)
     rungs = [_skip_if_slow(rung, kernel, engine, sizes, limit) for rung in rungs]
@@ -139,6 +139,14 @@ def _rungs_of(steps: tuple[StepReport, ...]) -> list[Rung]:
         rungs.append(Rung(step.step, step.place, step.launches, same, error=step.error))
         before = step.launches
     return rungs
+
+
+def _skip_if_large(rung: Rung, engine: Engine) -> Rung:
+    """`rung`; with a reason, if a compiler for GPUs takes minutes for what its threads keep."""
+    kept = max((launch.kept for launch in rung.launches), default=0)
+    if not engine.on_gpu or kept <= MOST_KEPT:
+        return rung
+    return replace(rung, untimed=f"not compiled: a thread keeps {kept} bytes in registers")
 
 
 def _check_rungs(
@@ -170,7 +178,7 @@ def _with_error(rung: Rung, error: TilegenError | None) -> Rung:
 
 def _skip_if_slow(rung: Rung, kernel: Kernel, engine: Engine, sizes: Mapping[str, int], limit: float) -> Rung:
     """`rung`; with a reason, if it is too slow to be timed."""
-    if rung.same or rung.error or rung.predicted_time is None:
+    if rung.same or rung.error or rung.untimed or rung.predicted_time is None:
         return rung
     if isinstance(engine, InterpreterEngine):
         return replace(rung, untimed="the interpreter is not timed")

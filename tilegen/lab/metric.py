@@ -17,7 +17,7 @@ def operations(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     """Floating-point operations: each operator and function of an equation counts one for each point of its
     ranges (an fma two), and each step of a reduction one. A matrix product has 2*M*N*K."""
     return sum(
-        _operations_per_point(e) * prod(r.extent.evaluate(sizes) for r in (*e.loops, *e.reduced))
+        operations_per_point(e) * prod(r.extent.evaluate(sizes) for r in (*e.loops, *e.reduced))
         for e in kernel.equations
     )
 
@@ -46,6 +46,7 @@ def rate(kernel: Kernel, sizes: Mapping[str, int], milliseconds: float, shown: s
     return done / milliseconds / (1e9 if shown == "TFLOP/s" else 1e6)
 
 
-def _operations_per_point(equation: Equation) -> int:
+def operations_per_point(equation: Equation) -> int:
+    """Operations of an equation for each point of its ranges."""
     found = [n for n in walk(equation.value) if isinstance(n, Op) and n.dtype in (*FLOATS, "i32", "i64")]
     return sum(2 if op.name == "fma" else 1 for op in found) + (1 if equation.reduce else 0)

@@ -8,6 +8,7 @@ from math import ceil
 
 from tilegen.backends.sass import Hot
 from tilegen.lab.addresses import LINE, WARP
+from tilegen.lab.tensor_cores import TENSOR_CORES, TensorCores, tensor_seconds
 from tilegen.lab.traffic import ArithmeticCount, Traffic
 
 
@@ -23,6 +24,7 @@ class Machine:
         second_level: TB/s that the L2 cache delivers to the SMs.
         schedulers: instructions of warps that an SM issues a cycle.
         special: results a cycle of the special function units of an SM.
+        tensor: its tensor cores.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Machine:
     second_level: float
     schedulers: int = 4
     special: int = 16
+    tensor: TensorCores = TENSOR_CORES["sm_90"]
 
 
 # Each measured by a kernel that does nothing else, on one H200 at 1980 MHz; L2 by reading 48 MB repeatedly.
@@ -81,8 +84,11 @@ def predict(
     busy = _busy_share(machine, shape)
     computing = (work.fused + work.plain) * lanes * _SLOWER.get(work.dtype, 1.0)
     requests = sum(t.requests for t in moved)
-    slots = (work.fused + work.plain + work.special) * lanes / WARP + requests
-    if hot and hot.what != "kernel" and hot.mix.get("multiply-add") and work.fused:
+    by_warps = sum(c.runs for c in work.computing)
+    slots = (work.fused + work.plain + work.special) * lanes / WARP + requests + by_warps
+    if hot and hot.what != "kernel" and hot.mix.get("tensor") and by_warps:
+        slots = by_warps / hot.mix["tensor"] * hot.count
+    elif hot and hot.what != "kernel" and hot.mix.get("multiply-add") and work.fused:
         # The compiler computes common subexpressions once: its instructions are counted, not those of the text.
         rounds = work.fused * lanes / WARP / hot.mix["multiply-add"]
         made = rounds * WARP * (hot.mix["multiply-add"] + hot.mix.get("arithmetic", 0)) - work.special * lanes
@@ -90,6 +96,7 @@ def predict(
         computing = min(computing, made * _SLOWER.get(work.dtype, 1.0))
     turns = sum(t.turns + t.lines for t in moved)
     seconds = {
+        "tensor cores": tensor_seconds(work.computing, machine.tensor) / busy,
         "multiply-adds": computing * 2 / (machine.multiply_adds * 1e12) / busy,
         "issue slots": slots / (machine.schedulers * cycle) / busy,
         "functions": work.special * lanes / (machine.special * cycle) / busy,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.instructions import Instruction, SharedRows
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Expr, Index, Load, Stmt
 from tilegen.ir.show import show_expr
 from tilegen.ir.walk import gathers, loads, substitute, walk
@@ -21,6 +22,7 @@ from tilegen.lowering.program import (
     If,
     Launch,
     Let,
+    Perform,
     Spmd,
     VectorCopy,
     VectorDeclare,
@@ -48,6 +50,7 @@ class Site:
         of_blocks: those that say which blocks run it, one role of several.
         computed: (dimension, name, place) where the place of a gather is not affine; the name stands for it in `index`.
         tested: the dimensions of a gather outside of which nothing is read.
+        by: the name of the instruction of a warp that touches a row for each lane; "" for a thread's own access.
     """
 
     buffer: str
@@ -61,6 +64,7 @@ class Site:
     computed: tuple[tuple[int, str, Expr], ...] = ()
     tested: tuple[int, ...] = ()
     of_blocks: tuple[Condition, ...] = ()
+    by: str = ""
 
     def names(self) -> set[str]:
         """The loops, threads and sizes that decide which element is touched."""
@@ -85,12 +89,24 @@ class Work:
 
 
 @dataclass(frozen=True)
+class WarpWork:
+    """An instruction that the lanes of a warp run together, with all loops around it; `held` as in `Work`."""
+
+    instruction: Instruction
+    held: frozenset[str]
+    loops: tuple[For, ...]
+    tests: tuple[Condition, ...]
+    of_blocks: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
 class ThreadProgram:
     """The accesses and statements of a thread in a block that no border cuts."""
 
     launch: Launch
     sites: tuple[Site, ...]
     work: tuple[Work, ...]
+    warp_work: tuple[WarpWork, ...]
     barriers: tuple[tuple[For, ...], ...]
 
 
@@ -105,14 +121,15 @@ def program_of(launch: Launch) -> ThreadProgram:
     found.list(without_calls(launch.body), (), ())
     kept: dict[tuple[object, ...], Site] = {}
     for number, site in enumerate(found.sites):
-        # Loads that agree in all of this are one load; each store is one of its own.
+        # Loads that agree in all of this are one load; each store is one of its own, and so is what a warp loads.
         key = (
             (number,)
-            if site.store
+            if site.store or site.by
             else (site.buffer, site.index, site.width, _ids(site.loops), site.tests, site.of_blocks)
         )
         kept.setdefault(key, site)
-    return ThreadProgram(launch, _drop_covered_loads(tuple(kept.values())), tuple(found.work), tuple(found.barriers))
+    sites = _drop_covered_loads(tuple(kept.values()))
+    return ThreadProgram(launch, sites, tuple(found.work), tuple(found.warp_work), tuple(found.barriers))
 
 
 def _drop_covered_loads(sites: tuple[Site, ...]) -> tuple[Site, ...]:
@@ -130,6 +147,7 @@ def _drop_covered_loads(sites: tuple[Site, ...]) -> tuple[Site, ...]:
         unrolled = any(loop.kind != "serial" for loop in site.loops)
         if (
             site.store
+            or site.by
             or not unrolled
             or not rivals
             or not _unrolled_indices(site) <= set().union(*map(_unrolled_indices, rivals))
@@ -176,6 +194,7 @@ class _Collector:
         self.threads = threads
         self.sites: list[Site] = []
         self.work: list[Work] = []
+        self.warp_work: list[WarpWork] = []
         self.barriers: list[tuple[For, ...]] = []
         self.of_blocks: tuple[Condition, ...] = ()
 
@@ -209,6 +228,8 @@ class _Collector:
             case VectorCopy(dtype=dtype, width=width, target=target, source=source):
                 self.site(Site(source.buffer, source.index, False, width, 0, (), (), tests), dtype, loops)
                 self.site(Site(target.buffer, target.index, True, width, 0, (), (), tests), dtype, loops)
+            case Perform():
+                self.perform(node, loops, tests)
             case Barrier():
                 self.barriers.append(loops)
             case Declare(start=start):
@@ -245,6 +266,22 @@ class _Collector:
         held = frozenset(name for i in stmt.target.index for name in i.names())
         self.work.append(Work(stmt.value, stmt.reduce, held, stmt.is_copy, loops, tests, self.of_blocks))
 
+    def perform(self, node: Perform, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
+        """An instruction of a warp, and the rows in shared memory whose addresses its first lanes give."""
+        target = node.instruction.equation.target
+        (lane,) = (name for name, kind, _ in self.launch.coordinates if kind == "thread.x")
+        held: frozenset[str] = frozenset()
+        for layout, operand in zip(node.instruction.operands, node.operands, strict=True):
+            is_target = layout.operand.name == target
+            if is_target:
+                held = frozenset(name for i in operand.index for name in i.names())
+            if isinstance(layout, SharedRows):
+                giving = (*tests, Condition(const(layout.rows - 1) - var(lane)))
+                width = layout.elements_of_a_row
+                row = Site(operand.buffer, operand.index, is_target, width, 0, (), (), giving, by=node.instruction.name)
+                self.site(row, layout.operand.dtype, loops)
+        self.warp_work.append(WarpWork(node.instruction, held, loops, tests, self.of_blocks))
+
     def reads(self, value: object, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         """What is read for a value: loads, and gathers with the loads of their indices."""
         for load in loads(value):
@@ -267,7 +304,7 @@ class _Collector:
         if memory is None or memory.space not in ("global", "shared"):
             return
         spoken = site.names() | {n for c in site.tests for n in c.value.names()}
-        kept = loops if site.store else _relevant_loops(loops, frozenset(spoken), site.buffer)
+        kept = loops if site.store or site.by else _relevant_loops(loops, frozenset(spoken), site.buffer)
         around = tuple(loop.name for loop in loops)
         own = replace(site, bytes=site.width * DTYPE_BYTES[dtype], loops=kept, around=around)
         self.sites.append(replace(own, of_blocks=self.of_blocks))

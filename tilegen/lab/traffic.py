@@ -9,11 +9,12 @@ from math import prod
 
 from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
 from tilegen.lab import formula
-from tilegen.lab.addresses import LINE, Pattern, count_distinct, mean_active_threads, patterns
+from tilegen.lab.addresses import LINE, WARP, Pattern, count_distinct, mean_active_threads, patterns
 from tilegen.lab.banks import BankConflict, conflict
 from tilegen.lab.formula import Formula
 from tilegen.lab.roles import blocks_along
-from tilegen.lab.sites import Site, ThreadProgram, Work, iterations, widen
+from tilegen.lab.sites import Site, ThreadProgram, WarpWork, Work, iterations, widen
+from tilegen.lab.tensor_cores import InstructionCount, count_of, operations_of
 from tilegen.lowering.program import For, Launch
 
 SECTOR = 32  # bytes of a transaction with global memory
@@ -67,18 +68,24 @@ class Traffic:
 class ArithmeticCount:
     """Instructions of threads that compute with floating point, all threads of the launch together.
 
-    `fused` are multiply-adds; `plain` other additions, products, comparisons; `special` functions. Operations
-    count a multiply-add twice.
+    `fused` are multiply-adds; `plain` other additions, products, comparisons; `special` functions; `by_warps` the
+    instructions that warps run. Operations count a multiply-add twice.
     """
 
     fused: float
     plain: float
     special: float
     dtype: str
+    by_warps: tuple[InstructionCount, ...] = ()
 
     @property
     def operations(self) -> float:
-        return 2 * self.fused + self.plain + self.special
+        return 2 * self.fused + self.plain + self.special + sum(c.runs * c.operations for c in self.by_warps)
+
+    @property
+    def computing(self) -> tuple[InstructionCount, ...]:
+        """Those instructions of warps that compute, and do not only move bits."""
+        return tuple(c for c in self.by_warps if c.operations)
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,7 @@ class Inner:
     """One iteration of the innermost loop of the main statement, for one thread.
 
     `shared` and `global_` are loads of memory, a vector one load; fractions are loads that not every iteration makes.
+    `by_warps` are the instructions of its warp that compute.
     """
 
     loop: str
@@ -93,6 +101,7 @@ class Inner:
     global_: float
     fused: float
     plain: float
+    by_warps: float = 0.0
 
 
 def traffic(program: ThreadProgram, sizes: Mapping[str, int]) -> list[Traffic]:
@@ -111,7 +120,7 @@ def _site_traffic(launch: Launch, site: Site, sizes: Mapping[str, int]) -> Traff
     found = patterns(launch, wide, sizes)
     lanes = sum(p.share * sum(a >= 0 for a in p.lanes) for p in found)
     shared = memory.space == "shared"
-    met = conflict(found, wide.bytes, site.store) if shared else None
+    met = conflict(found, wide.bytes, site.store or bool(site.by)) if shared else None
     return Traffic(
         site=site,
         compiled=wide,
@@ -164,7 +173,20 @@ def arithmetic(program: ThreadProgram, sizes: Mapping[str, int]) -> ArithmeticCo
         )
         runs *= iterations(work.loops, sizes)
         totals = [total + runs * count for total, count in zip(totals, instructions(work), strict=True)]
-    return ArithmeticCount(totals[0], totals[1], totals[2], _main_dtype(program))
+    return ArithmeticCount(totals[0], totals[1], totals[2], _main_dtype(program), _count_by_warps(program, sizes))
+
+
+def _count_by_warps(program: ThreadProgram, sizes: Mapping[str, int]) -> tuple[InstructionCount, ...]:
+    """How often each instruction of warps runs, by name."""
+    launch = program.launch
+    warps = launch.threads / WARP * prod(extent.evaluate(sizes) for extent in launch.grid)
+    found: dict[str, InstructionCount] = {}
+    for work in program.warp_work:
+        threads = mean_active_threads(launch, work.loops, work.tests, sizes)
+        runs = _block_count(launch, work.of_blocks, sizes) * threads / WARP * iterations(work.loops, sizes)
+        runs += found[work.instruction.name].runs if work.instruction.name in found else 0.0
+        found[work.instruction.name] = count_of(work.instruction, runs, runs / max(1.0, warps))
+    return tuple(found.values())
 
 
 def _main_dtype(program: ThreadProgram) -> str:
@@ -213,7 +235,8 @@ def _count_instructions(expr: Expr, counts: list[int], fused: bool, seen: set[Ex
 
 def inner(program: ThreadProgram, sizes: Mapping[str, int]) -> Inner | None:
     """The innermost reduction loop of the statement with most work; None where nothing is reduced."""
-    reducing = [w for w in program.work if w.reduce and w.loops]
+    reducing: list[Work | WarpWork] = [w for w in program.warp_work if operations_of(w.instruction) and w.loops]
+    reducing = reducing or [w for w in program.work if w.reduce and w.loops]
     if not reducing:
         return None
     main = max(reducing, key=lambda w: iterations(w.loops, sizes))
@@ -227,6 +250,11 @@ def inner(program: ThreadProgram, sizes: Mapping[str, int]) -> Inner | None:
     works = [w for w in program.work if any(loop is main.loops[place] for loop in w.loops)]
     counts = [instructions(w) for w in works]
     runs = [_trip_count(w.loops, outside, sizes) for w in works]
+    by_warps = [
+        w
+        for w in program.warp_work
+        if operations_of(w.instruction) and any(loop is main.loops[place] for loop in w.loops)
+    ]
     spaces = {s.buffer: program.launch.buffers[s.buffer].space for s in sites}
     return Inner(
         name,
@@ -234,6 +262,7 @@ def inner(program: ThreadProgram, sizes: Mapping[str, int]) -> Inner | None:
         sum(_trip_count(s.loops, outside, sizes) for s in sites if spaces[s.buffer] == "global"),
         sum(c[0] * r for c, r in zip(counts, runs, strict=True)),
         sum((c[1] + c[2]) * r for c, r in zip(counts, runs, strict=True)),
+        sum(_trip_count(w.loops, outside, sizes) for w in by_warps),
     )
 
 

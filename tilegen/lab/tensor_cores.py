@@ -1,0 +1,85 @@
+"""What tensor cores compute: operations of an instruction, and the most that a GPU has of them a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from tilegen.ir.instructions import Instruction
+from tilegen.lab.metric import operations_per_point
+
+
+@dataclass(frozen=True)
+class TensorCores:
+    """The tensor cores of one GPU.
+
+    Attributes:
+        device: whose they are.
+        peaks: dense TFLOP/s, of integers TOP/s, by the format of the factors.
+        share_of_warps: what part of a peak instructions of one warp reach, by the same formats; 1 where it is not
+            given. Others than those of a warp reach the rest.
+    """
+
+    device: str
+    peaks: Mapping[str, float]
+    share_of_warps: Mapping[str, float]
+
+    def rate(self, format_: str) -> float | None:
+        """TFLOP/s that instructions of one warp reach; None where the GPU has no such tensor cores."""
+        peak = self.peaks.get(format_)
+        return peak * self.share_of_warps.get(format_, 1.0) if peak else None
+
+
+def _cores(device: str, f16: float, tf32: float, i8: float, f64: float | None, share: float = 1.0) -> TensorCores:
+    peaks = {"f16": f16, "bf16": f16, "tf32": tf32, "i8": i8, "u8": i8} | ({"f64": f64} if f64 else {})
+    return TensorCores(device, peaks, {name: share for name in peaks if name != "f64"})
+
+
+# Dense peaks as NVIDIA's data sheets have them: "A100 Tensor Core GPU", "A40", "L40S", "H200 Tensor Core GPU" (H100 SXM
+# has the same) and "HGX B200", halved where a sheet speaks of sparse matrices. From Hopper on, the peak needs
+# instructions of four warps: `mma.sync` reached 490.7 of 756 TFLOP/s on an H800 (Luo et al., arXiv 2402.13499, its
+# table of mma instructions), 0.65 of it, and 0.62 to 0.65 on other cards. Of Blackwell no figure is taken as known.
+TENSOR_CORES: Mapping[str, TensorCores] = {
+    "sm_80": _cores("A100", 312.0, 156.0, 624.0, 19.5),
+    "sm_86": _cores("A40", 149.7, 74.8, 299.3, None),
+    "sm_89": _cores("L40S", 362.0, 183.0, 733.0, None),
+    "sm_90": _cores("H200", 989.5, 494.7, 1979.0, 67.0, share=0.65),
+    "sm_100": _cores("B200", 2250.0, 1100.0, 4500.0, 37.0),
+}
+
+
+@dataclass(frozen=True)
+class InstructionCount:
+    """An instruction of warps in a launch.
+
+    Attributes:
+        runs: by all warps of the launch; `of_a_warp` by each of them, on average.
+        operations: of one run; 0 for a copy.
+        format: of the factors: "bf16", "tf32".
+    """
+
+    name: str
+    runs: float
+    of_a_warp: float
+    operations: int
+    format: str
+
+
+def count_of(instruction: Instruction, runs: float, of_a_warp: float) -> InstructionCount:
+    """So many runs of an instruction, with what its declaration says of each."""
+    layout = instruction.operands[0]
+    return InstructionCount(
+        instruction.name, runs, of_a_warp, operations_of(instruction), layout.format or layout.operand.dtype
+    )
+
+
+def operations_of(instruction: Instruction) -> int:
+    """Operations of one run, a multiply-add two; 0 for what only moves bits."""
+    equation = instruction.equation
+    return operations_per_point(equation) * prod(r.extent.const for r in (*equation.loops, *equation.reduced))
+
+
+def tensor_seconds(counts: Iterable[InstructionCount], cores: TensorCores) -> float:
+    """The least time of all that is computed, each format at its own rate; formats without a rate take none."""
+    return sum(c.runs * c.operations / (rate * 1e12) for c in counts if (rate := cores.rate(c.format)))
