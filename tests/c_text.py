@@ -293,7 +293,9 @@ class _Reader:
         if self.next() == "(" and self.is_type(1):
             self.take("(")
             words = self.type_until(")")
-            return ("cast", words, self.unary())
+            value = self.unary()
+            # A vector of zeros.
+            return value if value == ("number", 0) and VECTOR_TYPE.match(words[-1]) else ("cast", words, value)
         return self.postfix(self.atom())
 
     def is_type(self, ahead):
@@ -314,6 +316,9 @@ class _Reader:
             inner = self.expression()
             self.take(")")
             return inner
+        if VECTOR_TYPE.match(token) and self.took("{"):  # a vector of zeros
+            self.take("}")
+            return ("number", 0)
         if token == "__ldcs":  # a load, and a hint to the caches
             self.take("(")
             place = self.expression()

@@ -28,6 +28,7 @@ class Vectors(Values):
                 self._check_move(node, spaces[0] == "register", texts)
             case p.VectorCopy():
                 value = (*self.plain(node.source), node.bytes)
+                value = ("select", self._value(node.inside), value, 0) if node.inside else value
                 wanted = [("write", (*self.place_of(node.target), node.bytes), value)]
                 same(self.effects([texts.pop(0)]), wanted, "a copy of vectors")
             case p.VectorStore(name, dtype, width, target, update) if update:

@@ -158,7 +158,8 @@ class Body:
             case VectorCopy(dtype, width, target, source):
                 value = self._lanes_at(source, dtype, width, const=True)
                 if node.inside:
-                    zero = f"{w.vector(dtype, width)}{{}}" if w.dialect is CUDA else f"({w.vector(dtype, width)})0"
+                    kind = w.vector(dtype, width)
+                    zero = "0" if " " in kind else f"{kind}{{}}" if w.dialect is CUDA else f"({kind})0"
                     value = f"{w.value(node.inside, 0)} ? {value} : {zero}"
                 return [f"{self._lanes_at(target, dtype, width)} = {value};"]
 
