@@ -15,6 +15,16 @@ ARITHMETIC |= {ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: 
 ARITHMETIC |= {ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor}
 ARITHMETIC |= {ast.LShift: operator.lshift, ast.RShift: operator.rshift}
 UNARY = {ast.Invert: operator.inv, ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_}
+
+
+def round_significand(x, bits):
+    """The nearest number of so many bits, ties away from 0."""
+    if x == 0 or not math.isfinite(x):
+        return x
+    unit = 2.0 ** (math.frexp(x)[1] - bits)
+    return math.copysign(math.floor(abs(x) / unit + 0.5) * unit, x)
+
+
 MATHS = {name: getattr(math, name) for name in ("exp", "log", "sin", "cos", "sqrt", "erf", "floor", "ceil", "tanh")}
 MATHS |= {
     "clamp": lambda x, low, high: min(max(x, low), high),
@@ -22,6 +32,7 @@ MATHS |= {
     "max": max,
     "abs": abs,
     "round": round,
+    "tf32": lambda x: round_significand(x, 11),
     "rsqrt": lambda x: 1 / math.sqrt(x),
 }
 

@@ -27,6 +27,7 @@ ATOMICS = {
     "atomic_add_float": ("sum", "f32"), "atomic_add_double": ("sum", "f64"),
     "atomic_add_float2": ("sum", "f32x2"), "atomic_add_float4": ("sum", "f32x4"),
 }  # fmt: skip
+FUNCTIONS |= {"round_tf32": "tf32"}
 FUNCTIONS |= {"floor_div": "//", "floor_mod": "%", "floor_div_or_0": "// or 0", "floor_mod_or_0": "% or 0"}
 FUNCTIONS |= {f"abs_of_{kind}": "abs" for kind in ("int", "long", "long_long", "char", "signed_char")}
 
@@ -287,6 +288,8 @@ class Values:
                 return ("vector", self._find_memory(name).name)
             case ("at", *_) | ("field", *_) | ("*", _):
                 return ("load", *self.place(text))
+            case ("zeros of", word) | ("cast", (word,), ("number", 0)) if c_text.VECTOR_TYPE.match(word):
+                return ("zeros", vector_bytes((word,)))
             case ("cast", words, value):
                 return cast_term(" ".join(words), self.term(value))
             case ("choice", *args):

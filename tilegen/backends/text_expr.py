@@ -306,6 +306,8 @@ class Writer:
             case Op("not" | "~" as name, (arg,)):
                 sign = "!" if name == "not" else "~"
                 return self._parenthesise(f"{sign}{self.value(arg, _ATOM)}", _UNARY, parent)
+            case Op("tf32", (arg,)):
+                return f"round_tf32({self.value(arg)})"
             case Op("select", (test, then, other)):
                 text = f"{self.value(test, 1)} ? {self.value(then, 1)} : {self.value(other, 1)}"
                 return f"({text})" if parent >= 0 else text

@@ -160,6 +160,12 @@ __device__ __forceinline__ float approximate_tanh(float x)
     asm("tanh.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
     return result;
 }""",
+    "round_tf32(": """\
+// The number with 10 fraction bits next to x, ties away from 0.
+__device__ __forceinline__ float round_tf32(float x)
+{
+    return isfinite(x) ? __uint_as_float((__float_as_uint(x) + 0x1000) & 0xffffe000) : x;
+}""",
     "copy_async<": """\
 // An asynchronous copy of 4, 8 or 16 bytes from global to shared memory; a plain one before sm_80.
 template <int bytes> __device__ __forceinline__ void copy_async(void* to, const void* from)
@@ -338,6 +344,12 @@ inline ushort round_bf16(float value)
 {
     const uint bits = as_uint(value);
     return isnan(value) ? 0x7fc0 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+}""",
+    "round_tf32(": """\
+// The number with 10 fraction bits next to x, ties away from 0.
+inline float round_tf32(float x)
+{
+    return isfinite(x) ? as_float((as_uint(x) + 0x1000) & 0xffffe000) : x;
 }""",
     "half_of_double(": "inline ushort half_of_double(double value) { return round_half(odd_float(value)); }",
     "bf16_of_double(": "inline ushort bf16_of_double(double value) { return round_bf16(odd_float(value)); }",

@@ -230,6 +230,8 @@ def _check_operand(name: str, dtype: str, span: Span) -> None:
             name, "cast the operands: i32(...)"
         )
         raise SourceError(f"'{name}' is for integers, not {dtype}", span, notes=(way_out,))
+    if name == "tf32" and dtype != "f32":
+        raise SourceError(f"'tf32' rounds an f32, not {dtype}", span, notes=("cast the argument: tf32(f32(...))",))
     if dtype in INTEGERS and name not in _OF_INTEGERS:
         notes = (f"cast the argument: {name}(f32(...))",)
         raise SourceError(f"'{name}' is for floating-point numbers, not {dtype}", span, notes=notes)

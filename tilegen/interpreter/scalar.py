@@ -105,6 +105,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "floor": _finite_only(math.floor),
     "ceil": _finite_only(math.ceil),
     "round": _finite_only(round),  # halves to even, as rint
+    "tf32": lambda x: to_tf32(x),
 }
 
 
@@ -138,6 +139,16 @@ def to_bf16(x: float) -> float:
     unit = math.ldexp(1.0, max(exponent - 8, -133))
     rounded = round(x / unit) * unit
     return math.copysign(_INF, x) if abs(rounded) >= 2.0**128 else math.copysign(rounded, x)
+
+
+def to_tf32(x: float) -> float:
+    """The tf32 number nearest to `x`, ties away from 0: 11 significant bits, exponents of f32."""
+    if x == 0 or not math.isfinite(x):
+        return x
+    _, exponent = math.frexp(x)
+    unit = math.ldexp(1.0, max(exponent, -125) - 11)
+    rounded = math.floor(abs(x) / unit + 0.5) * unit
+    return math.copysign(_INF if rounded >= 2.0**128 else rounded, x)
 
 
 def to_integer(dtype: str) -> Callable[[float], int]:

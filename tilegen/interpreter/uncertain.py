@@ -154,9 +154,17 @@ def _erf(values: Array) -> Array:
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(values), dtype=np.float64)
 
 
+def _tf32(values: Array) -> Array:
+    """The nearest numbers of 11 significant bits, ties away from 0, not less apart than the least ones of tf32."""
+    unit = np.ldexp(1.0, np.maximum(np.frexp(values)[1], -125) - 11)
+    with np.errstate(invalid="ignore"):
+        rounded = np.copysign(np.floor(np.abs(values) / unit + 0.5) * unit, values)
+    return np.where(np.isfinite(values), rounded, values)
+
+
 _FUNCTIONS: dict[str, Any] = {
     "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "tanh": np.tanh, "sinh": np.sinh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "erf": _erf, "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc,
+    "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "tf32": _tf32,
 }  # fmt: skip
