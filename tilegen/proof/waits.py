@@ -109,7 +109,8 @@ def _waits(program: Projection, stops: Mapping[Slot, Stop], read: Placed) -> Ite
     """(when, the groups that have ended) for the last wait before the read, in the cases there are.
 
     It stands ahead of the read in the same iteration of the loops around, or in the last iteration of a loop there;
-    else at the same place in the iteration before; else, in a first iteration, ahead of the loop.
+    else at the same place in the iteration before; else, in a first iteration or where the loop has none, ahead of the
+    loop. A wait that is passed over has ended no fewer groups.
     """
     first: tuple[Condition, ...] = ()
     for depth in range(len(read.places) - 1, 0, -1):
@@ -127,16 +128,12 @@ def _waits(program: Projection, stops: Mapping[Slot, Stop], read: Placed) -> Ite
         if ahead:
             yield first, _groups_ended(ahead[1])
             return
-        if kind in BLOCK_KINDS:
-            continue
-        if here:
+        if here and kind not in BLOCK_KINDS:
             last = max(here, key=lambda pair: pair[0])[1]
             back = {name: var(name) - 1}
             ended = _groups_ended(last)
             yield (*first, Condition(var(name) - 1)), replace(ended, groups=ended.groups.substitute(back))
             first = (*first, Condition(var(name), equal=True))
-        else:
-            raise Unproved(f"no wait stands in '{name}', which reads what asynchronous copies write")
     yield first, GroupCount()
 
 
