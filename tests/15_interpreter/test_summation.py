@@ -24,6 +24,8 @@ def scheduled(instruction: Instruction, steps: str = "", summed: str = "C") -> T
     a, b, c = (operand.operand.dtype for operand in instruction.operands)
     m, n, k = (each.extent.const for each in (*instruction.equation.loops, *instruction.equation.reduced))
     terms = instruction.text.split("sum[k](")[1].split("\n")[0]
+    if factor_type(instruction) == "tf32":
+        terms = "tf32(A[i, k]) * tf32(B[k, j]))"
     text = f"""
 kernel product(A: {a}[M, K], B: {b}[K, N]) -> C: {c}[M, N]:
     C[i, j] = sum[k]({terms}

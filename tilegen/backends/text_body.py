@@ -118,17 +118,20 @@ class Body:
     def _perform(self, node: Perform) -> list[str]:
         """The call of an instruction, its output first."""
         *inputs, output = zip(node.instruction.operands, node.operands, strict=True)
-        arguments = [self._operand(layout, access) for layout, access in (output, *inputs)]
+        arguments = [self._operand(layout, access, node.rounded) for layout, access in (output, *inputs)]
         notes = [f"// {note}" for note in self.fresh_notes(node.origin.step)]
         return [*notes, f"{node.instruction.name}({', '.join(arguments)});"]
 
-    def _operand(self, layout: Fragment | SharedRows, access: Access) -> str:
+    def _operand(self, layout: Fragment | SharedRows, access: Access, rounded: tuple[str, ...]) -> str:
         """The first of an operand's registers, or the row in shared memory."""
-        if isinstance(layout, SharedRows):
-            return f"&{self._first(access)}"
-        if access.index and access.index[-1] == const(0):
-            return self._writer.element(access.buffer, access.index[:-1])
-        return f"&{self._first(access)}"
+        if isinstance(layout, Fragment) and access.index and access.index[-1] == const(0):
+            text = self._writer.element(access.buffer, access.index[:-1])
+        else:
+            text = f"&{self._first(access)}"
+        if layout.operand.name not in rounded:
+            return text
+        assert isinstance(layout, Fragment)
+        return f"{layout.format}_fragment<{layout.elements_of_a_lane}>({text}).values"
 
     def _vector(self, node: VectorLoad | VectorStore | VectorDeclare | VectorCopy) -> list[str]:
         w = self._writer

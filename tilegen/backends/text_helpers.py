@@ -166,6 +166,18 @@ __device__ __forceinline__ float round_tf32(float x)
 {
     return isfinite(x) ? __uint_as_float((__float_as_uint(x) + 0x1000) & 0xffffe000) : x;
 }""",
+    "tf32_fragment<": """\
+// The registers that a lane has of a fragment, rounded to tf32. The compiler shares what several calls round alike.
+template <int count> struct tf32_fragment
+{
+    float values[count];
+    __device__ __forceinline__ explicit tf32_fragment(const float* registers)
+    {
+        #pragma unroll
+        for (int r = 0; r < count; ++r)
+            values[r] = round_tf32(registers[r]);
+    }
+};""",
     "copy_async<": """\
 // An asynchronous copy of 4, 8 or 16 bytes from global to shared memory; a plain one before sm_80.
 template <int bytes> __device__ __forceinline__ void copy_async(void* to, const void* from)

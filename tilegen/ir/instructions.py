@@ -26,7 +26,8 @@ SPECIFIC_ARCHITECTURES = ("sm_90a", "sm_100a", "sm_103a", "sm_120a", "sm_121a")
 FORMATS = {"tf32": "f32"}
 """Formats of an operand that are no types of the language, and the type that holds such a value.
 
-A tf32 value is an f32 whose last 13 bits are 0. An instruction computes with such values; it rounds nothing.
+A tf32 value is an f32 whose last 13 bits are 0. An instruction computes with such values; it rounds nothing. The
+function of the same name rounds to it.
 """
 
 ROW_BYTES = 16

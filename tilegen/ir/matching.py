@@ -7,8 +7,9 @@ from dataclasses import replace
 from itertools import permutations
 
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.instructions import FORMATS
 from tilegen.ir.nodes import Access, Cast, Expr, Load, Loop, Op, Performed, Stmt
-from tilegen.ir.walk import loads, rewrite_accesses
+from tilegen.ir.walk import loads, rewrite_accesses, walk
 
 COMMUTATIVE = ("+", "*", "max", "min")
 
@@ -17,15 +18,36 @@ def operand_accesses(performed: Performed, stmt: Stmt) -> Mapping[str, Access] |
     """The access of `stmt` that is each operand of the instruction; None if it computes something else.
 
     The expressions have to be the same, operation by operation, up to the order of what is added or multiplied. Of
-    several such orders it is the one in which each operand runs over the loops that its indices are.
+    several such orders it is the one in which each operand runs over the loops that its indices are. Where an operand
+    in registers has a format, an element that is rounded to it fits, too: tf32(A[i, k]) for A as tf32.
     """
     instruction = performed.instruction
     equation = instruction.equation
     wanted = "sum" if instruction.accumulates else None
     if stmt.reduce != wanted or stmt.best or stmt.arg is not None or stmt.atomic:
         return None
-    found = [{**each, equation.target: stmt.target} for each in _matches(equation.value, stmt.value)]
+    formats = {each.operand.name: each.format for each in instruction.fragments if each.format}
+    found = [{**each, equation.target: stmt.target} for each in _matches(equation.value, stmt.value, formats)]
     return next((each for each in found if _runs_over_its_loops(performed, each)), found[0] if found else None)
+
+
+def rounded_operands(performed: Performed, stmt: Stmt) -> tuple[str, ...]:
+    """The operands whose elements `stmt`, which the instruction computes, rounds to the format that they have."""
+    found = operand_accesses(performed, stmt)
+    assert found is not None
+    read = [Access(load.buffer, load.index) for load in loads(stmt.value)]
+    inside = [
+        (op.name, Access(load.buffer, load.index))
+        for op in walk(stmt.value)
+        if isinstance(op, Op) and op.name in FORMATS
+        for load in loads(op)
+    ]
+    formats = {each.operand.name: each.format or "" for each in performed.instruction.fragments}
+    return tuple(
+        name
+        for name, access in found.items()
+        if (formats.get(name), access) in inside and inside.count((formats[name], access)) == read.count(access)
+    )
 
 
 def _runs_over_its_loops(performed: Performed, accesses: Mapping[str, Access]) -> bool:
@@ -37,27 +59,33 @@ def _runs_over_its_loops(performed: Performed, accesses: Mapping[str, Access]) -
     )
 
 
-def _matches(wanted: Expr, value: Expr) -> Iterator[dict[str, Access]]:
+def _matches(wanted: Expr, value: Expr, formats: Mapping[str, str]) -> Iterator[dict[str, Access]]:
     """The ways in which `value` is `wanted`, each with the access that every load of it is."""
     match wanted, value:
+        case Load(name, _, dtype), Op(word, (Load(buffer, index, other, None),)) if (
+            dtype == other and formats.get(name) == word
+        ):
+            yield {name: Access(buffer, index)}
         case Load(name, _, dtype), Load(buffer, index, other, None) if dtype == other:
             yield {name: Access(buffer, index)}
         case Cast(inner, dtype), Cast(other_inner, other) if dtype == other:
-            yield from _matches(inner, other_inner)
+            yield from _matches(inner, other_inner, formats)
         case Op(name, arguments, dtype), Op(other_name, others, other) if (name, dtype) == (other_name, other):
             for order in permutations(others) if name in COMMUTATIVE else (others,):
                 if len(order) == len(arguments):
-                    yield from _all_match(arguments, tuple(order))
+                    yield from _all_match(arguments, tuple(order), formats)
         case _:
             return
 
 
-def _all_match(wanted: tuple[Expr, ...], values: tuple[Expr, ...]) -> Iterator[dict[str, Access]]:
+def _all_match(
+    wanted: tuple[Expr, ...], values: tuple[Expr, ...], formats: Mapping[str, str]
+) -> Iterator[dict[str, Access]]:
     if not wanted:
         yield {}
         return
-    for first in _matches(wanted[0], values[0]):
-        for rest in _all_match(wanted[1:], values[1:]):
+    for first in _matches(wanted[0], values[0], formats):
+        for rest in _all_match(wanted[1:], values[1:], formats):
             if all(first[name] == rest[name] for name in first.keys() & rest.keys()):
                 yield first | rest
 

@@ -4,7 +4,7 @@ Theorem: a nest may be performed by an instruction if its statement is the instr
 operation, the nest's iterations are the points of the equation, each once, every operand's elements lie in the slots
 that the declaration says, and all iterations run or none. Conditions that speak of an element of the target alone may
 stand: what is computed beside them stays in registers that nobody reads. A row in shared memory is 16 bytes side by
-side, at a multiple of 16.
+side, at a multiple of 16. What values an operand may have, formats.py says.
 
 Slots are compared by enumeration, for operands are small; the rest of an index is the same for the whole nest. What
 runs over the elements of fragments beside the instructions has to be dealt out to lanes, each using its own registers.
@@ -22,6 +22,7 @@ from tilegen.ir.lanes import WARP
 from tilegen.ir.matching import operand_accesses, operand_points, perfect_nest
 from tilegen.ir.nodes import Access, Buffer, Loop, Node, Performed, Stmt
 from tilegen.ir.walk import accesses, leaves, loops
+from tilegen.judge.formats import check_formats
 from tilegen.poly.instances import Projection
 from tilegen.poly.verdict import Refused
 
@@ -88,6 +89,7 @@ def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
         else:
             _check_rows(buffer, access, layout, points, extents, instruction.name)
     _check_guard(stmt, set(extents), instruction.name)
+    check_formats(program.tree, performed, stmt)
 
 
 def _are_all_points(performed: Performed, extents: Mapping[str, int]) -> bool:

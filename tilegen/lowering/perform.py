@@ -9,7 +9,7 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.fragments import point_of_lane
 from tilegen.ir.instructions import Fragment, SharedRows
 from tilegen.ir.lanes import WARP
-from tilegen.ir.matching import operand_accesses, perfect_nest, values_at
+from tilegen.ir.matching import operand_accesses, perfect_nest, rounded_operands, values_at
 from tilegen.ir.nodes import Access, Loop, Performed
 from tilegen.ir.ranges import simplify
 from tilegen.lowering.distribute import Block
@@ -36,7 +36,7 @@ def perform(nest: Loop, performed: Performed, block: Block) -> tuple[Spmd, ...]:
     bare = replace(loops[-1], body=(replace(stmt, guard=()),))
     for loop in reversed(loops[:-1]):
         bare = replace(loop, body=(bare,))
-    done = Perform(operands, bare)
+    done = Perform(operands, bare, rounded_operands(performed, stmt))
     test = tuple(c for c in stmt.guard if c not in tests_within(loops, stmt))
     return (If(test, (done,)),) if test else (done,)
 

@@ -193,12 +193,13 @@ class Combine:
 class Perform:
     """All lanes of a warp run an instruction together.
 
-    `operands` are in the order of its declaration: of one in registers the first register that the lane has, of one in
-    shared memory the row whose address the lane gives. `origin` is the nest that this does.
+    `operands` are in the order of its declaration: of one in registers the lane's first, of one in shared memory the
+    row whose address it gives. Those of `rounded` are rounded to their format. `origin` is the nest that this does.
     """
 
     operands: tuple[Access, ...]
     origin: Loop = field(compare=False, repr=False)
+    rounded: tuple[str, ...] = ()
 
     @property
     def instruction(self) -> Instruction:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from tilegen.ir.affine import Affine, affine, const
 from tilegen.ir.instructions import Fragment, SharedRows
 from tilegen.ir.lanes import WARP
-from tilegen.ir.matching import operand_accesses, operand_points, perfect_nest, with_operands
+from tilegen.ir.matching import operand_accesses, operand_points, perfect_nest, rounded_operands, with_operands
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.ir.ranges import simplify
 from tilegen.lowering.program import For, If, Launch, Perform, Spmd, nodes, with_body
@@ -65,6 +65,8 @@ def _expand(node: Perform, launch: Launch) -> Spmd:
     if found is None or operands is None or len(node.operands) != len(instruction.operands):
         raise Refused(f"it is not known what '{instruction.name}' computes where it stands")
     loops, stmt = found
+    if node.rounded != rounded_operands(performed, stmt):
+        raise Refused(f"'{instruction.name}' is given other operands rounded than the nest has")
     extents = {loop.name: loop.extent.const for loop in loops}
     places: dict[str, Access] = {}
     for layout, access in zip(instruction.operands, node.operands, strict=True):

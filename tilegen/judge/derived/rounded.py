@@ -55,7 +55,9 @@ def _nonzero_points(kernel: Kernel, value: Expr, where: tuple[Row, ...]) -> tupl
             found = _nonzero_points(kernel, one, where)
             return None if found is None else _nonzero_points(kernel, two, found)
         # What is zero where all operands are.
-        case Op("select", (_, *arguments)) | Op("+" | "-" | "*" | "neg" | "abs" | "min" | "max", (*arguments,)):
+        case Op("select", (_, *arguments)) | Op(
+            "+" | "-" | "*" | "neg" | "abs" | "min" | "max" | "tf32", (*arguments,)
+        ):
             places = (_nonzero_points(kernel, a, where) for a in arguments)
             return next((rows for rows in places if rows is not None), None)
         case _:

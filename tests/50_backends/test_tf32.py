@@ -1,0 +1,179 @@
+"""An instruction that takes tf32 values is given such: the kernel says where they are rounded, and the judge asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tilegen.backends import nvrtc
+from tilegen.backends.devices import engine, program
+from tilegen.backends.text import emit
+from tilegen.errors import IllegalStep, Source
+from tilegen.frontend import build, parse
+from tilegen.frontend.stock import stock_instructions
+from tilegen.ir.nodes import Const, Expr, Op, Tree
+from tilegen.ir.tolerance import tolerance_of
+from tilegen.ir.walk import rewrite
+from tilegen.judge import judge
+from tilegen.lab.check import cases, check
+from tilegen.lowering import lower
+from tilegen.lowering.program import Perform
+from tilegen.proof import prove
+from tilegen.schedule import apply
+
+IN_THE_PRODUCT = """
+kernel gemm_tf32(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](tf32(A[i, k]) * tf32(B[k, j]))
+
+schedule s for gemm_tf32:
+    round_up(k, 16)
+    tile(i, 32) -> bi, ti
+    tile(j, 32) -> bj, tj
+    tile(k, 16) -> ko, ki
+    tile(ti, 16) -> wi, i16
+    tile(tj, 8) -> fj, j8
+    tile(ki, 8) -> fk, k8
+    order(bi, bj, ko, wi, fk, fj, i16, j8, k8)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(wi, thread.y)
+    cache_register(C, at=bj, vector=2)
+    cache_shared(A, at=ko, vector=4)
+    cache_shared(B, at=ko, vector=4)
+    cache_register(A.shared, at=fk)
+    cache_register(B.shared, at=fk)
+    tensorize(i16, j8, k8, by=mma_m16n8k8_tf32)
+    tensorize(i16, k8, by=ldmatrix_a_tf32)
+    pipeline(ko, 2)
+"""
+IN_EQUATIONS = """
+kernel gemm_tf32(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    var P: f32[M, K]
+    var Q: f32[K, N]
+    P[i, k] = tf32(A[i, k])
+    Q[k, j] = tf32(B[k, j])
+    C[i, j] = sum[k](P[i, k] * Q[k, j])
+
+schedule s for gemm_tf32:
+    round_up(C.k, 16)
+    tile(C.i, 32) -> bi, ti
+    tile(C.j, 32) -> bj, tj
+    tile(C.k, 16) -> ko, ki
+    tile(ti, 16) -> wi, i16
+    tile(tj, 8) -> fj, j8
+    tile(ki, 8) -> fk, k8
+    order(bi, bj, ko, wi, fk, fj, i16, j8, k8)
+    compute_at(P, at=fk)
+    compute_at(Q, at=fj)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(wi, thread.y)
+    cache_register(C, at=bj, vector=2)
+    cache_register(P, at=fk)
+    cache_register(Q, at=fj)
+    cache_shared(A, at=ko, vector=4)
+    cache_shared(B, at=ko, vector=4)
+    tensorize(i16, j8, k8, by=mma_m16n8k8_tf32)
+    pipeline(ko, 2)
+"""
+FORMS = pytest.mark.parametrize("text", [IN_THE_PRODUCT, IN_EQUATIONS], ids=["product", "equations"])
+
+
+def scheduled(text: str) -> Tree:
+    module = parse(Source("tf32.tg", text))
+    return apply(build(module.kernels["gemm_tf32"]), module.schedules[0], {}, {}, stock_instructions).tree
+
+
+@FORMS
+def test_all_versions_are_proved(text: str) -> None:
+    tree = scheduled(text)
+    needing = [loop for launch in lower(tree) for loop in launch.needs]
+    for loose in dict.fromkeys((frozenset[str](), frozenset(needing))):
+        assert prove(tree.kernel, lower(tree, loose=loose), tree.reassociated).verdict == "proved"
+
+
+def test_the_proof_asks_what_is_rounded() -> None:
+    tree = scheduled(IN_THE_PRODUCT)
+    (launch,) = lower(tree)
+
+    def forget(value: object) -> object:
+        return replace(value, rounded=value.rounded[1:]) if isinstance(value, Perform) else value
+
+    violation = prove(tree.kernel, (replace(launch, body=rewrite(launch.body, forget)),), tree.reassociated).violation
+    assert violation is not None
+    assert "is given other operands rounded" in violation.violation.sentence
+
+
+@FORMS
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.nvrtc
+def test_it_compiles(text: str, arch: str) -> None:
+    (compiled,) = nvrtc.compile_text(emit(lower(scheduled(text)), "cuda"), arch).resources.values()
+    assert compiled.spills == 0
+
+
+def passes_its_check(text: str, device: str) -> bool:
+    tree = scheduled(text)
+    sizes = [{"M": 64, "K": 48, "N": 96}, {"M": 37, "K": 21, "N": 50}]
+    return bool(check(program(tree, engine(device)), cases(tree.kernel, sizes, tolerance_of(tree))))
+
+
+@FORMS
+@pytest.mark.pocl
+def test_it_is_right_on_the_cpu(text: str) -> None:
+    assert passes_its_check(text, "cpu")
+
+
+@FORMS
+@pytest.mark.gpu
+def test_it_is_right_on_a_gpu(text: str) -> None:
+    assert passes_its_check(text, "cuda")
+
+
+def test_each_fragment_is_rounded_where_the_product_says_so() -> None:
+    text = emit(lower(scheduled(IN_THE_PRODUCT)), "cuda")
+    assert "tf32_fragment<4>(A_shared_reg).values" in text
+    assert "tf32_fragment<2>(B_shared_reg[fj]).values" in text
+    text = emit(lower(scheduled(IN_EQUATIONS)), "cuda")
+    assert "tf32_fragment" not in text
+    assert "round_tf32(A_shared[" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "held", "source"),
+    [
+        (IN_THE_PRODUCT, "tf32(A[i, k])", "A[i, k]", "A.shared.reg", "A"),
+        (IN_THE_PRODUCT, "tf32(B[k, j])", "B[k, j]", "B.shared.reg", "B"),
+        (IN_EQUATIONS, "= tf32(A[i, k])", "= A[i, k]", "P.reg", "A"),
+        (IN_EQUATIONS, "= tf32(B[k, j])", "= 2 * tf32(B[k, j])", "Q.reg", "Q.reg"),
+        (IN_EQUATIONS, "= tf32(B[k, j])", "= (tf32(B[k, j]) if k > 3 else 0.1)", "Q.reg", "Q.reg"),
+    ],
+)
+def test_nothing_is_rounded_silently(text: str, old: str, new: str, held: str, source: str) -> None:
+    assert old in text
+    with pytest.raises(IllegalStep) as caught:
+        scheduled(text.replace(old, new))
+    assert f"'mma_m16n8k8_tf32' takes tf32 values, and '{held}' has others" in str(caught.value)
+    assert caught.value.witness == f"the values of '{source}' are not rounded to tf32"
+
+
+def test_constants_of_ten_fraction_bits_need_no_rounding() -> None:
+    assert scheduled(IN_EQUATIONS.replace("= tf32(B[k, j])", "= (tf32(B[k, j]) if k > 3 else 0.125)"))
+
+
+def test_the_judge_looks_at_every_statement_that_writes() -> None:
+    tree = scheduled(IN_EQUATIONS)
+
+    def spoil(value: object) -> object:
+        match value:
+            case Op("select", (test, Op("tf32") as kept, Const(0))) if "B.shared" in str(kept):
+                other: tuple[Expr, ...] = (test, kept, Const(0.1, "f32"))
+                return replace(value, args=other)
+            case _:
+                return value
+
+    changed = replace(tree, body=rewrite(tree.body, spoil))
+    assert changed != tree
+    assert judge(tree) is None
+    assert judge(changed) is not None
