@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tilegen.api import load
@@ -183,11 +181,24 @@ def test_without_torch_cupy_has_the_simplest_products() -> None:
     assert "torch is not installed" in rivals(layer("C[i, j] = bf16(P[i, j] + f32(bias[j]))"), torch=False)
 
 
-def test_tf32_is_compared_where_the_factors_are_said_to_be_tf32() -> None:
-    ir = load("gemm").kernel("gemm").ir
-    (found,) = rivals_of_product(replace(as_product(ir), operands="tf32"), ir, SIZES)
-    assert found.computed == "tf32"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "    C[i, j] = sum[k](tf32(A[i, k]) * tf32(B[k, j]))",
+        "    var P: f32[M, K]\n    P[i, k] = tf32(A[i, k])\n    C[i, j] = sum[k](P[i, k] * tf32(B[k, j]))",
+        "    var P: f32[K, M]\n    var Q: f32[K, N]\n    P[k, i] = tf32(A[i, k])\n    Q[k, j] = tf32(B[k, j])\n"
+        "    C[i, j] = sum[k](P[k, i] * Q[k, j])",
+    ],
+)
+def test_factors_that_the_kernel_rounds_are_tf32(text: str) -> None:
+    (found,) = rivals(f"kernel k(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n{text}")
     assert str(found) == "torch.mm(A, B); tf32 x tf32 -> f32, sums in f32, allow_tf32=True"
+
+
+@pytest.mark.parametrize("factors", ["tf32(A[i, k]) * B[k, j]", "tf32(2 * A[i, k]) * tf32(B[k, j])"])
+def test_no_library_rounds_one_factor_or_a_computed_one(factors: str) -> None:
+    text = f"kernel k(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n    C[i, j] = sum[k]({factors})\n"
+    assert as_product(load(text).kernel().ir) is None
 
 
 CONVOLUTION = """\

@@ -11,9 +11,10 @@ import numpy as np
 
 from tilegen.interpreter.rounding import operation
 from tilegen.ir.affine import Affine
+from tilegen.ir.defined import defines_all
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import FLOATS, Cast, Const, Equation, Expr, Gather, Index, Kernel, Load, Op, Scalar
-from tilegen.ir.walk import loads, walk
+from tilegen.ir.walk import loads, rewrite, substitute, walk
 
 # The loop names that index the factors and the result of a product.
 Words = tuple[list[str], list[str], list[str]]
@@ -81,7 +82,7 @@ _SLOPE = 1.13
 
 def as_product(kernel: Kernel) -> MatrixProduct | None:
     """How the kernel is one matrix product, batched or not; None where it is anything else."""
-    match kernel.equations:
+    match _inline_roundings(kernel):
         case (total,):
             last = None
         case (total, last) if last.reduce is None and kernel.tensor(total.target).role == "intermediate":
@@ -100,6 +101,27 @@ def as_product(kernel: Kernel) -> MatrixProduct | None:
     return found and _with_epilogue(found, last, total.target, renamed)
 
 
+def _inline_roundings(kernel: Kernel) -> tuple[Equation, ...]:
+    """The equations, with those of the kind P[i, k] = tf32(A[i, k]) in the place of the tensors that they define."""
+    made: dict[str, Equation] = {}
+    left = []
+    for equation in kernel.equations:
+        target, value = kernel.tensor(equation.target), equation.value
+        whole = equation.reduce is None and defines_all(equation, target) and target.role == "intermediate"
+        if whole and isinstance(value, Op) and value.name == "tf32" and isinstance(value.args[0], Load):
+            made[target.name] = equation
+        else:
+            left.append(equation)
+
+    def inline(value: object) -> object:
+        if not isinstance(value, Load) or value.buffer not in made or value.fallback:
+            return value
+        equation = made[value.buffer]
+        return substitute(equation.value, dict(zip(map(str, equation.index), value.index, strict=True)))
+
+    return rewrite(tuple(left), inline)
+
+
 # -- the product
 
 
@@ -116,10 +138,12 @@ def operands(equation: Equation) -> tuple[tuple[Load, str], tuple[Load, str]] | 
 
 
 def _operand(expr: Expr) -> tuple[Load, str] | None:
-    """A factor with its type. A function that rounds f32 to tf32 belongs here: the type is then "tf32"."""
+    """A factor with its type, which is "tf32" where it is rounded to that."""
     match without_casts(expr):
         case Load() as load:
             return load, load.dtype
+        case Op("tf32", (Load() as load,)):
+            return load, "tf32"
         case _:
             return None
 
