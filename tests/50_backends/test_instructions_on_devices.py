@@ -55,7 +55,7 @@ def test_the_function_reads_as_declared() -> None:
     assert device_function(STOCK["mma_m8n8k4_f64"]) == (
         "// C[i, j] += sum[k](A[i, k] * B[k, j])   by a warp; A: f64[8, 4], B: f64[4, 8], C: f64[8, 8]\n"
         "static __device__ __forceinline__ void mma_m8n8k4_f64"
-        "(double (&C)[2], const double (&A)[1], const double (&B)[1])\n"
+        "(double* C, const double* A, const double* B)\n"
         "{\n"
         '    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"\n'
         '        : "+d"(C[0]), "+d"(C[1])\n'
@@ -68,10 +68,11 @@ def test_a_function_takes_the_address_of_the_lane() -> None:
     assert device_function(STOCK["ldmatrix_a_bf16"]) == (
         "// D[i, k] = S[i, k]   by a warp; S: bf16[16, 16] in shared, D: bf16[16, 16]\n"
         "// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / 8 * 16, element k % 8\n"
-        "static __device__ __forceinline__ void ldmatrix_a_bf16(unsigned (&D)[4], const void* S)\n"
+        "static __device__ __forceinline__ void ldmatrix_a_bf16(void* D, const void* S)\n"
         "{\n"
+        "    unsigned* D_registers = static_cast<unsigned*>(D);\n"
         '    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"\n'
-        '        : "=r"(D[0]), "=r"(D[1]), "=r"(D[2]), "=r"(D[3])\n'
+        '        : "=r"(D_registers[0]), "=r"(D_registers[1]), "=r"(D_registers[2]), "=r"(D_registers[3])\n'
         '        : "r"((unsigned)__cvta_generic_to_shared(S))\n'
         '        : "memory");\n'
         "}\n"
@@ -80,10 +81,11 @@ def test_a_function_takes_the_address_of_the_lane() -> None:
 
 def test_a_function_that_stores_writes_no_register() -> None:
     text = device_function(STOCK["stmatrix_c_bf16"])
-    assert "void stmatrix_c_bf16(void* D, const unsigned (&S)[4])\n" in text
+    assert "void stmatrix_c_bf16(void* D, const void* S)\n" in text
     assert text.endswith(
         "        :\n"
-        '        : "r"((unsigned)__cvta_generic_to_shared(D)), "r"(S[0]), "r"(S[1]), "r"(S[2]), "r"(S[3])\n'
+        '        : "r"((unsigned)__cvta_generic_to_shared(D)), "r"(S_registers[0]), "r"(S_registers[1]), '
+        '"r"(S_registers[2]), "r"(S_registers[3])\n'
         '        : "memory");\n'
         "}\n"
     )

@@ -17,12 +17,15 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
     *reinterpret_cast<Vector*>(memory) = vector;
 }
 
-// An asynchronous copy of 4, 8 or 16 bytes from global to shared memory; a plain one before sm_80.
+// An asynchronous copy of 4, 8 or 16 bytes from global to shared memory, of 16 past the L1 cache; plain before sm_80.
 template <int bytes> __device__ __forceinline__ void copy_async(void* to, const void* from)
 {
 #if __CUDA_ARCH__ >= 800
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(bytes) : "memory");
+    if (bytes == 16)
+        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(bytes) : "memory");
 #else
     for (int i = 0; i < bytes / 4; ++i)
         static_cast<int*>(to)[i] = static_cast<const int*>(from)[i];
