@@ -54,12 +54,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Declare:
-    """`words name[dims] = start;`; `words` are the type with all that stands before the name."""
+    """`words name[dims] = start;`; `words` are the type with all that stands before the name, `align` its bytes."""
 
     words: tuple
     name: str
     dims: tuple
     start: tuple | None
+    align: int = 0
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,7 @@ class _Reader:
         return self.end_statement(Function(name, self.parameters(), self.body()))
 
     def declaration(self):
-        words, name = [], None
+        words, name, align = [], None, 0
         while name is None:
             if self.next() == "(":  # float (*name)[4]
                 self.take("("), self.take("*")
@@ -249,7 +250,9 @@ class _Reader:
             else:
                 words += [self.take()]
                 if words[-1] == "__align__":
-                    self.take("("), self.take(), self.take(")")
+                    self.take("(")
+                    align = int(self.take())
+                    self.take(")")
         dims = []
         while self.took("["):
             dims += [None if self.next() == "]" else self.expression()]
@@ -258,10 +261,11 @@ class _Reader:
             words += ["__align__"]
             for token in ("(", "(", "aligned", "(", "16", ")", ")", ")"):
                 self.take(token)
+            align = 16
         start = None
         if self.took("="):
             start = self.zeros() if self.next() == "{" else self.expression()
-        return self.end_statement(Declare(tuple(words), name, tuple(dims), start))
+        return self.end_statement(Declare(tuple(words), name, tuple(dims), start, align))
 
     def zeros(self):
         """`{}`, in OpenCL `{0}`: every element is 0."""

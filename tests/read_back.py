@@ -15,12 +15,14 @@ import c_text
 from c_text import NotOurs, kernels
 from grid import coordinates
 from read_calls import Calls, same, written_by
+from read_instructions import Instructions, warp_functions
 from read_values import Memory, Mismatch
 from read_vectors import Vectors
 
-from tilegen.ir.nodes import Access, Stmt, init_value
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt, init_value
 from tilegen.ir.walk import walk
 from tilegen.lowering import program as p
+from tilegen.lowering.memory import bytes_of
 
 DRAWS = 2  # of random values for each launch
 SWIZZLED = 12  # where single bits of them tell: each is wrong in half of the draws
@@ -30,18 +32,24 @@ AXES = ("x", "y", "z")
 def difference(text, launches, language):
     """Where `text` is not what `launches` say, in a sentence; None if nowhere."""
     try:
-        found = kernels(text)
+        found, of_warps = kernels(text), warp_functions(text)
+        used = {v.instruction.name for launch in launches for v in launch.nodes if isinstance(v, p.Perform)}
+        same(used <= of_warps.keys(), True, "functions of instructions")
         same([k.name for k in found], [launch.name for launch in launches], "entry points")
         for kernel, launch in zip(found, launches, strict=True):
             for number in range(SWIZZLED if any(b.swizzle for b in launch.buffers.values()) else DRAWS):
-                _Reading(launch, language, random.Random(number)).whole(kernel)
+                _Reading(launch, language, random.Random(number), of_warps).whole(kernel)
     except (Mismatch, NotOurs) as wrong:
         return str(wrong)
     return None
 
 
-class _Reading(Calls, Vectors):
+class _Reading(Calls, Vectors, Instructions):
     """One walk over a launch and its text."""
+
+    def __init__(self, launch, language, rng, of_warps):
+        super().__init__(launch, language, rng)
+        self.of_warps = of_warps
 
     # -- the head
 
@@ -105,10 +113,10 @@ class _Reading(Calls, Vectors):
 
     def _shared(self, body):
         """The arrays in shared memory: their types, lengths, places and alignment."""
-        vectors = {a.buffer for v in walk(self.launch.body) for a in _vector_accesses(v)}
+        vectors = {a.buffer for v in walk(self.launch.body) for a in _wide_accesses(v)}
         dynamic, end = body and getattr(body[0], "name", "") == "shared", 0
         if dynamic:
-            same("__align__" in body.pop(0).words, True, "alignment of shared memory")
+            same(body.pop(0).align, 16, "alignment of shared memory")
         for buffer in (b for b in self.launch.buffers.values() if b.space == "shared"):
             node = body.pop(0)
             lengths = [buffer.shape[d].const for d in buffer.order] or [1]
@@ -122,7 +130,7 @@ class _Reading(Calls, Vectors):
                     case _:
                         raise Mismatch(f"place of {buffer.name}")
                 same(start % 16 == 0 and start >= end, True, f"place of {buffer.name} behind the one before")
-                end = start + p.bytes_of(buffer)
+                end = start + bytes_of(buffer)
                 inner = [self.term(n) for n in node.dims] if len(lengths) > 1 else []
                 same([*node.words], self._type(buffer.name) + ["*"] * (len(lengths) == 1), f"type of {buffer.name}")
                 same(inner, lengths[1:], f"lengths of {buffer.name}")
@@ -131,7 +139,7 @@ class _Reading(Calls, Vectors):
                 space = "__shared__" if self.cuda else "__local"
                 words = [w for w in node.words if w != "__align__"]
                 same(words, [space, *self._type(buffer.name)], f"type of {buffer.name}")
-                same("__align__" in node.words, buffer.name in vectors, f"alignment of {buffer.name}")
+                same(node.align, 16 if buffer.name in vectors else 0, f"alignment of {buffer.name}")
             self.scope[node.name] = Memory(buffer.name, len(lengths))
         same(end <= self.launch.shared_bytes, True, "bytes of shared memory")
         for node in (v for v in walk(self.launch.body) if isinstance(v, p.Combine) and not self.cuda):
@@ -195,6 +203,8 @@ class _Reading(Calls, Vectors):
                 same(self._take(texts, c_text.Call).call, ("call", "end_copies", (), ()), "end of a group")
             case p.Combine():
                 self._combine(node, texts)
+            case p.Perform():
+                self.perform(node, texts)
             case p.Declare():
                 self._declare(node, texts)
             case p.VectorLoad() | p.VectorDeclare() | p.VectorStore() | p.VectorCopy():
@@ -263,7 +273,11 @@ class _Reading(Calls, Vectors):
         while texts and isinstance(texts[0], c_text.Declare) and texts[0].words[0] == "const":
             part = texts.pop(0)  # of the first value, computed once
             self.scope[part.name] = self.term(part.start)
-        text = self._take_declaration(texts, tuple(self._type(node.buffer)))
+        text = self._take(texts, c_text.Declare)
+        shared = buffer.fragment is not None or node.buffer in self._operands()
+        packed = self.cuda and DTYPE_BYTES[buffer.dtype] < 4 and shared  # registers hold several elements
+        words = ["__align__"] * packed + self._type(node.buffer)
+        same((list(text.words), text.align), (words, 4 * packed), f"type of {text.name}")
         same([self.term(n) for n in text.dims], [e.const for e in buffer.shape], f"lengths of {node.buffer}")
         if text.start == ("zeros",):
             same((bool(buffer.shape), node.start and node.start.value), (True, 0), f"first value of {node.buffer}")
@@ -274,6 +288,10 @@ class _Reading(Calls, Vectors):
         wanted = None if node.start is None else self.store_term(node.start, Access(node.buffer, ()))
         same(start, wanted, f"first value of {node.buffer}")
         self.scope = {**outer, text.name: Memory(node.buffer, len(buffer.shape))}
+
+    def _operands(self):
+        """The buffers that instructions use, registers and shared memory."""
+        return {a.buffer for v in walk(self.launch.body) if isinstance(v, p.Perform) for a in v.operands}
 
     def _combine(self, node, texts):
         """What lanes exchange: a call of a helper, in OpenCL with the place that it goes through."""
@@ -337,8 +355,10 @@ def _parts(text, sign):
     return _parts(text[1], sign) + _parts(text[2], sign) if text[0] == sign else [text]
 
 
-def _vector_accesses(value):
+def _wide_accesses(value):
     match value:
+        case p.Perform():
+            return value.operands
         case p.VectorCopy():
             return value.target, value.source
         case p.VectorLoad(source=access) | p.VectorStore(target=access):

@@ -31,7 +31,7 @@ def check_random_sizes(launches, text, number, times):
 @pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
 def test_stock_schedules(name, schedule):
     for number, (version, language) in enumerate(VERSIONS):
-        launches = lower(schedule_stock(name, schedule).tree, **version)
+        launches = lower(schedule_stock(name, schedule).tree, instructions=language == "cuda", **version)
         assert check_integers(launches, Facts(launches[0].kernel)) > 0
         check_random_sizes(launches, emit(launches, language), number, 6)
 

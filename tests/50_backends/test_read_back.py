@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from read_back import difference
 from stock import cases, modules, schedule_stock
+from tensorized import LOADED
+from written import tree_from
 
 from tilegen.backends.text import emit
 from tilegen.errors import Source
@@ -35,7 +37,7 @@ schedule s for halves(W=2):
 
 
 def wrong(tree, language, **version):
-    launches = lower(tree, **version)
+    launches = lower(tree, instructions=language == "cuda", **version)
     return difference(emit(launches, language), launches, language)
 
 
@@ -150,3 +152,32 @@ def test_lanes_that_combine(language):
     for old, new in EXCHANGES[language]:
         assert old in text, text
         assert difference(text.replace(old, new, 1), launches, language) is not None, (old, new)
+
+
+OF_INSTRUCTIONS = [
+    ("registers exchanged", "{%0, %1", "{%1, %0"),
+    ("a register twice", '"r"(A_registers[1])', '"r"(A_registers[0])'),
+    ("registers of the other operand", "static_cast<const unsigned*>(B)", "static_cast<const unsigned*>(A)"),
+    ("a sum that is not read", '"+f"(C[0])', '"=f"(C[0])'),
+    ("not transposed", "x4.trans", "x4"),
+    ("memory unknown to the compiler", '        : "memory");', "        :);"),
+    ("registers out of line", "__align__(4) ", ""),
+    ("rows out of line", " __align__(16)", ""),
+    ("rows of other lanes", "w * 16 + lane % 16", "w * 16 + lane % 8"),
+    ("the first fragment alone", "(C_reg[f],", "(C_reg[0],"),
+    ("operands exchanged", "A_shared_reg, B_shared_reg[f]", "B_shared_reg[f], A_shared_reg"),
+    ("another instruction", "    mma_m16n8k16_bf16(C_reg", "    mma_m16n8k16_f16(C_reg"),
+    ("an instruction that is not there", "static __device__ __forceinline__ void mma", "// void mma"),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [case[1:] for case in OF_INSTRUCTIONS], ids=[case[0] for case in OF_INSTRUCTIONS]
+)
+def test_a_changed_instruction(old, new):
+    launches = lower(tree_from(LOADED))
+    text = emit(launches, "cuda")
+    assert difference(text, launches, "cuda") is None
+    changed = text.replace(old, new, 1)
+    assert changed != text
+    assert difference(changed, launches, "cuda") is not None

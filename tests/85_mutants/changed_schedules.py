@@ -92,7 +92,9 @@ def outcome(position, mutant, small=False):
         versions = [lower(changed.tree, vector=vector) for vector in (True, False)]
         proofs = [prove(changed.tree.kernel, launches, changed.tree.reassociated) for launches in versions]
         for launches in versions:
-            emit(launches), emit(launches, "opencl")
+            emit(launches)
+        for vector in (True, False):
+            emit(lower(changed.tree, vector=vector, instructions=False), "opencl")
     except TilegenError as error:
         return _classify(error)
     except _TooLong:

@@ -109,7 +109,7 @@ def versions(base):
     """(language, launches, their text) of all that is read back."""
     for language in ("cuda", "opencl"):
         for wide in (False, True):
-            launches = lower(base.tree, wide=wide)
+            launches = lower(base.tree, wide=wide, instructions=language == "cuda")
             yield language, wide, launches, emit(launches, language)
 
 
@@ -138,7 +138,7 @@ def results(base, each):
 
 def ran(base):
     """[(fault, number, net)]: one of each kind in RUN, compiled and run, by the nets that do not read."""
-    text = emit(lower(base.tree), "opencl")
+    text = emit(lower(base.tree, instructions=False), "opencl")
     chosen = {fault: edit for fault, number, edit in edits(text, 1) if fault in RUN and number == 0}
     sizes = (*base.sizes, *whole_tiles(base.tree))
     outcomes = run_all([Job(base.name, base.tree, sizes, edit) for edit in chosen.values()])

@@ -1,0 +1,121 @@
+"""Instructions in a text, read back: what their functions tell the assembler, and what each call hands over."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import c_text
+from ptx_isa import BYTES
+from read_calls import same
+from read_values import Mismatch, Values
+
+from tilegen.ir.instructions import SharedRows
+
+_FUNCTION = re.compile(
+    r"^static __device__ __forceinline__ void (\w+)\(([^{]*)\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL
+)
+_PACKED = re.compile(r" *(const )?unsigned\* (\w+)_registers = static_cast<(const )?unsigned\*>\((\w+)\);\n")
+_ASM = re.compile(r' *asm volatile\(((?:"[^"]*"\s*)+)\n *:(.*?)\n *:(.*?)(?:\n *:(.*?))?\);\n', re.DOTALL)
+_OPERAND = re.compile(r'"([=+]?\w)"\(((?:[^()]|\([^()]*\))*)\)')
+_REGISTER = re.compile(r"(?:reinterpret_cast<unsigned&>\(|__float_as_uint\()?(\w+)\[(\d+)\]\)?")
+_ADDRESS = re.compile(r"\(unsigned\)__cvta_generic_to_shared\((\w+)\)")
+_TYPES = {"f32": ("float", "f"), "f64": ("double", "d"), "i32": ("int", "r")}
+
+
+@dataclass(frozen=True)
+class WarpFunction:
+    """A function with inline PTX: (type, name) of each parameter, the text with what stands for each number."""
+
+    name: str
+    parameters: tuple
+    ptx: str
+    written: tuple  # (constraint, operand, register)
+    read: tuple
+    touches_memory: bool
+
+
+def warp_functions(text):
+    """The functions with inline PTX of a text, by name. Raises Mismatch for one that cannot be read."""
+    found = {}
+    for name, parameters, body in _FUNCTION.findall(text):
+        packed = {f"{array}_registers": pointer for _, array, _, pointer in _PACKED.findall(body)}
+        asm = _ASM.fullmatch(_PACKED.sub("", body))
+        if asm is None:
+            raise Mismatch(f"the body of {name}")
+        written, read = (tuple(_operands(part, packed)) for part in asm.groups()[1:3])
+        template = "".join(re.findall(r'"([^"]*)"', asm[1]))
+        each = [f"{operand}.{register}" for _, operand, register in (*written, *read)]
+        ptx = re.sub(r"%(\d+)", lambda match, each=each: each[int(match[1])], template)
+        split = tuple(part.rpartition(" ")[::2] for part in " ".join(parameters.split()).split(", "))
+        found[name] = WarpFunction(name, split, ptx, written, read, '"memory"' in (asm[4] or ""))
+    return found
+
+
+def _operands(text, packed):
+    """(constraint, operand, register); an address is the register "row"."""
+    for constraint, value in _OPERAND.findall(text):
+        if address := _ADDRESS.fullmatch(value):
+            yield constraint, address[1], "row"
+        elif register := _REGISTER.fullmatch(value):
+            yield constraint, packed.get(register[1], register[1]), register[2]
+        else:
+            raise Mismatch(f"{value} is no register")
+
+
+class Instructions(Values):
+    """`of_warps` are the functions of the text by name."""
+
+    def perform(self, node, texts):
+        """The call of an instruction: its output first."""
+        call = self._take(texts, c_text.Call).call
+        instruction = node.instruction
+        same(call[1:3], (instruction.name, ()), "an instruction")
+        function = self.of_warps.get(instruction.name)
+        if function is None:
+            raise Mismatch(f"'{instruction.name}' is no function")
+        check_function(function, instruction)
+        given = dict(zip((name for _, name in function.parameters), call[3], strict=True))
+        for layout, access in zip(instruction.operands, node.operands, strict=True):
+            text = given[layout.operand.name]
+            if isinstance(layout, SharedRows) or text[0] == "&":
+                same(text[0], "&", f"the address of {layout.operand.name}")
+                text = text[1]
+            else:  # a row of registers is the address of its first one
+                text = ("at", text, ("number", 0))
+            same(self.place(text), self.place_of(access), f"the operand {layout.operand.name} of {instruction.name}")
+
+
+def check_function(function, instruction):
+    """Raises Mismatch unless the function is the PTX of the declaration, on the registers of its parameters."""
+    *inputs, output = instruction.operands
+    shared = [o.operand.name for o in instruction.operands if isinstance(o, SharedRows)]
+    kinds = []
+    for o in (output, *inputs):
+        kind = "void" if o.operand.name in shared else _TYPES.get(o.operand.dtype, ("void",))[0]
+        kinds += [(f"{'const ' * (o is not output)}{kind}*", o.operand.name)]
+    same(function.parameters, tuple(kinds), f"parameters of {function.name}")
+    registers, constraints = {}, {}
+    for o in instruction.operands:
+        name, size = o.operand.name, BYTES[o.operand.dtype]
+        count = 1
+        for extent in o.operand.shape:
+            count *= extent.const
+        words = ["row"] if name in shared else [str(n) for n in range(count // 32 * size // max(4, size))]
+        registers[name] = f"{name}.row" if name in shared else f"{{{', '.join(f'{name}.{word}' for word in words)}}}"
+        bits = name in shared or instruction.is_copy or o.format
+        letter = "r" if bits else _TYPES.get(o.operand.dtype, ("", "r"))[1]
+        constraints[name] = [(letter, name, word) for word in words]
+    wanted = re.sub(r"\{(\w+)\}", lambda match: registers[match[1]], instruction.ptx)
+    same(function.ptx, wanted, f"the PTX of {function.name}")
+    mark = "+" if instruction.accumulates else "="
+    target = output.operand.name
+    written = tuple((mark + letter, name, word) for letter, name, word in constraints[target] if name not in shared)
+    same(function.written, written, f"what {function.name} writes")
+    read = [each for o in (output, *inputs) for each in constraints[o.operand.name]]
+    same(
+        function.read,
+        tuple(each for each in read if each[1] != target or target in shared),
+        f"what {function.name} reads",
+    )
+    same(function.touches_memory, bool(shared), f"whether {function.name} touches memory")
