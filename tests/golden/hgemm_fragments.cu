@@ -27,66 +27,66 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     const int wj = threadIdx.y;    // tile(tj, 8) -> wj, j8; bind(wj, thread.y)
     const int lane = threadIdx.x;  // tensorize(i16, j8, k16, by=mma_m16n8k16_bf16)
 
-    // cache_register(P, at=wj)
-    float P_reg[4];
+    // cache_register(P, at=wj) -> Pf
+    float Pf[4];
     #pragma unroll
     for (int i16_high = 0; i16_high < 2; ++i16_high)
         #pragma unroll
         for (int j8_low = 0; j8_low < 2; ++j8_low)
-            P_reg[i16_high * 2 + j8_low] = 0.0f;
+            Pf[i16_high * 2 + j8_low] = 0.0f;
 
     if (bi * 64 + 63 < M && bj * 32 + 31 < N) {
         // tile(k, 16) -> ko, k16
         for (int ko = 0; ko < (K + 15) / 16; ++ko) {
-            // cache_register(A, at=ko)
-            __align__(4) __nv_bfloat16 A_reg[8];
+            // cache_register(A, at=ko) -> Af
+            __align__(4) __nv_bfloat16 Af[8];
             #pragma unroll
             for (int i16_high = 0; i16_high < 2; ++i16_high)
                 #pragma unroll
                 for (int k16_high = 0; k16_high < 2; ++k16_high)
                     #pragma unroll
                     for (int k16_low = 0; k16_low < 2; ++k16_low)
-                        A_reg[k16_high * 4 + i16_high * 2 + k16_low] =
+                        Af[k16_high * 4 + i16_high * 2 + k16_low] =
                             __float2bfloat16((ko * 16 + k16_high * 8 + (lane % 4) * 2 + k16_low < K
                                 ? __bfloat162float(A[(bi * 64 + wi * 16 + i16_high * 8 + lane / 4) * K + ko * 16
                                     + k16_high * 8 + (lane % 4) * 2 + k16_low])
                                 : 0.0f));
 
-            // cache_register(B, at=ko)
-            __align__(4) __nv_bfloat16 B_reg[4];
+            // cache_register(B, at=ko) -> Bf
+            __align__(4) __nv_bfloat16 Bf[4];
             #pragma unroll
             for (int k16_high = 0; k16_high < 2; ++k16_high)
                 #pragma unroll
                 for (int k16_low = 0; k16_low < 2; ++k16_low)
-                    B_reg[k16_high * 2 + k16_low] =
+                    Bf[k16_high * 2 + k16_low] =
                         __float2bfloat16((ko * 16 + k16_high * 8 + (lane % 4) * 2 + k16_low < K
                             ? __bfloat162float(B[(ko * 16 + k16_high * 8 + (lane % 4) * 2 + k16_low) * N + bj * 32
                                 + wj * 8 + lane / 4])
                             : 0.0f));
 
-            mma_m16n8k16_bf16(P_reg, A_reg, B_reg);
+            mma_m16n8k16_bf16(Pf, Af, Bf);
         }
 
-        // cache_register(C, at=wj, vector=2)
-        __align__(4) __nv_bfloat16 C_reg[4];
+        // cache_register(C, at=wj, vector=2) -> Cf
+        __align__(4) __nv_bfloat16 Cf[4];
         #pragma unroll
         for (int i16_high = 0; i16_high < 2; ++i16_high)
             #pragma unroll
             for (int j8_low = 0; j8_low < 2; ++j8_low)
-                C_reg[i16_high * 2 + j8_low] = __float2bfloat16(P_reg[i16_high * 2 + j8_low]);
+                Cf[i16_high * 2 + j8_low] = __float2bfloat16(Pf[i16_high * 2 + j8_low]);
 
         #pragma unroll
         for (int i16_high = 0; i16_high < 2; ++i16_high) {
             __align__(4) __nv_bfloat16 C_vec[2];
-            C_vec[0] = C_reg[i16_high * 2];
-            C_vec[1] = C_reg[i16_high * 2 + 1];
+            C_vec[0] = Cf[i16_high * 2];
+            C_vec[1] = Cf[i16_high * 2 + 1];
             *reinterpret_cast<unsigned int*>(&C[(bi * 64 + wi * 16 + i16_high * 8 + lane / 4) * N + bj * 32 + wj * 8
                 + (lane % 4) * 2]) =
                 *reinterpret_cast<const unsigned int*>(C_vec);
         }
     } else {
         for (int ko = 0; ko < (K + 15) / 16; ++ko) {
-            __align__(4) __nv_bfloat16 A_reg[8];
+            __align__(4) __nv_bfloat16 Af[8];
             #pragma unroll
             for (int i16_high = 0; i16_high < 2; ++i16_high)
                 if (bi * 64 + wi * 16 + i16_high * 8 + lane / 4 < M)
@@ -94,41 +94,41 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     for (int k16_high = 0; k16_high < 2; ++k16_high)
                         #pragma unroll
                         for (int k16_low = 0; k16_low < 2; ++k16_low)
-                            A_reg[k16_high * 4 + i16_high * 2 + k16_low] =
+                            Af[k16_high * 4 + i16_high * 2 + k16_low] =
                                 __float2bfloat16((ko * 16 + k16_high * 8 + (lane % 4) * 2 + k16_low < K
                                     ? __bfloat162float(A[(bi * 64 + wi * 16 + i16_high * 8 + lane / 4) * K + ko * 16
                                         + k16_high * 8 + (lane % 4) * 2 + k16_low])
                                     : 0.0f));
 
-            __align__(4) __nv_bfloat16 B_reg[4];
+            __align__(4) __nv_bfloat16 Bf[4];
             if (bj * 32 + wj * 8 + lane / 4 < N)
                 #pragma unroll
                 for (int k16_high = 0; k16_high < 2; ++k16_high)
                     #pragma unroll
                     for (int k16_low = 0; k16_low < 2; ++k16_low)
-                        B_reg[k16_high * 2 + k16_low] =
+                        Bf[k16_high * 2 + k16_low] =
                             __float2bfloat16((ko * 16 + k16_high * 8 + (lane % 4) * 2 + k16_low < K
                                 ? __bfloat162float(B[(ko * 16 + k16_high * 8 + (lane % 4) * 2 + k16_low) * N + bj * 32
                                     + wj * 8 + lane / 4])
                                 : 0.0f));
 
-            mma_m16n8k16_bf16(P_reg, A_reg, B_reg);
+            mma_m16n8k16_bf16(Pf, Af, Bf);
         }
 
-        __align__(4) __nv_bfloat16 C_reg[4];
+        __align__(4) __nv_bfloat16 Cf[4];
         #pragma unroll
         for (int i16_high = 0; i16_high < 2; ++i16_high)
             #pragma unroll
             for (int j8_low = 0; j8_low < 2; ++j8_low)
-                C_reg[i16_high * 2 + j8_low] = __float2bfloat16(P_reg[i16_high * 2 + j8_low]);
+                Cf[i16_high * 2 + j8_low] = __float2bfloat16(Pf[i16_high * 2 + j8_low]);
 
         if (bj * 32 + wj * 8 + (lane % 4) * 2 + 1 < N)
             #pragma unroll
             for (int i16_high = 0; i16_high < 2; ++i16_high)
                 if (bi * 64 + wi * 16 + i16_high * 8 + lane / 4 < M) {
                     __align__(4) __nv_bfloat16 C_vec[2];
-                    C_vec[0] = C_reg[i16_high * 2];
-                    C_vec[1] = C_reg[i16_high * 2 + 1];
+                    C_vec[0] = Cf[i16_high * 2];
+                    C_vec[1] = Cf[i16_high * 2 + 1];
                     *reinterpret_cast<unsigned int*>(&C[(bi * 64 + wi * 16 + i16_high * 8 + lane / 4) * N + bj * 32
                         + wj * 8 + (lane % 4) * 2]) =
                         *reinterpret_cast<const unsigned int*>(C_vec);

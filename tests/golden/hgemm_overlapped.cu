@@ -86,24 +86,24 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     const int tid = wi * 64 + wj * 32 + lane;
 
     extern __shared__ __align__(16) unsigned char shared[];
-    // cache_shared(A, at=ko, vector=8)
+    // cache_shared(A, at=ko, vector=8) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*A_shared)[256][64] = reinterpret_cast<__nv_bfloat16 (*)[256][64]>(shared);
-    // cache_shared(B, at=ko, vector=8)
+    __nv_bfloat16 (*As)[256][64] = reinterpret_cast<__nv_bfloat16 (*)[256][64]>(shared);
+    // cache_shared(B, at=ko, vector=8) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*B_shared)[64][128] = reinterpret_cast<__nv_bfloat16 (*)[64][128]>(shared + 98304);
+    __nv_bfloat16 (*Bs)[64][128] = reinterpret_cast<__nv_bfloat16 (*)[64][128]>(shared + 98304);
 
-    // cache_register(P, at=bj)
-    float P_reg[4][4][2][4];
+    // cache_register(P, at=bj) -> Pf
+    float Pf[4][4][2][4];
     #pragma unroll
     for (int fi = 0; fi < 2; ++fi) {
-        const auto start_P_reg = [&](int slot, int fj, int nj) {
+        const auto start_Pf = [&](int slot, int fj, int nj) {
             #pragma unroll
             for (int i16_high = 0; i16_high < 2; ++i16_high) {
                 // tile(jn, 8) -> nj, j8
                 #pragma unroll
                 for (int j8_low = 0; j8_low < 2; ++j8_low)
-                    P_reg[fi * 2 + slot][fj][nj][i16_high * 2 + j8_low] = 0.0f;
+                    Pf[fi * 2 + slot][fj][nj][i16_high * 2 + j8_low] = 0.0f;
             }
         };
 
@@ -113,14 +113,14 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             // tensorize(k16, nj, j8, by=ldmatrix_b_trans_bf16)
             #pragma unroll
             for (int nj = 0; nj < 2; ++nj)
-                start_P_reg(0, fj, nj);
+                start_Pf(0, fj, nj);
         }
 
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
             #pragma unroll
             for (int nj = 0; nj < 2; ++nj)
-                start_P_reg(1, 3 - fj, 1 - nj);
+                start_Pf(1, 3 - fj, 1 - nj);
     }
 
     const auto load_shared = [&](int ko, int ahead) {
@@ -128,7 +128,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         for (int part = 0; part < 8; ++part) {
             const int i = part * 32 + tid / 8;
             const int k = tid % 8;
-            copy_async_or_zero<16>(&A_shared[(ahead + ko) % 3][i][(k * 8) ^ ((i & 7) << 3)],
+            copy_async_or_zero<16>(&As[(ahead + ko) % 3][i][(k * 8) ^ ((i & 7) << 3)],
                 &A[(bi * 256 + i) * K + ahead * 64 + ko * 64 + k * 8],
                 bi * 256 + i < M && ahead * 64 + ko * 64 + k * 8 + 7 < K);
         }
@@ -137,7 +137,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         for (int part = 0; part < 4; ++part) {
             const int k = part * 16 + tid / 16;
             const int j = tid % 16;
-            copy_async_or_zero<16>(&B_shared[(ahead + ko) % 3][k][(j * 8) ^ ((k & 7) << 3)],
+            copy_async_or_zero<16>(&Bs[(ahead + ko) % 3][k][(j * 8) ^ ((k & 7) << 3)],
                 &B[(ahead * 64 + ko * 64 + k) * N + bj * 128 + j * 8],
                 ahead * 64 + ko * 64 + k < K && bj * 128 + j * 8 + 7 < N);
         }
@@ -154,36 +154,34 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     }
 
     wait_copies<1>();
-    __syncthreads();  // A.shared and B.shared are complete: written above, read below
+    __syncthreads();  // As and Bs are complete: written above, read below
 
-    // cache_register(A.shared, at=fk)
-    __align__(4) __nv_bfloat16 A_shared_reg[2][4][8];
+    // cache_register(As, at=fk) -> Af
+    __align__(4) __nv_bfloat16 Af[2][4][8];
 
-    const auto load_A_shared_reg = [&](int slot, int fk) {
+    const auto load_Af = [&](int slot, int fk) {
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
-            ldmatrix_a_bf16(A_shared_reg[fk % 2][fi * 2],
-                &A_shared[slot][wi * 64 + fi * 32 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3)]);
-            ldmatrix_a_bf16(A_shared_reg[fk % 2][fi * 2 + 1],
-                &A_shared[slot][wi * 64 + fi * 32 + lane % 16
-                    + 16][(fk * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3)]);
+            ldmatrix_a_bf16(Af[fk % 2][fi * 2],
+                &As[slot][wi * 64 + fi * 32 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3)]);
+            ldmatrix_a_bf16(Af[fk % 2][fi * 2 + 1],
+                &As[slot][wi * 64 + fi * 32 + lane % 16 + 16][(fk * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3)]);
         }
     };
 
-    load_A_shared_reg(0, 0);
+    load_Af(0, 0);
 
-    // cache_register(B.shared, at=fk)
-    __align__(4) __nv_bfloat16 B_shared_reg[2][4][2][4];
+    // cache_register(Bs, at=fk) -> Bf
+    __align__(4) __nv_bfloat16 Bf[2][4][2][4];
 
-    const auto load_B_shared_reg = [&](int slot, int fk) {
+    const auto load_Bf = [&](int slot, int fk) {
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
-            ldmatrix_b_trans_bf16(B_shared_reg[fk % 2][fj][0],
-                &B_shared[slot][fk * 16 + lane % 16][wj * 64
-                    + ((fj * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3))]);
+            ldmatrix_b_trans_bf16(Bf[fk % 2][fj][0],
+                &Bs[slot][fk * 16 + lane % 16][wj * 64 + ((fj * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3))]);
     };
 
-    load_B_shared_reg(0, 0);
+    load_Bf(0, 0);
 
     const auto multiply = [&](int slot) {
         #pragma unroll
@@ -192,14 +190,13 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
-                    mma_m16n8k16_bf16(P_reg[fi * 2][fj][nj], A_shared_reg[slot][fi * 2], B_shared_reg[slot][fj][nj]);
+                    mma_m16n8k16_bf16(Pf[fi * 2][fj][nj], Af[slot][fi * 2], Bf[slot][fj][nj]);
 
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
-                    mma_m16n8k16_bf16(P_reg[fi * 2 + 1][3 - fj][1 - nj], A_shared_reg[slot][fi * 2 + 1],
-                        B_shared_reg[slot][3 - fj][1 - nj]);
+                    mma_m16n8k16_bf16(Pf[fi * 2 + 1][3 - fj][1 - nj], Af[slot][fi * 2 + 1], Bf[slot][3 - fj][1 - nj]);
         }
     };
 
@@ -214,46 +211,46 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         // pipeline(fk, 2, across=ko)
         #pragma unroll
         for (int fk = 0; fk < 3; ++fk) {
-            load_A_shared_reg(ko % 3, fk + 1);
-            load_B_shared_reg(ko % 3, fk + 1);
+            load_Af(ko % 3, fk + 1);
+            load_Bf(ko % 3, fk + 1);
             multiply(fk % 2);
         }
 
         wait_copies<1>();
-        __syncthreads();  // before the next ko overwrites A.shared and B.shared
+        __syncthreads();  // before the next ko overwrites As and Bs
 
         if (ko * 64 + 64 < K) {
-            load_A_shared_reg((ko + 1) % 3, 0);
-            load_B_shared_reg((ko + 1) % 3, 0);
+            load_Af((ko + 1) % 3, 0);
+            load_Bf((ko + 1) % 3, 0);
         }
 
         multiply(1);
     }
 
-    // cache_register(C, at=bj, vector=2)
-    __align__(4) __nv_bfloat16 C_reg[4][4][2][4];
+    // cache_register(C, at=bj, vector=2) -> Cf
+    __align__(4) __nv_bfloat16 Cf[4][4][2][4];
     #pragma unroll
     for (int fi = 0; fi < 2; ++fi) {
-        const auto compute_C_reg = [&](int slot, int fj, int nj) {
+        const auto compute_Cf = [&](int slot, int fj, int nj) {
             #pragma unroll
             for (int i16_high = 0; i16_high < 2; ++i16_high)
                 #pragma unroll
                 for (int j8_low = 0; j8_low < 2; ++j8_low)
-                    C_reg[fi * 2 + slot][fj][nj][i16_high * 2 + j8_low] =
-                        __float2bfloat16(P_reg[fi * 2 + slot][fj][nj][i16_high * 2 + j8_low]);
+                    Cf[fi * 2 + slot][fj][nj][i16_high * 2 + j8_low] =
+                        __float2bfloat16(Pf[fi * 2 + slot][fj][nj][i16_high * 2 + j8_low]);
         };
 
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
             #pragma unroll
             for (int nj = 0; nj < 2; ++nj)
-                compute_C_reg(0, fj, nj);
+                compute_Cf(0, fj, nj);
 
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
             #pragma unroll
             for (int nj = 0; nj < 2; ++nj)
-                compute_C_reg(1, 3 - fj, 1 - nj);
+                compute_Cf(1, 3 - fj, 1 - nj);
     }
 
     if (bj * 128 + 127 < N && bi * 256 + 255 < M) {
@@ -266,8 +263,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high) {
                         __align__(4) __nv_bfloat16 C_vec[2];
-                        C_vec[0] = C_reg[fi * 2][fj][nj][i16_high * 2];
-                        C_vec[1] = C_reg[fi * 2][fj][nj][i16_high * 2 + 1];
+                        C_vec[0] = Cf[fi * 2][fj][nj][i16_high * 2];
+                        C_vec[1] = Cf[fi * 2][fj][nj][i16_high * 2 + 1];
                         *reinterpret_cast<unsigned int*>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4) * N
                             + bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2]) =
                             *reinterpret_cast<const unsigned int*>(C_vec);
@@ -280,8 +277,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high) {
                         __align__(4) __nv_bfloat16 C_vec2[2];
-                        C_vec2[0] = C_reg[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
-                        C_vec2[1] = C_reg[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
+                        C_vec2[0] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
+                        C_vec2[1] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
                         *reinterpret_cast<unsigned int*>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4
                             + 16)
                             * N
@@ -301,8 +298,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
                             if (bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 < M) {
                                 __align__(4) __nv_bfloat16 C_vec[2];
-                                C_vec[0] = C_reg[fi * 2][fj][nj][i16_high * 2];
-                                C_vec[1] = C_reg[fi * 2][fj][nj][i16_high * 2 + 1];
+                                C_vec[0] = Cf[fi * 2][fj][nj][i16_high * 2];
+                                C_vec[1] = Cf[fi * 2][fj][nj][i16_high * 2 + 1];
                                 *reinterpret_cast<unsigned int*>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8
                                     + lane / 4)
                                     * N
@@ -319,8 +316,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
                             if (bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 + 16 < M) {
                                 __align__(4) __nv_bfloat16 C_vec2[2];
-                                C_vec2[0] = C_reg[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
-                                C_vec2[1] = C_reg[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
+                                C_vec2[0] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
+                                C_vec2[1] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
                                 *reinterpret_cast<unsigned int*>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8
                                     + lane / 4 + 16)
                                     * N

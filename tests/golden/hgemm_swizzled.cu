@@ -51,15 +51,15 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     const int lane = threadIdx.x;              // tile(ii, 16) -> fi, i16; tensorize(i16, j8, k16, by=mma_m16n8k16_bf16)
     const int tid = wi * 64 + wj * 32 + lane;
 
-    // cache_shared(A, at=ko, vector=8)
+    // cache_shared(A, at=ko, vector=8) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __shared__ __align__(16) __nv_bfloat16 A_shared[128][64];
-    // cache_shared(B, at=ko, vector=8)
+    __shared__ __align__(16) __nv_bfloat16 As[128][64];
+    // cache_shared(B, at=ko, vector=8) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __shared__ __align__(16) __nv_bfloat16 B_shared[64][128];
+    __shared__ __align__(16) __nv_bfloat16 Bs[64][128];
 
-    // cache_register(P, at=bj)
-    float P_reg[4][4][2][4];
+    // cache_register(P, at=bj) -> Pf
+    float Pf[4][4][2][4];
     #pragma unroll
     for (int fi = 0; fi < 4; ++fi) {
         // tile(jj, 16) -> fj, jn
@@ -73,7 +73,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                 for (int i16_high = 0; i16_high < 2; ++i16_high)
                     #pragma unroll
                     for (int j8_low = 0; j8_low < 2; ++j8_low)
-                        P_reg[fi][fj][nj][i16_high * 2 + j8_low] = 0.0f;
+                        Pf[fi][fj][nj][i16_high * 2 + j8_low] = 0.0f;
         }
     }
 
@@ -83,7 +83,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         for (int part = 0; part < 8; ++part) {
             const int i = part * 16 + tid / 8;
             const int k = tid % 8;
-            *reinterpret_cast<uint4*>(&A_shared[i][(k * 8) ^ ((i & 7) << 3)]) =
+            *reinterpret_cast<uint4*>(&As[i][(k * 8) ^ ((i & 7) << 3)]) =
                 bi * 128 + i < M && ko * 64 + k * 8 + 7 < K
                     ? *reinterpret_cast<const uint4*>(&A[(bi * 128 + i) * K + ko * 64 + k * 8])
                     : uint4{};
@@ -93,31 +93,31 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         for (int part = 0; part < 8; ++part) {
             const int k = part * 8 + tid / 16;
             const int j = tid % 16;
-            *reinterpret_cast<uint4*>(&B_shared[k][(j * 8) ^ ((k & 7) << 3)]) =
+            *reinterpret_cast<uint4*>(&Bs[k][(j * 8) ^ ((k & 7) << 3)]) =
                 ko * 64 + k < K && bj * 128 + j * 8 + 7 < N
                     ? *reinterpret_cast<const uint4*>(&B[(ko * 64 + k) * N + bj * 128 + j * 8])
                     : uint4{};
         }
 
-        __syncthreads();  // A.shared and B.shared are complete: written above, read below
+        __syncthreads();  // As and Bs are complete: written above, read below
 
         // tile(ki, 16) -> fk, k16
         // unroll(fk)
         #pragma unroll
         for (int fk = 0; fk < 4; ++fk) {
-            // cache_register(A.shared, at=fk)
-            __align__(4) __nv_bfloat16 A_shared_reg[4][8];
+            // cache_register(As, at=fk) -> Af
+            __align__(4) __nv_bfloat16 Af[4][8];
             #pragma unroll
             for (int fi = 0; fi < 4; ++fi)
-                ldmatrix_a_bf16(A_shared_reg[fi],
-                    &A_shared[wi * 64 + fi * 16 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3)]);
+                ldmatrix_a_bf16(Af[fi],
+                    &As[wi * 64 + fi * 16 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3)]);
 
-            // cache_register(B.shared, at=fk)
-            __align__(4) __nv_bfloat16 B_shared_reg[4][2][4];
+            // cache_register(Bs, at=fk) -> Bf
+            __align__(4) __nv_bfloat16 Bf[4][2][4];
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj)
-                ldmatrix_b_trans_bf16(B_shared_reg[fj][0],
-                    &B_shared[fk * 16 + lane % 16][wj * 64 + ((fj * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3))]);
+                ldmatrix_b_trans_bf16(Bf[fj][0],
+                    &Bs[fk * 16 + lane % 16][wj * 64 + ((fj * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3))]);
 
             #pragma unroll
             for (int fi = 0; fi < 4; ++fi)
@@ -125,14 +125,14 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                 for (int fj = 0; fj < 4; ++fj)
                     #pragma unroll
                     for (int nj = 0; nj < 2; ++nj)
-                        mma_m16n8k16_bf16(P_reg[fi][fj][nj], A_shared_reg[fi], B_shared_reg[fj][nj]);
+                        mma_m16n8k16_bf16(Pf[fi][fj][nj], Af[fi], Bf[fj][nj]);
         }
 
-        __syncthreads();  // before the next ko overwrites A.shared and B.shared
+        __syncthreads();  // before the next ko overwrites As and Bs
     }
 
-    // cache_register(C, at=bj, vector=2)
-    __align__(4) __nv_bfloat16 C_reg[4][4][2][4];
+    // cache_register(C, at=bj, vector=2) -> Cf
+    __align__(4) __nv_bfloat16 Cf[4][4][2][4];
     #pragma unroll
     for (int fi = 0; fi < 4; ++fi)
         #pragma unroll
@@ -143,8 +143,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                 for (int i16_high = 0; i16_high < 2; ++i16_high)
                     #pragma unroll
                     for (int j8_low = 0; j8_low < 2; ++j8_low)
-                        C_reg[fi][fj][nj][i16_high * 2 + j8_low] =
-                            __float2bfloat16(P_reg[fi][fj][nj][i16_high * 2 + j8_low]);
+                        Cf[fi][fj][nj][i16_high * 2 + j8_low] = __float2bfloat16(Pf[fi][fj][nj][i16_high * 2 + j8_low]);
 
     if (bj * 128 + 127 < N && bi * 128 + 127 < M) {
         #pragma unroll
@@ -156,8 +155,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high) {
                         __align__(4) __nv_bfloat16 C_vec[2];
-                        C_vec[0] = C_reg[fi][fj][nj][i16_high * 2];
-                        C_vec[1] = C_reg[fi][fj][nj][i16_high * 2 + 1];
+                        C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
+                        C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
                         *reinterpret_cast<unsigned int*>(&C[(bi * 128 + wi * 64 + fi * 16 + i16_high * 8 + lane / 4) * N
                             + bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2]) =
                             *reinterpret_cast<const unsigned int*>(C_vec);
@@ -174,8 +173,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
                             if (bi * 128 + wi * 64 + fi * 16 + i16_high * 8 + lane / 4 < M) {
                                 __align__(4) __nv_bfloat16 C_vec[2];
-                                C_vec[0] = C_reg[fi][fj][nj][i16_high * 2];
-                                C_vec[1] = C_reg[fi][fj][nj][i16_high * 2 + 1];
+                                C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
+                                C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
                                 *reinterpret_cast<unsigned int*>(&C[(bi * 128 + wi * 64 + fi * 16 + i16_high * 8
                                     + lane / 4)
                                     * N
