@@ -13,7 +13,7 @@ import random
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from math import lcm
 from pathlib import Path
@@ -36,6 +36,7 @@ from structure import structure
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, ProofError, Source, SourceError, StepError
 from tilegen.frontend import data_folder, parse
+from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter import NUMPY, reference, run
 from tilegen.ir.affine import Mod
 from tilegen.ir.in_place import memory_of
@@ -43,13 +44,13 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.ir.walk import loops
 from tilegen.judge import judge
 from tilegen.lowering import lower
-from tilegen.lowering.peel import split_peeled
-from tilegen.lowering.pipeline import write_out_pipelines
+from tilegen.lowering.program import Perform, distributed_tree
 from tilegen.primitives._call import bind
 from tilegen.proof import demand, prove
 from tilegen.schedule import expand, start
 
 DRAWS = 6  # of the values of a text's loops and coordinates at its largest sizes
+WITH_INSTRUCTIONS = 6001  # points: one instruction alone has 2048
 LONG = 10  # accepted steps of a long sequence
 
 
@@ -139,23 +140,28 @@ def one_case(pick, number=0, *, engine=None) -> Case:
     if kernel is None:
         return refused_kernel(drawn, refusal)
     case, recipe = draw(pick, drawn, kernel, number)
-    wild = 0
-    text = next(recipe)
-    while text is not None:
-        if pick([False] * 9 + [True]):
-            wild += 1
-            attempt(case, random_step(pick, case.scheduled.tree, 100 + wild))
-        if not pick([False] * 19 + [True]):
-            attempt(case, text)
-        try:
-            text = recipe.send(case.scheduled.tree)
-        except StopIteration:
-            text = None
+    run_recipe(pick, case, recipe)
     finish(case, engine)
     case.counts["cases"] += 1
     case.counts["long"] += len(case.steps) >= LONG
     case.counts["full"] += len(case.steps) >= LONG and _full(case.scheduled.tree)
     return case
+
+
+def run_recipe(pick, case, recipe, often=10):
+    """Tries the steps of a recipe, one in `often` with another one at random in front of it, half as many left out."""
+    wild = 0
+    text = next(recipe)
+    while text is not None:
+        if pick([False] * (often - 1) + [True]):
+            wild += 1
+            attempt(case, random_step(pick, case.scheduled.tree, 100 + wild))
+        if not pick([False] * (2 * often - 1) + [True]):
+            attempt(case, text)
+        try:
+            text = recipe.send(case.scheduled.tree)
+        except StopIteration:
+            text = None
 
 
 def _full(tree):
@@ -195,13 +201,14 @@ def replay(case, text, calls, refusal):
     """Fails unless what was refused really goes wrong, at the sizes that the witness gives."""
     tree = case.scheduled.tree
     for call in calls:
-        tree = bind(call).apply(tree)
+        tree = bind(call, stock_instructions).apply(tree)
         if judge(tree) is not None:
             break
     if refusal.code == "unproved":
         case.counts["unproved"] += 1
         return
-    if refusal.code == "form":
+    instructions = any(loop.kind == "matrix" for loop in loops(tree.body))
+    if refusal.code == "form" or (instructions and refusal.code in ("structure", "vector")):
         case.counts["refused for its form"] += 1
         return
     if structure(tree):
@@ -255,28 +262,47 @@ def finish(case, engine=None):
         if version.get("whole") and [launch.requires for launch in launches] == needs:
             continue  # no loop is cut into tiles, and this is the first version again
         needs = needs or [launch.requires for launch in launches]
-        whole = split_peeled(write_out_pipelines(tree)[0])
-        dealt = replace(whole, body=tuple(launch.distributed for launch in launches))
-        if not version.get("whole") or all(_holds(case.sizes, x) for x in launches):
-            case.same(run(dealt, case.sizes, case.arrays)["out"], f"lowered, {version}")
-        check_on_simulator(case, launches, version)
-        for language in ("cuda", "opencl"):
-            text = emit(launches, language)
-            wrong = difference(text, launches, language) or beyond_its_types(case, text, launches)
-            if wrong is not None:
-                case.fail(f"the {language} text, {version}: {wrong}")
-        proof = prove(tree.kernel, launches, tree.reassociated)
-        case.counts["lowered"] += 1
-        try:
-            demand(proof, "random", unproved=True)
-        except ProofError as refusal:
-            # The simulation has found it right, so the proof is too careful: counted, and shown on request.
-            case.counts["proof refused without need"] += 1
-            case.careful.append(f"{case.text}steps: {case.steps}\n{refusal.render()}")
+        if not (_check_launches(case, launches, version) and _check_meaning(case, version)):
             return
-        case.counts["proved" if proof.verdict == "proved" else "lowered, unproved"] += 1
     if engine is not None:
         on_device(case, engine)
+
+
+def _check_meaning(case, version):
+    """The same without instructions, where there are some: what an OpenCL device runs."""
+    tree = case.scheduled.tree
+    if not any(b.fragment for b in tree.buffers):
+        return True
+    try:
+        return _check_launches(case, lower(tree, instructions=False, **version), {**version, "instructions": False})
+    except LimitError:
+        case.counts["over a limit"] += 1
+        return False
+
+
+def _check_launches(case, launches, version):
+    """Everything that must hold of one lowered version; True if it is proved, or beyond the budget."""
+    tree = case.scheduled.tree
+    if not version.get("whole") or all(_holds(case.sizes, x) for x in launches):
+        case.same(run(distributed_tree(launches), case.sizes, case.arrays)["out"], f"lowered, {version}")
+    check_on_simulator(case, launches, version)
+    warps = any(isinstance(node, Perform) for launch in launches for node in launch.nodes)
+    for language in ("cuda",) if warps else ("cuda", "opencl"):
+        text = emit(launches, language)
+        wrong = difference(text, launches, language) or beyond_its_types(case, text, launches)
+        if wrong is not None:
+            case.fail(f"the {language} text, {version}: {wrong}")
+    proof = prove(tree.kernel, launches, tree.reassociated)
+    case.counts["lowered"] += 1
+    try:
+        demand(proof, "random", unproved=True)
+    except ProofError as refusal:
+        # The simulation has found it right, so the proof is too careful: counted, and shown on request.
+        case.counts["proof refused without need"] += 1
+        case.careful.append(f"{case.text}steps: {case.steps}\n{refusal.render()}")
+        return False
+    case.counts["proved" if proof.verdict == "proved" else "lowered, unproved"] += 1
+    return True
 
 
 def beyond_its_types(case, text, launches):
@@ -293,7 +319,8 @@ def check_on_simulator(case, launches, version):
     """Fails where the threads' programs race, diverge or compute something else: once, at sizes that are small."""
     tree = case.scheduled.tree
     known = [case.sizes, *other_sizes(tree.kernel), *_whole_sizes(tree.kernel, launches)]
-    fitting = [s for s in known if points(tree.kernel, s) < 250 and all(_holds(s, x) for x in launches)]
+    most = 250 if not any(b.fragment for b in tree.buffers) else WITH_INSTRUCTIONS
+    fitting = [s for s in known if points(tree.kernel, s) < most and all(_holds(s, x) for x in launches)]
     if not fitting:
         return
     wrong = faults(launches, tree, fitting[0])

@@ -12,7 +12,7 @@ WORDS = (
     + ["cache_shared", "cache_register", "cache_register", "pad", "swizzle", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
     + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel"]
-    + ["stream", "roles"]
+    + ["stream", "roles", "tensorize"]
 )  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def random_step(pick, tree, number: int) -> str:
             layout = pick(["0", "1, 0", "0, 1", "2, 0, 1"])
             tiles = whole_tiles(pick, layout.count(",") + 1, [1, 2, 4, 8])
             return f"cache_global({pick(buffers)}, layout=[{layout}]{tiles})"
-        case "warp_tile" | "resident" | "fast_math" | "rfactor" | "compute_at" | "round_up" | "stream":
+        case "warp_tile" | "resident" | "fast_math" | "rfactor" | "compute_at" | "round_up" | "stream" | "tensorize":
             return _for_gpus(pick, tree, word, loop, number)
         case "reassociate" | "atomic":
             return f"{word}({pick([e.target for e in tree.kernel.equations])})"
@@ -72,6 +72,9 @@ def _for_gpus(pick, tree, word, loop, number):
     match word:
         case "warp_tile":
             return f"warp_tile({loop}, {pick([1, 2])}, {pick([1, 2])}) -> a{number}, b{number}, c{number}, d{number}"
+        case "tensorize":
+            unit = pick(["mma_m16n8k16_bf16", "mma_m8n8k4_f64", "mma_m16n8k32_i8", "ldmatrix_a_bf16"])
+            return f"tensorize({', '.join(_some(pick, loop_names(tree), 2, 3))}, by={unit})"
         case "resident":
             return f"resident({loop}, {pick([2, 4, 99])})"
         case "stream":

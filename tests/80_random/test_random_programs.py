@@ -2,6 +2,7 @@
 
 A long run:  python tests/80_random/test_random_programs.py --cases 100000 --seed 1 --jobs 8 --pocl-share 5
 One case:    python tests/80_random/test_random_programs.py --seed 1 --case 4711
+Products:    python tests/80_random/test_random_programs.py --family tensors --cases 1000 --seed 1
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from random_case import one_case
 from random_steps import WORDS
+from random_tensors import tensor_case
 from workers import run_jobs, within
 
 from tilegen.backends.opencl import unavailable_reason
@@ -35,9 +37,19 @@ CASE_SECONDS, JOB_SECONDS = 60, 600  # a case has an alarm; what does not even h
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_fixed_cases(chunk):
-    counts, failures, careful, _ = chunk_of((TEST_SEED, range(chunk * CASES, (chunk + 1) * CASES), 0.0))
+    counts, failures, careful, _ = chunk_of((TEST_SEED, range(chunk * CASES, (chunk + 1) * CASES), 0.0, "any"))
     assert not failures, failures[0]
     assert len(careful) + counts["unproved"] <= CASES // 20, careful
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_fixed_products(chunk):
+    """By tensor cores; PoCL runs what the instructions mean."""
+    share = 0.3 if unavailable_reason() is None else 0.0
+    counts, failures, careful, _ = chunk_of((TEST_SEED, range(chunk * 8, (chunk + 1) * 8), share, "tensors"))
+    assert not failures, failures[0]
+    assert len(careful) <= 1, careful
+    assert counts["with instructions"] >= 3
 
 
 def test_every_step_is_drawn():
@@ -46,7 +58,7 @@ def test_every_step_is_drawn():
 
 @pytest.mark.pocl
 def test_some_cases_on_the_cpu():
-    counts, failures, *_ = chunk_of((TEST_SEED + 1, range(40), 1.0))
+    counts, failures, *_ = chunk_of((TEST_SEED + 1, range(40), 1.0, "any"))
     assert not failures, failures[0]
     assert counts["on a device"] > 30
 
@@ -59,16 +71,19 @@ def test_drawn_cases(data):
     one_case(lambda options: data.draw(st.sampled_from(options)))
 
 
+FAMILIES = {"any": one_case, "tensors": tensor_case}
+
+
 def chunk_of(job):
     """(counts, failures, needless refusals, steps) of the cases `numbers` of one seed; PoCL runs `share` of them."""
-    chosen, numbers, share = job
+    chosen, numbers, share, family = job
     gc.set_threshold(50_000, 20, 20)  # a case makes many small values and no circles of them
     counts, failures, careful, words = Counter(), [], [], Counter()
     for number in numbers:
         rng = random.Random(f"{chosen}/{number}")
         try:
             with within(CASE_SECONDS):
-                case = one_case(rng.choice, number, engine=_pocl() if rng.random() < share else None)
+                case = FAMILIES[family](rng.choice, number, engine=_pocl() if rng.random() < share else None)
             counts += case.counts
             words += case.words
             careful += [f"case {number} of seed {chosen}\n{text}" for text in case.careful]
@@ -79,8 +94,8 @@ def chunk_of(job):
 
 def one_by_one(job):
     """The cases of a job as jobs of their own, to find the one that ends its process."""
-    chosen, numbers, share = job
-    return [(chosen, [number], share) for number in numbers] if len(numbers) > 1 else []
+    chosen, numbers, share, family = job
+    return [(chosen, [number], share, family) for number in numbers] if len(numbers) > 1 else []
 
 
 def table(words):
@@ -105,6 +120,7 @@ def main() -> int:
     parser.add_argument("--case", type=int, help="this one alone, on PoCL too")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--pocl-share", type=float, default=5, help="percent of the cases that PoCL runs")
+    parser.add_argument("--family", choices=FAMILIES, default="any", help="tensors: products by tensor cores")
     parser.add_argument("--show", action="store_true", help="print the refusals that enumeration finds needless, too")
     chosen = parser.parse_args()
     reason = unavailable_reason() if chosen.pocl_share else None
@@ -112,10 +128,10 @@ def main() -> int:
         print(f"no case runs on PoCL: {reason}")
     share = 0.0 if reason else chosen.pocl_share / 100
     if chosen.case is not None:
-        jobs = [(chosen.seed, [chosen.case], float(share > 0))]
+        jobs = [(chosen.seed, [chosen.case], float(share > 0), chosen.family)]
     else:
         starts = range(0, chosen.cases, 50)
-        jobs = [(chosen.seed, range(a, min(a + 50, chosen.cases)), share) for a in starts]
+        jobs = [(chosen.seed, range(a, min(a + 50, chosen.cases)), share, chosen.family) for a in starts]
     total, words, failed, begun = Counter(), Counter(), 0, time.time()
     runs = run_jobs(chunk_of, jobs, chosen.jobs, seconds=JOB_SECONDS, split=one_by_one)
     for n, (job, result, trouble) in enumerate(runs):
@@ -130,7 +146,7 @@ def main() -> int:
             print(dict(sorted(total.items())), f"failed: {failed}", flush=True)
     print(table(words))
     print(", ".join(f"{what} {count}" for what, count in sorted(total.items())) + f", failed {failed}")
-    cases = sum(len(numbers) for _, numbers, _ in jobs)
+    cases = sum(len(numbers) for _, numbers, _, _ in jobs)
     print(f"{cases / (time.time() - begun) / chosen.jobs:.1f} cases a second and process")
     return 1 if failed else 0
 

@@ -180,7 +180,7 @@ def _statement(stmt: Stmt, around: tuple[Loop, ...], context: _Context) -> tuple
 
 
 def kept_dims(buffers: tuple[Buffer, ...], node: Node, threads: frozenset[str]) -> dict[str, tuple[int, ...]]:
-    """For each buffer on the chip, the dimensions that stay: not those of one element.
+    """For each buffer on the chip, the dimensions that stay: without those of one element that no instruction takes.
 
     Register buffers lose those that run over thread loops, too: every thread has its own slice.
     """
@@ -193,7 +193,8 @@ def kept_dims(buffers: tuple[Buffer, ...], node: Node, threads: frozenset[str]) 
         if buffer.space == "global":
             continue
         points = uses.get(buffer.name, [])
-        dims = [d for d in buffer.order if buffer.shape[d] != const(1) or (buffer.pad and d == buffer.order[-1])]
+        whole = buffer.order[-1:] if buffer.pad or buffer.fragment else ()
+        dims = [d for d in buffer.order if buffer.shape[d] != const(1) or d in whole]
         if buffer.space == "register":
             lane = len(buffer.shape) - 2 if buffer.fragment else None
             dims = [d for d in dims if d != lane and not all(point[d] in mine for point in points)]
