@@ -211,6 +211,7 @@ class Scheduled:
         whole: bool = False,
         wide: bool | None = None,
         unproved: bool = False,
+        arch: str | None = None,
     ) -> str:
         """The kernel's text in "cuda" or "opencl", stand-alone, with its launch dimensions.
 
@@ -220,10 +221,14 @@ class Scheduled:
             wide: True gives the version with 64-bit offsets, for tensors of about 2**31 elements and more, False the
                 one with 32-bit offsets; None takes that if the kernel admits sizes for it.
             unproved: True gives a text of which it is open whether it is the kernel, too; its head says so.
+            arch: the architecture that a text in "cuda" is for ("sm_80"); None for any that has its instructions.
 
         Raises:
+            DeviceError: `arch` lacks an instruction that the text uses.
+            UsageError: there is no such language, or no such architecture.
             ProofError: the text would be unproved, and that was not allowed.
         """
+        from tilegen.backends.architectures import require_instructions
         from tilegen.backends.text import emit
         from tilegen.lowering import lower
         from tilegen.proof import demand, prove
@@ -233,6 +238,8 @@ class Scheduled:
         values = ", ".join(f"{name}={value}" for name, value in self.core.parameters.items())
         title = f"kernel {self.kernel.name}, schedule {self.core.name}" + (f" ({values})" if values else "")
         launches = lower(self.tree, vector=vector, whole=whole, wide=wide, instructions=language == "cuda")
+        if arch:
+            require_instructions(launches, arch)
         proof = prove(self.tree.kernel, launches, self.tree.reassociated)
         demand(proof, self.kernel.name, unproved=unproved)
         return emit(launches, language, title if proof.verdict == "proved" else f"{title}\n{proof.verdict}")

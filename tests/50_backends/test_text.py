@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stock import cases, schedule_stock
 
+from tilegen.backends.architectures import instructions_of, require_instructions
 from tilegen.backends.text import STATIC_SHARED_LIMIT, emit
 from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer
 from tilegen.backends.text_wrap import wrap_line
-from tilegen.errors import Source
+from tilegen.errors import DeviceError, Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import bf16_to_float32, float_to_bf16, reference
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition
 from tilegen.ir.swizzle import Swizzle
 from tilegen.lowering import lower
-from tilegen.lowering.program import Perform
 from tilegen.schedule import apply, start
 
 GOLDEN = [
@@ -107,13 +107,27 @@ def test_all_stock_schedules_compile(arch):
 
     for name, schedule in cases():
         launches = lower(schedule_stock(name, schedule).tree)
-        if not all(v.instruction.runs_on(arch) for launch in launches for v in launch.nodes if isinstance(v, Perform)):
+        if not all(each.runs_on(arch) for each in instructions_of(launches)):
+            with pytest.raises(DeviceError, match=f"needs sm_.*, and this is for {arch}"):
+                require_instructions(launches, arch)
             continue
         compiled = compile_text(emit(launches, "cuda"), arch)
         assert set(compiled.resources) == {launch.name for launch in launches}
         for launch in launches:
             static = launch.shared_bytes if launch.shared_bytes <= STATIC_SHARED_LIMIT else 0
             assert compiled.resources[launch.name].shared == static
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90", "sm_100"])
+def test_schedules_of_tensor_cores_compile_for_whole_tiles(arch):
+    from tilegen.backends.nvrtc import compile_text
+
+    tensorized = [case for case in cases() if instructions_of(lower(schedule_stock(*case).tree))]
+    assert len(tensorized) > 3
+    for case in tensorized:
+        launches = lower(schedule_stock(*case).tree, whole=True)
+        assert set(compile_text(emit(launches, "cuda"), arch).resources) == {launch.name for launch in launches}
 
 
 @pytest.mark.nvrtc

@@ -1,3 +1,5 @@
+// needs sm_80 or later: mma_m16n8k16_bf16
+
 #include <cuda_bf16.h>
 
 // C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warp; A: bf16[16, 16], B: bf16[16, 8], C: f32[16, 8]

@@ -1,3 +1,5 @@
+// needs sm_80 or later: mma_m16n8k16_bf16
+
 #include <cuda_bf16.h>
 
 // The same where `inside` holds; elsewhere nothing is read, and zeros are written.

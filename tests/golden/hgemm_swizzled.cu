@@ -1,3 +1,5 @@
+// needs sm_80 or later: mma_m16n8k16_bf16
+
 #include <cuda_bf16.h>
 
 // D[i, k] = S[i, k]   by a warp; S: bf16[16, 16] in shared, D: bf16[16, 16]

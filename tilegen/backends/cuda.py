@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tilegen.backends import nvrtc
+from tilegen.backends.architectures import require_instructions
 from tilegen.backends.arrays import as_stored, bare
 from tilegen.errors import ArgumentError, DeviceError
 from tilegen.ir.nodes import Tensor
@@ -106,7 +107,8 @@ class CudaEngine:
     # -- kernels
 
     def build(self, text: str, launches: Sequence[Launch]) -> Mapping[str, Any]:
-        """Raises DeviceError where the compiler refuses the text or the device the kernel's shared memory."""
+        """Raises DeviceError where the device lacks an instruction or shared memory, or where the text is refused."""
+        require_instructions(launches, self.arch, self.name)
         module = self.xp.RawModule(code=text, options=nvrtc.options())
         try:
             entries = {launch.name: module.get_function(launch.name) for launch in launches}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+from tilegen.backends.architectures import instructions_of, needed_lines
 from tilegen.backends.instructions import device_function
 from tilegen.backends.text_arrays import shared_extents, written_by
 from tilegen.backends.text_body import Body
@@ -38,7 +39,8 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
     kernels = [_kernel_text(launch, dialect) for launch in launches]
     body = "\n".join(kernels)
     head = [each for line in title.splitlines() for each in wrap_line(f"// {line}")]
-    used = dict.fromkeys(v.instruction for launch in launches for v in launch.nodes if isinstance(v, Perform))
+    used = instructions_of(launches)
+    head += [each for line in needed_lines(used) for each in wrap_line(f"// {line}")]
     functions = ["\n".join(_wrapped(device_function(instruction).splitlines())) for instruction in used]
     return "\n\n".join(part for part in ("\n".join(head), helpers(body, dialect), *functions, body) if part)
 

@@ -31,7 +31,7 @@ def asm_command(request: Request, language: str, arch: str, whole: bool) -> int:
     from tilegen.backends import sass
 
     scheduled = request.one("asm", request.sizes)
-    text = scheduled.source("cuda")
+    text = scheduled.source("cuda", arch=arch)
     listings = sass.ptx(text, arch) if language == "ptx" else sass.sass(text, arch)
     found = [(listing, sass.hot(listing)) for listing in listings.values()]
     if request.json_file:

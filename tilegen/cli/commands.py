@@ -142,14 +142,22 @@ def _stages(name: str, scheduled: api.Scheduled) -> dict[str, Any]:
 @click.option("--scalar", is_flag=True, help="The version without vectors that need an alignment, for any size.")
 @click.option("--whole", is_flag=True, help="The version for sizes that the tiles divide.")
 @click.option("--wide", is_flag=True, help="The version with 64-bit offsets, also where 32 bits are enough.")
+@click.option("--arch", metavar="sm_80", help="Say so where this architecture lacks an instruction of the text.")
 @UNPROVED
 def emit_command(
-    request: Request, target: str, output: str | None, scalar: bool, whole: bool, wide: bool, unproved: bool
+    request: Request,
+    target: str,
+    output: str | None,
+    scalar: bool,
+    whole: bool,
+    wide: bool,
+    arch: str | None,
+    unproved: bool,
 ) -> int:
     """Write the text of a scheduled kernel, stand-alone."""
     scheduled = request.one("emit", request.sizes)
     bits = wide or None  # without the flag, what the sizes need
-    text = scheduled.source(target, vector=not scalar, whole=whole, wide=bits, unproved=unproved)
+    text = scheduled.source(target, vector=not scalar, whole=whole, wide=bits, unproved=unproved, arch=arch)
     if request.json_file:
         named = {"kernel": scheduled.kernel.name, "schedule": scheduled.core.name, "target": target}
         launches = lower(scheduled.tree, vector=not scalar, whole=whole, wide=bits, instructions=target == "cuda")
@@ -217,7 +225,8 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
             {"device": runs_on.name, "proofs": proofs, "right": trials, "wrong": errors}, request.json_file
         )
     else:
-        printing.trials(printing.console(), found, proofs, runs_on.name)
+        notes = () if runs_on.on_gpu else printing.meaning_notes(printing.performed_names(trees))
+        printing.trials(printing.console(), found, proofs, runs_on.name, notes)
     for name, reason in wrong:
         print(f"{name}: {reason.render()}", file=sys.stderr)
     return max((reason.exit_code for _, reason in wrong), default=0)

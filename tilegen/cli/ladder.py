@@ -49,6 +49,10 @@ def _show(out: Console, found: Ladder) -> None:
     out.print(f"predicted: the roofline of one {found.machine.name} at these sizes; no launch is faster than that.")
     if not found.on_gpu:
         out.print(f"measured: on {found.device}; such times say nothing of a GPU, nor of the prediction.")
+        launches = [launch for rung in found.rungs for launch in rung.launches]
+        names = dict.fromkeys(count.name for launch in launches for count in launch.work.by_warps)
+        for line in printing.meaning_notes(names):
+            out.print(line, soft_wrap=True, markup=False)
     out.print(
         f"all that were timed took turns; a gain inside the spread (p20..p80) is none. A prefix that is expected to "
         f"take more than {found.limit:g} ms is checked and not timed (--limit).",

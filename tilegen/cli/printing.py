@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -20,6 +20,8 @@ from rich.text import Text
 
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import shorten
+from tilegen.ir.nodes import Tree
+from tilegen.ir.walk import loops
 
 if TYPE_CHECKING:
     from tilegen.lab.check import Trial
@@ -168,6 +170,21 @@ def comparison(out: Console, result: Comparison) -> None:
             out.print(Text(f"\n{row.name}: {row.error}", style="red"), soft_wrap=True)
 
 
+def performed_names(trees: Iterable[Tree]) -> tuple[str, ...]:
+    """The instructions that warps run in the trees."""
+    performed = (loop.performed for tree in trees for loop in loops(tree.body) if loop.performed)
+    return tuple(dict.fromkeys(each.instruction.name for each in performed))
+
+
+def meaning_notes(names: Iterable[str]) -> Iterator[str]:
+    """What a run without a GPU shows of the instructions that warps run, and what it does not."""
+    if listed := ", ".join(names):
+        yield (
+            f"{listed}: the CPU computed what they mean, element by element. That their operands lie in the registers "
+            f"of the lanes as declared is shown by the proof, not by this run."
+        )
+
+
 def _device_notes(device: str) -> Iterator[str]:
     """Why a kernel ran on `device` and not on a better one; nothing for a GPU."""
     from tilegen.backends import cuda, opencl
@@ -228,7 +245,13 @@ def _ratio(of: Row | None, row: Row, scale: int, form: str) -> str:
     return form.format(scale * of.time.median / row.time.median)
 
 
-def trials(out: Console, found: Mapping[str, tuple[Trial, ...]], proofs: Mapping[str, str], device: str) -> None:
+def trials(
+    out: Console,
+    found: Mapping[str, tuple[Trial, ...]],
+    proofs: Mapping[str, str],
+    device: str,
+    notes: Iterable[str] = (),
+) -> None:
     """Prints for each schedule its inputs, its largest error beside the bound, and the verdict of its proof."""
     table = Table(header_style="bold")
     for name in ("schedule", "proof", "inputs", "sizes"):
@@ -243,5 +266,5 @@ def trials(out: Console, found: Mapping[str, tuple[Trial, ...]], proofs: Mapping
     if found:
         out.print(table)
         out.print(f"right, all {sum(map(len, found.values()))} of them, on {device}")
-    for line in _device_notes(device):
-        out.print(line)
+    for line in (*_device_notes(device), *(notes if found else ())):
+        out.print(line, soft_wrap=True)

@@ -220,6 +220,11 @@ class Instruction:
             raise KeyError(operand)
         return layout
 
+    @property
+    def needs(self) -> str:
+        """The architectures that have it, in words."""
+        return f"{self.arch}, and no other" if self.arch in SPECIFIC_ARCHITECTURES else f"{self.arch} or later"
+
     def runs_on(self, arch: str) -> bool:
         """True if the architecture `arch` ("sm_90", "sm_90a") has it."""
         if self.arch in SPECIFIC_ARCHITECTURES:
@@ -229,4 +234,4 @@ class Instruction:
 
 def arch_number(arch: str) -> int:
     """The number of an architecture: later ones have greater numbers."""
-    return int(arch.removeprefix("sm_").rstrip("a"))
+    return int(arch.removeprefix("sm_").rstrip("af"))

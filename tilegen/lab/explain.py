@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tilegen.backends import nvrtc, sass
+from tilegen.backends.architectures import require_instructions
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError, TilegenError
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Kernel, Tree
@@ -142,7 +143,7 @@ def explain(
     for number, stage in enumerate(stages):
         progress("lower", number, len(stages))
         try:
-            versions.append(_lower_at(stage.tree, sizes))
+            versions.append(_lower_at(stage.tree, sizes, machine.arch))
         except TilegenError as error:
             versions.append(error)
     built = _compile_all(versions, machine.arch, progress) if compiled and not nvrtc.unavailable_reason() else {}
@@ -190,7 +191,7 @@ def explain_tree(
     asked = compiled and not nvrtc.unavailable_reason()
     return tuple(
         _report(one.launch, sizes, machine, _compile(one.text, machine.arch) if asked else _Built())
-        for one in _lower_at(tree, sizes)
+        for one in _lower_at(tree, sizes, machine.arch)
     )
 
 
@@ -233,11 +234,17 @@ class _Built:
     codes: Mapping[str, sass.Hot] = field(default_factory=dict)
 
 
-def _lower_at(tree: Tree, sizes: Mapping[str, int]) -> tuple[_SizedLaunch, ...]:
-    """The launches of a tree, with vectors where the sizes allow them. Raises LimitError if it cannot be launched."""
+def _lower_at(tree: Tree, sizes: Mapping[str, int], arch: str) -> tuple[_SizedLaunch, ...]:
+    """The launches of a tree, with vectors where the sizes allow them.
+
+    Raises:
+        LimitError: it cannot be launched.
+        DeviceError: `arch` lacks an instruction.
+    """
     launches = lower(tree)
     if loose := unmet(launches, sizes, {}):
         launches = lower(tree, loose=loose)
+    require_instructions(launches, arch)
     found: list[_SizedLaunch] = []
     for launch in launches:
         text = emit((launch,), "cuda")

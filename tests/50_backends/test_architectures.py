@@ -1,0 +1,125 @@
+"""What a GPU has to be for a text: said in its head, and refused before a compiler or a device fails."""
+
+import pytest
+
+import tilegen
+from tilegen.backends.architectures import instructions_of, needed_lines, require_instructions
+from tilegen.backends.cuda import CudaEngine
+from tilegen.backends.text import emit
+from tilegen.cli import run
+from tilegen.errors import DeviceError, UsageError
+from tilegen.lowering import lower
+
+TEXT = """
+kernel product(A: bf16[M, K], B: bf16[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
+
+schedule tensor for product:
+    round_up(k, 16)
+    tile(i, 16) -> bi, i
+    tile(j, 8) -> bj, j
+    tile(k, 16) -> ko, k
+    order(bi, bj, ko, i, j, k)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    cache_register(C, at=bj)
+    cache_register(A, at=ko)
+    cache_register(B, at=ko)
+    tensorize(i, j, k, by=MMA)
+
+schedule scalar for product:
+    tile(i, 16) -> bi, i
+    bind(bi, block.x)
+    bind(i, thread.x)
+"""
+STOCK = TEXT.replace("MMA", "mma_m16n8k16_bf16")
+# One that a single architecture has, and one that is newer than the stock's.
+OWN = """
+instruction NAME(A: bf16[16, 16], B: bf16[16, 8]) -> C: f32[16, 8] by warp AGE:
+    C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))
+    A[i, k] in lane i % 8 * 4 + k % 8 / 2, register k % 2 + i / 8 * 2 + k / 8 * 4
+    B[k, j] in lane j * 4 + k % 8 / 2, register k % 2 + k / 8 * 2
+    C[i, j] in lane i % 8 * 4 + j / 2, register j % 2 + i / 8 * 2
+    accumulates 8 terms at a time with 24 fraction bits, truncated
+    ptx "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {C}, {A}, {B}, {C};"
+"""
+REFUSAL = """\
+instructions.tg:LINE: error: the instruction 'mma_m16n8k16_bf16' needs sm_80 or later, and this is for sm_75
+  instruction mma_m16n8k16_bf16(A: bf16[16, 16], B: bf16[16, 8]) -> C: f32[16, 8] by warp since sm_80:
+              ^^^^^^^^^^^^^^^^^
+  note: a schedule without tensorize(..., by=mma_m16n8k16_bf16) can run on sm_75
+  note: tilegen check --device cpu runs what it means, element by element"""
+
+
+def launches(text=STOCK, schedule="tensor"):
+    return lower(tilegen.load(text).kernel("product").schedule(schedule).tree)
+
+
+def own(age):
+    return OWN.replace("NAME", "mine").replace("AGE", age) + TEXT.replace("MMA", "mine")
+
+
+def heads(text):
+    return [line for line in emit(launches(text), "cuda", "kernel product").split("\n\n")[0].splitlines()]
+
+
+def test_a_text_says_what_it_needs():
+    assert heads(STOCK) == ["// kernel product", "// needs sm_80 or later: mma_m16n8k16_bf16"]
+    assert list(needed_lines(instructions_of(launches(schedule="scalar")))) == []
+    opencl = tilegen.load(STOCK).kernel("product").schedule("tensor").source("opencl")
+    assert "sm_80" not in opencl
+
+
+@pytest.mark.parametrize(
+    ("age", "line", "runs_on", "not_on"),
+    [
+        ("since sm_90", "needs sm_90 or later: mine", ["sm_90", "sm_90a", "sm_100"], ["sm_80", "sm_89"]),
+        ("for sm_90a", "needs sm_90a, and no other: mine", ["sm_90a"], ["sm_80", "sm_90", "sm_100", "sm_100a"]),
+    ],
+)
+def test_instructions_of_a_user_have_an_age(age, line, runs_on, not_on):
+    found = launches(own(age))
+    assert heads(own(age))[1] == f"// {line}"
+    for arch in runs_on:
+        require_instructions(found, arch)
+    for arch in not_on:
+        with pytest.raises(DeviceError, match=f"'mine' needs .*, and this is for {arch}"):
+            require_instructions(found, arch)
+
+
+def test_an_older_gpu_is_told_before_anything_is_compiled():
+    engine = object.__new__(CudaEngine)  # without a GPU: nothing of it is touched
+    engine.arch, engine.name = "sm_75", "Tesla T4"
+    with pytest.raises(DeviceError, match="needs sm_80 or later, and Tesla T4 is sm_75") as caught:
+        engine.build("no text at all", launches())
+    assert caught.value.exit_code == 5
+
+
+def test_the_refusal_is_as_reviewed():
+    with pytest.raises(DeviceError) as caught:
+        tilegen.load(STOCK).kernel("product").schedule("tensor").source(arch="sm_75")
+    place = f"{caught.value.span.line}:{caught.value.span.column}"
+    assert caught.value.render() == REFUSAL.replace("LINE", place)
+
+
+@pytest.mark.parametrize("command", ["emit", "asm"])
+def test_commands_refuse_an_architecture(command, tmp_path, capsys):
+    file = tmp_path / "p.tg"
+    file.write_text(STOCK)
+    assert run([command, str(file), "--schedule", "tensor", "--arch", "sm_75"]) == 5
+    assert "needs sm_80 or later, and this is for sm_75" in capsys.readouterr().err
+    assert run([command, str(file), "--schedule", "tensor", "--arch", "hopper"]) == 2
+    assert "there is no architecture 'hopper'" in capsys.readouterr().err
+
+
+def test_emit_for_an_architecture_that_has_it(tmp_path, capsys):
+    file = tmp_path / "p.tg"
+    file.write_text(STOCK)
+    assert run(["emit", str(file), "--schedule", "tensor", "--arch", "sm_89"]) == 0
+    assert "// needs sm_80 or later: mma_m16n8k16_bf16\n" in capsys.readouterr().out
+
+
+def test_only_real_words_are_architectures():
+    with pytest.raises(UsageError) as caught:
+        require_instructions(launches(), "sm90")
+    assert caught.value.notes == ("did you mean 'sm_90'?",)

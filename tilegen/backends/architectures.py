@@ -1,0 +1,52 @@
+"""Which architectures have the instructions of a launch: said in the head of its text, and before a compiler fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from tilegen.errors import DeviceError, UsageError, did_you_mean
+from tilegen.ir.instructions import ARCHITECTURES, SPECIFIC_ARCHITECTURES, Instruction
+from tilegen.lowering.program import Launch, Perform
+
+
+def instructions_of(launches: Iterable[Launch]) -> tuple[Instruction, ...]:
+    """The instructions that warps run, each once, in the order of the text."""
+    found = (node.instruction for launch in launches for node in launch.nodes if isinstance(node, Perform))
+    return tuple(dict.fromkeys(found))
+
+
+def needed_lines(instructions: Sequence[Instruction]) -> Iterator[str]:
+    """What a GPU has to be for all of the instructions, and which of them ask for that; nothing for none."""
+    for arch in SPECIFIC_ARCHITECTURES:
+        if asking := [each for each in instructions if each.arch == arch]:
+            yield _needs(asking)
+    common = [each for each in instructions if each.arch in ARCHITECTURES]
+    if common:
+        newest = max((each.arch for each in common), key=ARCHITECTURES.index)
+        yield _needs([each for each in common if each.arch == newest])
+
+
+def _needs(asking: Sequence[Instruction]) -> str:
+    return f"needs {asking[0].needs}: {', '.join(each.name for each in asking)}"
+
+
+def require_instructions(launches: Iterable[Launch], arch: str, device: str = "") -> None:
+    """Raises DeviceError where `arch` ("sm_80") lacks an instruction, UsageError where that names no architecture.
+
+    Args:
+        device: the GPU that is asked, for the message.
+    """
+    if not re.fullmatch(r"sm_\d+[af]?", arch):
+        known = (*ARCHITECTURES, *SPECIFIC_ARCHITECTURES)
+        notes = did_you_mean(arch, list(known)) or (f"known are {', '.join(known)}",)
+        raise UsageError(f"there is no architecture '{arch}'", notes=notes)
+    for instruction in instructions_of(launches):
+        if not instruction.runs_on(arch):
+            where = f"{device} is {arch}" if device else f"this is for {arch}"
+            notes = (
+                f"a schedule without tensorize(..., by={instruction.name}) can run on {arch}",
+                "tilegen check --device cpu runs what it means, element by element",
+            )
+            message = f"the instruction '{instruction.name}' needs {instruction.needs}, and {where}"
+            raise DeviceError(message, instruction.span, notes=notes)
