@@ -123,3 +123,14 @@ def test_only_real_words_are_architectures():
     with pytest.raises(UsageError) as caught:
         require_instructions(launches(), "sm90")
     assert caught.value.notes == ("did you mean 'sm_90'?",)
+
+
+@pytest.mark.pocl
+def test_a_check_without_a_gpu_says_what_it_shows(tmp_path, capsys):
+    file = tmp_path / "p.tg"
+    file.write_text(STOCK)
+    words = ["check", str(file), "--device", "cpu", "--size", "M=16", "N=8", "K=16", "--schedule"]
+    assert run([*words, "tensor"]) == 0
+    assert "mma_m16n8k16_bf16: the CPU computed the meaning, element by element." in capsys.readouterr().out
+    assert run([*words, "scalar"]) == 0
+    assert "element by element" not in capsys.readouterr().out

@@ -180,7 +180,7 @@ def meaning_notes(names: Iterable[str]) -> Iterator[str]:
     """What a run without a GPU shows of the instructions that warps run, and what it does not."""
     if listed := ", ".join(names):
         yield (
-            f"{listed}: the CPU computed what they mean, element by element. That their operands lie in the registers "
+            f"{listed}: the CPU computed the meaning, element by element. That operands lie in the registers "
             f"of the lanes as declared is shown by the proof, not by this run."
         )
 
