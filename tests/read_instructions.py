@@ -78,12 +78,24 @@ class Instructions(Values):
         given = dict(zip((name for _, name in function.parameters), call[3], strict=True))
         for layout, access in zip(instruction.operands, node.operands, strict=True):
             text = given[layout.operand.name]
+            if layout.operand.name in node.rounded:
+                text = unrounded(text, layout)
             if isinstance(layout, SharedRows) or text[0] == "&":
                 same(text[0], "&", f"the address of {layout.operand.name}")
                 text = text[1]
             else:  # a row of registers is the address of its first one
                 text = ("at", text, ("number", 0))
             same(self.place(text), self.place_of(access), f"the operand {layout.operand.name} of {instruction.name}")
+
+
+def unrounded(text, layout):
+    """The registers that a call rounds to the format of an operand on their way."""
+    match text:
+        case ("field", ("call", word, (count,), (registers,)), "values"):
+            same((word, count), (f"{layout.format}_fragment", str(layout.elements_of_a_lane)), "what is rounded")
+            return registers
+        case _:
+            raise Mismatch(f"the operand {layout.operand.name} is not rounded to {layout.format}")
 
 
 def check_function(function, instruction):

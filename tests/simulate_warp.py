@@ -58,7 +58,11 @@ class Lane:
         does = read(node.instruction.ptx)
         self.exchanges += 1
         operands = {o.operand.name: a for o, a in zip(node.instruction.operands, node.operands, strict=True)}
-        self.terms[self.exchanges, self.number] = self._given(does, operands)
+        given = self._given(does, operands)
+        for name in node.rounded:
+            form, letter = node.instruction.layout(name).format, dict(zip(does.names, "DABC", strict=True))[name]
+            given[letter] = [self.home.terms.of(form, value) for value in given[letter]]
+        self.terms[self.exchanges, self.number] = given
         yield "warp", path
         first = self.number - self.number % WARP
         lanes = [self.terms.get((self.exchanges, first + lane)) for lane in range(WARP)]

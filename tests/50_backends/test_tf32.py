@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from read_back import difference
+from simulate import faults
 
 from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine, program
@@ -138,6 +140,34 @@ def test_each_fragment_is_rounded_where_the_product_says_so() -> None:
     text = emit(lower(scheduled(IN_EQUATIONS)), "cuda")
     assert "tf32_fragment" not in text
     assert "round_tf32(A_shared[" in text
+
+
+@FORMS
+def test_the_text_reads_back_and_the_simulator_runs_it(text: str) -> None:
+    tree = scheduled(text)
+    launches = lower(tree)
+    assert difference(emit(launches, "cuda"), launches, "cuda") is None
+    assert not faults(launches, tree, {"M": 33, "N": 36, "K": 20})
+
+
+def test_a_text_that_forgets_to_round_does_not_read_back() -> None:
+    launches = lower(scheduled(IN_THE_PRODUCT))
+    text = emit(launches, "cuda")
+    for old, new in (
+        ("tf32_fragment<4>(A_shared_reg).values", "A_shared_reg"),
+        ("tf32_fragment<2>", "tf32_fragment<1>"),
+    ):
+        assert "round" in str(difference(text.replace(old, new), launches, "cuda"))
+
+
+def test_the_simulator_finds_what_is_not_rounded() -> None:
+    tree = scheduled(IN_THE_PRODUCT)
+
+    def forget(value: object) -> object:
+        return replace(value, rounded=value.rounded[1:]) if isinstance(value, Perform) else value
+
+    launches = [replace(launch, body=rewrite(launch.body, forget)) for launch in lower(tree)]
+    assert faults(launches, tree, {"M": 32, "N": 32, "K": 16})
 
 
 @pytest.mark.parametrize(
