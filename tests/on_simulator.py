@@ -16,7 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from tilegen.interpreter.dtypes import from_values
 from tilegen.ir.in_place import memory_of
+from tilegen.ir.nodes import INTEGERS
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,10 @@ def edit_text(text, edit):
 
 
 def split_helpers(text):
-    """(what stands before the first kernel and its functions, the kernels)."""
-    first = re.search(r'^(?:extern "C" __global__|__kernel|static inline void) ', text, re.MULTILINE)
+    """(what stands before the first kernel, its functions and its instructions; these and the kernels)."""
+    first = re.search(
+        r'^(?:extern "C" __global__|__kernel|static (?:inline|__device__ __forceinline__) void) ', text, re.M
+    )
     return text[: first.start()], text[first.start() :]
 
 
@@ -81,8 +85,8 @@ def inputs(kernel, sizes, aligned=True):
     for t in kernel.tensors:
         if t.role == "input":
             shape = [t.shape[d].evaluate(sizes) for d in t.order]
-            drawn = rng.integers(-3, 4, shape) if t.dtype == "i32" else rng.uniform(0.5, 2, shape)
-            stored = drawn.astype(np.int32 if t.dtype == "i32" else np.float32)
+            drawn = rng.integers(-3, 4, shape) if t.dtype in INTEGERS else rng.uniform(0.5, 2, shape)
+            stored = from_values(drawn, t.dtype)
             arrays[memory_of(t.name)] = (stored if aligned else misalign(stored)).transpose(np.argsort(t.order))
     return arrays | {s.name: np.int32(2) if s.dtype == "i32" else np.float32(1.5) for s in kernel.scalars}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import warp_faults
 from places import nodes, put
 
 from tilegen.ir.affine import Affine, Mod, const, var
@@ -348,4 +349,5 @@ FAULTS = {
     "copy too small": copy_too_small,
     "wrong coordinate": wrong_coordinate,
     "roles swapped": roles_swapped,
+    **warp_faults.LAUNCH_FAULTS,
 }

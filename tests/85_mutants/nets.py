@@ -11,6 +11,7 @@ from simulate import faults
 
 from tilegen.errors import TilegenError
 from tilegen.interpreter import reference, run
+from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.verify import verify
 from tilegen.ir.walk import loops
 from tilegen.judge import judge
@@ -94,14 +95,17 @@ def _is_wrong_interpreted(tree, sizes):
     arrays = {}
     for t in kernel.tensors:
         if t.role == "input":
-            arrays[t.name] = rng.uniform(0.5, 2.0, [e.evaluate(sizes) for e in t.shape]).astype(np.float32)
+            arrays[t.name] = from_values(rng.uniform(0.5, 2.0, [e.evaluate(sizes) for e in t.shape]), t.dtype)
     try:
         result = run(tree, sizes, arrays)
     except TilegenError:
         return True
     expected = reference(kernel, sizes, arrays)
     for name, want in expected.items():
-        if name in result and not np.all(np.abs(result[name] - want.value)[want.written] <= want.bound[want.written]):
+        stored = kernel.tensor(name).dtype
+        if name in result and not np.all(
+            np.abs(to_values(result[name], stored) - want.value)[want.written] <= want.bound[want.written]
+        ):
             return True
     return False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stock import find, modules, schedule_stock
+from stock import find, schedule_stock, stock
 
 from tilegen.lowering import lower
 from tilegen.proof import prove
@@ -15,6 +15,7 @@ SMALL = {
 WARPS = {"TM": 16, "TN": 64, "TK": 4, "WI": 1, "WJ": 2, "KP": 8}
 # A patch of a convolution: several filters, rows and columns a thread, four lanes.
 PATCH = {"TF": 8, "TY": 4, "TX": 4, "LANES_F": 2, "LANES_X": 2, "OWN_F": 2, "OWN_Y": 2, "OWN_X": 2, "STORE": 2}
+WARP_TILES = {"TM": 32, "TN": 16, "TK": 16, "WM": 16, "WN": 16}  # by tensor cores: two fragments a warp
 ROW = {"N": 256, "R": 2}  # two vectors a lane, two warps
 LONG_ROW = {"N": 512, "WARPS": 2}
 # What the steps of a schedule allow where it is not SMALL; and the constants of its kernel.
@@ -38,6 +39,15 @@ FITTING = {
     "gemm_split.split_transposed": WARPS,
     "gemm_split.atomic": WARPS,
     **{f"gemm_transposed.gemm_{form}.across": WARPS for form in ("nn", "nt", "tn", "tt")},
+    "hgemm.fragments": {"TM": 16, "TN": 8},
+    **{f"hgemm.{rung}": WARP_TILES for rung in ("shared", "ldmatrix", "swizzled", "pipelined")},
+    **{
+        f"hgemm.{rung}": WARP_TILES | {"WM": 32, "TK": 32}
+        for rung in (
+            "overlapped", "padded", "half", "transposed", "sums", "hgemm_bias_gelu.fused", "hgemm_residual.fused",
+        )
+    },
+    "hgemm.bytes": WARP_TILES | {"WM": 32, "TK": 64},
     "layer_norm.warps": ROW,
     "layer_norm.blocks": LONG_ROW,
     "matching_dot.fused": {"TM": 32, "TN": 64},
@@ -57,6 +67,7 @@ FITTING = {
 }  # fmt: skip
 # Sizes of the kernel, in turn, where those around the tiles would take minutes; vectors take the last ones.
 FEW = {
+    "hgemm": ((11, 13, 9), (9, 24, 16)),
     "conv2d_winograd": ((1,), (1, 3, 2), (2, 1, 4)),
     "layer_norm": ((1,), (3,)),
     "matching_dot": ((1,), (3, 2), (4,)),
@@ -68,10 +79,10 @@ FEW = {
 
 def tiles(name, schedule):
     """The constants of the kernel and the parameters that a stock schedule takes to have small tiles."""
-    stock = find(name, schedule)
+    found = find(name, schedule)
     chosen = FITTING.get(f"{name}.{schedule}", SMALL).items()
-    parameters = {p.name for p in stock.parameters}
-    constants = modules()[name].kernels[stock.kernel].attributes.keys() - parameters
+    parameters = {p.name for p in found.parameters}
+    constants = stock(name).kernels[found.kernel].attributes.keys() - parameters
     return (
         tuple((n, value) for n, value in chosen if n in constants),
         tuple((n, value) for n, value in chosen if n in parameters),

@@ -1,4 +1,4 @@
-"""A sample of the mutants: every kind of fault, in five of the stock schedules. mutants.py has them all."""
+"""A sample of the mutants: every kind of fault, in six of the stock schedules. mutants.py has them all."""
 
 import json
 import sys
@@ -11,7 +11,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 from mutants import figures, of_base, read_log, table
 from stock import cases
 
-SAMPLE = {"gemm.tiled", "chain.fused_vector", "chain.fused_block", "matching.tiled", "transpose.swizzled"}
+SAMPLE = {
+    "hgemm.ldmatrix",
+    "gemm.tiled",
+    "chain.fused_vector",
+    "chain.fused_block",
+    "matching.tiled",
+    "transpose.swizzled",
+}
 EACH = 2
 
 

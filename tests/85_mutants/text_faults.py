@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+import warp_faults
 from on_simulator import Job, edit_text, run_all, split_helpers
 from read_back import difference
 
@@ -83,6 +84,7 @@ FAULTS = {
     ],
     "atomic update made plain": [(r"atomic\w+\(&([^;]*),\s+(\w+(?:\[[^;,]*\])*)\);", r"\1 += \2;")],
     "undeclared name": [(r"\b(threadIdx|get_local_id)\b", "laneIdx")],
+    **warp_faults.TEXT_FAULTS,
 }
 
 # What changes no result when it runs, and why: the reading alone sees it.
@@ -110,7 +112,8 @@ def versions(base):
     for language in ("cuda", "opencl"):
         for wide in (False, True):
             launches = lower(base.tree, wide=wide, instructions=language == "cuda")
-            yield language, wide, launches, emit(launches, language)
+            # A fault in what is said in front of an instruction or of a kernel is none.
+            yield language, wide, launches, re.sub(r"^//.*\n", "", emit(launches, language), flags=re.M)
 
 
 def edits(text, each):

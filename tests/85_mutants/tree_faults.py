@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import warp_faults
 from places import nodes, put
 
 from tilegen.ir.affine import const, var
@@ -319,4 +320,5 @@ FAULTS = {
     "wrong pad": wrong_pad,
     "wrong swizzle": wrong_swizzle,
     "roles swapped": roles_swapped,
+    **warp_faults.TREE_FAULTS,
 }
