@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tilegen.interpreter.dtypes import from_values
+from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import INTEGERS
 
@@ -88,7 +88,8 @@ def inputs(kernel, sizes, aligned=True):
             drawn = rng.integers(-3, 4, shape) if t.dtype in INTEGERS else rng.uniform(0.5, 2, shape)
             stored = from_values(drawn, t.dtype)
             arrays[memory_of(t.name)] = (stored if aligned else misalign(stored)).transpose(np.argsort(t.order))
-    return arrays | {s.name: np.int32(2) if s.dtype == "i32" else np.float32(1.5) for s in kernel.scalars}
+    numbers = {s.name: np.array(2 if s.dtype in INTEGERS else 1.5) for s in kernel.scalars}
+    return arrays | {s.name: from_values(numbers[s.name], s.dtype)[()] for s in kernel.scalars}
 
 
 def misalign(array):
@@ -146,7 +147,7 @@ def _outcome(job, device, log):
         results = dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True))
         for name, want in expected.items():
             if name in results:
-                near = np.abs(results[name] - want.value) <= want.bound
+                near = np.abs(to_values(results[name], kernel.tensor(name).dtype) - want.value) <= want.bound
                 wrong = wrong or bool((want.written & ~near).any())
     report = log.read_text()[before:] if log.exists() else ""
     return Outcome(job.label, report=report, wrong=wrong)
