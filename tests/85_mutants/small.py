@@ -48,6 +48,7 @@ FITTING = {
         )
     },
     "hgemm.bytes": WARP_TILES | {"WM": 32, "TK": 64},
+    "hgemm.rounded": WARP_TILES | {"WM": 32},
     "layer_norm.warps": ROW,
     "layer_norm.blocks": LONG_ROW,
     "matching_dot.fused": {"TM": 32, "TN": 64},
