@@ -52,15 +52,17 @@ def stock_item(case):
 
 
 def random_item(number, seed=5):
-    """A random case that a GPU can run; None if it is none."""
+    """A random case that a GPU can run, each third one by tensor cores; None if it is none."""
     from random_case import one_case
+    from random_tensors import tensor_case
 
     from tilegen.ir.walk import loops
 
-    case = one_case(random.Random(f"{seed}/{number}").choice, number)
+    draw = tensor_case if number % 3 == 2 else one_case
+    case = draw(random.Random(f"{seed}/{number}").choice, number)
     if case.scheduled is None:  # the kernel is refused as written
         return None
-    threaded = any(loop.kind.startswith("thread") for loop in loops(case.scheduled.tree.body))
+    threaded = any(loop.kind.startswith(("thread", "matrix")) for loop in loops(case.scheduled.tree.body))
     if not threaded or case.counts["over a limit"] or case.counts["proof refused without need"]:
         return None
     case.expected = replace(case.expected, accepts=None)
