@@ -42,13 +42,13 @@ FITTING = {
     "hgemm.fragments": {"TM": 16, "TN": 8},
     **{f"hgemm.{rung}": WARP_TILES for rung in ("shared", "ldmatrix", "swizzled", "pipelined")},
     **{
-        f"hgemm.{rung}": WARP_TILES | {"WM": 32, "TK": 32}
+        f"hgemm.{rung}": WARP_TILES | {"TN": 32, "WM": 32, "TK": 32}
         for rung in (
-            "overlapped", "padded", "half", "transposed", "sums", "hgemm_bias_gelu.fused", "hgemm_residual.fused",
+            "overlapped", "padded", "half", "transposed", "sums", "rounded",
+            "hgemm_bias_gelu.fused", "hgemm_residual.fused",
         )
     },
-    "hgemm.bytes": WARP_TILES | {"WM": 32, "TK": 64},
-    "hgemm.rounded": WARP_TILES | {"WM": 32},
+    "hgemm.bytes": WARP_TILES | {"TN": 32, "WM": 32, "TK": 64},
     "layer_norm.warps": ROW,
     "layer_norm.blocks": LONG_ROW,
     "matching_dot.fused": {"TM": 32, "TN": 64},
@@ -68,7 +68,7 @@ FITTING = {
 }  # fmt: skip
 # Sizes of the kernel, in turn, where those around the tiles would take minutes; vectors take the last ones.
 FEW = {
-    "hgemm": ((11, 13, 9), (9, 24, 16)),
+    "hgemm": ((11, 13, 9), (9, 32, 16)),
     "conv2d_winograd": ((1,), (1, 3, 2), (2, 1, 4)),
     "layer_norm": ((1,), (3,)),
     "matching_dot": ((1,), (3, 2), (4,)),
