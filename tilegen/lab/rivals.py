@@ -154,6 +154,9 @@ def _of_integers(found: MatrixProduct, kernel: Kernel, sizes: Mapping[str, int])
     n = shape_of(kernel.tensor(found.b), sizes)[found.b_axes[1]]
     if m <= 16 or k % 8 or n % 8:
         return f"torch._int_mm takes more than 16 rows, and columns and terms in multiples of 8, not {m} x {n} x {k}"
+    along = [kernel.tensor(name).order[-1] for name in (found.a, found.b)]
+    if along != [found.a_axes[1], found.b_axes[0]]:
+        return "torch._int_mm takes A and B that are stored along k alone: B transposed"
     return (Rival("cuBLAS", "torch._int_mm(A, B)", _types(found), "i8", {}),)
 
 
