@@ -41,7 +41,7 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
     head = [each for line in title.splitlines() for each in wrap_line(f"// {line}")]
     used = instructions_of(launches)
     head += [each for line in needed_lines(used) for each in wrap_line(f"// {line}")]
-    functions = ["\n".join(_wrapped(device_function(instruction).splitlines())) for instruction in used]
+    functions = ["\n".join(_wrap_lines(device_function(instruction).splitlines())) for instruction in used]
     return "\n\n".join(part for part in ("\n".join(head), helpers(body, dialect), *functions, body) if part)
 
 
@@ -52,10 +52,10 @@ def _kernel_text(launch: Launch, dialect: Dialect) -> str:
     declared += [""] if declared else []
     statements = body.lines(launch.body)
     lines = [*body.functions, *_header(launch), *_signature(launch, writer), "{", *declared, *statements, "}"]
-    return "\n".join(_wrapped(_indent(lines))) + "\n"
+    return "\n".join(_wrap_lines(_indent(lines))) + "\n"
 
 
-def _wrapped(lines: Iterable[str]) -> list[str]:
+def _wrap_lines(lines: Iterable[str]) -> list[str]:
     return [part for line in lines for part in wrap_line(line)]
 
 

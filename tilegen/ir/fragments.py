@@ -252,7 +252,9 @@ class _Deal:
             performed: Loop = self._with_slots(_with_points(node), {**extents, **_constant_extents(_with_points(node))})
             return performed
         if node.name in self._over_elements(node):
-            return Loop(self.lane, const(WARP), self._dealt(node, extents), "thread.x", step=node.step, span=node.span)
+            return Loop(
+                self.lane, const(WARP), self._deal_nest(node, extents), "thread.x", step=node.step, span=node.span
+            )
         return replace(_each_lane(node), body=tuple(self.node(child, extents) for child in node.body))
 
     def _held_in(self, value: Any) -> list[Access | Load]:
@@ -274,7 +276,7 @@ class _Deal:
 
         return rewrite_accesses(value, change)
 
-    def _dealt(self, loop: Loop, extents: Mapping[str, int]) -> tuple[Node, ...]:
+    def _deal_nest(self, loop: Loop, extents: Mapping[str, int]) -> tuple[Node, ...]:
         """The nest of `loop` for one lane."""
         extents = {**extents, **_constant_extents(loop)}
         bits: dict[str, LaneBits] = {}

@@ -128,14 +128,14 @@ class Roles:
             match node:
                 case If(roles=roles):
                     branches = zip((*roles, "", ""), (self.name(node.body), self.name(node.orelse)), strict=False)
-                    out.append(with_body(node, *(self._named(role, branch) for role, branch in branches)))
+                    out.append(with_body(node, *(self._name_iterations(role, branch) for role, branch in branches)))
                 case For():
                     out.append(with_body(node, self.name(node.body)))
                 case _:
                     out.append(node)
         return tuple(out) if self.parts else body
 
-    def _named(self, role: str, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    def _name_iterations(self, role: str, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
         part = next((part for part in self.parts if part.role.name == role), None)
         if part is None or part.role.start == const(0) or role in self.taken:
             return body

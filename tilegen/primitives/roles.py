@@ -85,10 +85,10 @@ class Roles:
         members = [node for node in body if isinstance(node, Loop) and node.name in self.loops]
         if tuple(loop.name for loop in members) != self.loops:
             return None
-        joined = self._joined(members)
+        joined = self._join_loops(members)
         return tuple(joined if node is members[-1] else node for node in body if node not in members[:-1])
 
-    def _joined(self, members: list[Loop]) -> Loop:
+    def _join_loops(self, members: list[Loop]) -> Loop:
         """One loop with the iterations of all, each role under the test that this is one of its own."""
         body: tuple[Node, ...] = ()
         roles: list[Role] = []

@@ -83,7 +83,7 @@ class Tensorize:
     by: Instruction
 
     def apply(self, tree: Tree) -> Tree:
-        performed = self._performed(tree)
+        performed = self._assign_indices(tree)
         every = [(loop, operands_of(loop, performed)) for loop in loops(tree.body)]
         nests = [(loop, operands) for loop, operands in every if operands is not None]
         if not nests:
@@ -112,7 +112,7 @@ class Tensorize:
         )
         return with_derived_fragments(after)
 
-    def _performed(self, tree: Tree) -> Performed:
+    def _assign_indices(self, tree: Tree) -> Performed:
         """What each index of the equation is in the loops. StepError where they are no digits of the indices."""
         rest = list(self.loops)
         indices: list[Affine] = []

@@ -270,7 +270,7 @@ def _check_outdated(storage: Storage, reader: Touch, right: _Write, change: Touc
         for elsewhere in _other_places(rows, reader, change, spoiler):
             question = _find_unrepaired(storage, elsewhere, reader, right, spoiler)
             if question is not None:
-                raise _outdated(storage, question, reader, change, spoiler)
+                raise _outdated_error(storage, question, reader, change, spoiler)
 
 
 def _other_places(rows: Rows, reader: Touch, change: Touch, spoiler: _Spoiler) -> Iterator[Rows]:
@@ -283,7 +283,7 @@ def _other_places(rows: Rows, reader: Touch, change: Touch, spoiler: _Spoiler) -
         yield rows
 
 
-def _outdated(storage: Storage, question: Rows, reader: Touch, change: Touch, spoiler: _Spoiler) -> Refused:
+def _outdated_error(storage: Storage, question: Rows, reader: Touch, change: Touch, spoiler: _Spoiler) -> Refused:
     words = words_at(storage, question, reader, change, spoiler.names)
     return Refused(
         f"an element of '{storage.tensor}' is read from '{reader.use.buffer}' after it has changed in "
