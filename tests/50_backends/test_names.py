@@ -153,6 +153,7 @@ def test_every_word_that_texts_call_is_known():
             text = emit(lower(schedule_stock(*case).tree), language)
             kernels = text[re.search("__launch_bounds__|__kernel", text).start() :]
             own = set(re.findall(r"(?:const auto|static inline void) (\w+)(?: = \[|\()", text))
+            own |= set(re.findall(r"__forceinline__ void (\w+)\(", text))  # instructions
             assert {word for word in called_functions(kernels) - own if not means(word)} <= {
                 "reqd_work_group_size",
                 "aligned",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tilegen.ir.in_place import memory_of
-from tilegen.lowering.program import Combine, For, Function, If, Launch, Let, Spmd
+from tilegen.lowering.program import Combine, For, Function, If, Launch, Let, Perform, Spmd
 from tilegen.lowering.reserved_words import fresh, means
 
 _NAMED = (For, Let)
@@ -26,7 +26,7 @@ def names_of(launch: Launch) -> dict[str, str]:
     plain = [name for name in loops if "." not in name]
     counted = {f.name for f in launch.nodes if isinstance(f, For)}
     functions = [f.name for f in launch.nodes if isinstance(f, Function)]
-    taken = {launch.name}
+    taken = {launch.name, *(node.instruction.name for node in launch.nodes if isinstance(node, Perform))}
     names: dict[str, str] = {}
     for name in dict.fromkeys((*map(memory_of, fixed), *plain, *functions)):
         names[name] = fresh(name, taken)
