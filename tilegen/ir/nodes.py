@@ -222,7 +222,8 @@ class Buffer:
     elements are added to each row of the fastest dimension, and `swizzle` permutes what is in it. `order` is as
     in `Tensor`.
     A register buffer may have dimensions that run over thread loops; each thread keeps its own slice.
-    `joined` says, of a copy, which dimensions of the original each of its own consists of, where not of one.
+    `joined` says, of a copy, which dimensions of the original each of its own consists of, where not of one. In
+    `panels`, it has one dimension more than the original, the first: it counts panels, so many elements of each row.
     What is loaded of a `streamed` one need not stay in a cache.
     With a `fragment`, the registers of a warp's lanes hold it together: the dimensions `fragment_dims` are the indices
     of the fragment, in its order, and each element of the others has such a block of its own.
@@ -239,6 +240,7 @@ class Buffer:
     pad: int = 0
     swizzle: Swizzle | None = None
     joined: tuple[tuple[int, ...], ...] = ()
+    panels: bool = False
     streamed: bool = False
     fragment: Fragment | None = None
     fragment_dims: tuple[int, ...] = ()

@@ -11,14 +11,22 @@ from tilegen.ir.walk import walk
 
 def dimension_words(tree: Tree, buffer: Buffer) -> list[str]:
     """A word for each dimension: the index that stands there in the kernel's text, else its number."""
-    root, joined = buffer, [buffer.joined]
+    root, copies = buffer, []
     while root.role == "copy" and root.copy_of and any(b.name == root.copy_of for b in tree.buffers):
+        copies.append(root)
         root = tree.buffer(root.copy_of)
-        joined.append(root.joined)
     words = _root_words(tree, root)
-    for groups in reversed(joined):
-        words = ["_".join(words[d] for d in group) for group in groups] if groups else words
+    for copy in reversed(copies):
+        if copy.joined:
+            words = ["_".join(words[d] for d in group) for group in copy.joined]
+        if copy.panels:
+            words = words_with_panels(words)
     return words
+
+
+def words_with_panels(words: list[str]) -> list[str]:
+    """The words of a copy's dimensions with one in front for that which counts panels."""
+    return ["panel" if "p" in words else "p", *words]
 
 
 def _root_words(tree: Tree, root: Buffer) -> list[str]:

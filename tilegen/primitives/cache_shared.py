@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tilegen.errors import StepError
@@ -11,8 +12,9 @@ from tilegen.ir.walk import loops
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._box import Box, bounds_conditions, box_of
 from tilegen.primitives._elements import element_copied
-from tilegen.primitives._layout import dimension_words, storage_order
+from tilegen.primitives._layout import dimension_words, storage_order, words_with_panels
 from tilegen.primitives._names import name_of_copy
+from tilegen.primitives._panels import in_panels, place_in
 from tilegen.primitives._redirect import with_copies
 from tilegen.primitives._region import Point, Region, new_buffer, region_of
 from tilegen.primitives._tree import need_buffer
@@ -48,6 +50,7 @@ class CacheShared:
 
     All threads of the block share the copying. `layout` lists the dimensions from the slowest to the
     fastest in shared memory, by their index words or numbers; `vector` elements are copied at once.
+    With `panel=64`, rows are stored in panels, 64 elements of each row: the first dimension of the copy counts them.
     With `using`, only the uses whose index depends on one of these loops are meant. The copy is called
     `<buffer>.shared`, or as the name behind `->` says: two copies of one tensor need two names.
     An intermediate that is used nowhere else moves to shared memory and is not copied at all.
@@ -57,6 +60,7 @@ class CacheShared:
     at: LoopName
     layout: tuple[str, ...] | None = None
     vector: int = 1
+    panel: int = 0
     using: tuple[LoopName, ...] = ()
     name: NewName | None = None
 
@@ -70,20 +74,26 @@ class CacheShared:
         name = name_of_copy(tree, buffer.name, "shared", self.name)
         copy = new_buffer(tree, region, name, "shared", box.extent)
         copy = replace(copy, order=storage_order(buffer, words, self.layout))
+        if self.panel:
+            copy = in_panels(copy, self.panel)
+        place = place_in(copy, {loop.name: loop.extent.const for loop in loops(tree.body) if loop.extent.is_const})
         load = (self._copy_nest(tree, region, box, copy, words, fill=True),) if region.loads else ()
         store = (self._copy_nest(tree, region, box, copy, words, fill=False),) if region.stores else ()
-        return with_copies(tree, region, copy, box.relative, load, store)
+
+        def place_of(index: Point) -> Point:
+            return place(box.relative(index))
+
+        return with_copies(tree, region, copy, place_of, load, store)
 
     def _copy_nest(self, tree: Tree, region: Region, box: Box, copy: Buffer, words: list[str], *, fill: bool) -> Node:
         """The copying loops, in the order in which the elements lie in global memory."""
-        place: list[Affine] = [const(0)] * len(words)
+        element: list[Affine] = [const(0)] * len(words)
         heads: list[tuple[str, int, str]] = []
-        for dim in region.buffer.order:
-            if box.extent[dim] == 1:
-                continue
-            name = f"{copy.name}.{words[dim]}"
-            place[dim] = var(name)
-            heads += [(name, box.extent[dim], "cooperative")]
+        for word, dim, extent, step in self._copy_loops(region.buffer, copy, words, box):
+            if extent != 1:
+                name = f"{copy.name}.{word}"
+                element[dim] += var(name) * step
+                heads += [(name, extent, "cooperative")]
         if self.vector != 1:
             name, extent, kind = heads.pop() if heads else (copy.name, 1, "cooperative")
             if self.vector < 1 or extent % self.vector:
@@ -92,16 +102,28 @@ class CacheShared:
                 )
             lane = f"{copy.name}.{'lane' if 'v' in words else 'v'}"
             heads += [(name, extent // self.vector, kind), (lane, self.vector, "vector")]
-            place = [p.substitute({name: var(name) * self.vector + var(lane)}) for p in place]
-        source = tuple(b + p for b, p in zip(box.base, place, strict=True))
+            element = [e.substitute({name: var(name) * self.vector + var(lane)}) for e in element]
+        source = tuple(b + p for b, p in zip(box.base, element, strict=True))
         extents = {name: extent for name, extent, _ in heads}
+        place = place_in(copy, extents)(tuple(element))
         around = {loop.name: loop.extent for loop in loops(tree.body)}
         guard = () if fill and region.fallback else bounds_conditions(region.buffer, source, extents, around)
-        stmt = self._copy_stmt(region, copy, tuple(place), source, guard, fill)
+        stmt = self._copy_stmt(region, copy, place, source, guard, fill)
         node: Node = replace(stmt, element=element_copied(tree, region, source))
         for name, extent, kind in reversed(heads):
             node = Loop(name, const(extent), (node,), kind)
         return node
+
+    def _copy_loops(
+        self, buffer: Buffer, copy: Buffer, words: list[str], box: Box
+    ) -> Iterator[tuple[str, int, int, int]]:
+        """(word, dimension, extent, elements in a step) of each copying loop: panels, then as `buffer` is stored."""
+        if copy.panels:
+            fastest = copy.order[-1]
+            yield words_with_panels(words)[0], fastest - 1, copy.shape[0].const, copy.shape[fastest].const
+        for dim in buffer.order:
+            extent = copy.shape[dim + 1].const if copy.panels else box.extent[dim]
+            yield words[dim], dim, extent, 1
 
     def _copy_stmt(
         self, region: Region, copy: Buffer, place: Point, source: Point, guard: tuple[Condition, ...], fill: bool
