@@ -124,8 +124,9 @@ class Body:
 
     def _operand(self, layout: Fragment | SharedRows, access: Access, rounded: tuple[str, ...]) -> str:
         """The first of an operand's registers, or the row in shared memory."""
-        if isinstance(layout, Fragment) and access.index and access.index[-1] == const(0):
-            text = self._writer.element(access.buffer, access.index[:-1])
+        *outer, last = access.index
+        if isinstance(layout, Fragment) and last == const(0):
+            text = self._writer.element(access.buffer, tuple(outer))
         else:
             text = f"&{self._first(access)}"
         if layout.operand.name not in rounded:
