@@ -249,7 +249,8 @@ class _Deal:
             return node
         extents = {**extents, node.name: node.extent.const} if node.extent.is_const else extents
         if node.performed:
-            performed: Loop = self._with_slots(_with_points(node), {**extents, **_constant_extents(_with_points(node))})
+            points = _with_points(node)
+            performed: Loop = self._with_slots(points, {**extents, **_constant_extents(points)})
             return performed
         if node.name in self._over_elements(node):
             return Loop(
