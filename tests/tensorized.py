@@ -1,4 +1,4 @@
-"""A small product by tensor cores, for tests: `TENSORIZED` loads element by element, `LOADED` by ldmatrix."""
+"""Small products by tensor cores, for tests: `TENSORIZED` loads element by element, `LOADED` by ldmatrix."""
 
 PRODUCT = """
 kernel product(A: bf16[M, K], B: bf16[K, N]) -> C: f32[M, N]:
@@ -27,3 +27,26 @@ schedule s for product():
 LDMATRIX = "    tensorize(i, k, by=ldmatrix_a_bf16)\n    tensorize(k, f, j, by=ldmatrix_b_trans_bf16)\n"
 TENSORIZED = PRODUCT + TILES
 LOADED = TENSORIZED + LDMATRIX
+
+PRODUCT_F64 = """
+kernel product_f64(A: f64[M, K], B: f64[K, N]) -> C: f64[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+"""
+
+
+def by_one_warp(schedule: str, kernel: str, instruction: str, m: int, n: int, k: int) -> str:
+    """A schedule whose blocks are of one warp, which loads its fragments of m x k and k x n from global memory."""
+    return f"""
+schedule {schedule} for {kernel}:
+    round_up(k, {k})
+    tile(i, {m}) -> bi, i
+    tile(j, {n}) -> bj, j
+    tile(k, {k}) -> ko, k
+    order(bi, bj, ko, i, j, k)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    cache_register(C, at=bj)
+    cache_register(A, at=ko)
+    cache_register(B, at=ko)
+    tensorize(i, j, k, by={instruction})
+"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from simulate import faults
-from tensorized import LOADED, PRODUCT, TENSORIZED, TILES
+from tensorized import LOADED, PRODUCT, PRODUCT_F64, TENSORIZED, TILES, by_one_warp
 from written import tree_from
 
 from tilegen.backends.text import emit
@@ -136,24 +136,7 @@ def test_without_instructions_one_thread_of_a_warp_computes_what_they_mean():
 
 def test_a_lane_that_has_one_element_has_an_array_of_one():
     """The factors in f64: one register each, which the instruction takes the address of."""
-    text = """
-kernel product(A: f64[M, K], B: f64[K, N]) -> C: f64[M, N]:
-    C[i, j] = sum[k](A[i, k] * B[k, j])
-
-schedule s for product():
-    round_up(k, 4)
-    tile(i, 8) -> bi, i
-    tile(j, 8) -> bj, j
-    tile(k, 4) -> ko, k
-    order(bi, bj, ko, i, j, k)
-    bind(bi, block.y)
-    bind(bj, block.x)
-    cache_register(C, at=bj)
-    cache_register(A, at=ko)
-    cache_register(B, at=ko)
-    tensorize(i, j, k, by=mma_m8n8k4_f64)
-"""
-    tree = tree_from(text)
+    tree = tree_from(PRODUCT_F64 + by_one_warp("s", "product_f64", "mma_m8n8k4_f64", 8, 8, 4))
     (launch,) = lower(tree)
     assert [[e.const for e in launch.buffers[name].shape] for name in ("A.reg", "B.reg", "C.reg")] == [[1], [1], [2]]
     assert "mma_m8n8k4_f64(C_reg, A_reg, B_reg);" in emit((launch,), "cuda")

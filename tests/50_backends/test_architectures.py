@@ -1,6 +1,7 @@
 """What a GPU has to be for a text: said in its head, and refused before a compiler or a device fails."""
 
 import pytest
+from tensorized import PRODUCT, by_one_warp
 
 import tilegen
 from tilegen.backends.architectures import instructions_of, needed_lines, require_instructions
@@ -10,28 +11,13 @@ from tilegen.cli import run
 from tilegen.errors import DeviceError, UsageError
 from tilegen.lowering import lower
 
-TEXT = """
-kernel product(A: bf16[M, K], B: bf16[K, N]) -> C: f32[M, N]:
-    C[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
-
-schedule tensor for product:
-    round_up(k, 16)
-    tile(i, 16) -> bi, i
-    tile(j, 8) -> bj, j
-    tile(k, 16) -> ko, k
-    order(bi, bj, ko, i, j, k)
-    bind(bi, block.y)
-    bind(bj, block.x)
-    cache_register(C, at=bj)
-    cache_register(A, at=ko)
-    cache_register(B, at=ko)
-    tensorize(i, j, k, by=MMA)
-
+SCALAR = """
 schedule scalar for product:
     tile(i, 16) -> bi, i
     bind(bi, block.x)
     bind(i, thread.x)
 """
+TEXT = PRODUCT + by_one_warp("tensor", "product", "MMA", 16, 8, 16) + SCALAR
 STOCK = TEXT.replace("MMA", "mma_m16n8k16_bf16")
 # One that a single architecture has, and one that is newer than the stock's.
 OWN = """

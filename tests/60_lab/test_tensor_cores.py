@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from tensorized import PRODUCT, PRODUCT_F64, by_one_warp
 
 import tilegen
 from tilegen.backends import sass
@@ -21,10 +22,7 @@ from tilegen.lab.traffic import traffic
 from tilegen.lowering import lower
 
 # A block of 2 x 2 warps has a tile of 64 x 64, each warp 32 x 32: two fragments of A, four of B, eight of C.
-TEXT = """
-kernel product(A: bf16[M, K], B: bf16[K, N]) -> C: f32[M, N]:
-    C[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
-
+TEXT = f"""{PRODUCT}
 schedule warps for product(TK=32):
     round_up(k, TK)
     tile(i, 64) -> bi, ti
@@ -53,23 +51,8 @@ schedule warps for product(TK=32):
 schedule moved extends warps:
     swizzle(A.shared, 8, 4, 2)
     swizzle(B.shared, 8)
-
-kernel product_f64(A: f64[M, K], B: f64[K, N]) -> C: f64[M, N]:
-    C[i, j] = sum[k](A[i, k] * B[k, j])
-
-schedule tiny for product_f64:
-    round_up(k, 4)
-    tile(i, 8) -> bi, i
-    tile(j, 8) -> bj, j
-    tile(k, 4) -> ko, k
-    order(bi, bj, ko, i, j, k)
-    bind(bi, block.y)
-    bind(bj, block.x)
-    cache_register(C, at=bj)
-    cache_register(A, at=ko)
-    cache_register(B, at=ko)
-    tensorize(i, j, k, by=mma_m8n8k4_f64)
 """
+TEXT += PRODUCT_F64 + by_one_warp("tiny", "product_f64", "mma_m8n8k4_f64", 8, 8, 4)
 CUBE = {"M": 4096, "N": 4096, "K": 4096}
 STEPS = CUBE["K"] // 16
 
