@@ -1,14 +1,20 @@
 """What a GPU has to be for a text: said in its head, and refused before a compiler or a device fails."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
-from tensorized import PRODUCT, by_one_warp
+from tensorized import PRODUCT, PRODUCT_F64, by_one_warp
 
 import tilegen
-from tilegen.backends.architectures import instructions_of, needed_lines, require_instructions
+from tilegen.backends import nvrtc
+from tilegen.backends.architectures import compiled_architecture, instructions_of, needed_lines, require_instructions
 from tilegen.backends.cuda import CudaEngine
 from tilegen.backends.text import emit
 from tilegen.cli import run
 from tilegen.errors import DeviceError, UsageError
+from tilegen.frontend.stock import stock_instructions
+from tilegen.lab.explain import explain_tree
 from tilegen.lowering import lower
 
 SCALAR = """
@@ -35,10 +41,18 @@ instructions.tg:LINE: error: the instruction 'mma_m16n8k16_bf16' needs sm_80 or 
               ^^^^^^^^^^^^^^^^^
   note: a schedule without tensorize(..., by=mma_m16n8k16_bf16) can run on sm_75
   note: tilegen check --device cpu runs what it means, element by element"""
+# The fence of wgmma is one of the instructions that sm_90a has, and plain sm_90 does not.
+FENCED = (
+    stock_instructions()["mma_m8n8k4_f64"]
+    .text.replace("mma_m8n8k4_f64", "fenced")
+    .replace("since sm_80", "for sm_90a")
+    .replace('ptx "', 'ptx "wgmma.fence.sync.aligned; ')
+)
+FENCED += PRODUCT_F64 + by_one_warp("tensor", "product_f64", "fenced", 8, 8, 4)
 
 
 def launches(text=STOCK, schedule="tensor"):
-    return lower(tilegen.load(text).kernel("product").schedule(schedule).tree)
+    return lower(tilegen.load(text).kernel().schedule(schedule).tree)
 
 
 def own(age):
@@ -79,6 +93,62 @@ def test_an_older_gpu_is_told_before_anything_is_compiled():
     with pytest.raises(DeviceError, match="needs sm_80 or later, and Tesla T4 is sm_75") as caught:
         engine.build("no text at all", launches())
     assert caught.value.exit_code == 5
+
+
+@pytest.fixture
+def hopper(monkeypatch):
+    """The engine of an H100 that is not there, and the files that cupy would load."""
+    given = []
+
+    class Module:
+        def __init__(self, path):
+            self.path = path
+
+        def get_function(self, name):
+            given.append(Path(self.path).read_bytes())
+            return name
+
+    monkeypatch.setattr(CudaEngine, "__init__", lambda self: None)
+    engine = CudaEngine()
+    engine.arch, engine.name, engine.xp = "sm_90", "NVIDIA H100", SimpleNamespace(RawModule=Module)
+    return engine, given
+
+
+@pytest.mark.nvrtc
+def test_a_gpu_has_the_instructions_of_its_own_architecture(hopper):
+    engine, given = hopper
+    found = launches(FENCED)
+    text = emit(found, "cuda")
+    assert engine.build(text, found) == {"product_f64": "product_f64"}
+    assert given == [nvrtc.compile_text(text, "sm_90a").cubin]
+    with pytest.raises(DeviceError, match="'wgmma.fence' not supported on .target 'sm_90'"):
+        nvrtc.compile_text(text, "sm_90")
+
+
+def test_no_gpu_has_those_of_another_one(hopper):
+    engine, given = hopper
+    with pytest.raises(DeviceError, match="needs sm_100a, and no other, and NVIDIA H100 is sm_90"):
+        engine.build("no text at all", launches(own("for sm_100a")))
+    assert given == []
+
+
+def test_only_what_asks_for_it_is_compiled_for_the_specific_architecture():
+    for age, arch in [("since sm_80", "sm_90"), ("since sm_90", "sm_90"), ("for sm_90a", "sm_90a")]:
+        assert compiled_architecture(instructions_of(launches(own(age))), "sm_90") == arch
+    assert compiled_architecture(instructions_of(launches(own("for sm_90a"))), "sm_100") == "sm_100"
+    assert compiled_architecture(instructions_of(launches(own("for sm_90a"))), "sm_90a") == "sm_90a"
+
+
+@pytest.mark.nvrtc
+def test_explain_compiles_for_the_specific_architecture():
+    (report,) = explain_tree(tilegen.load(FENCED).kernel().schedule("tensor").tree, {"M": 64, "N": 64, "K": 64})
+    assert report.resources
+
+
+def test_an_architecture_whose_gpus_have_it_is_told_their_own():
+    with pytest.raises(DeviceError) as caught:
+        require_instructions(launches(own("for sm_90a")), "sm_90")
+    assert caught.value.notes[0] == "GPUs of sm_90 have it: name sm_90a"
 
 
 def test_the_refusal_is_as_reviewed():

@@ -15,6 +15,8 @@ import pytest
 from declared_sums import add_up, factor_type, rounded, scattered, worst_factors
 
 from tilegen.backends import nvrtc
+from tilegen.backends.architectures import compiled_architecture
+from tilegen.backends.cuda import CudaEngine
 from tilegen.backends.instructions import TRIAL_WARPS, device_function, trial_kernel
 from tilegen.errors import Source
 from tilegen.frontend import parse
@@ -44,7 +46,7 @@ instruction few_rows(S: bf16[16, 8]) -> D: bf16[16, 8] by warp since sm_75:
 
 
 @pytest.mark.nvrtc
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100"])
 @pytest.mark.parametrize("declared", [*STOCK.values(), FEW_ROWS], ids=lambda declared: declared.name)
 def test_it_assembles(declared: Instruction, arch: str) -> None:
     if declared.runs_on(arch):
@@ -103,7 +105,9 @@ def run(instruction: Instruction, inputs: list[np.ndarray], start: np.ndarray) -
     output = instruction.operands[-1]
     warps = prod(map(len, inputs))
     result = cupy.full((warps, *output.shape), 99, BITS.get(output.operand.dtype, NUMPY[output.operand.dtype]))
-    trial = cupy.RawModule(code=trial_kernel(instruction), options=nvrtc.options()).get_function("trial")
+    gpu = CudaEngine()
+    arch = compiled_architecture([instruction], gpu.arch)
+    trial = gpu.load(trial_kernel(instruction), ["trial"], arch)["trial"]
     counts = [np.int32(len(each)) for each in (*inputs, start)]
     arrays = list(map(there, instruction.operands, (*inputs, start)))
     arguments = [each for pair in zip(arrays, counts, strict=True) for each in pair]
@@ -241,11 +245,9 @@ def test_a_wrong_layout_is_found(name: str) -> None:
 @pytest.fixture(params=[*COPIES.values(), FEW_ROWS], ids=lambda copy: copy.name)
 def copy(request: pytest.FixtureRequest) -> Instruction:
     """Each copy that the GPU has."""
-    import cupy
-
-    arch = f"sm_{cupy.cuda.Device().compute_capability}"
-    if not request.param.runs_on(arch):
-        pytest.skip(f"{arch} does not have it")
+    gpu = CudaEngine()
+    if not request.param.runs_on(compiled_architecture([request.param], gpu.arch)):
+        pytest.skip(f"{gpu.name} does not have it")
     return request.param
 
 

@@ -31,6 +31,15 @@ def _needs(asking: Sequence[Instruction]) -> str:
     return f"needs {asking[0].needs}: {', '.join(each.name for each in asking)}"
 
 
+def compiled_architecture(instructions: Iterable[Instruction], arch: str) -> str:
+    """What a text that uses the instructions is compiled for, to run on a GPU of `arch` ("sm_90").
+
+    That is `arch` itself, or, where one of them asks for it, the architecture that this GPU alone has ("sm_90a").
+    """
+    specific = f"{arch}a"
+    return specific if any(each.arch == specific for each in instructions) else arch
+
+
 def require_instructions(launches: Iterable[Launch], arch: str, device: str = "") -> None:
     """Raises DeviceError where `arch` ("sm_80") lacks an instruction, UsageError where that names no architecture.
 
@@ -44,8 +53,9 @@ def require_instructions(launches: Iterable[Launch], arch: str, device: str = ""
     for instruction in instructions_of(launches):
         if not instruction.runs_on(arch):
             where = f"{device} is {arch}" if device else f"this is for {arch}"
+            others = f"a schedule without tensorize(..., by={instruction.name}) can run on {arch}"
             notes = (
-                f"a schedule without tensorize(..., by={instruction.name}) can run on {arch}",
+                f"GPUs of {arch} have it: name {instruction.arch}" if instruction.arch == f"{arch}a" else others,
                 "tilegen check --device cpu runs what it means, element by element",
             )
             message = f"the instruction '{instruction.name}' needs {instruction.needs}, and {where}"

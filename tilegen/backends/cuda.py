@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tilegen.backends import nvrtc
-from tilegen.backends.architectures import require_instructions
+from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.backends.arrays import as_stored, bare
 from tilegen.errors import ArgumentError, DeviceError
 from tilegen.ir.nodes import Tensor
@@ -108,17 +110,28 @@ class CudaEngine:
 
     def build(self, text: str, launches: Sequence[Launch]) -> Mapping[str, Any]:
         """Raises DeviceError where the device lacks an instruction or shared memory, or where the text is refused."""
-        require_instructions(launches, self.arch, self.name)
-        module = self.xp.RawModule(code=text, options=nvrtc.options())
-        try:
-            entries = {launch.name: module.get_function(launch.name) for launch in launches}
-        except self.xp.cuda.compiler.CompileException:
-            nvrtc.compile_text(text, self.arch)  # says the same with the line of the text
-            raise
+        arch = compiled_architecture(instructions_of(launches), self.arch)
+        require_instructions(launches, arch, self.name)
+        entries = self.load(text, [launch.name for launch in launches], arch)
         for launch in launches:
             if launch.shared_bytes > STATIC_SHARED_LIMIT:
                 self._allow_shared(entries[launch.name], launch)
         return entries
+
+    def load(self, text: str, names: Sequence[str], arch: str) -> Mapping[str, Any]:
+        """The kernels of `text` by name, compiled for `arch`. Raises DeviceError where the text is refused."""
+        if arch != self.arch:  # cupy compiles for the plain architecture of the device, and takes no other
+            with TemporaryDirectory() as folder:
+                file = Path(folder, "kernel.cubin")
+                file.write_bytes(nvrtc.compile_text(text, arch).cubin)
+                module = self.xp.RawModule(path=str(file))
+                return {name: module.get_function(name) for name in names}
+        module = self.xp.RawModule(code=text, options=nvrtc.options())
+        try:
+            return {name: module.get_function(name) for name in names}
+        except self.xp.cuda.compiler.CompileException:
+            nvrtc.compile_text(text, arch)  # says the same with the line of the text
+            raise
 
     def _allow_shared(self, entry: Any, launch: Launch) -> None:
         try:

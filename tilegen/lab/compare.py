@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from tilegen.backends import nvrtc
+from tilegen.backends.architectures import compiled_architecture, instructions_of
 from tilegen.backends.device_program import Program
 from tilegen.backends.devices import program
 from tilegen.backends.engine import Engine
@@ -132,12 +133,13 @@ class ComparisonRun:
         # The compiler takes seconds for a large kernel: it runs during the checks, and nothing runs during the timing.
         with ThreadPoolExecutor(max_workers=1) as compiler:
             texts = {name: text for name, each in self._programs.items() if (text := self._emit_text(name, each))}
-            compiled = {name: compiler.submit(nvrtc.compile_text, text, self._arch) for name, text in texts.items()}
+            launches = {name: self._programs[name].launches_at(self._sizes) for name in texts}
+            archs = {name: compiled_architecture(instructions_of(each), self._arch) for name, each in launches.items()}
+            compiled = {name: compiler.submit(nvrtc.compile_text, text, archs[name]) for name, text in texts.items()}
             self._check({name: self._programs[name] for name in texts})
             for number, name in enumerate(texts):
                 self._progress("compile", number, len(texts))
-                launches = self._programs[name].launches_at(self._sizes)
-                self._rows[name] = _with_resources(self._rows[name], launches, compiled[name])
+                self._rows[name] = _with_resources(self._rows[name], launches[name], compiled[name])
         right = {name: self._programs[name] for name in texts if self._rows[name].error is None}
         done = time_programs(right, self._engine, self._sizes, self._progress, self._samples, self._steady)
         self._rival, self._beside = done.rival, done.beside

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tilegen.backends import nvrtc, sass
-from tilegen.backends.architectures import require_instructions
+from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError, TilegenError
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Kernel, Tree
@@ -146,7 +146,7 @@ def explain(
             versions.append(_lower_at(stage.tree, sizes, machine.arch))
         except TilegenError as error:
             versions.append(error)
-    built = _compile_all(versions, machine.arch, progress) if compiled and not nvrtc.unavailable_reason() else {}
+    built = _compile_all(versions, progress) if compiled and not nvrtc.unavailable_reason() else {}
     known: dict[_Key, LaunchReport] = {}
     reports: list[StepReport] = []
     for number, (stage, version) in enumerate(zip(stages, versions, strict=True)):
@@ -190,7 +190,7 @@ def explain_tree(
     """The launches of one tree. Raises LimitError where it cannot be launched."""
     asked = compiled and not nvrtc.unavailable_reason()
     return tuple(
-        _report(one.launch, sizes, machine, _compile(one.text, machine.arch) if asked else _Built())
+        _report(one.launch, sizes, machine, _compile(one) if asked else _Built())
         for one in _lower_at(tree, sizes, machine.arch)
     )
 
@@ -219,11 +219,12 @@ _Key = tuple[str, tuple[Product, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class _SizedLaunch:
-    """A launch as it runs at the given sizes, and its text."""
+    """A launch as it runs at the given sizes, its text, and the architecture that this is compiled for."""
 
     launch: Launch
     text: str
     key: _Key
+    arch: str
 
 
 @dataclass(frozen=True)
@@ -239,33 +240,32 @@ def _lower_at(tree: Tree, sizes: Mapping[str, int], arch: str) -> tuple[_SizedLa
 
     Raises:
         LimitError: it cannot be launched.
-        DeviceError: `arch` lacks an instruction.
+        DeviceError: a GPU of `arch` lacks an instruction.
     """
     launches = lower(tree)
     if loose := unmet(launches, sizes, {}):
         launches = lower(tree, loose=loose)
-    require_instructions(launches, arch)
+    target = compiled_architecture(instructions_of(launches), arch)
+    require_instructions(launches, target)
     found: list[_SizedLaunch] = []
     for launch in launches:
         text = emit((launch,), "cuda")
         bare = "\n".join(line.partition("//")[0].rstrip() for line in text.splitlines())
-        found.append(_SizedLaunch(launch, text, (bare, launch.grid, launch.block)))
+        found.append(_SizedLaunch(launch, text, (bare, launch.grid, launch.block), target))
     return tuple(found)
 
 
-def _compile_all(
-    versions: Sequence[tuple[_SizedLaunch, ...] | TilegenError], arch: str, progress: Progress
-) -> dict[_Key, _Built]:
+def _compile_all(versions: Sequence[tuple[_SizedLaunch, ...] | TilegenError], progress: Progress) -> dict[_Key, _Built]:
     """Compiles each text once, on all cores; not those of a single thread, whose registers say nothing.
 
     Nor those whose threads keep more than MOST_KEPT bytes.
     """
     every = [one for v in versions if not isinstance(v, TilegenError) for one in v]
-    texts = {one.key: one.text for one in every if one.launch.threads > 1 and kept_bytes(one.launch) <= MOST_KEPT}
+    wanted = {one.key: one for one in every if one.launch.threads > 1 and kept_bytes(one.launch) <= MOST_KEPT}
     found: dict[_Key, _Built] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for key, built in zip(texts, pool.map(lambda text: _compile(text, arch), texts.values()), strict=True):
-            progress("compile", len(found), len(texts))
+        for key, built in zip(wanted, pool.map(_compile, wanted.values()), strict=True):
+            progress("compile", len(found), len(wanted))
             found[key] = built
     return found
 
@@ -275,9 +275,9 @@ def kept_bytes(launch: Launch) -> int:
     return sum(bytes_of(b) for b in launch.buffers.values() if b.space == "register")
 
 
-def _compile(text: str, arch: str) -> _Built:
+def _compile(one: _SizedLaunch) -> _Built:
     try:
-        built = nvrtc.compile_text(text, arch)
+        built = nvrtc.compile_text(one.text, one.arch)
         codes = sass.sass_of(built) if sass.nvdisasm() else {}
     except DeviceError:
         return _Built()
