@@ -3,8 +3,8 @@
 Theorem: a nest may be performed by an instruction if its statement is the instruction's equation, operation by
 operation, the nest's iterations are the points of the equation, each once, every operand's elements lie in the slots
 that the declaration says, and all iterations run or none. Conditions that speak of an element of the target alone may
-stand: what is computed beside them stays in registers that nobody reads. A row in shared memory is 16 bytes side by
-side, at a multiple of 16. What values an operand may have, formats.py says.
+stand, of a sum and of a copy to shared memory: what is written beside them lies where nobody reads. A row in shared
+memory is 16 bytes side by side, at a multiple of 16. What values an operand may have, formats.py says.
 
 Slots are compared by enumeration, for operands are small; the rest of an index is the same for the whole nest. What
 runs over the elements of fragments beside the instructions has to be dealt out to lanes, each using its own registers.
@@ -88,7 +88,7 @@ def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
             _check_fragment(buffer, access, layout, points, extents, instruction.name)
         else:
             _check_rows(buffer, access, layout, points, extents, instruction.name)
-    _check_guard(stmt, set(extents), instruction.name)
+    _check_guard(program, stmt, set(extents), instruction.name)
     check_formats(program.tree, performed, stmt)
 
 
@@ -112,9 +112,10 @@ def _box(extents: Mapping[str, int]) -> Iterator[dict[str, int]]:
         yield dict(zip(extents, point, strict=True))
 
 
-def _check_guard(stmt: Stmt, nest: set[str], name: str) -> None:
+def _check_guard(program: Projection, stmt: Stmt, nest: set[str], name: str) -> None:
     """A condition may speak of the element that the instruction changes, and of nothing else in the nest."""
-    element = {n for i in stmt.target.index for n in i.names()} if stmt.reduce else set[str]()
+    stores = program.buffers[stmt.target.buffer].space == "shared"
+    element = {n for i in stmt.target.index for n in i.names()} if stmt.reduce or stores else set[str]()
     for condition in stmt.guard:
         if condition.value.names() & nest - element:
             sums = "round_up(k, ...) makes a sum of whole tiles; then copies hold zeros beyond, and need no test"

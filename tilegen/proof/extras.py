@@ -1,11 +1,12 @@
-"""Statements that the text runs without their guard: what they start or update are registers that nobody reads then.
+"""Statements that the text runs without their guard: what they start, update or copy nobody reads then.
 
     const bool full = ..;                   for ti  thread.y
     C_reg[wi] = 0.0f;                         for wi
     if (bi * 8 + wi < M) {                      C.reg[ti, wi] = 0   if bi*8 + wi < M
         C[..] = C_reg[wi];
 
-The tests are back where the kernel has no such instance, or where only these tell which of several runs it is.
+The tests are back where the kernel has no such instance, or where only these tell which of several runs it is; those of
+a copy to shared memory where the tensor has no such element.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, gathers, leaves, loads, reads, rewrite_nodes, substitute, writes
 from tilegen.ir.written import tree_of
+from tilegen.judge.copies.storage import tensor_of
 from tilegen.lowering.guards import IsImplied
 from tilegen.poly import Facts
 
@@ -48,9 +50,9 @@ class Extras:
             if not self._may_be_spared(stmt):
                 continue
             missing: Tests = ()
-            for test in domains(stmt):
+            for test in self._inside(stmt) if stmt.is_copy else domains(stmt):
                 missing += () if self.is_implied(test, stmt.guard + missing) else (test,)
-            for test in self._tests_of_users(stmt, {loop.name for loop in path}, bound):
+            for test in () if stmt.is_copy else self._tests_of_users(stmt, {loop.name for loop in path}, bound):
                 if not self.is_implied(test, stmt.guard + missing) and _decides(test, path, stmt, missing, facts):
                     missing += (test,)
             if missing:
@@ -60,10 +62,19 @@ class Extras:
         return node
 
     def _may_be_spared(self, stmt: Stmt) -> bool:
-        """True for what the text may run without its tests: from registers to registers."""
-        if stmt.instance is None or stmt.best or self.buffers[stmt.target.buffer].space != "register":
+        """True for what the text may run without its tests: from registers to registers, or copied to shared memory."""
+        space = self.buffers[stmt.target.buffer].space
+        if stmt.best or any(gathers(stmt)) or any(self.buffers[x.buffer].space != "register" for x in loads(stmt)):
             return False
-        return not any(gathers(stmt)) and all(self.buffers[x.buffer].space == "register" for x in loads(stmt))
+        if not stmt.is_copy:
+            return space == "register"
+        return space == "shared" and not all(self.is_implied(test, stmt.guard) for test in self._inside(stmt))
+
+    def _inside(self, stmt: Stmt) -> Tests:
+        """That the element which a copy hands over is one of its tensor."""
+        shape = self.kernel.tensor(tensor_of(self.buffers, stmt.target.buffer)).shape
+        places = zip(stmt.element or (), shape, strict=False)
+        return tuple(c for i, extent in places for c in (Condition(i), Condition(extent - 1 - i)))
 
     def _tests_of_users(self, stmt: Stmt, around: set[str], bound: list[tuple[Stmt, set[str]]]) -> Tests:
         """What all others who use its register test, and it could; others that may be spared it do not count."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 
 from tilegen.ir.nodes import Condition, Stmt, Tree
+from tilegen.ir.walk import rewrite_nodes
 from tilegen.judge.atomics import check_atomics
 from tilegen.judge.bounds import check_bounds, is_within
 from tilegen.judge.copies import check_values
@@ -16,7 +17,7 @@ from tilegen.judge.order import check_order
 from tilegen.judge.races import check_races, check_structure
 from tilegen.judge.statements import check_shape
 from tilegen.judge.updates import check_updates
-from tilegen.poly.instances import Leaf, Projection, common_index, equal_loops, project
+from tilegen.poly.instances import Leaf, Placed, Projection, common_index, equal_loops, project
 from tilegen.poly.rows import rename
 from tilegen.poly.system import Undecided, equal_rows, example, negations, question_count, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
@@ -51,7 +52,8 @@ class Obligation:
 class Extra:
     """Leaf number `leaf` of the tree runs outside its guard too, where the kernel has no such instance.
 
-    It writes registers there. `missing` are the conditions of its guard that the text does not test.
+    It writes registers there, or copies what is no element to shared memory. `missing` are the conditions of its guard
+    that the text does not test.
     """
 
     leaf: int
@@ -95,13 +97,18 @@ def obligations(
     """
     program = project(tree)
     walls = CertainBarriers(program, stops)
+    copied = [extra for extra in extras if program.leaves[extra.leaf].leaf.stmt.is_copy]
+    computed = [extra for extra in extras if extra not in copied]
+    # Where copies are concerned, what is printed: without the tests that are missing.
+    printed = project(_without_tests(tree, program, copied)) if copied else program
+    touched = CertainBarriers(printed, stops) if copied else walls
     checks: tuple[tuple[str, tuple[Callable[[], None], ...]], ...] = (
-        ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, extras))),
+        ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed))),
         ("order", (lambda: check_order(program), lambda: check_updates(program))),
-        ("bounds", (lambda: check_bounds(program),)),
-        ("races", (lambda: _check_threads(program), lambda: check_synchronised(walls))),
+        ("bounds", (lambda: check_bounds(printed),)),
+        ("races", (lambda: _check_threads(printed), lambda: check_synchronised(touched))),
         ("barriers", (lambda: check_minimal(walls),)),
-        ("values", (lambda: check_shape(program), lambda: check_values(program))),
+        ("values", (lambda: check_shape(program), lambda: check_values(program, _copies_beside(program, copied)))),
     )
     if copies:
         checks += (("waits", (lambda: check_waits(program, stops, copies),)),)
@@ -118,6 +125,27 @@ def _run_all(parts: tuple[Callable[[], None], ...]) -> None:
         part()
 
 
+def _without_tests(tree: Tree, program: Projection, extras: Iterable[Extra]) -> Tree:
+    """`tree` where the statements of `extras` run without the tests that the text does not make."""
+    printed = {id(s): _run_where(s, e.missing) for e in extras for s in (program.leaves[e.leaf].leaf.stmt,)}
+    return replace(tree, body=rewrite_nodes(tree.body, lambda value: printed.get(id(value), value)))
+
+
+def _copies_beside(program: Projection, extras: Iterable[Extra]) -> Iterator[Placed]:
+    """The leaves of `extras`, for each test that the text does not make in the iterations in which it fails."""
+    for extra in extras:
+        placed = program.leaves[extra.leaf]
+        for test in extra.missing:
+            for contrary in (-test.value - 1, test.value - 1) if test.equal else (-test.value - 1,):
+                stmt = _run_where(placed.leaf.stmt, extra.missing, Condition(contrary))
+                yield replace(placed, leaf=replace(placed.leaf, stmt=stmt))
+
+
+def _run_where(stmt: Stmt, missing: tuple[Condition, ...], *more: Condition) -> Stmt:
+    """`stmt` without the tests that are missing, and with others."""
+    return replace(stmt, guard=(*(c for c in stmt.guard if c not in missing), *more))
+
+
 def _check_threads(program: Projection) -> None:
     check_structure(program)
     check_atomics(program)
@@ -132,7 +160,7 @@ def _check_threads(program: Projection) -> None:
 
 
 def _check_extra_bounds(program: Projection, leaf: Leaf, missing: tuple[Condition, ...]) -> None:
-    """Also where it runs without the `missing` conditions, each access of the statement is inside its registers."""
+    """Also where it runs without the `missing` conditions, each access of the statement is inside its buffer."""
     tested = tuple(row for c in leaf.stmt.guard if c not in missing for row in rows_of(c))
     runs = (*program.original.context, *leaf.ranges, *tested)
     counts = {n: e.const for n, e in leaf.loops.items() if e.is_const}

@@ -15,30 +15,35 @@ value is the kernel's is asked by `order`.
 
 A write that makes the second or the third untrue is a spoiler. Asked is: writes of `e` to `p` before the read cover
 all reads, and no spoiler comes between such a write and the read. Where a pair of accesses can never be at one place
-for two elements, or at two places for one, no order between them matters.
+for two elements, or at two places for one, no order between them matters. A copy that runs where it hands over no
+element is such a write wherever it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.in_place import old_of
-from tilegen.judge.copies.points import element_words, words_at
+from tilegen.judge.copies.points import element_words, no_element_error, other_element_error, words_at
 from tilegen.judge.copies.storage import ByElement, Storage, Touch, renamed_element, storages
 from tilegen.poly.covering import find_uncovered, is_covered
 from tilegen.poly.equality import differences, find_difference
 from tilegen.poly.execution import Way, rows_before, ways_before, ways_between
-from tilegen.poly.instances import Projection, common_index, equal_loops, is_excluded_by_index
+from tilegen.poly.instances import Placed, Projection, common_index, equal_loops, is_excluded_by_index
 from tilegen.poly.rows import Row, Rows, exchange_primes, rename
 from tilegen.poly.system import Form, Point, equal_rows, form, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
-def check_values(program: Projection) -> None:
-    """Refused where a read finds a wrong, stale or missing value, or a value is not stored."""
-    found = storages(program)
+def check_values(program: Projection, beside: Iterable[Placed] = ()) -> None:
+    """Refused where a read finds a wrong, stale or missing value, or a value is not stored.
+
+    Args:
+        beside: leaves of copies, in those iterations in which they run and hand over no element.
+    """
+    found = storages(program, beside)
     for storage in found:
         for reader in _reads_at_risk(storage):
             _check_present(storage, reader)
@@ -140,7 +145,8 @@ def _earlier_writes(storage: Storage, reader: Touch, writers: list[Touch]) -> It
 
 def _check_last_write(storage: Storage, reader: Touch) -> None:
     writers = storage.writers(reader.use.buffer)
-    strays = [w for w in writers if _can_stray(storage, w, reader)]
+    beside = [t for t in storage.beside if t.use.buffer == reader.use.buffer]
+    strays = [w for w in (*writers, *beside) if _can_stray(storage, w, reader)]
     outdating = [c for c in storage.changes if _can_outdate(storage, c, reader)]
     if not strays and not outdating:
         return
@@ -198,8 +204,11 @@ def _different_values(
 ) -> Iterator[Rows]:
     """Questions with an answer which hold, together, all points of `rows` at which `held` is not what is read.
 
-    Elements outside of the tensor are alike: each of them is the fallback.
+    Elements outside of the tensor are alike: each of them is the fallback. What is no element differs from each.
     """
+    if writer in storage.beside:
+        yield from (rows,) if solvable(rows) else ()
+        return
     wanted, needed, given = reader.element.forms, reader.element.fallback, writer.element.fallback
     if needed is None or given is None:
         yield from differences(rows, wanted, held)
@@ -260,8 +269,10 @@ def _check_stray(storage: Storage, reader: Touch, right: _Write, stray: Touch) -
             continue  # mostly nothing at all is written there
         for wrong in _different_values(storage, rows, reader, stray, spoiler.element):
             question = _find_unrepaired(storage, wrong, reader, right, spoiler)
+            if question is not None and stray in storage.beside:
+                raise no_element_error(storage, question, reader, stray, spoiler.names)
             if question is not None:
-                raise _other_element_error(storage, question, reader, stray, spoiler.names, spoiler.element)
+                raise other_element_error(storage, question, reader, stray, spoiler.names, spoiler.element)
 
 
 def _check_outdated(storage: Storage, reader: Touch, right: _Write, change: Touch) -> None:
@@ -346,23 +357,8 @@ def _stale_value_error(storage: Storage, reader: Touch, strays: list[Touch], poi
         for question in _different_values(
             storage, write.rows + _point_rows(point), reader, write.writer, write.element
         ):
-            return _other_element_error(storage, question, reader, write.writer, write.names, write.element)
+            return other_element_error(storage, question, reader, write.writer, write.names, write.element)
     return Refused(f"'{reader.use.buffer}' holds another element than the one that is read from it")
-
-
-def _other_element_error(
-    storage: Storage, question: Rows, reader: Touch, stray: Touch, names: Mapping[str, str], held: tuple[Form, ...]
-) -> Refused:
-    words = words_at(storage, question, reader, stray, names)
-    wanted, found = (element_words(words, storage.tensor, element) for element in (reader.element.forms, held))
-    needed, given = reader.element.fallback, stray.element.fallback
-    if needed is not None and given is not None and needed != given:
-        wanted, found = f"{wanted} else {needed.value}", f"{found} else {given.value}"
-    return Refused(
-        f"'{reader.use.buffer}' holds another element than the one that is read from it",
-        f"{words.instance(reader.placed.leaf)} reads {words.element(reader.use)} for {wanted}, and it holds "
-        f"{found}{words.sizes}",
-    )
 
 
 # -- what has memory is stored there

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import Const, Load
+from tilegen.ir.nodes import Buffer, Const, Load
 from tilegen.poly.execution import ways_before
 from tilegen.poly.instances import Placed, Projection, Use, with_divisions
 from tilegen.poly.rows import Row
@@ -49,11 +49,16 @@ class ByElement:
 
 @dataclass(frozen=True, eq=False)
 class Storage:
-    """A tensor, and all accesses to what stands for its elements; equal ones of a leaf once."""
+    """A tensor, and all accesses to what stands for its elements; equal ones of a leaf once.
+
+    Attributes:
+        beside: writes of copies where they hand over no element, and leave behind what is none.
+    """
 
     tensor: str
     program: Projection
     touches: tuple[Touch, ...]
+    beside: tuple[Touch, ...] = ()
 
     @property
     def shape(self) -> tuple[Affine, ...]:
@@ -100,15 +105,20 @@ class Storage:
             yield from (way for way in reversed(list(ways_before(one, two))) if len(way[0]) >= len(life))
 
 
-def storages(program: Projection) -> list[Storage]:
-    """The tensors that have copies, with all accesses. Refused where it is not plain what a buffer holds."""
+def storages(program: Projection, beside: Iterable[Placed] = ()) -> list[Storage]:
+    """The tensors that have copies, with all accesses. Refused where it is not plain what a buffer holds.
+
+    Args:
+        beside: copies where they run and hand over no element.
+    """
     found: dict[str, dict[object, Touch]] = {}
+    others = [touch for placed in beside for touch in _touches(program, placed) if touch.use.writes]
     for placed in program.leaves:
         for touch in _touches(program, placed):
             key = (placed, touch.use.buffer, touch.use.index, touch.use.writes, touch.element.index)
             found.setdefault(touch.element.buffer, {}).setdefault(key, touch)
     return [
-        Storage(tensor, program, tuple(touches.values()))
+        Storage(tensor, program, tuple(touches.values()), tuple(t for t in others if t.element.buffer == tensor))
         for tensor, touches in found.items()
         if any(t.use.buffer != tensor for t in touches.values())
     ]
@@ -120,7 +130,7 @@ def _touches(program: Projection, placed: Placed) -> Iterable[Touch]:
         return _handed_over(program, placed)
     elements = program.original.elements(leaf)
     for use, element in zip(leaf.uses, elements, strict=True):
-        if tensor_of(program, use.buffer) != element.buffer:
+        if tensor_of(program.buffers, use.buffer) != element.buffer:
             raise Refused(f"'{leaf.stmt.name}' uses '{use.buffer}' where the kernel uses '{element.buffer}'")
         if use.buffer != element.buffer and use.fallback is not None:
             raise Refused(f"a read of the copy '{use.buffer}' has a fallback, which belongs to the copying")
@@ -133,9 +143,11 @@ def _handed_over(program: Projection, placed: Placed) -> Iterable[Touch]:
     if not isinstance(stmt.value, Load) or stmt.reduce or stmt.best:
         raise Refused(f"'{stmt.name}' is a copy, and does more than copy")
     read, write = placed.leaf.uses
-    tensor = tensor_of(program, read.buffer)
-    if tensor != tensor_of(program, write.buffer):
-        raise Refused(f"'{write.buffer}' holds elements of '{tensor_of(program, write.buffer)}' and of '{tensor}'")
+    tensor = tensor_of(program.buffers, read.buffer)
+    if tensor != tensor_of(program.buffers, write.buffer):
+        raise Refused(
+            f"'{write.buffer}' holds elements of '{tensor_of(program.buffers, write.buffer)}' and of '{tensor}'"
+        )
     index = next((u.index for u in (read, write) if u.buffer == tensor), stmt.element)
     if index is None or len(index) != len(program.kernel.tensor(tensor).shape):
         raise Refused(f"it is not known which elements of '{tensor}' the copy '{stmt.name}' hands over")
@@ -143,12 +155,12 @@ def _handed_over(program: Projection, placed: Placed) -> Iterable[Touch]:
     return Touch(placed, read, element), Touch(placed, write, element)
 
 
-def tensor_of(program: Projection, buffer: str) -> str:
+def tensor_of(buffers: Mapping[str, Buffer], buffer: str) -> str:
     """The tensor of the kernel that the buffer says it holds elements of."""
     passed: list[str] = []
-    while buffer in program.buffers and program.buffers[buffer].role == "copy" and buffer not in passed:
+    while buffer in buffers and buffers[buffer].role == "copy" and buffer not in passed:
         passed.append(buffer)
-        buffer = program.buffers[buffer].copy_of or buffer
+        buffer = buffers[buffer].copy_of or buffer
     return buffer
 
 

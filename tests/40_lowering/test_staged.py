@@ -1,0 +1,165 @@
+"""Results that leave through shared memory: stored there by `stmatrix` whole, copied out in rows."""
+
+from dataclasses import replace
+
+import pytest
+from simulate import faults
+from written import tree_from
+
+from tilegen.backends.text import emit
+from tilegen.errors import LimitError
+from tilegen.ir.affine import const
+from tilegen.ir.nodes import Condition, Loop, Stmt
+from tilegen.ir.walk import rewrite, rewrite_nodes
+from tilegen.judge.copies import check_values
+from tilegen.lowering import lower
+from tilegen.lowering.program import Barrier, For, If, Perform
+from tilegen.poly import Refused
+from tilegen.poly.instances import project
+from tilegen.proof import prove
+
+# Two warps, each with two fragments of P side by side.
+STAGED = """
+kernel product(A: bf16[M, K], B: bf16[K, N]) -> C: bf16[M, N]:
+    var P: f32[M, N]
+    P[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
+    C[i, j] = bf16(P[i, j])
+
+schedule s for product():
+    round_up(k, 16)
+    fuse(P.i, C.i) -> i
+    fuse(P.j, C.j) -> j
+    tile(i, 32) -> bi, ti
+    tile(ti, 16) -> w, i
+    tile(j, 16) -> bj, tj
+    tile(tj, 8) -> f, j
+    tile(k, 16) -> ko, k
+    order(bi, bj, ko, w, f, i, j, k)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(w, thread.y)
+    cache_register(P, at=bj)
+    cache_register(C, at=bj) -> Cf
+    cache_shared(C, at=bj, vector=8) -> Cs
+    cache_register(A, at=ko)
+    cache_register(B, at=ko)
+    tensorize(i, j, k, by=mma_m16n8k16_bf16)
+    tensorize(i, f, j, by=stmatrix_c_bf16)
+    swizzle(Cs, 8)
+"""
+# The tiles of a row one after the other, by one block.
+ROW_BY_ROW = STAGED.replace("    bind(bj, block.x)\n", "")
+SIZES = [{"M": 32, "N": 16, "K": 16}, {"M": 35, "N": 9, "K": 3}, {"M": 7, "N": 24, "K": 5}, {"M": 1, "N": 1, "K": 1}]
+FORMS = [(STAGED, sizes) for sizes in SIZES] + [(ROW_BY_ROW, sizes) for sizes in SIZES[1:3]]
+
+
+@pytest.mark.parametrize(("text", "sizes"), FORMS)
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("vector", [False, True])
+def test_all_sizes_are_proved_and_run(text, sizes, vector, whole):
+    tree = tree_from(text)
+    launches = lower(tree, vector=vector, whole=whole)
+    assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+    if all(c.holds(sizes) for launch in launches for c in launch.requires):
+        assert faults(launches, tree, sizes) is None
+
+
+def test_a_warp_stores_its_tile_whole_and_a_barrier_stands_before_the_rows():
+    (launch,) = lower(tree_from(STAGED))
+    text = emit((launch,), "cuda")
+    store = text.index("    stmatrix_c_bf16(&Cs[w * 16 + lane % 16][((lane / 16) * 8)")
+    barrier = text.index("    __syncthreads();  // Cs is complete: written above, read below")
+    rows = text.index("*reinterpret_cast<uint4*>(&C[")
+    assert store < barrier < rows
+    assert "if" not in text[text.index("Cf[2][4]") : barrier]
+    assert len([node for node in launch.nodes if isinstance(node, Barrier)]) == 1
+
+
+def test_a_block_that_goes_on_waits_before_it_overwrites_the_tile():
+    (launch,) = lower(tree_from(ROW_BY_ROW))
+    claims = [claim for node in launch.nodes if isinstance(node, Barrier) for claim in node.claims]
+    assert [(claim.kind, claim.buffer) for claim in claims] == [("RAW", "Cs"), ("WAR", "Cs")]
+
+
+def without(launch, dropped):
+    """The launch without the nodes for which `dropped` is true."""
+
+    def kept(body):
+        rest = (node for node in body if not dropped(node))
+        return tuple(replace(node, body=kept(node.body)) if isinstance(node, For | If) else node for node in rest)
+
+    return replace(launch, body=kept(launch.body))
+
+
+@pytest.mark.parametrize(("text", "sizes"), [(STAGED, SIZES[0]), (ROW_BY_ROW, {"M": 20, "N": 40, "K": 3})])
+def test_a_missing_barrier_is_found(text, sizes):
+    tree = tree_from(text)
+    launches = tuple(without(launch, lambda v: isinstance(v, Barrier)) for launch in lower(tree))
+    assert prove(tree.kernel, launches, tree.reassociated).verdict == "refused: races"
+    assert faults(launches, tree, sizes) == "race"
+
+
+def test_a_missing_store_is_found():
+    tree = tree_from(STAGED)
+    launches = tuple(
+        without(launch, lambda v: isinstance(v, Perform) and v.instruction.is_copy) for launch in lower(tree)
+    )
+    assert prove(tree.kernel, launches, tree.reassociated).violation
+    assert faults(launches, tree, SIZES[0]) == "uninitialised"
+
+
+def unguarded_rows(tree):
+    """`tree` that copies all rows of the shared tile out: it reads what no element of C is."""
+
+    def bare(value):
+        reads = isinstance(value, Stmt) and value.is_copy and value.target.buffer == "C"
+        return replace(value, guard=()) if reads else value
+
+    return replace(tree, body=rewrite(tree.body, bare))
+
+
+def test_what_is_used_is_not_written_over():
+    with pytest.raises(LimitError) as caught:
+        lower(unguarded_rows(tree_from(STAGED)))
+    assert caught.value.message == (
+        "'stmatrix_c_bf16' runs as a whole, and what it computes where bi*32 + w*16 + i < M does not hold would be used"
+    )
+
+
+def with_another_store(tree, place):
+    """`tree` in which a second store of the fragments stands before or behind the first, and never runs."""
+
+    def never(value):
+        return replace(value, guard=(Condition(const(-1)),)) if isinstance(value, Stmt) else value
+
+    def twice(value):
+        stores = [v for v in getattr(value, "body", ()) if isinstance(v, Loop) and v.performed]
+        if not isinstance(value, Loop) or not any(v.performed.instruction.is_copy for v in stores):
+            return value
+        return replace(value, body=(*value.body[:place], *rewrite_nodes(value.body, never), *value.body[place:]))
+
+    return replace(tree, body=rewrite_nodes(tree.body, twice))
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_a_copy_leaves_where_it_has_no_element_lies_over_nothing_that_is_read(place):
+    program = project(with_another_store(tree_from(STAGED), place))
+    stores = [placed for placed in program.leaves if placed.leaf.stmt.target.buffer == "Cs"]
+    store, other = stores[1 - place], stores[place]
+
+    def where(*guard):
+        return replace(other, leaf=replace(other.leaf, stmt=replace(other.leaf.stmt, guard=guard)))
+
+    beside = [where(Condition(-1 - test.value)) for test in store.leaf.stmt.guard]
+    assert len(beside) == 2
+    check_values(program, beside)
+    if place == 0:
+        check_values(program, (where(),))  # the store behind it puts this right
+        return
+    with pytest.raises(Refused) as caught:
+        check_values(program, (where(),))
+    assert caught.value.violation.sentence == "'Cf' is copied where it has no element, over what is read from 'Cs'"
+    assert caught.value.violation.witness == (
+        "the copy Cf at bi=0, bj=0, w=0, f=0, i=0, j=0 writes Cs[0, 0], and the copy Cs at bi=0, bj=0, Cs.i=0, Cs.j=0, "
+        "Cs.v=0 reads Cs[0, 0] for C[0, 0] (M=1, K=1, N=1)"
+    )
