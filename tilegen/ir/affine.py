@@ -32,6 +32,11 @@ class Mod(NamedTuple):
 Atom = str | Div | Mod
 
 
+def names_of_atom(atom: Atom) -> frozenset[str]:
+    """The loop or size, or those inside of the division."""
+    return frozenset((atom,)) if isinstance(atom, str) else atom.arg.names()
+
+
 def _key(atom: Atom) -> tuple[int, str]:
     return (0, atom) if isinstance(atom, str) else (1, _atom_text(atom))
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from math import gcd
 from typing import Any
 
-from tilegen.ir.affine import Affine, Mod, const, var
+from tilegen.ir.affine import Affine, Mod, const, names_of_atom, var
 from tilegen.ir.nodes import Condition, Loop, Stmt
 from tilegen.ir.ranges import simplify
 from tilegen.lowering.program import For, Perform, Spmd, VectorCopy
@@ -161,7 +161,7 @@ class Parameters:
         if all(v == first for v in column) and first.names() <= self.seen:
             return first, (), 0
         shared = set(first.terms).intersection(*(v.terms for v in column))
-        shared = {term for term in shared if _names_in_atom(term[0]) <= self.seen}
+        shared = {term for term in shared if names_of_atom(term[0]) <= self.seen}
         alike = len({v.const for v in column}) == 1
         common = Affine(tuple(t for t in first.terms if t in shared), first.const if alike else 0)
         rests = [v - common for v in column]
@@ -185,10 +185,6 @@ class Parameters:
                 if all(r == simplify(v % by, self.extents) for r, v in zip(rest, values, strict=True)):
                     return known % by
         return None
-
-
-def _names_in_atom(atom: Any) -> frozenset[str]:
-    return frozenset((atom,)) if isinstance(atom, str) else atom.arg.names()
 
 
 def _divide(value: Affine, by: int) -> Affine:

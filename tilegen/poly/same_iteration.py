@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tilegen.ir.affine import Affine, Atom, Div, Mod
+from tilegen.ir.affine import Affine, Atom, Div, Mod, names_of_atom
 from tilegen.ir.ranges import interval_of
 
 
@@ -67,14 +67,14 @@ def is_increasing(value: Affine, loop: str, extents: Mapping[str, Affine], fixed
         return False
     step = value.coefficient(loop)
     constant = {name: extent.const for name, extent in extents.items() if extent.is_const}
-    rest = tuple((atom, factor) for atom, factor in value.terms if atom != loop and not _names_in_atom(atom) <= fixed)
+    rest = tuple((atom, factor) for atom, factor in value.terms if atom != loop and not names_of_atom(atom) <= fixed)
     ends = interval_of(Affine(rest), constant)
     return ends is not None and ends[1] - ends[0] < step
 
 
 def _leading_digits(value: Affine, constant: Mapping[str, int], known: set[str], atoms: set[Atom]) -> list[Atom]:
     """The digits of `value` that can be read from the highest down, of those that are not known yet."""
-    rest = [(a, f) for a, f in value.terms if a not in atoms and not _names_in_atom(a) <= known]
+    rest = [(a, f) for a, f in value.terms if a not in atoms and not names_of_atom(a) <= known]
     rest.sort(key=lambda term: abs(term[1]))
     found: list[Atom] = []
     while rest:
@@ -84,10 +84,6 @@ def _leading_digits(value: Affine, constant: Mapping[str, int], known: set[str],
             break
         found.append(atom)
     return found
-
-
-def _names_in_atom(atom: Atom) -> frozenset[str]:
-    return frozenset((atom,)) if isinstance(atom, str) else atom.arg.names()
 
 
 def _other(atom: Div | Mod) -> Atom:

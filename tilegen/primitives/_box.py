@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilegen.errors import StepError
-from tilegen.ir.affine import Affine, Atom
+from tilegen.ir.affine import Affine, names_of_atom
 from tilegen.ir.nodes import Buffer, Condition
 from tilegen.ir.ranges import interval_of
 from tilegen.primitives._region import BufferUse, Point, Region
@@ -67,7 +67,7 @@ def _way_to_part(region: Region, distance: Affine, one: BufferUse, two: BufferUs
 def _fixed_and_rest(region: Region, use: BufferUse, value: Affine) -> tuple[Affine, int, int]:
     """(part that the loops outside fix, least and greatest of the rest)."""
     inner = {loop.name: loop for loop in use.path}
-    moving = Affine(tuple(t for t in value.terms if not _names_in_atom(t[0]).isdisjoint(inner)), value.const)
+    moving = Affine(tuple(t for t in value.terms if not names_of_atom(t[0]).isdisjoint(inner)), value.const)
     extents: dict[str, int] = {}
     for name in moving.names() & inner.keys():
         loop = inner[name]
@@ -82,10 +82,6 @@ def _fixed_and_rest(region: Region, use: BufferUse, value: Affine) -> tuple[Affi
     if ends is None:
         raise StepError(f"an index of '{region.buffer.name}' mixes loops inside and outside '{region.at}': {value}")
     return value - moving, ends[0], ends[1]
-
-
-def _names_in_atom(atom: Atom) -> frozenset[str]:
-    return Affine(((atom, 1),)).names()
 
 
 def bounds_conditions(

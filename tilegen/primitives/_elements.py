@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilegen.ir.affine import Affine, Atom, const
+from tilegen.ir.affine import Affine, Atom, const, names_of_atom
 from tilegen.ir.nodes import Buffer, Load, Loop, Stmt, Tree
 from tilegen.ir.walk import leaves
 from tilegen.primitives._region import Point, Region
@@ -96,7 +96,7 @@ def _solve_factors(places: Point, wanted: Affine, inner: frozenset[str]) -> tupl
     steps: list[tuple[Atom, _Sum]] = []
     for d, place in enumerate((*places, wanted)):
         # Its own terms, and beside them, under numbers, which places it has been made of.
-        left: _Sum = {atom: f for atom, f in place.terms if not inner.isdisjoint(Affine(((atom, 1),)).names())}
+        left: _Sum = {atom: f for atom, f in place.terms if not inner.isdisjoint(names_of_atom(atom))}
         left[d] = 1
         for pivot, step in steps:
             times, by = left.get(pivot, 0), step[pivot]
