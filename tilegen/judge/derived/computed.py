@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
@@ -53,7 +52,7 @@ def _same_value_at(old: Equation, new: Equation, made: ComputedAt, sizes: frozen
     at = {r.name: place for r, place in zip(old.loops, made.point, strict=True)}
     at |= {r.name: var(n.name) for r, n in zip(old.reduced, new.reduced, strict=True)}
     free, terms = {r.name for r in new.loops}, {n.name for n in new.reduced}
-    kept, given = {_substitute_in(c, at) for c in old.conditions}, set(new.conditions)
+    kept, given = {substitute(c, at) for c in old.conditions}, set(new.conditions)
     return (
         old.best is None
         and (new.reduce, new.best, new.arg) == (old.reduce, old.best, old.arg)
@@ -143,7 +142,7 @@ def _check_there(kernel: Kernel, reader: Leaf, load: Load, new: Equation) -> Non
             _check_always(kernel, reader, inside, what, "reads it")
     for condition in new.conditions:
         if condition.value.names().isdisjoint(terms):
-            _check_always(kernel, reader, _substitute_in(condition, here), what, "reads it")
+            _check_always(kernel, reader, substitute(condition, here), what, "reads it")
 
 
 def _check_always(
@@ -164,7 +163,3 @@ def _check_always(
 def _loops_at(new: Equation, index: tuple[Affine, ...]) -> dict[str, Affine]:
     """The loops of the new equation at the element `index` of its tensor."""
     return {str(name): value for name, value in zip(new.index, index, strict=True)}
-
-
-def _substitute_in(condition: Condition, values: Mapping[str, Affine]) -> Condition:
-    return Condition(condition.value.substitute(values), condition.equal)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.ir.affine import Affine, var
+from tilegen.ir.affine import var
 from tilegen.ir.derived import Split
-from tilegen.ir.nodes import REDUCTIONS, Condition, Equation, Expr, Kernel, Load, Stmt, Tree
+from tilegen.ir.nodes import REDUCTIONS, Equation, Expr, Kernel, Load, Stmt, Tree
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.ir.written import nest_of
 from tilegen.judge.coverage import check_instances
@@ -74,8 +74,8 @@ def _check_combined(whole: Equation, part: Equation, total: Equation) -> None:
     place = substitute(part.index, here)
     value, arg = (part.best or part.target), (Load(part.target, place, "") if part.best else None)
     inner, summed = {r.name for r in part.reduced}, {r.name for r in whole.reduced}
-    exist = {_substitute_in(c, here) for c in part.conditions if c.value.names().isdisjoint(inner)}
-    start = {_substitute_in(c, left) for c in whole.conditions if c.value.names().isdisjoint(summed)}
+    exist = {substitute(c, here) for c in part.conditions if c.value.names().isdisjoint(inner)}
+    start = {substitute(c, left) for c in whole.conditions if c.value.names().isdisjoint(summed)}
     alike = (
         place == (*across, *substitute(whole.index, left))
         and total.index == substitute(whole.index, left)
@@ -88,10 +88,6 @@ def _check_combined(whole: Equation, part: Equation, total: Equation) -> None:
     )
     if not alike:
         raise Refused(f"'{whole.target}' does not combine its parts '{part.target}'")
-
-
-def _substitute_in(condition: Condition, values: dict[str, Affine]) -> Condition:
-    return Condition(condition.value.substitute(values), condition.equal)
 
 
 def _without_dtype(value: Expr | None) -> Expr | None:
