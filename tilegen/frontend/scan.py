@@ -12,7 +12,8 @@ DEEPEST = 60
 LONGEST_NAME = 64  # kernels and tensors name entry points and files of compilers, which have limits of their own
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_INTERESTING = re.compile(r"#[^\n]*|[()\[\]{}]|\d{41,}|[A-Za-z_]\w{64,}|[^\x20-\x7e\n\t\r]|\r(?!\n)")
+_LONG = rf"\d{{{MOST_DIGITS + 1},}}|[A-Za-z_]\w{{{LONGEST_NAME},}}"
+_INTERESTING = re.compile(rf"#[^\n]*|[()\[\]{{}}]|{_LONG}|[^\x20-\x7e\n\t\r]|\r(?!\n)")
 
 
 def check_text(source: Source) -> str:
