@@ -28,6 +28,7 @@ from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import rejoin, simplify
 from tilegen.ir.walk import (
     accesses,
+    constant_extents,
     leaves,
     loop_names,
     loops,
@@ -250,7 +251,7 @@ class _Deal:
         extents = {**extents, node.name: node.extent.const} if node.extent.is_const else extents
         if node.performed:
             points = _with_points(node)
-            performed: Loop = self._with_slots(points, {**extents, **_constant_extents(points)})
+            performed: Loop = self._with_slots(points, {**extents, **constant_extents(points)})
             return performed
         if node.name in self._over_elements(node):
             return Loop(
@@ -279,7 +280,7 @@ class _Deal:
 
     def _deal_nest(self, loop: Loop, extents: Mapping[str, int]) -> tuple[Node, ...]:
         """The nest of `loop` for one lane."""
-        extents = {**extents, **_constant_extents(loop)}
+        extents = {**extents, **constant_extents(loop)}
         bits: dict[str, LaneBits] = {}
         for path, stmt in leaves((loop,)):
             if any(each.performed for each in path):
@@ -383,10 +384,6 @@ def _with_points(nest: Loop) -> Loop:
 def _each_lane(loop: Loop) -> Loop:
     """A loop that every lane runs through."""
     return replace(loop, kind="serial") if loop.kind == "matrix" else loop
-
-
-def _constant_extents(node: Node) -> dict[str, int]:
-    return {loop.name: loop.extent.const for loop in loops(node) if loop.extent.is_const}
 
 
 def _lanes_differ(buffer: str, loop: str) -> NotDealt:

@@ -284,6 +284,11 @@ def _leaves_at(
         yield from _leaves_at(child, (*path, node), (*place, position))
 
 
+def constant_extents(value: Any) -> dict[str, int]:
+    """The loops in `value` with a constant extent."""
+    return {loop.name: loop.extent.const for loop in loops(value) if loop.extent.is_const}
+
+
 def loop_names(tree: Tree) -> list[str]:
     """The names of the tree's loops, each once, in program order."""
     return list(dict.fromkeys(loop.name for loop in loops(tree.body)))

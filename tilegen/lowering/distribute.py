@@ -12,7 +12,7 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import add_guard, loops, rewrite_indices, rewrite_nodes, stmts
+from tilegen.ir.walk import add_guard, constant_extents, loops, rewrite_indices, rewrite_nodes, stmts
 
 T = TypeVar("T")
 
@@ -204,11 +204,6 @@ def _make_serial(node: Node) -> Node:
 
     (new,) = rewrite_nodes((node,), change)
     return new
-
-
-def constant_extents(node: Node | tuple[Node, ...]) -> dict[str, int]:
-    """The loops in `node` with a constant extent."""
-    return {loop.name: loop.extent.const for loop in loops(node) if loop.extent.is_const}
 
 
 def simplify_indices(value: T, values: Mapping[str, Affine], extents: Mapping[str, int]) -> T:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loops
+from tilegen.ir.walk import constant_extents, loops
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._box import Box, bounds_conditions, box_of
 from tilegen.primitives._elements import element_copied
@@ -76,7 +76,7 @@ class CacheShared:
         copy = replace(copy, order=storage_order(buffer, words, self.layout))
         if self.panel:
             copy = in_panels(copy, self.panel)
-        place = place_in(copy, {loop.name: loop.extent.const for loop in loops(tree.body) if loop.extent.is_const})
+        place = place_in(copy, constant_extents(tree.body))
         load = (self._copy_nest(tree, region, box, copy, words, fill=True),) if region.loads else ()
         store = (self._copy_nest(tree, region, box, copy, words, fill=False),) if region.stores else ()
 
