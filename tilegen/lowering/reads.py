@@ -28,11 +28,11 @@ class _Place:
     loops: tuple[str, ...] = ()
     cases: Cases = ALWAYS
 
-    def within(self, cases: Cases) -> _Place:
+    def with_cases(self, cases: Cases) -> _Place:
         """The arm of a choice that is taken in one of these cases."""
         return replace(self, cases=both(self.cases, cases))
 
-    def certain(self, condition: Condition) -> bool:
+    def is_certain(self, condition: Condition) -> bool:
         return all(self.is_implied(condition, self.given + case) for case in self.cases)
 
     def changes(self, condition: Condition) -> int:
@@ -71,11 +71,14 @@ def _choices_for_fallbacks(value: Expr, place: _Place) -> Expr:
     match value:
         case Op("select", (test, then, other)):
             true, false = cases_of(test)
-            arms = _choices_for_fallbacks(then, place.within(true)), _choices_for_fallbacks(other, place.within(false))
+            arms = (
+                _choices_for_fallbacks(then, place.with_cases(true)),
+                _choices_for_fallbacks(other, place.with_cases(false)),
+            )
             return replace(value, args=(_choices_for_fallbacks(test, place), *arms))
         case Op("and" | "or" as word, (one, two)):
             # The second one is asked where the first one does not decide.
-            second = _choices_for_fallbacks(two, place.within(cases_of(one)[word == "or"]))
+            second = _choices_for_fallbacks(two, place.with_cases(cases_of(one)[word == "or"]))
             return replace(value, args=(_choices_for_fallbacks(one, place), second))
         case Op(args=args):
             return replace(value, args=tuple(_choices_for_fallbacks(a, place) for a in args))
@@ -95,7 +98,7 @@ def _guarded_choice(load: Load, place: _Place) -> Expr:
     assert load.fallback is not None
     if load.fallback.value != 0:
         place = replace(place, cases=ALWAYS)  # it is not what keeps a read in its tensor that a choice makes
-    tests = [c for c in inside(place.buffers[load.buffer], load.index) if not place.certain(c)]
+    tests = [c for c in inside(place.buffers[load.buffer], load.index) if not place.is_certain(c)]
     if not tests:
         return element
     # What an inner loop does not change is tested first, once for all of its iterations.

@@ -100,13 +100,13 @@ class _Known:
     given: Tests
     cases: Cases = ALWAYS
 
-    def within(self, cases: Cases) -> _Known:
+    def with_cases(self, cases: Cases) -> _Known:
         return replace(self, cases=both(self.cases, cases))
 
-    def also(self, tests: Tests) -> _Known:
+    def with_tests(self, tests: Tests) -> _Known:
         return replace(self, given=self.given + tests)
 
-    def certain(self, condition: Condition) -> bool:
+    def is_certain(self, condition: Condition) -> bool:
         return all(self.is_implied(condition, self.given + case) for case in self.cases)
 
 
@@ -200,13 +200,13 @@ class _Merge:
                     return found
                 true, false = cases_of(test)
                 arms = (
-                    self._read_with_fallback(then, known.within(true), chooses),
-                    self._read_with_fallback(other, known.within(false), chooses),
+                    self._read_with_fallback(then, known.with_cases(true), chooses),
+                    self._read_with_fallback(other, known.with_cases(false), chooses),
                 )
                 args = (self._read_with_fallback(test, known, chooses), *arms)
                 return value if all(map(is_, args, value.args)) else replace(value, args=args)
             case Op("and" | "or" as word, (one, two)):
-                second = self._read_with_fallback(two, known.within(cases_of(one)[word == "or"]), chooses)
+                second = self._read_with_fallback(two, known.with_cases(cases_of(one)[word == "or"]), chooses)
                 args = (self._read_with_fallback(one, known, chooses), second)
                 return value if all(map(is_, args, value.args)) else replace(value, args=args)
             case Op(args=old):
@@ -231,7 +231,7 @@ class _Merge:
             return load
         wanted = inside(self.buffers[load.buffer], load.index)
         everywhere = replace(known, cases=ALWAYS)
-        if all(map(everywhere.certain, wanted)) or not all(map(known.certain, wanted)):
+        if all(map(everywhere.is_certain, wanted)) or not all(map(known.is_certain, wanted)):
             return load
         return replace(load, fallback=Const(0, load.dtype))
 
@@ -244,10 +244,10 @@ class _Merge:
             case Op("select", (test, Load(fallback=None) as load, Const() as fallback)):
                 tests = _conditions(test)
                 wanted = inside(self.buffers[load.buffer], load.index)
-                if tests is None or (chooses and all(map(known.certain, wanted))):
+                if tests is None or (chooses and all(map(known.is_certain, wanted))):
                     return None
-                exact = all(map(known.also(tests).certain, wanted))
-                if exact and all(map(known.also(wanted).certain, tests)):
+                exact = all(map(known.with_tests(tests).is_certain, wanted))
+                if exact and all(map(known.with_tests(wanted).is_certain, tests)):
                     return replace(load, fallback=fallback)
         return None
 
