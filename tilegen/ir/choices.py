@@ -97,6 +97,17 @@ def _comparison(test: Condition) -> Expr:
     return Op("<", (Index(low + max(0, -constant - 1)), Index(high + max(0, constant + 1))), "bool")
 
 
+def negations(condition: Condition) -> tuple[Condition, ...]:
+    """The conditions of which one holds where this one does not."""
+    value = condition.value
+    return (Condition(value - 1), Condition(-value - 1)) if condition.equal else (Condition(-value - 1),)
+
+
+def tests_behind_else(tests: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """What is known where not all of the tests hold: of one inequality, its contrary; of others nothing."""
+    return negations(tests[0]) if len(tests) == 1 and not tests[0].equal else ()
+
+
 def both(one: Cases, two: Cases) -> Cases:
     """When one of each is the case; only the first where there are too many ways, which says less."""
     ways = tuple(tuple(dict.fromkeys(a + b)) for a, b in product(one, two))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.choices import tests_behind_else
 from tilegen.ir.instructions import Instruction, SharedRows
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Expr, Index, Load, Stmt
 from tilegen.ir.show import show_expr
@@ -212,8 +213,7 @@ class _Collector:
                 self.list(node.body, (*loops, node), tests)
             case If(roles=roles) if roles:
                 self.role(node.test, node.body, loops, tests)
-                contrary = (Condition(-node.test[0].value - 1),) if len(node.test) == 1 else ()
-                self.role(contrary, node.orelse, loops, tests)
+                self.role(tests_behind_else(node.test), node.orelse, loops, tests)
             case If(test=test, body=body, orelse=orelse):
                 telling = tuple(c for c in test if self.tells_threads_apart(c))
                 self.list(body, loops, tests + telling)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import var
+from tilegen.ir.choices import negations
 from tilegen.ir.fragments import deal_fragments
 from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.show import show_condition
@@ -52,7 +53,6 @@ def _is_used_beside(
     names = [loop.name for loop in path]
     alike = names[: names.index(scope) + 1] if scope in names else []
     mine = {loop.name: loop.extent for loop in path}
-    fails = (condition.value - 1, -condition.value - 1) if condition.equal else (-condition.value - 1,)
     for around, user in leaves((launch,)):
         primed = {loop.name: var(f"{loop.name}'") for loop in around if loop.name not in alike}
         extents = mine | {f"{loop.name}'": loop.extent.substitute(primed) for loop in around if loop.name in primed}
@@ -60,7 +60,7 @@ def _is_used_beside(
         for index in {access.index for access in accesses(user) if access.buffer == stmt.target.buffer}:
             places = zip(stmt.target.index, index, strict=True)
             met = [*tests, *(Condition(a - b.substitute(primed), equal=True) for a, b in places)]
-            if any(facts.is_possible([*met, Condition(f)], extents) for f in fails):
+            if any(facts.is_possible([*met, contrary], extents) for contrary in negations(condition)):
                 return True
     return False
 

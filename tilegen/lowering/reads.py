@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, condition_of
+from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, condition_of, tests_behind_else
 from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Gather, Load, Op
 from tilegen.ir.walk import loads, rewrite
 from tilegen.lowering.guards import IsImplied, Tests
@@ -47,9 +47,8 @@ def _choose(body: tuple[Spmd, ...], place: _Place) -> tuple[Spmd, ...]:
         match node:
             case If(test=test, body=then, orelse=orelse):
                 inner = _choose(then, replace(place, given=place.given + test))
-                # Behind `else` of one inequality its contrary holds.
-                contrary = (Condition(-test[0].value - 1),) if len(test) == 1 and not test[0].equal else ()
-                out.append(with_body(node, inner, _choose(orelse, replace(place, given=place.given + contrary))))
+                otherwise = replace(place, given=place.given + tests_behind_else(test))
+                out.append(with_body(node, inner, _choose(orelse, otherwise)))
             case For(name=name):
                 out.append(with_body(node, _choose(node.body, replace(place, loops=(*place.loops, name)))))
             case Combine(test=test):  # its tests stand around its value

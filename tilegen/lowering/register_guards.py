@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from operator import is_
 
 from tilegen.ir.affine import Affine, var
+from tilegen.ir.choices import negations
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.ranges import interval_of
 from tilegen.ir.walk import accesses, gathers, leaves
@@ -167,8 +168,7 @@ def _holds_for_users(
     extents |= {apart.get(loop.name, loop.name): loop.extent for loop in user.path}
     both = [Condition(a - b.substitute(primed), True) for a, b in zip(target, index, strict=True)]
     both += [Condition(c.value.substitute(primed), c.equal) for c in tests]
-    fails = (condition.value - 1, -condition.value - 1) if condition.equal else (-condition.value - 1,)
-    return not any(facts.is_possible([*both, Condition(f)], extents) for f in fails)
+    return not any(facts.is_possible([*both, contrary], extents) for contrary in negations(condition))
 
 
 @lru_cache(maxsize=2_000)

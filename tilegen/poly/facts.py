@@ -8,7 +8,7 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
 from tilegen.poly.instances import original_of
 from tilegen.poly.rows import Rows
-from tilegen.poly.system import Undecided, example, negations, range_of, rows_of, solvable
+from tilegen.poly.system import Undecided, example, negation_rows, range_of, rows_of, solvable
 
 
 class Facts:
@@ -53,7 +53,7 @@ class Facts:
     def _ask(self, condition: Condition, extents: Mapping[str, Affine], given: tuple[Condition, ...]) -> bool:
         rows = self._rows(extents, given)
         try:
-            return not any(solvable(rows + case) for case in negations(condition))
+            return not any(solvable(rows + case) for case in negation_rows(condition))
         except Undecided:
             return False
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import islpy as isl
 
 from tilegen.ir.affine import Affine, Div, Mod
+from tilegen.ir.choices import negations
 from tilegen.ir.nodes import Condition
 from tilegen.poly.rows import Row as Row
 from tilegen.poly.rows import Rows, Terms, rename
@@ -130,12 +131,9 @@ def range_of(name: str, extent: Affine) -> tuple[Row, ...]:
     return ((False, ((name, 1),), 0), *rows_of(Condition(extent - 1 - Affine(((name, 1),)))))
 
 
-def negations(condition: Condition) -> tuple[tuple[Row, ...], ...]:
-    """The alternatives of the condition's contrary, each as rows."""
-    value = condition.value
-    if condition.equal:
-        return rows_of(Condition(value - 1)), rows_of(Condition(-value - 1))
-    return (rows_of(Condition(-value - 1)),)
+def negation_rows(condition: Condition) -> tuple[tuple[Row, ...], ...]:
+    """The conditions of which one holds where this one does not, each as rows."""
+    return tuple(map(rows_of, negations(condition)))
 
 
 def equal_rows(left: Iterable[Form], right: Iterable[Form]) -> tuple[Row, ...]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.choices import negations
 from tilegen.ir.nodes import Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, gathers, leaves, loads, reads, rewrite_nodes, substitute, writes
 from tilegen.ir.written import tree_of
@@ -102,12 +103,11 @@ def _decides(test: Condition, path: tuple[Loop, ...], stmt: Stmt, given: Tests, 
     loops = {loop.name: loop.extent for loop in path}
     other = {name: f"{name}'" for name in loops}
     values = {name: var(new) for name, new in other.items()}
-    guard, there = stmt.guard + given, substitute(test.value, values)
+    guard = stmt.guard + given
     same = [Condition(i - substitute(i, values), equal=True) for i in stmt.instance or ()]
     both = (*guard, *substitute(guard, values), *same, test)
-    fails = [Condition(-there - 1)] + ([Condition(there - 1)] if test.equal else [])
     extents = loops | {new: loops[name] for name, new in other.items()}
-    return any(facts.is_possible((*both, wrong), extents) for wrong in fails)
+    return any(facts.is_possible((*both, wrong), extents) for wrong in negations(substitute(test, values)))
 
 
 def _at_one_place(buffer: str, stmt: Stmt, other: Stmt, loops: Mapping[str, Affine]) -> Callable[[Tests], Tests]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 
+from tilegen.ir.choices import negations
 from tilegen.ir.nodes import Condition, Stmt, Tree
 from tilegen.ir.walk import rewrite_nodes
 from tilegen.judge.atomics import check_atomics
@@ -19,7 +20,7 @@ from tilegen.judge.statements import check_shape
 from tilegen.judge.updates import check_updates
 from tilegen.poly.instances import Leaf, Placed, Projection, common_index, equal_loops, project
 from tilegen.poly.rows import rename
-from tilegen.poly.system import Undecided, equal_rows, example, negations, question_count, rows_of, solvable
+from tilegen.poly.system import Undecided, equal_rows, example, negation_rows, question_count, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
 from tilegen.proof.barriers import CertainBarriers, GroupCount, Slot, Stop, check_minimal, check_synchronised
 from tilegen.proof.waits import check_waits
@@ -136,8 +137,8 @@ def _copies_beside(program: Projection, extras: Iterable[Extra]) -> Iterator[Pla
     for extra in extras:
         placed = program.leaves[extra.leaf]
         for test in extra.missing:
-            for contrary in (-test.value - 1, test.value - 1) if test.equal else (-test.value - 1,):
-                stmt = _run_where(placed.leaf.stmt, extra.missing, Condition(contrary))
+            for contrary in negations(test):
+                stmt = _run_where(placed.leaf.stmt, extra.missing, contrary)
                 yield replace(placed, leaf=replace(placed.leaf, stmt=stmt))
 
 
@@ -207,7 +208,7 @@ def _check_extras(program: Projection, extras: Iterable[Extra]) -> None:
                 names, rows = one.leaf.primed_names(met), program.original.rows(two.leaf)
                 here = [row for row in rename(one.leaf.ranges, names) if row not in rows]
                 both = rows + (*here, *equal_rows([f.rename(names) for f in write.forms], use.forms))
-                for contrary in (rename(r, names) for c in open_ for r in negations(c)):
+                for contrary in (rename(r, names) for c in open_ for r in negation_rows(c)):
                     if not solvable(both + contrary):
                         continue
                     first = [*program.kernel.sizes, *(names.get(n, n) for n in one.leaf.names)]

@@ -12,7 +12,7 @@ from operator import is_
 from typing import Any
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.choices import ALWAYS, Cases, both, cases_of
+from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, negations, tests_behind_else
 from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Stmt
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.guards import IsImplied
@@ -151,14 +151,13 @@ class _Merge:
         known = given + node.test
         if not node.orelse:
             return self.body(node.body, known, under + node.test)
-        # Behind `else` of one inequality its contrary holds.
-        otherwise = given + (_negations(node.test[0]) if len(node.test) == 1 and not node.test[0].equal else ())
+        otherwise = given + tests_behind_else(node.test)
         then, orelse = self.body(node.body, known, ()), self.body(node.orelse, otherwise, ())
         if self._drop_certain_tests(orelse, known) == self._drop_certain_tests(then, known):
             return _add_guards(under, orelse)
         pieces = _add_guards(node.test, then)
         for place, condition in enumerate(node.test):
-            for contrary in _negations(condition):
+            for contrary in negations(condition):
                 pieces += _add_guards((*node.test[:place], contrary), orelse)
         return _add_guards(under, pieces)
 
@@ -268,12 +267,6 @@ def _add_guards(tests: Tests, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
 
 def _add_guard(stmt: Stmt, tests: Tests) -> Stmt:
     return replace(stmt, guard=tuple(dict.fromkeys(tests + stmt.guard))) if tests else stmt
-
-
-def _negations(condition: Condition) -> tuple[Condition, ...]:
-    if condition.equal:
-        return Condition(condition.value - 1), Condition(-condition.value - 1)
-    return (Condition(-condition.value - 1),)
 
 
 def _conditions(test: Expr) -> Tests | None:

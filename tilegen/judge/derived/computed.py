@@ -12,7 +12,7 @@ from tilegen.ir.rounded import with_zeros
 from tilegen.ir.walk import loads, rewrite, substitute
 from tilegen.judge.derived.parts import equation_of
 from tilegen.poly.instances import Leaf, original_of
-from tilegen.poly.system import example, negations, rows_of, solvable
+from tilegen.poly.system import example, negation_rows, rows_of, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
@@ -151,7 +151,7 @@ def _check_always(
     """Refused, with an instance, unless the condition holds at every instance of the leaf at which `given` do."""
     original = original_of(kernel)
     known = tuple(row for each in given for row in rows_of(each))
-    for contrary in negations(condition):
+    for contrary in negation_rows(condition):
         rows = (*original.context, *leaf.domain, *known, *contrary)
         if solvable(rows):
             point = example(rows, [*kernel.sizes, *leaf.names])
