@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from tilegen.ir.atomics import NATIVE
 from tilegen.ir.lanes import WARP
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
+from tilegen.ir.role import role_number
 from tilegen.ir.walk import find_loop
 from tilegen.poly.instances import Leaf, Projection
 
@@ -39,9 +40,7 @@ def ways_out_of_roles(program: Projection, one: Leaf, two: Leaf, loop: str, kind
 def _role(program: Projection, leaf: Leaf, loop: str) -> int:
     """The number of the leaf's role in the loop; 0 where it has none."""
     found = find_loop(program.tree, loop)
-    roles = found.roles if found and loop in leaf.names else ()
-    begun = [n for n, role in enumerate(roles) if Condition(role.since_start(loop)) in leaf.stmt.guard]
-    return max(begun, default=0)
+    return role_number(leaf.stmt, found) if found and loop in leaf.names else 0
 
 
 def _atomics_can(program: Projection, leaf: Leaf, kind: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
+from tilegen.ir.role import role_number
 from tilegen.ir.walk import leaves, loads, loops
 from tilegen.lowering.program import Launch
 
@@ -70,9 +71,7 @@ def _role_loop(launch: Launch, loop: Loop, sizes: Mapping[str, int]) -> RoleLoop
 
 def _loaded_by(number: int, loop: Loop, inside: list[tuple[tuple[Loop, ...], Stmt]]) -> set[str]:
     """What the statements of a role load."""
-    tests = [Condition(role.since_start(loop.name)) for role in loop.roles]
-    own = (stmt for _, stmt in inside if max((n for n, t in enumerate(tests) if t in stmt.guard), default=0) == number)
-    return {load.buffer for stmt in own for load in loads(stmt)}
+    return {load.buffer for _, stmt in inside if role_number(stmt, loop) == number for load in loads(stmt)}
 
 
 def _mixed_warps(launch: Launch, loop: Loop) -> int:
