@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Buffer, Condition
 from tilegen.lab.gathers import value_of
 from tilegen.lab.sites import Site, iterations
 from tilegen.lowering.program import For, Launch
 
-WARP = 32
 LINE = 128  # bytes of a cache line, and of all banks together
 _IDLE = -1
 # At most so many iterations are enumerated; the others are assumed to be like them.

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilegen.errors import UsageError, did_you_mean
-
-WARP = 32
+from tilegen.ir.lanes import WARP
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
 from tilegen.ir.role import role_number
 from tilegen.ir.walk import leaves, loads, loops
 from tilegen.lowering.program import Launch
-
-WARP = 32
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from tilegen.backends.sass import Hot
-from tilegen.lab.addresses import LINE, WARP
+from tilegen.ir.lanes import WARP
+from tilegen.lab.addresses import LINE
 from tilegen.lab.tensor_cores import TENSOR_CORES, TensorCores, tensor_seconds
 from tilegen.lab.traffic import ArithmeticCount, Traffic
 

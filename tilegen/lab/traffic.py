@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
+from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
 from tilegen.lab import formula
-from tilegen.lab.addresses import LINE, WARP, Pattern, count_distinct, mean_active_threads, patterns
+from tilegen.lab.addresses import LINE, Pattern, count_distinct, mean_active_threads, patterns
 from tilegen.lab.banks import BankConflict, conflict
 from tilegen.lab.formula import Formula
 from tilegen.lab.roles import blocks_along
