@@ -77,14 +77,7 @@ def _show(out: Console, listing: Listing, hot: Hot, arch: str, whole: bool) -> N
     for place, instruction in enumerate(code[:_LONGEST] if cut else code, first):
         if place in at:
             out.print(Text(f"{at[place]}:", style="cyan"))
-        style = (
-            "green"
-            if instruction.kind in ("tensor", "multiply-add")
-            else "yellow"
-            if "load" in instruction.kind
-            else ""
-        )
-        out.print(Text(f"    {instruction.text}", style=style), soft_wrap=True)
+        out.print(Text(f"    {instruction.text}", style=_style(instruction.kind)), soft_wrap=True)
     if cut:
         out.print(f"    ... {count - _LONGEST} more; --all shows every one of them")
     share = f"{hot.useful} of {hot.count} instructions compute" if hot.useful else f"{hot.count} instructions"
@@ -99,6 +92,13 @@ def _show(out: Console, listing: Listing, hot: Hot, arch: str, whole: bool) -> N
     )
     if loads and hot.mix.get(kind):
         out.print(f"{loads} loads for {hot.mix[kind]} {word}")
+
+
+def _style(kind: str) -> str:
+    """The colour of an instruction: what computes, and what it waits for."""
+    if kind in ("tensor", "multiply-add"):
+        return "green"
+    return "yellow" if "load" in kind else ""
 
 
 def mix_line(hot: Hot) -> str:
