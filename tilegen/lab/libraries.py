@@ -92,9 +92,8 @@ class Library:
         if self._found is None or not self.computes:
             return None
         found, dtypes = self._found, {tensor.name: tensor.dtype for tensor in self._kernel.tensors}
-        name = found.c if isinstance(found, MatrixProduct) else found.y
-        result = arrays[name]
-        result = result.transpose(found.c_axes if isinstance(found, MatrixProduct) else found.y_axes)
+        name, axes = _output(found)
+        result = arrays[name].transpose(axes)
         if call is not None and call.result is not None:
             computed = call.result.reshape(result.shape)
             result = self._engine.adopt(computed, self._kernel.tensor(name))
@@ -106,7 +105,7 @@ class Library:
     def clear(self, arrays: Mapping[str, Any]) -> None:
         """Overwrites what a kernel has computed, so that a check sees whether it is computed again."""
         if self._found is not None:
-            arrays[self._found.c if isinstance(self._found, MatrixProduct) else self._found.y].fill(0)
+            arrays[_output(self._found)[0]].fill(0)
 
     def _tensor(self, array: Any, dtype: str) -> Any:
         """A tensor of torch on the memory of `array`."""
@@ -139,6 +138,11 @@ class Library:
             last = getattr(self._torch, word)
             scope |= {f"{name}_channels_last": t.contiguous(memory_format=last) for name, t in (("X", x), ("F", f))}
         return scope
+
+
+def _output(found: MatrixProduct | Convolution) -> tuple[str, tuple[int, ...]]:
+    """What the kernel computes, and its axes in the order in which a library has them."""
+    return (found.c, found.c_axes) if isinstance(found, MatrixProduct) else (found.y, found.y_axes)
 
 
 class Call:

@@ -306,7 +306,6 @@ def product_difference(
         dtypes: the type of each array by name.
         rounded: the result may have been rounded to the type of the factors.
     """
-
     numbers = {each: as_numbers(arrays[each], dtypes[each]) for each in found.inputs}
     a, b = numbers[found.a].transpose(found.a_axes), numbers[found.b].transpose(found.b_axes)
     sums = xp.matmul(a, b)
