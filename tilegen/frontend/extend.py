@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from tilegen.errors import SourceError, did_you_mean
+from tilegen.frontend.data import data_folder
 from tilegen.frontend.syntax import Name, ScheduleDecl
 from tilegen.ir.steps import Argument, Arithmetic, Items, Parameter, Schedule, StepCall, Word
 
@@ -103,8 +104,21 @@ def _stock_base(
         kernels = tuple(Name(kernel, base.span) for kernel in offered[0].kernels)
         return _Flat(kernels, offered[0].parameters, offered[0].steps)
     names = [f"{file}.{s.name}" for s in stock(file)] if file else [n for n in by_name if n != declared.name.text]
-    notes = did_you_mean(base.text, names) or ("a stock schedule is extended with its file: extends gemm.across",)
+    notes = did_you_mean(base.text, names)
+    if not notes:
+        found = " or ".join(_stock_names_of(name, declared, stock)[:3]) or "gemm.across"
+        notes = (f"a stock schedule is extended with its file: extends {found}",)
     raise SourceError(f"there is no schedule '{base.text}' to extend", base.span, notes=notes)
+
+
+def _stock_names_of(schedule: str, declared: ScheduleDecl, stock: StockSchedules) -> list[str]:
+    """The stock schedules called `schedule`, with their files; those for the kernels of `declared`, if it has any."""
+    kernels = {kernel.text for kernel in declared.kernels}
+    return [
+        f"{file}.{schedule}"
+        for file in sorted(f.name.removesuffix(".tg") for f in data_folder("schedules").iterdir())
+        if any(each.name == schedule and (not kernels or each.kernel in kernels) for each in stock(file))
+    ]
 
 
 def _extend(declared: ScheduleDecl, base: Name, inherited: _Flat) -> _Flat:
