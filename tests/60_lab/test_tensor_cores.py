@@ -210,3 +210,8 @@ def test_ptx_names_tensor_cores():
 def test_instructions_of_doubles_are_named():
     hot = sass.hot(sass.sass(emit(lower(tree("tiny", "product_f64")), "cuda"))["product_f64"])
     assert hot.words["tensor"] == ("DMMA",)
+
+
+def test_no_gpu_is_listed_that_lacks_an_instruction():
+    assert "sm_75" in SM
+    assert set(report("warps").elsewhere) == set(SM) - {"sm_75", "sm_90"}

@@ -292,7 +292,7 @@ def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _
     blocks = prod(extent.evaluate(sizes) for extent in launch.grid)
     registers = resources.registers if resources else 0
     held = occupancy(limits_of(machine.arch), launch.threads, registers, launch.shared_bytes)
-    others = [arch for arch in SM if arch != machine.arch and limits_of(arch).shared_of_block >= launch.shared_bytes]
+    others = [arch for arch in SM if arch != machine.arch and _can_run(launch, arch)]
     elsewhere = {arch: occupancy(limits_of(arch), launch.threads, registers, launch.shared_bytes) for arch in others}
     per_sm = min(held.blocks, -(-blocks // machine.sms)) * -(-launch.threads // 32)
     shape = Shape(blocks, launch.threads, per_sm)
@@ -315,6 +315,14 @@ def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _
         {b.name: _registers_of_lane(b) for b in launch.buffers.values() if b.fragment},
         _tensor_milliseconds(work, machine.arch),
     )
+
+
+def _can_run(launch: Launch, arch: str) -> bool:
+    """True if GPUs of `arch` have the shared memory and the instructions of the launch."""
+    used = instructions_of((launch,))
+    target = compiled_architecture(used, arch)
+    enough = limits_of(arch).shared_of_block >= launch.shared_bytes
+    return enough and all(each.runs_on(target) for each in used)
 
 
 def _registers_of_lane(buffer: Buffer) -> int:
