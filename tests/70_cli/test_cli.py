@@ -239,6 +239,11 @@ def test_compare_with_sizes_in_the_kernel(tmp_path, capsys) -> None:
     assert "has no size 'K'" in capsys.readouterr().err
 
 
+def test_a_parameter_is_not_fixed(capsys):
+    assert run(["check", "gemm", "--schedule", "tiled", "--fix", "TS=8"]) == 2
+    assert "TS is a parameter of the schedule, not a size\n  note: --set TS=8 sets it" in capsys.readouterr().err
+
+
 def test_compare_lists_every_schedule_and_says_where_it_ran(tmp_path, capsys) -> None:
     target = tmp_path / "times.json"
     words = ["compare", "transpose", "--size", "M=64", "N=96", "--device", "cpu", "--json", str(target)]

@@ -103,11 +103,22 @@ def attempts(
     found = [file.find_schedule(name, wanted) for name in names]
     chosen = found or [s for s in file.schedules if s.kernel == wanted]
     attributes, parameters = _split_settings(file, wanted, settings, {p.name for s in chosen for p in s.parameters})
+    _check_fixed(file, wanted, fixed, parameters={p.name for s in chosen for p in s.parameters})
     built = file.kernel(wanted, **join(fixed, attributes))
     _remark_on(chosen, parameters)
     if not chosen:
         return {"unscheduled": built.schedule()}
     return {s.name: _attempt(built, s, parameters) for s in chosen}
+
+
+def _check_fixed(file: api.File, kernel: str | None, fixed: Mapping[str, int], parameters: set[str]) -> None:
+    """Raises UsageError where a parameter of the schedules, which is no size, is to be fixed."""
+    declared = file.kernels.get(kernel) if kernel else None
+    sizes = {*declared.size_names(), *declared.attributes} if declared else set()
+    for name in fixed:
+        if name in parameters - sizes:
+            notes = (f"--set {name}={fixed[name]} sets it",)
+            raise UsageError(f"{name} is a parameter of the schedule, not a size", notes=notes)
 
 
 def _attempt(kernel: api.Kernel, schedule: Schedule, parameters: Mapping[str, int]) -> api.Scheduled | TilegenError:
