@@ -64,6 +64,59 @@ def test_all_sizes_are_proved_and_run(text, sizes, vector, whole):
         assert faults(launches, tree, sizes) is None
 
 
+EPILOGUE = """
+kernel product(A: f16[M, K], B: f16[K, N], b: f32[N], R: f16[M, N]) -> C: f16[M, N]:
+    var P: f32[M, N]
+    P[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
+    C[i, j] = f16(max(P[i, j] + b[j], 0.0) + f32(R[i, j]))
+"""
+SUMS = """
+kernel product(A: bf16[M, K], B: bf16[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
+"""
+ON_SCALAR_UNITS = """
+kernel product(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule s for product():
+    tile(i, 8) -> bi, ti
+    tile(j, 8) -> bj, tj
+    tile(ti, 2) -> ti, wi
+    order(bi, bj, ti, tj, wi, k)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(ti, thread.y)
+    bind(tj, thread.x)
+    cache_register(C, at=bj)
+    cache_shared(C, at=bj, vector=4) -> Cs
+"""
+SCHEDULE = STAGED[STAGED.index("schedule") :]
+OTHERS = {
+    "an epilogue that reads beside the tensor": EPILOGUE + SCHEDULE.replace("bf16", "f16"),
+    "a second input through shared memory": EPILOGUE
+    + SCHEDULE.replace("bf16", "f16").replace("-> Cs\n", "-> Cs\n    cache_shared(R, at=bj, vector=8)\n"),
+    "panels of eight columns": STAGED.replace("vector=8)", "vector=8, panel=8)").replace("    swizzle(Cs, 8)\n", ""),
+    "sums on the scalar units": ON_SCALAR_UNITS,
+    "no instruction for sums": SUMS
+    + "".join(
+        line
+        for line in SCHEDULE.splitlines(keepends=True)
+        if not any(word in line for word in ("fuse", "(P", "stmatrix"))
+    ).replace("vector=8", "vector=4").replace("swizzle(Cs, 8)", "pad(Cs, 4)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
+def test_other_results_and_forms(text):
+    tree = tree_from(text)
+    for vector in (True, False):
+        launches = lower(tree, vector=vector)
+        assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+        for sizes in SIZES[1:3]:
+            if all(c.holds(sizes) for launch in launches for c in launch.requires):
+                assert faults(launches, tree, sizes) is None
+
+
 def test_a_warp_stores_its_tile_whole_and_a_barrier_stands_before_the_rows():
     (launch,) = lower(tree_from(STAGED))
     text = emit((launch,), "cuda")
@@ -73,6 +126,15 @@ def test_a_warp_stores_its_tile_whole_and_a_barrier_stands_before_the_rows():
     assert store < barrier < rows
     assert "if" not in text[text.index("Cf[2][4]") : barrier]
     assert len([node for node in launch.nodes if isinstance(node, Barrier)]) == 1
+
+
+def test_threads_store_their_registers_without_tests_too():
+    (launch,) = lower(tree_from(ON_SCALAR_UNITS))
+    text = emit((launch,), "cuda")
+    stores = text[
+        text.index("    for (int wi = 0; wi < 2; ++wi)\n        Cs[") : text.index("    __syncthreads();  // Cs")
+    ]
+    assert stores.splitlines()[1].strip() == "Cs[ti * 2 + wi][tj] = C_reg[wi];"
 
 
 def test_a_block_that_goes_on_waits_before_it_overwrites_the_tile():

@@ -1,7 +1,8 @@
 """Work in registers goes without the tests at the border: what nobody reads can be written as well.
 
-Such work may add to what it does not know: a register that is loaded under a test has no value where that fails. A test
-that is the same for all elements of a thread costs one branch, and stays.
+Such work may add to what it does not know: a register that is loaded under a test has no value where that fails. Copies
+from registers to shared memory go without tests, too. A test that is the same for all elements of a thread costs one
+branch, and stays.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Spare:
     is a fact of the element, and nothing uses the element where it does not hold, no one sees it.
 
     Attributes:
-        node: the launch, its updates of registers without those conditions.
+        node: the launch, its updates of registers and its copies to shared memory without those conditions.
         starts: (name, buffer) of the other statements that need none of their conditions.
     """
 
@@ -74,13 +75,14 @@ class Spare:
 def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
     """What `node` can go without."""
     facts = Facts(kernel)
-    registers = {b.name: b for b in buffers if b.space == "register" and b.scope is not None}
+    inner = {b.name: b for b in buffers if b.space in ("register", "shared") and b.scope is not None}
+    registers = {name: b for name, b in inner.items() if b.space == "register"}
     found = [_Leaf(path, stmt) for path, stmt in leaves((node,))]
-    users: dict[str, list[_Leaf]] = {name: [] for name in registers}
+    users: dict[str, list[_Leaf]] = {name: [] for name in inner}
     for leaf in found:
-        for name in leaf.places.keys() & registers.keys():
+        for name in leaf.places.keys() & inner.keys():
             users[name].append(leaf)
-    updates: dict[int, Stmt] = {}
+    updates = _copies_to_shared(found, inner, users, facts)
     starts: dict[tuple[str, str], bool] = {}
     for leaf in found:
         path, stmt = leaf.path, leaf.stmt
@@ -101,6 +103,44 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
     return Spare(_with_updates(node, updates), frozenset(key for key, none in starts.items() if none))
 
 
+def _copies_to_shared(
+    found: list[_Leaf], buffers: Mapping[str, Buffer], users: Mapping[str, list[_Leaf]], facts: Facts
+) -> dict[int, Stmt]:
+    """The copies from registers to shared memory that can go without some conditions, by their identity."""
+    copies: dict[int, Stmt] = {}
+    for leaf in found:
+        stmt, target = leaf.stmt, buffers.get(leaf.stmt.target.buffer)
+        if not stmt.is_copy or target is None or target.space != "shared":
+            continue
+        sources = [buffers.get(name) for name in leaf.places if name != target.name]
+        if any(b is None or b.space != "register" for b in sources) or not _registers_exist(leaf, buffers):
+            continue
+        kept = tuple(c for c in stmt.guard if _is_used_beside(c, leaf, target, users[target.name], facts))
+        if not all(_of_thread(c, leaf.path) for c in stmt.guard if c not in kept):
+            copies[id(stmt)] = replace(stmt, guard=kept)
+    return copies
+
+
+def _is_used_beside(condition: Condition, copy: _Leaf, target: Buffer, users: list[_Leaf], facts: Facts) -> bool:
+    """True if an element that the copy would write where the condition fails may be used in the same life of `target`.
+
+    All threads of the block use its elements: of the loops around two uses, those inside of that life are apart.
+    """
+    names = [loop.name for loop in copy.path]
+    alike = names[: names.index(target.scope) + 1] if target.scope in names else []
+    mine = {loop.name: loop.extent for loop in copy.path}
+    for user in users:
+        primed = {loop.name: var(f"{loop.name}'") for loop in user.path if loop.name not in alike}
+        extents = mine | {f"{loop.name}'": loop.extent for loop in user.path if loop.name in primed}
+        tests = [Condition(c.value.substitute(primed), c.equal) for c in user.stmt.guard]
+        for index in user.places[target.name]:
+            places = zip(copy.stmt.target.index, index, strict=True)
+            met = [*tests, *(Condition(a - b.substitute(primed), equal=True) for a, b in places)]
+            if any(facts.is_possible([*met, contrary], extents) for contrary in negations(condition)):
+                return True
+    return False
+
+
 def _with_updates(node: Node, updates: Mapping[int, Stmt]) -> Node:
     """`node` with other statements, by the identity of those that it has."""
     if isinstance(node, Stmt):
@@ -110,7 +150,7 @@ def _with_updates(node: Node, updates: Mapping[int, Stmt]) -> Node:
 
 
 def _registers_exist(leaf: _Leaf, registers: Mapping[str, Buffer]) -> bool:
-    """True if every register that the statement uses exists, whatever its guard says."""
+    """True if every element on the chip that the statement uses exists, whatever its guard says."""
     extents = {loop.name: loop.extent.const for loop in leaf.path if loop.extent.is_const}
     for name, places in leaf.places.items():
         for index in places:
