@@ -24,7 +24,8 @@ POINTS = 6000  # of a kernel, at the most
 class Unit:
     """An instruction for products: types of the factors and of the sum, the extents of its three loops.
 
-    `loads` are the instructions that load A and B, plain and from the other storage order.
+    `loads` are the instructions that load A and B, plain and from the other storage order. `rounding` is the function
+    that the factors go through, if any.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Unit:
     extents: tuple[int, int, int]
     loads: tuple[tuple[str, ...], tuple[str, ...]]
     stores: tuple[str, ...] = ()
+    rounding: str = ""
 
 
 def _loads(kind, trans=True):
@@ -46,6 +48,7 @@ UNITS = (
     Unit("mma_m16n8k16_f16_f16", "f16", "f16", (16, 8, 16), _loads("f16"), ("stmatrix_c_f16", "stmatrix_c_trans_f16")),
     Unit("mma_m16n8k32_i8", "i8", "i32", (16, 8, 32), _loads("i8", trans=False)),
     Unit("mma_m8n8k4_f64", "f64", "f64", (8, 8, 4), ((), ())),
+    Unit("mma_m16n8k8_tf32", "f32", "f32", (16, 8, 8), _loads("tf32", trans=False), rounding="tf32"),
 )
 
 
@@ -65,7 +68,7 @@ class Product:
 
 def random_product(pick) -> Product:
     """A product in any storage order, with something behind it or not."""
-    unit = pick([UNITS[0]] * 3 + [UNITS[1]] + [UNITS[2]] * 2 + [UNITS[3]] * 2 + [UNITS[4]] * 2)
+    unit = pick([UNITS[0]] * 3 + [UNITS[1]] + [UNITS[2]] * 2 + [UNITS[3]] * 2 + [UNITS[4]] * 2 + [UNITS[5]] * 2)
     a, b = pick(["A[i, k]", "A[i, k]", "A[k, i]"]), pick(["B[k, j]", "B[k, j]", "B[j, k]"])
     batch = pick([False] * 5 + [True])
     if batch:
@@ -74,7 +77,8 @@ def random_product(pick) -> Product:
     heads = [
         f"{x[0]}: {unit.factor}[{', '.join(size[w] for w in x[2:-1].split(', '))}]{_storage(pick, x)}" for x in (a, b)
     ]
-    factors = [f"{unit.total}({x})" if unit.total != unit.factor else x for x in (a, b)]
+    around = unit.rounding or ("" if unit.total == unit.factor else unit.total)
+    factors = [f"{around}({x})" if around else x for x in (a, b)]
     value = f"sum[k]({' * '.join(pick([factors, factors, factors[::-1]]))})"
     point, shape = ("l, i, j", "P, M, N") if batch else ("i, j", "M, N")
     turned, epilogue = pick([False, False, True]), pick([False, True])
@@ -225,6 +229,8 @@ def tensor_case(pick, number=0, *, engine=None) -> Case:
     for t in kernel.tensors:
         if t.role == "input":
             drawn = rng.integers(-3, 4, [t.shape[d].evaluate(sizes) for d in t.order])
+            if t.name in "AB" and product.unit.rounding:
+                drawn = drawn * (1 - 2.0**-13)  # these integers, rounded; others where nothing rounds, or truncates
             arrays[t.name] = from_values(drawn, t.dtype).transpose(np.argsort(t.order))
     case = TensorCase(product.text, start(kernel, stock_instructions), sizes, arrays)
     case.expected = reference(kernel, sizes, arrays)["out"]
