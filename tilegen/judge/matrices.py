@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.fragments import NotDealt, deal_fragments, registers_of
+from tilegen.ir.fragments import deal_fragments, registers_of
 from tilegen.ir.instructions import Fragment, SharedRows
+from tilegen.ir.lane_bits import NotDealt
 from tilegen.ir.lanes import WARP
 from tilegen.ir.matching import operand_accesses, operand_points, perfect_nest
 from tilegen.ir.nodes import Access, Buffer, Loop, Node, Performed, Stmt

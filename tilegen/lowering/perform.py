@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilegen.ir.affine import const, var
-from tilegen.ir.fragments import point_of_lane
 from tilegen.ir.instructions import Fragment, SharedRows
+from tilegen.ir.lane_bits import point_of_lane
 from tilegen.ir.lanes import WARP
 from tilegen.ir.matching import operand_accesses, perfect_nest, rounded_operands, values_at
 from tilegen.ir.nodes import Access, Loop, Performed

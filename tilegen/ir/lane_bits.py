@@ -1,0 +1,151 @@
+"""Layouts of operands as permutations of bits: what a lane's number tells of the loops over a fragment's elements.
+
+Each bit of an element's indices is a bit of its lane's number or of its register's. So each bit of a loop that runs
+over elements is either told by the lane, or stays a loop of every lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from itertools import groupby
+from typing import NamedTuple
+
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.instructions import Fragment, SharedRows
+from tilegen.ir.lanes import WARP
+from tilegen.ir.nodes import Buffer
+
+
+class NotDealt(Exception):
+    """Why lanes cannot have the elements that a nest uses as it says, and the way out."""
+
+    def __init__(self, sentence: str, way: str = "") -> None:
+        super().__init__(sentence)
+        self.sentence, self.way = sentence, way
+
+
+class Bit(NamedTuple):
+    """One bit of a slot: of the lane's number, or of the register's."""
+
+    of_lane: bool
+    place: int
+
+
+@cache
+def bits_of(fragment: Fragment) -> tuple[tuple[Bit, ...], ...] | None:
+    """For each index of the fragment, lowest first, what its bits are bits of; None if the layout permutes no bits."""
+    found: list[tuple[Bit, ...]] = []
+    for dim, extent in enumerate(fragment.shape):
+        bits = []
+        for place in range(extent.bit_length() - 1):
+            point = tuple(2**place if d == dim else 0 for d in range(len(fragment.shape)))
+            lane, register = fragment.slot(point)
+            number = lane or register
+            if (lane and register) or number & (number - 1) or extent & (extent - 1):
+                return None
+            bits.append(Bit(lane > 0, number.bit_length() - 1))
+        found.append(tuple(bits))
+    for point in fragment.points():
+        lane = register = 0
+        for value, bits_ in zip(point, found, strict=True):
+            for place, bit in enumerate(bits_):
+                number = (value >> place & 1) << bit.place
+                lane, register = (lane + number, register) if bit.of_lane else (lane, register + number)
+        if fragment.slot(point) != (lane, register):
+            return None
+    return tuple(found)
+
+
+def point_of_lane(layout: SharedRows, lane: str) -> dict[str, Affine]:
+    """The element, by the indices of the layout, that begins the row whose address lane number `lane` gives."""
+    starts = {slot.lane: point for slot, point in layout.elements().items() if slot.element == 0}
+    number, found = var(lane), dict[str, Affine]()
+    for dim, name in enumerate(layout.indices):
+        steps = [starts[2**place][dim] for place in range(layout.rows.bit_length() - 1)]
+        total = const(0)
+        for low, high in _doublings(steps):
+            digit = number // 2**low
+            if 2**high < WARP:
+                digit = digit % 2 ** (high - low)
+            total += digit * steps[low]
+        found[name] = total
+    assert all(
+        tuple(found[name].evaluate({lane: n}) for name in layout.indices) == point for n, point in starts.items()
+    ), f"the rows of {layout.operand.name} are not in the order of bits"
+    return found
+
+
+def _doublings(steps: list[int]) -> Iterable[tuple[int, int]]:
+    """From which place to which the steps are not 0, each twice the one before."""
+    low = 0
+    while low < len(steps):
+        high = low + 1
+        while high < len(steps) and steps[high] == 2 * steps[high - 1]:
+            high += 1
+        if steps[low]:
+            yield low, high
+        low = high
+
+
+# For each bit of a loop, lowest first, the bit of the lane's number that it is; None where each lane has both values.
+LaneBits = tuple[int | None, ...]
+
+
+def lane_bits(buffer: Buffer, index: tuple[Affine, ...], extents: Mapping[str, int]) -> Mapping[str, LaneBits]:
+    """What the lane's number tells of the loops that run over the elements of a fragment in an access.
+
+    Raises NotDealt where the loops are no digits of the element's indices.
+    """
+    assert buffer.fragment
+    layout = bits_of(buffer.fragment)
+    if layout is None:
+        raise NotDealt(f"the layout of '{buffer.name}' permutes no bits of the indices")
+    found: dict[str, LaneBits] = {}
+    for bits, dim in zip(layout, buffer.fragment_dims, strict=True):
+        used: set[int] = set()
+        for name, weight in index[dim].terms:
+            extent = extents.get(name, 0) if isinstance(name, str) else 0
+            low, count = weight.bit_length() - 1, extent.bit_length() - 1
+            mine = range(low, low + count)
+            digits = weight > 0 and extent > 0 and weight == 2**low and extent == 2**count
+            if not digits or not isinstance(name, str) or name in found or used.intersection(mine):
+                raise _no_digits(buffer, index[dim])
+            if low + count > len(bits):
+                raise _no_digits(buffer, index[dim])
+            used.update(mine)
+            found[name] = tuple(bits[p].place if bits[p].of_lane else None for p in mine)
+        if index[dim].const or used != set(range(len(bits))):
+            raise _no_digits(buffer, index[dim])
+    return found
+
+
+def _no_digits(buffer: Buffer, index: Affine) -> NotDealt:
+    shape = " x ".join(str(buffer.shape[d]) for d in buffer.fragment_dims)
+    return NotDealt(
+        f"'{index}' is not all elements along one side of a fragment of '{buffer.name}', each once",
+        f"loops over a fragment of {shape} run over whole sides of it, in digits of powers of two",
+    )
+
+
+def value_by_lane(bits: LaneBits, lane: Affine, rest: Mapping[int, Affine]) -> Affine:
+    """The number of these bits: those of the lane's number, and for the others runs of bits by their lowest place."""
+    total = const(0)
+    for low, high in runs_of_bits(bits):
+        place = bits[low]
+        if place is None:
+            total += rest[low] * 2**low
+            continue
+        digit = lane // 2**place
+        if 2 ** (place + high - low) < WARP:
+            digit = digit % 2 ** (high - low)
+        total += digit * 2**low
+    return total
+
+
+def runs_of_bits(bits: LaneBits) -> Iterable[tuple[int, int]]:
+    """From which bit to which neighbours are neighbours in the lane's number, or are all left to the lanes."""
+    keyed = ((p, b) for p, b in enumerate(bits))
+    for _, group in groupby(keyed, key=lambda pair: None if pair[1] is None else pair[1] - pair[0]):
+        places = [place for place, _ in group]
+        yield places[0], places[-1] + 1
