@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 
 import numpy as np
 import pytest
-from ptx_isa import LAYOUTS, Mma, MoveMatrices, Place, read
+from ptx_isa import LAYOUTS, TYPES, Mma, MoveMatrices, Place, read
 
 from tilegen.errors import Source
 from tilegen.frontend import parse
@@ -42,9 +43,11 @@ COPIES = {
     for name in names
 }
 
+WGMMA = [name for name in stock_instructions() if name.startswith("wgmma")]
+
 
 def test_each_stock_instruction_stands_beside_the_ptx_isa() -> None:
-    assert {*PTX_ISA, *COPIES} == set(stock_instructions())
+    assert {*PTX_ISA, *COPIES, *WGMMA} == set(stock_instructions())
 
 
 @pytest.mark.parametrize("name", sorted(PTX_ISA))
@@ -56,6 +59,30 @@ def test_layouts_are_those_of_the_ptx_isa(name: str) -> None:
         place = PTX_ISA[name][fragment.operand.name]
         for slot, element in fragment.elements().items():
             assert element == place(slot.lane // 4, slot.lane % 4, slot.register), (fragment.operand.name, slot)
+
+
+@pytest.mark.parametrize("name", WGMMA)
+def test_results_of_wgmma_are_those_of_the_ptx_isa(name: str) -> None:
+    result = stock_instructions()[name].fragment("C")
+    for slot, element in result.elements().items():
+        warp, lane = divmod(slot.lane, 32)
+        row = warp * 16 + lane // 4 + 8 * (slot.register // 2 % 2)
+        assert element == (row, slot.register // 4 * 8 + lane % 4 * 2 + slot.register % 2)
+
+
+@pytest.mark.parametrize("name", WGMMA)
+def test_wgmma_says_what_it_computes(name: str) -> None:
+    """The shape, the types and the order of B stand in the text, and are those of the declaration."""
+    instruction = stock_instructions()[name]
+    shape, result, *factors = re.search(
+        r"wgmma.mma_async.sync.aligned.(\w+)\.(\w+)\.(\w+)\.(\w+) ", instruction.ptx
+    ).groups()
+    a, b, c = (layout.operand for layout in instruction.operands)
+    m, k, n = a.shape[0], a.shape[1], b.shape[1]
+    assert shape == f"m{m}n{n}k{k}"
+    assert [TYPES[word] for word in (result, *factors)] == [c.dtype, a.dtype, b.dtype]
+    transposed = instruction.ptx.partition(", add, ")[2].startswith("1, 1, 0, 1")
+    assert [instruction.layout(x).along for x in "AB"] == ["k", "j" if transposed else "k"]
 
 
 def row_slot(slot: Slot, size: int, does: MoveMatrices) -> RowSlot:

@@ -12,7 +12,8 @@ from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
 from tilegen.lowering.claims import Claim
-from tilegen.lowering.program import AsyncGroup, Barrier, Declare, Flag, For, If, Let, Product, VectorCopy, VectorLoad
+from tilegen.lowering.grid import Product
+from tilegen.lowering.program import AsyncGroup, Barrier, Declare, Flag, For, If, Let, VectorCopy, VectorLoad
 from tilegen.poly import Refused
 from tilegen.proof import demand, prove
 from tilegen.proof.limits import check_limits

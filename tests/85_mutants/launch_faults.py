@@ -11,6 +11,7 @@ from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Condition, Load, Stmt
 from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
+from tilegen.lowering.grid import Product
 from tilegen.lowering.program import (
     Barrier,
     Call,
@@ -19,7 +20,6 @@ from tilegen.lowering.program import (
     For,
     Function,
     If,
-    Product,
     VectorCopy,
     VectorLoad,
     VectorStore,

@@ -19,9 +19,10 @@ from tilegen.backends.text_wrap import LONGEST, wrap_line
 from tilegen.ir.affine import Affine, Div, var
 from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer
 from tilegen.lowering import GRID_LIMIT, Launch
+from tilegen.lowering.grid import Product
 from tilegen.lowering.integers import shapes
 from tilegen.lowering.memory import shared_layout
-from tilegen.lowering.program import Combine, Perform, Product, VectorCopy, VectorLoad, VectorStore
+from tilegen.lowering.program import Combine, Perform, VectorCopy, VectorLoad, VectorStore
 
 STATIC_SHARED_LIMIT = 48 * 1024
 _AXES = ("x", "y", "z")
@@ -218,9 +219,11 @@ def _shared_arrays(launch: Launch, writer: Writer, body: Body) -> list[str]:
     dynamic = launch.shared_bytes > STATIC_SHARED_LIMIT and writer.dialect is CUDA
     lines = [""]
     if dynamic:
-        lines.append("extern __shared__ __align__(16) unsigned char shared[];")
+        most = max(buffer.align for buffer in shared)
+        lines.append(f"extern __shared__ __align__({most}) unsigned char shared[];")
     vectors = [access for v in launch.nodes if isinstance(v, _VECTORS) for access in _vector_accesses(v)]
-    vectors += [access for v in launch.nodes if isinstance(v, Perform) for access in v.operands]
+    operands = [operand for v in launch.nodes if isinstance(v, Perform) for operand in v.operands]
+    vectors += [operand if isinstance(operand, Access) else operand.start for operand in operands]
     places, _ = shared_layout(shared)
     for buffer in shared:
         lines += [f"// {note}" for note in body.fresh_notes(buffer.step)]
@@ -235,7 +238,7 @@ def _shared_arrays(launch: Launch, writer: Writer, body: Body) -> list[str]:
             lines.append(f"{shape} = reinterpret_cast<{target}>({place});")
         else:
             wants = any(v.buffer == buffer.name for v in vectors)
-            space = "__shared__" + " __align__(16)" * wants if writer.dialect is CUDA else "__local"
+            space = "__shared__" + f" __align__({buffer.align})" * wants if writer.dialect is CUDA else "__local"
             aligned = " __attribute__((aligned(16)))" if wants and writer.dialect is OPENCL else ""
             lines.append(f"{space} {kind} {name}{''.join(dims)}{aligned};")
     return lines + exchanged

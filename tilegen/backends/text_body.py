@@ -10,15 +10,17 @@ from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer, vector_word
 from tilegen.backends.text_functions import seen_by
 from tilegen.backends.text_lanes import combine_lines
+from tilegen.backends.text_perform import call_of, complete_lines
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import const
-from tilegen.ir.instructions import Fragment, SharedRows
 from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
+    Begin,
     Call,
     Combine,
+    Complete,
     Declare,
     Flag,
     For,
@@ -36,7 +38,10 @@ from tilegen.lowering.program import (
 )
 
 _UNROLLED = ("unrolled", "vector")
-_PLAIN = (Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag, Let, AsyncGroup, Call, Perform)
+_PLAIN = (
+    Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag, Let, AsyncGroup, Begin, Complete, Call,
+    Perform,
+)  # fmt: skip
 
 
 class Body:
@@ -108,6 +113,10 @@ class Body:
                 return self._perform(node)
             case Declare():
                 return self._declare(node)
+            case Begin(protocol):
+                return [f"begin_{protocol}();"]
+            case Complete():
+                return complete_lines(node, w, self._launch)
             case AsyncGroup():
                 return ["end_copies();"] if w.dialect is CUDA else []
             case VectorLoad() | VectorStore() | VectorDeclare() | VectorCopy():
@@ -116,23 +125,8 @@ class Body:
                 raise TypeError(node)
 
     def _perform(self, node: Perform) -> list[str]:
-        """The call of an instruction, its output first."""
-        *inputs, output = zip(node.instruction.operands, node.operands, strict=True)
-        arguments = [self._operand(layout, access, node.rounded) for layout, access in (output, *inputs)]
         notes = [f"// {note}" for note in self.fresh_notes(node.origin.step)]
-        return [*notes, f"{node.instruction.name}({', '.join(arguments)});"]
-
-    def _operand(self, layout: Fragment | SharedRows, access: Access, rounded: tuple[str, ...]) -> str:
-        """The first of an operand's registers, or the row in shared memory."""
-        *outer, last = access.index
-        if isinstance(layout, Fragment) and last == const(0):
-            text = self._writer.element(access.buffer, tuple(outer))
-        else:
-            text = f"&{self._first(access)}"
-        if layout.operand.name not in rounded:
-            return text
-        assert isinstance(layout, Fragment)
-        return f"{layout.format}_fragment<{layout.elements_of_a_lane}>({text}).values"
+        return [*notes, call_of(node, self._writer)]
 
     def _vector(self, node: VectorLoad | VectorStore | VectorDeclare | VectorCopy) -> list[str]:
         w = self._writer
@@ -260,7 +254,8 @@ class Body:
     def _barrier(self, barrier: Barrier) -> list[str]:
         if self._writer.dialect is CUDA:
             wait = [f"wait_copies<{barrier.wait}>();"] if barrier.wait is not None else []
-            return [*wait, f"__syncthreads();  // {barrier.reason}"]
+            fence = ["fence_async();"] if barrier.fence else []
+            return [*wait, *fence, f"__syncthreads();  // {barrier.reason}"]
         fences = "CLK_LOCAL_MEM_FENCE" + (" | CLK_GLOBAL_MEM_FENCE" if barrier.of_global else "")
         return [f"barrier({fences});  // {barrier.reason}"]
 

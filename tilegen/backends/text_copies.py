@@ -51,3 +51,50 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 #endif
 }""",
 }
+
+
+def _describe(piece: int, swizzle: int) -> str:
+    """PTX ISA, "Matrix Descriptor Format": units of 16 bytes in bits 0, 16 and 32, the swizzle in bit 62."""
+    return f"""\
+// A matrix in shared memory in swizzled rows of {piece} bytes: eight of them are `stride` bytes apart from the next,
+// and such a piece of a longer row is `leading` bytes apart from the next one.
+template <int stride, int leading> __device__ __forceinline__ unsigned long long describe_{piece}(const void* start)
+{{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(start));
+    return (place & 0x3ffff) >> 4 | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 |
+           {swizzle}ull << 62;
+}}"""
+
+
+ASYNCHRONOUS_PRODUCTS = {
+    "fence_async(": """\
+// What this thread has written to shared memory is there for instructions that read it by descriptor.
+__device__ __forceinline__ void fence_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}""",
+    "begin_wgmma(": """\
+// The registers that products will read and write are ready.
+__device__ __forceinline__ void begin_wgmma()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+// Waits until all products that were begun have ended.
+__device__ __forceinline__ void complete_wgmma()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}""",
+    "hold<": """\
+// Registers of results: no use of them moves ahead of the wait.
+template <int words, class T> __device__ __forceinline__ void hold(T* results)
+{
+#pragma unroll
+    for (int r = 0; r < words; ++r)
+        asm volatile("" : "+r"(reinterpret_cast<unsigned*>(results)[r])::"memory");
+}""",
+    "describe_128<": _describe(128, 1),
+    "describe_64<": _describe(64, 2),
+    "describe_32<": _describe(32, 3),
+}

@@ -148,13 +148,12 @@ class Writer:
 
     def swizzle(self, swizzle: Swizzle, row: Affine, column: Affine) -> str:
         """The place of `column` in a row. Multiples of all that changes places stand outside of the exclusive or."""
-        span = swizzle.span
+        span, around = swizzle.span, swizzle.rows * swizzle.count
         high = Affine(tuple((a, f) for a, f in column.terms if f % span == 0), column.const // span * span)
         low = column - high
+        row = Affine(tuple((a, f) for a, f in row.terms if f % around), row.const % around)
         if row.is_const and (low.is_const or swizzle.column(row.const, 0) == 0):
             return self.index(high + swizzle.column(row.const, low.const) if low.is_const else column)
-        around = swizzle.rows * swizzle.count
-        row = Affine(tuple((a, f) for a, f in row.terms if f % around), row.const % around)
         if row.is_const:
             moved = str(swizzle.column(row.const, 0))
         else:

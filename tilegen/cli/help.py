@@ -14,7 +14,7 @@ from tilegen.backends.instructions import device_function
 from tilegen.cli.commands import tilegen
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import standard_steps, stock_instructions
-from tilegen.ir.instructions import ROW_BYTES, UNITS, Fragment, Instruction, SharedRows
+from tilegen.ir.instructions import PIECES, ROW_BYTES, Fragment, Instruction, Layout, SharedMatrix
 from tilegen.ir.steps import Define
 from tilegen.primitives import GROUPS, registry, words_in
 from tilegen.primitives._words import suggest_step
@@ -111,12 +111,17 @@ def _instruction(instruction: Instruction) -> Iterator[str]:
     yield device_function(instruction).rstrip()
 
 
-def _layout_lines(operand: Fragment | SharedRows) -> Iterator[str]:
-    """The element in each slot: a line for a lane, those of the first eight and the last."""
+def _layout_lines(operand: Layout) -> Iterator[str]:
+    """The element in each slot: a line for a lane, those of the first eight and the last; or the form in memory."""
+    if isinstance(operand, SharedMatrix):
+        yield f"{operand.operand.name}: {operand.operand.dtype}{list(operand.shape)}, in shared by descriptor"
+        pieces = ", ".join(map(str, PIECES))
+        yield f"  rows along {operand.along} of {pieces} bytes, eight one behind the other, swizzled"
+        return
     elements: dict[tuple[int, int], tuple[int, ...]] = {operand.slot(point): point for point in operand.points()}
     form = f" as {operand.format}" if operand.format else ""
     if isinstance(operand, Fragment):
-        lanes, count, where = UNITS["warp"], operand.elements_of_a_lane, "by lane and register"
+        lanes, count, where = operand.lanes, operand.elements_of_a_lane, "by lane and register"
     else:
         lanes, count = operand.rows, operand.elements_of_a_row
         where = f"in shared, by element of the {ROW_BYTES} bytes whose address a lane gives"

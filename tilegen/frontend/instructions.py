@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from itertools import product
 from math import prod
 
@@ -15,20 +16,23 @@ from tilegen.ir.instructions import (
     ARCHITECTURES,
     FORMATS,
     PLACEHOLDER,
+    PROTOCOLS,
     ROW_BYTES,
     SPECIFIC_ARCHITECTURES,
     UNITS,
     Fragment,
     Instruction,
+    Layout,
     Point,
     RowSlot,
+    SharedMatrix,
     SharedRows,
     Slot,
 )
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Tensor
 from tilegen.ir.walk import loads
 
-MOST_POINTS = 2**16  # of a meaning; enumeration walks over each
+MOST_POINTS = 2**16  # of an operand, and of a meaning with conditions; enumeration walks over each
 _LINES = "an instruction has one equation, one line 'A[i, k] in lane ..., register ...' for each operand, and one 'ptx'"
 
 
@@ -54,11 +58,31 @@ def build_instruction(decl: s.InstructionDecl) -> Instruction:
         decl.unit.text,
         decl.arch.text,
         decl.ptx.text,
+        decl.protocol.text if decl.protocol else "",
         summations,
         decl.doc,
         decl.text,
         span=decl.name.span,
     )
+
+
+class DeclaredInstructions(Mapping[str, Instruction]):
+    """The instructions of declarations, each built when it is asked for: enumeration takes its time."""
+
+    def __init__(self, declarations: Mapping[str, s.InstructionDecl]) -> None:
+        self._declarations = declarations
+        self._built: dict[str, Instruction] = {}
+
+    def __getitem__(self, name: str) -> Instruction:
+        if name not in self._built:
+            self._built[name] = build_instruction(self._declarations[name])
+        return self._built[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._declarations)
+
+    def __len__(self) -> int:
+        return len(self._declarations)
 
 
 def _check_machine(decl: s.InstructionDecl) -> None:
@@ -67,6 +91,9 @@ def _check_machine(decl: s.InstructionDecl) -> None:
     if unit.text not in UNITS:
         notes = did_you_mean(unit.text, list(UNITS)) or (f"what runs an instruction is: {', '.join(UNITS)}",)
         raise SourceError(f"there is no unit '{unit.text}'", unit.span, notes=notes)
+    if decl.protocol and decl.protocol.text not in PROTOCOLS:
+        notes = did_you_mean(decl.protocol.text, list(PROTOCOLS)) or (f"known is {', '.join(PROTOCOLS)}",)
+        raise SourceError(f"nothing waits by '{decl.protocol.text}'", decl.protocol.span, notes=notes)
     known, other = (ARCHITECTURES, SPECIFIC_ARCHITECTURES)[:: 1 if decl.and_later else -1]
     if arch.text in known:
         return
@@ -129,19 +156,13 @@ def _equation_kernel(decl: s.InstructionDecl) -> Kernel:
 def _check_points(decl: s.InstructionDecl, kernel: Kernel) -> None:
     """Raises SourceError unless the meaning stays inside its operands and writes each element of the target once."""
     equation, span = kernel.equations[0], decl.equations[0].span
-    ranges = (*equation.loops, *equation.reduced)
-    if any(not r.extent.is_const for r in ranges) or prod(r.extent.const for r in ranges) > MOST_POINTS:
-        message = f"the meaning is no box of at most {MOST_POINTS} points"
-        raise SourceError(message, span, notes=("an instruction is small: each index runs from 0 to a number",))
     target = kernel.tensor(equation.target)
     accesses = [(target, equation.index), *((kernel.tensor(x.buffer), x.index) for x in loads(equation.value))]
-    writers: dict[Point, dict[str, int]] = {}
-    for values in product(*(range(r.extent.const) for r in ranges)):
-        point = {r.name: value for r, value in zip(ranges, values, strict=True)}
-        if not all(condition.holds(point) for condition in equation.conditions):
-            continue
-        for tensor, index in accesses:
+    for tensor, index in accesses:
+        for point in _points(equation, frozenset().union(*(each.names() for each in index)), span):
             _check_inside(tensor, _element_at(index, point), point, span)
+    writers: dict[Point, dict[str, int]] = {}
+    for point in _points(equation, frozenset(r.name for r in equation.loops), span):
         left = {r.name: point[r.name] for r in equation.loops}
         written = _element_at(equation.index, point)
         if writers.setdefault(written, left) != left:
@@ -150,6 +171,18 @@ def _check_points(decl: s.InstructionDecl, kernel: Kernel) -> None:
             )
             raise SourceError(f"the meaning writes an element of '{target.name}' twice", span, witness=witness)
     _check_all_written(target, writers, equation, span)
+
+
+def _points(equation: Equation, names: frozenset[str], span: Span) -> Iterator[dict[str, int]]:
+    """The values of these indices in the equation; of all indices, where it has conditions."""
+    ranges = [r for r in (*equation.loops, *equation.reduced) if r.name in names or equation.conditions]
+    if any(not r.extent.is_const for r in ranges) or prod(r.extent.const for r in ranges) > MOST_POINTS:
+        message = f"the meaning is no box of at most {MOST_POINTS} points"
+        raise SourceError(message, span, notes=("an instruction is small: each index runs from 0 to a number",))
+    for values in product(*(range(r.extent.const) for r in ranges)):
+        point = {r.name: value for r, value in zip(ranges, values, strict=True)}
+        if all(condition.holds(point) for condition in equation.conditions):
+            yield point
 
 
 def _check_all_written(target: Tensor, writers: object, equation: Equation, span: Span) -> None:
@@ -180,7 +213,7 @@ def _point_text(point: dict[str, int]) -> str:
 # -- the layouts
 
 
-def _check_layout(decl: s.InstructionDecl, operand: s.Operand, meaning: Kernel) -> Fragment | SharedRows:
+def _check_layout(decl: s.InstructionDecl, operand: s.Operand, meaning: Kernel) -> Layout:
     """The layout of an operand, which puts each element into a slot of its own. Raises SourceError."""
     name = operand.param.name
     tensor = meaning.tensor(name.text)
@@ -194,6 +227,7 @@ def _check_layout(decl: s.InstructionDecl, operand: s.Operand, meaning: Kernel) 
         notes = (
             f"say where its elements lie: {element} in lane ..., register ...",
             f"or, in shared memory: {element} in shared at lane ..., element ...",
+            f"or: {element} in shared by descriptor, rows along ...",
         )
         span = found[1].span if found else operand.span
         what = "has a second layout" if found else "has no layout"
@@ -201,24 +235,37 @@ def _check_layout(decl: s.InstructionDecl, operand: s.Operand, meaning: Kernel) 
     line, lanes = found[0], UNITS[decl.unit.text]
     indices = _indices(line, tensor)
     known = {index: var(index) for index in indices}
-    lane = affine_of(line.lane, known, decl.names())
     form = operand.format.text if operand.format else None
     match line:
+        case s.DescribedLayout():
+            return _described(line, tensor, indices, form)
         case s.Layout():
+            lane = affine_of(line.lane, known, decl.names())
             register = affine_of(line.register, known, decl.names())
-            fragment = Fragment(tensor, indices, lane, register, form, span=line.span)
+            fragment = Fragment(tensor, indices, lane, register, form, lanes, span=line.span)
             _check_registers_are_full(fragment, lanes, operand.span)
             _check_bijection(fragment, lanes, fragment.elements_of_a_lane)
             return fragment
         case s.RowsLayout():
-            within = affine_of(line.within, known, decl.names())
-            rows = SharedRows(tensor, indices, lane, within, form, span=line.span)
+            lane, within = (affine_of(each, known, decl.names()) for each in (line.lane, line.within))
+            rows = SharedRows(tensor, indices, lane, within, form, lanes, span=line.span)
             _check_rows_are_full(rows, lanes, operand.span)
             _check_bijection(rows, rows.rows, rows.elements_of_a_row)
             return rows
 
 
-def _indices(layout: s.Layout | s.RowsLayout, tensor: Tensor) -> tuple[str, ...]:
+def _described(line: s.DescribedLayout, tensor: Tensor, indices: tuple[str, ...], form: str | None) -> SharedMatrix:
+    if line.along.text not in indices or len(indices) != 2:
+        notes = (f"rows run along one of two indices: {' or '.join(indices)}",)
+        raise SourceError(f"'{tensor.name}' has no rows along '{line.along.text}'", line.along.span, notes=notes)
+    rows, row = (tensor.shape[d].const for d in sorted((0, 1), key=lambda d: indices[d] == line.along.text))
+    if rows % 8 or row * DTYPE_BYTES[tensor.dtype] % ROW_BYTES:
+        message = f"'{tensor.name}' has {rows} rows of {row} elements, which are no whole blocks of 8 rows by 16 bytes"
+        raise SourceError(message, line.span)
+    return SharedMatrix(tensor, indices, line.along.text, form, span=line.span)
+
+
+def _indices(layout: s.Layout | s.RowsLayout | s.DescribedLayout, tensor: Tensor) -> tuple[str, ...]:
     """The names of the element's indices: one for each dimension."""
     items = layout.element.items
     names = tuple(item.text for item in items if isinstance(item, s.Name))
@@ -308,7 +355,7 @@ def _outside_error(layout: Fragment | SharedRows, point: Point, lanes: int, most
 # -- the text
 
 
-def _check_ptx(decl: s.InstructionDecl, operands: tuple[Fragment | SharedRows, ...]) -> None:
+def _check_ptx(decl: s.InstructionDecl, operands: tuple[Layout, ...]) -> None:
     """Raises SourceError unless the text names the operands, all of them and no other, and addresses as `[{S}]`."""
     named = set()
     shared = {rows.operand.name for rows in operands if isinstance(rows, SharedRows)}

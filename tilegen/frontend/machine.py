@@ -9,6 +9,7 @@ from tilegen.frontend.expressions import convert, convert_all, name, number
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.syntax import (
     Assign,
+    DescribedLayout,
     InstructionDecl,
     Layout,
     Name,
@@ -42,7 +43,8 @@ def instruction(place: Place, tree: Branch) -> InstructionDecl:
         and_later=str(how) == "since",
         equations=tuple(_equation(place, line) for line in meanings),
         accumulates=any(str(line.children[1]) == "+=" for line in meanings),
-        layouts=tuple(_layout(place, line) for line in lines if rule(line) in ("layout", "rows")),
+        layouts=tuple(_layout(place, line) for line in lines if rule(line) in ("layout", "rows", "described")),
+        protocol=_protocol(place, word, [line for line in lines if rule(line) == "protocol"]),
         sums=tuple(_sum_line(place, line) for line in lines if rule(line) in ("exact_sum", "summation")),
         ptx=texts[0],
         doc=place.doc_above(word.span),
@@ -62,7 +64,16 @@ def _equation(place: Place, tree: Branch) -> Assign:
     return Assign(_parse_element(place, target), convert(place, branch(value)), None, place.of(tree))
 
 
-def _layout(place: Place, tree: Branch) -> Layout | RowsLayout:
+def _protocol(place: Place, word: Name, lines: list[Branch]) -> Name | None:
+    if len(lines) > 1:
+        raise SourceError(f"the instruction '{word.text}' says twice how it is waited for", place.of(lines[1]))
+    return name(place, lines[0].children[2]) if lines else None
+
+
+def _layout(place: Place, tree: Branch) -> Layout | RowsLayout | DescribedLayout:
+    if rule(tree) == "described":
+        element, _, _, _, _, _, _, _, along, _ = tree.children
+        return DescribedLayout(_parse_element(place, element), name(place, along), place.of(tree))
     if rule(tree) == "rows":
         element, _, _, _, _, lane, _, _, within, _ = tree.children
         return RowsLayout(_parse_element(place, element), convert(place, lane), convert(place, within), place.of(tree))

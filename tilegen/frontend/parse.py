@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -18,12 +18,13 @@ from tilegen.frontend.complain import complain
 from tilegen.frontend.data import data_folder
 from tilegen.frontend.expressions import convert, convert_all, name
 from tilegen.frontend.extend import flat_schedules
-from tilegen.frontend.instructions import build_instruction
+from tilegen.frontend.instructions import DeclaredInstructions
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.scan import check_text
 from tilegen.frontend.syntax import (
     Assign,
     FunctionDecl,
+    InstructionDecl,
     KernelDecl,
     Module,
     Name,
@@ -96,7 +97,13 @@ def parse(source: Source) -> Module:
 
     A schedule that extends `gemm.across` extends the schedule `across` of the stock file `gemm`.
     """
-    return _parse(source, ())
+    module = _parse(source, ())
+    return replace(module, instructions=dict(module.instructions))
+
+
+def parse_instructions(source: Source) -> Mapping[str, Instruction]:
+    """The instructions of a text by name, each built where somebody asks for it. SourceError may come as late."""
+    return _parse(source, ()).instructions
 
 
 def _parse(source: Source, around: tuple[str, ...]) -> Module:
@@ -156,7 +163,7 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
     kernels: dict[str, KernelDecl] = {}
     schedules: list[ScheduleDecl] = []
     defines: list[Define] = []
-    instructions: dict[str, Instruction] = {}
+    instructions: dict[str, InstructionDecl] = {}
     items = branches(tree.children)
     for item in items:
         if rule(item) != "function":
@@ -185,12 +192,13 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
             case "instruction":
                 instruction = machine.instruction(place, item)
                 _check_new(instruction.name, instructions, "instruction")
-                instructions[instruction.name.text] = build_instruction(instruction)
+                instructions[instruction.name.text] = instruction
             case "function":
                 pass
             case _:
                 raise TypeError(item.data)
-    return replace(_flatten(kernels, schedules, defines, place.source, around), instructions=instructions)
+    module = _flatten(kernels, schedules, defines, place.source, around)
+    return replace(module, instructions=DeclaredInstructions(instructions))
 
 
 def _flatten(

@@ -10,7 +10,7 @@ from pathlib import Path
 from tilegen.errors import Source, SourceError, TilegenError, UsageError, did_you_mean
 from tilegen.frontend.build import build
 from tilegen.frontend.data import data_folder
-from tilegen.frontend.parse import parse
+from tilegen.frontend.parse import parse, parse_instructions
 from tilegen.frontend.scan import MOST_CHARACTERS
 from tilegen.frontend.syntax import KernelDecl, Module
 from tilegen.ir.instructions import Instruction
@@ -68,7 +68,7 @@ def standard_steps() -> Mapping[str, Define]:
 def stock_instructions() -> Mapping[str, Instruction]:
     """The stock instructions by name."""
     text = (data_folder("schedules") / "instructions.tg").read_text(encoding="utf-8")
-    return parse(Source("instructions.tg", text)).instructions
+    return parse_instructions(Source("instructions.tg", text))
 
 
 def stock(name: str) -> Module:

@@ -244,6 +244,15 @@ class RowsLayout:
 
 
 @dataclass(frozen=True)
+class DescribedLayout:
+    """`element in shared by descriptor, rows along index`."""
+
+    element: Subscript
+    along: Name
+    span: Span
+
+
+@dataclass(frozen=True)
 class SumLine:
     """`accumulates terms at a time with bits fraction bits, rounding, since arch`; `exactly` has none of these.
 
@@ -261,7 +270,8 @@ class SumLine:
 class InstructionDecl:
     """An instruction as the text declares it; `build_instruction` turns it into an `Instruction`.
 
-    `operands` are the inputs and, last, the output. It runs on `arch` `and_later` ones, or on that alone.
+    `operands` are the inputs and, last, the output. It runs on `arch` `and_later` ones, or on that alone. With a
+    `protocol` its lanes go on while it runs.
     """
 
     name: Name
@@ -271,7 +281,8 @@ class InstructionDecl:
     and_later: bool
     equations: tuple[Assign, ...]
     accumulates: bool
-    layouts: tuple[Layout | RowsLayout, ...]
+    layouts: tuple[Layout | RowsLayout | DescribedLayout, ...]
+    protocol: Name | None
     sums: tuple[SumLine, ...]
     ptx: Name
     doc: str

@@ -1,4 +1,4 @@
-"""Fragments dealt out to the lanes of a warp: the tree in which each lane has its registers.
+"""Fragments dealt out to the lanes of a warp or warpgroup: the tree in which each lane has its registers.
 
     register C.reg: f32[4, 16, 8]  in fragments     register C.reg: f32[4, 32, 4]
     for f < 4                                       for f < 4
@@ -19,9 +19,7 @@ from math import prod
 from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.instructions import UNITS
 from tilegen.ir.lane_bits import LaneBits, NotDealt, lane_bits, runs_of_bits, value_by_lane
-from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import rejoin, simplify
 from tilegen.ir.walk import (
@@ -35,8 +33,6 @@ from tilegen.ir.walk import (
     rewrite_nodes,
     substitute,
 )
-
-assert UNITS == {"warp": WARP}
 
 
 def deal_fragments(tree: Tree) -> Tree:
@@ -65,7 +61,7 @@ def _buffer_of_lanes(buffer: Buffer) -> Buffer:
     if not buffer.fragment:
         return buffer
     others = [extent for d, extent in enumerate(buffer.shape) if d not in buffer.fragment_dims]
-    shape = (*others, const(WARP), const(registers_of(buffer)))
+    shape = (*others, const(buffer.fragment.lanes), const(registers_of(buffer)))
     return replace(buffer, shape=shape, order=tuple(range(len(shape))))
 
 
@@ -115,9 +111,9 @@ class _Deal:
             performed: Loop = self._with_slots(points, {**extents, **constant_extents(points)})
             return performed
         if node.name in self._over_elements(node):
-            return Loop(
-                self.lane, const(WARP), self._deal_nest(node, extents), "thread.x", step=node.step, span=node.span
-            )
+            lanes = self._lanes_of(node)
+            body = self._deal_nest(node, lanes, extents)
+            return Loop(self.lane, const(lanes), body, "thread.x", step=node.step, span=node.span)
         return replace(_each_lane(node), body=tuple(self.node(child, extents) for child in node.body))
 
     def _held_in(self, value: Any) -> list[Access | Load]:
@@ -139,7 +135,18 @@ class _Deal:
 
         return rewrite_accesses(value, change)
 
-    def _deal_nest(self, loop: Loop, extents: Mapping[str, int]) -> tuple[Node, ...]:
+    def _lanes_of(self, node: Node) -> int:
+        """How many lanes hold the fragments in `node` together."""
+        used = {a.buffer: f.lanes for a in self._held_in(node) if (f := self.held[a.buffer].fragment)}
+        if len(set(used.values())) > 1:
+            (one, few), (other, many) = sorted(used.items(), key=lambda pair: pair[1])[:: len(used) - 1]
+            raise NotDealt(
+                f"{few} lanes hold '{one}' together, and {many} hold '{other}'",
+                "fragments that are used together are those of one warp, or of one warpgroup",
+            )
+        return next(iter(used.values()))
+
+    def _deal_nest(self, loop: Loop, lanes: int, extents: Mapping[str, int]) -> tuple[Node, ...]:
         """The nest of `loop` for one lane."""
         extents = {**extents, **constant_extents(loop)}
         bits: dict[str, LaneBits] = {}
@@ -155,16 +162,16 @@ class _Deal:
                     if bits.setdefault(name, told) != told:
                         raise _lanes_differ(access.buffer, name)
             _check_registers(self.registers, stmt, path)
-            if mine and prod(2 ** sum(b is not None for b in told) for told in mine.values()) != WARP:
+            if mine and prod(2 ** sum(b is not None for b in told) for told in mine.values()) != lanes:
                 raise NotDealt(f"the loops around '{stmt.target.buffer}' do not tell which lane has the element")
         values: dict[str, Affine] = {}
         parts: dict[str, list[Loop]] = {}
         for name, told in bits.items():
-            values[name], parts[name] = self._split(name, told)
-        known = {**extents, self.lane: WARP} | {p.name: p.extent.const for each in parts.values() for p in each}
+            values[name], parts[name] = self._split(name, lanes, told)
+        known = {**extents, self.lane: lanes} | {p.name: p.extent.const for each in parts.values() for p in each}
         return self._nest((loop,), parts, known, values)
 
-    def _split(self, name: str, told: LaneBits) -> tuple[Affine, list[Loop]]:
+    def _split(self, name: str, lanes: int, told: LaneBits) -> tuple[Affine, list[Loop]]:
         """The value of a loop for a lane, and the loops of every lane that are left of it, outermost first."""
         rest: dict[int, Affine] = {}
         left: list[Loop] = []
@@ -173,7 +180,7 @@ class _Deal:
                 part = name if high - low == len(told) else self._part(name, low, high)
                 rest[low] = var(part)
                 left.insert(0, Loop(part, const(2 ** (high - low)), ()))
-        return value_by_lane(told, var(self.lane), rest), left
+        return value_by_lane(told, var(self.lane), lanes, rest), left
 
     def _part(self, name: str, low: int, high: int) -> str:
         """The name of the loop over some bits of another one."""

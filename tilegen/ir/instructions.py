@@ -15,8 +15,9 @@ from typing import NamedTuple
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Load, Tensor
+from tilegen.ir.swizzle import Swizzle
 
-UNITS = {"warp": 32}
+UNITS = {"warp": 32, "warpgroup": 128}
 """What runs an instruction as one, and how many lanes it has."""
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121")
@@ -33,8 +34,14 @@ function of the same name rounds to it.
 ROW_BYTES = 16
 """Of the piece of an operand in shared memory whose address one lane gives."""
 
+PIECES = (128, 64, 32)
+"""The bytes of a row of an operand with a descriptor that lie side by side, but for their swizzle: a power of two."""
+
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 """An operand's name in the text of an instruction."""
+
+PROTOCOLS = ("wgmma",)
+"""How the lanes wait for instructions that run on while they go on: by a word of the text's dialect."""
 
 Point = tuple[int, ...]
 
@@ -61,11 +68,10 @@ class RowSlot(NamedTuple):
 
 @dataclass(frozen=True)
 class _Layout:
-    """What all layouts have: the operand, the names of its indices, and a lane for each element."""
+    """What all layouts have: the operand and the names of its indices."""
 
     operand: Tensor
     indices: tuple[str, ...]
-    lane: Affine
 
     @property
     def shape(self) -> Point:
@@ -82,11 +88,13 @@ class Fragment(_Layout):
     """Where the elements of an operand lie: element `indices` in register `register` of lane `lane`.
 
     `register` counts elements: 16-bit elements 2r and 2r + 1 fill the 32-bit register r, the even one low.
-    An operand in the `format` "tf32" holds values that this format has.
+    An operand in the `format` "tf32" holds values that this format has. So many `lanes` hold it together.
     """
 
+    lane: Affine
     register: Affine
     format: str | None = None
+    lanes: int = UNITS["warp"]
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -97,7 +105,7 @@ class Fragment(_Layout):
 
     @property
     def elements_of_a_lane(self) -> int:
-        return prod(self.shape) // UNITS["warp"]
+        return prod(self.shape) // self.lanes
 
     def slot(self, point: Point) -> Slot:
         """Where element `point` lies."""
@@ -113,13 +121,16 @@ class Fragment(_Layout):
 class SharedRows(_Layout):
     """Where the elements of an operand in shared memory lie: in rows of 16 bytes, each at an address that a lane gives.
 
-    Element `indices` is the element `element` of the row whose address lane `lane` gives. The rows are 1, 2, 4, 8, 16
-    or 32, and the lanes 0 to `rows` - 1 give their addresses; lane L beyond them gives that of lane L % `rows`, which
-    the instruction does not read. Rows may lie anywhere in shared memory, each at a multiple of 16 bytes.
+    Element `indices` is the element `element` of the row whose address lane `lane` gives. The rows are 1, 2, 4, ... or
+    as many as there are `lanes`, and the lanes 0 to `rows` - 1 give their addresses; lane L beyond them gives that of
+    lane L % `rows`, which the instruction does not read. Rows may lie anywhere in shared memory, each at a multiple of
+    16 bytes.
     """
 
+    lane: Affine
     element: Affine
     format: str | None = None
+    lanes: int = UNITS["warp"]
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -138,6 +149,25 @@ class SharedRows(_Layout):
     def elements(self) -> dict[RowSlot, Point]:
         """The element in each slot. The layout is a bijection, so nothing is lost."""
         return {self.slot(point): point for point in self.points()}
+
+
+@dataclass(frozen=True)
+class SharedMatrix(_Layout):
+    """An operand in shared memory that one descriptor tells of, for all lanes: a matrix in rows `along` an index.
+
+    The rows are cut in pieces of 128 bytes, or of 64 or 32. Eight neighbouring rows lie one behind the other, and their
+    units of 16 bytes change places as `descriptor_swizzle` says. The descriptor has the address of the first element,
+    the distance of eight rows from the next eight, and that of a piece from the next one along the row. Only the start
+    of the matrix along its rows may lie inside of a piece. PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory
+    Layout".
+    """
+
+    along: str
+    format: str | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Layout = Fragment | SharedRows | SharedMatrix
 
 
 @dataclass(frozen=True)
@@ -166,7 +196,9 @@ class Instruction:
         operands: the layout of each operand, in registers or in shared memory, in the order of the head.
         unit: a key of UNITS.
         arch: the first architecture that has it; the only one, where that is one of SPECIFIC_ARCHITECTURES.
-        ptx: its text, with `{A}` for the registers of the operand A, or `[{A}]` for its address in shared memory.
+        ptx: its text, with `{A}` for the registers of the operand A, `[{A}]` for its address in shared memory, or `{A}`
+            for its descriptor.
+        protocol: a key of PROTOCOLS, of an instruction that runs on while its lanes go on; else "".
         summations: how it adds up, the oldest architecture first; none where it adds nothing, or exactly.
         doc: the comment above the declaration.
         text: the declaration as written.
@@ -175,10 +207,11 @@ class Instruction:
     name: str
     meaning: Kernel
     accumulates: bool
-    operands: tuple[Fragment | SharedRows, ...]
+    operands: tuple[Layout, ...]
     unit: str
     arch: str
     ptx: str
+    protocol: str = ""
     summations: tuple[Summation, ...] = ()
     doc: str = field(default="", compare=False, repr=False)
     text: str = field(default="", compare=False, repr=False)
@@ -206,7 +239,12 @@ class Instruction:
         """The layouts of the operands in registers."""
         return tuple(operand for operand in self.operands if isinstance(operand, Fragment))
 
-    def layout(self, operand: str) -> Fragment | SharedRows:
+    @property
+    def lanes(self) -> int:
+        """How many threads run it as one."""
+        return UNITS[self.unit]
+
+    def layout(self, operand: str) -> Layout:
         """The layout of an operand; KeyError if there is none of that name."""
         for layout in self.operands:
             if layout.operand.name == operand:
@@ -235,3 +273,11 @@ class Instruction:
 def arch_number(arch: str) -> int:
     """The number of an architecture: later ones have greater numbers."""
     return int(arch.removeprefix("sm_").rstrip("af"))
+
+
+def descriptor_swizzle(piece: int, element: int) -> Swizzle:
+    """How the rows of an operand with a descriptor are swizzled, in pieces of `piece` bytes, elements of `element`.
+
+    Units of 16 bytes change places by the number of the 128 bytes that they lie in, modulo the units of a piece.
+    """
+    return Swizzle(ROW_BYTES // element, piece // ROW_BYTES, 128 // piece)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.instructions import Fragment, SharedRows
-from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import Buffer
 
 
@@ -66,7 +65,7 @@ def point_of_lane(layout: SharedRows, lane: str) -> dict[str, Affine]:
         total = const(0)
         for low, high in _doublings(steps):
             digit = number // 2**low
-            if 2**high < WARP:
+            if 2**high < layout.lanes:
                 digit = digit % 2 ** (high - low)
             total += digit * steps[low]
         found[name] = total
@@ -128,7 +127,7 @@ def _no_digits(buffer: Buffer, index: Affine) -> NotDealt:
     )
 
 
-def value_by_lane(bits: LaneBits, lane: Affine, rest: Mapping[int, Affine]) -> Affine:
+def value_by_lane(bits: LaneBits, lane: Affine, lanes: int, rest: Mapping[int, Affine]) -> Affine:
     """The number of these bits: those of the lane's number, and for the others runs of bits by their lowest place."""
     total = const(0)
     for low, high in runs_of_bits(bits):
@@ -137,7 +136,7 @@ def value_by_lane(bits: LaneBits, lane: Affine, rest: Mapping[int, Affine]) -> A
             total += rest[low] * 2**low
             continue
         digit = lane // 2**place
-        if 2 ** (place + high - low) < WARP:
+        if 2 ** (place + high - low) < lanes:
             digit = digit % 2 ** (high - low)
         total += digit * 2**low
     return total

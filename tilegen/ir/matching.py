@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import permutations
 
@@ -113,6 +113,12 @@ def perfect_nest(loop: Loop) -> tuple[tuple[Loop, ...], Stmt] | None:
             return tuple(found), inner
         found.append(inner)
     return None
+
+
+def inner_part(index: Affine, nest: Collection[str]) -> Affine:
+    """The part of an index that the loops of a nest decide; the rest is the same in all of it."""
+    inside = [(a, c) for a, c in index.terms if (names := Affine(((a, 1),)).names()) and names <= set(nest)]
+    return Affine(tuple(inside))
 
 
 def values_at(performed: Performed, loops: Mapping[str, int], indices: Mapping[str, Affine]) -> dict[str, Affine]:

@@ -224,7 +224,8 @@ class Buffer:
     A register buffer may have dimensions that run over thread loops; each thread keeps its own slice.
     `joined` says, of a copy, which dimensions of the original each of its own consists of, where not of one. In
     `panels`, it has one dimension more than the original, the first: it counts panels, so many elements of each row.
-    What is loaded of a `streamed` one need not stay in a cache.
+    What is loaded of a `streamed` one need not stay in a cache. A shared one begins at a multiple of `align` bytes: of
+    16, which are the most that a thread takes at once, or of more where an instruction asks for that.
     With a `fragment`, the registers of a warp's lanes hold it together: the dimensions `fragment_dims` are the indices
     of the fragment, in its order, and each element of the others has such a block of its own.
     """
@@ -242,6 +243,7 @@ class Buffer:
     joined: tuple[tuple[int, ...], ...] = ()
     panels: bool = False
     streamed: bool = False
+    align: int = 16
     fragment: Fragment | None = None
     fragment_dims: tuple[int, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)

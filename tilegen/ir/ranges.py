@@ -92,9 +92,14 @@ def least_value(value: Affine, extents: Mapping[str, Affine], sizes: Collection[
 
 
 def rejoin(value: Affine) -> Affine:
-    """`value` with a quotient and a remainder that make up their number again, (x/8)*8 + x%8, as that number."""
+    """`value` with digits that make up a number again, (x/8)*8 + x%8 or x/8%4*8 + x%8, as that number, x or x%32."""
     for atom, coefficient in value.terms:
         if isinstance(atom, Mod):
+            for higher, factor in value.terms:
+                digit = isinstance(higher, Mod) and higher.arg == atom.arg // atom.by
+                if isinstance(higher, Mod) and digit and factor == coefficient * atom.by:
+                    both = Affine(((higher, factor),)) + Affine(((atom, coefficient),))
+                    return rejoin(value - both + atom.arg % (atom.by * higher.by) * coefficient)
             whole, factor = Div(atom.arg, atom.by), coefficient * atom.by
             if (whole, factor) in value.terms:
                 both = Affine(((whole, factor),)) + Affine(((atom, coefficient),))

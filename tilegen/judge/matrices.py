@@ -17,12 +17,12 @@ from itertools import product
 
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.fragments import deal_fragments, registers_of
-from tilegen.ir.instructions import Fragment, SharedRows
+from tilegen.ir.instructions import UNITS, Fragment, SharedMatrix, SharedRows
 from tilegen.ir.lane_bits import NotDealt
-from tilegen.ir.lanes import WARP
-from tilegen.ir.matching import operand_accesses, operand_points, perfect_nest
+from tilegen.ir.matching import inner_part, operand_accesses, operand_points, perfect_nest
 from tilegen.ir.nodes import Access, Buffer, Loop, Node, Performed, Stmt
 from tilegen.ir.walk import accesses, leaves, loops
+from tilegen.judge.described import check_described
 from tilegen.judge.formats import check_formats
 from tilegen.poly.instances import Projection
 from tilegen.poly.verdict import Refused
@@ -45,7 +45,7 @@ def check_matrices(program: Projection) -> None:
 
 
 def _check_lanes(program: Projection, launch: Node) -> None:
-    """Lanes are the threads along x: no loop around a fragment runs over these, and a block has 32 of them."""
+    """Lanes are the threads along x: no loop around a fragment runs over these, and a block has as many as a unit."""
     held = {b.name for b in program.buffers.values() if b.fragment}
     for path, stmt in leaves((launch,)):
         uses = held & {access.buffer for access in accesses(stmt)}
@@ -57,15 +57,31 @@ def _check_lanes(program: Projection, launch: Node) -> None:
                 f"bind '{inside.name}' to thread.y: thread.x numbers the lanes of a warp",
                 code="structure",
             )
-    performs = any(loop.kind == "matrix" for loop in loops(launch))
-    for loop in loops(launch) if performs else ():
-        if loop.kind == "thread.x" and loop.extent != const(WARP):
+    unit = _unit_of(launch)
+    for loop in loops(launch) if unit else ():
+        if unit and loop.kind == "thread.x" and loop.extent != const(UNITS[unit]):
+            lanes = UNITS[unit]
             raise Refused(
-                f"'{loop.name}' has {loop.extent} threads along x, and a launch with instructions of a warp has {WARP}",
+                f"'{loop.name}' has {loop.extent} threads along x, and a launch with instructions of a {unit} has "
+                f"{lanes}",
                 None,
-                "bind it to thread.y, or give it 32 iterations",
+                f"bind it to thread.y, or give it {lanes} iterations",
                 code="structure",
             )
+
+
+def _unit_of(launch: Node) -> str:
+    """What runs the instructions of a launch; "" where it has none."""
+    found = {loop.performed.instruction.unit: loop.performed.instruction for loop in loops(launch) if loop.performed}
+    if len(found) > 1:
+        (unit, one), (other, two) = sorted(found.items())[:2]
+        raise Refused(
+            f"'{one.name}' is run by a {unit} and '{two.name}' by a {other}, and a launch has one of them",
+            None,
+            "threads along x number the lanes, which are as many as the unit has",
+            code="structure",
+        )
+    return next(iter(found), "")
 
 
 def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
@@ -85,10 +101,13 @@ def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
         access, points = operands[name], operand_points(performed, name)
         buffer = program.buffers[access.buffer]
         _check_separate(access, set(extents))
-        if isinstance(layout, Fragment):
-            _check_fragment(buffer, access, layout, points, extents, instruction.name)
-        else:
-            _check_rows(buffer, access, layout, points, extents, instruction.name)
+        match layout:
+            case Fragment():
+                _check_fragment(buffer, access, layout, points, extents, instruction.name)
+            case SharedRows():
+                _check_rows(buffer, access, layout, points, extents, instruction.name)
+            case SharedMatrix():
+                check_described(buffer, access, layout, points, extents)
     _check_guard(program, stmt, set(extents), instruction.name)
     check_formats(program.tree, performed, stmt)
 
@@ -97,14 +116,15 @@ def _are_all_points(performed: Performed, extents: Mapping[str, int]) -> bool:
     """True if the iterations of loops with these extents are the points of the instruction's equation, each once."""
     equation = performed.instruction.equation
     ranges = (*equation.loops, *equation.reduced)
-    if {name for index in performed.indices for name in index.names()} != set(extents):
-        return False
-    seen = {tuple(i.evaluate(values) for i in performed.indices) for values in _box(extents)}
-    total = 1
-    for extent in extents.values():
-        total *= extent
-    wanted = set(product(*(range(r.extent.const) for r in ranges)))
-    return seen == wanted and total == len(wanted)
+    names = [name for index in performed.indices for name in index.names()]
+    if set(names) != set(extents) or len(names) != len(extents):
+        return False  # an index has loops of its own: they run over its values, and no others do
+    for index, reached in zip(performed.indices, ranges, strict=True):
+        mine = {name: extents[name] for name in index.names()}
+        values = [index.evaluate(values) for values in _box(mine)]
+        if sorted(values) != list(range(reached.extent.const)):
+            return False
+    return True
 
 
 def _box(extents: Mapping[str, int]) -> Iterator[dict[str, int]]:
@@ -131,13 +151,13 @@ def _check_guard(program: Projection, stmt: Stmt, nest: set[str], name: str) -> 
 def _check_separate(access: Access, nest: set[str]) -> None:
     """Every index is a sum of a part that the nest's loops decide, and of one that is the same in all of it."""
     for index in access.index:
-        if any(not isinstance(atom, str) and Affine(((atom, 1),)).names() & nest for atom, _ in index.terms):
+        if any((names := Affine(((atom, 1),)).names()) & nest and not names <= nest for atom, _ in index.terms):
             raise Refused(f"'{index}', an index of '{access.buffer}', divides a loop of the nest", code="form")
 
 
 def _inner(index: Affine, values: Mapping[str, int]) -> int:
     """The part of an index that the nest's loops decide."""
-    return sum(factor * values[atom] for atom, factor in index.terms if isinstance(atom, str) and atom in values)
+    return inner_part(index, values.keys()).evaluate(values)
 
 
 def _check_fragment(

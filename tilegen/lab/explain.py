@@ -23,8 +23,8 @@ from tilegen.lab.sites import program_of
 from tilegen.lab.tensor_cores import TENSOR_CORES, tensor_seconds
 from tilegen.lab.traffic import SECTOR, ArithmeticCount, Inner, Traffic, arithmetic, inner, traffic
 from tilegen.lowering import Launch, lower, unmet
+from tilegen.lowering.grid import Product
 from tilegen.lowering.memory import bytes_of
-from tilegen.lowering.program import Product
 from tilegen.schedule import Scheduled, Stage
 
 Progress = Callable[[str, int, int], None]

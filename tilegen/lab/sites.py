@@ -18,6 +18,7 @@ from tilegen.lowering.program import (
     Barrier,
     Combine,
     Declare,
+    Described,
     Flag,
     For,
     If,
@@ -273,6 +274,8 @@ class _Collector:
         held: frozenset[str] = frozenset()
         for layout, operand in zip(node.instruction.operands, node.operands, strict=True):
             is_target = layout.operand.name == target
+            if isinstance(operand, Described):
+                continue
             if is_target:
                 held = frozenset(name for i in operand.index for name in i.names())
             if isinstance(layout, SharedRows):

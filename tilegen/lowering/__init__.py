@@ -10,12 +10,13 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node, Stmt, Tree
 from tilegen.ir.walk import accesses, gathers, loads, loops, stmts, walk
 from tilegen.lowering.barriers import barriers
-from tilegen.lowering.conflicts import conflicts
+from tilegen.lowering.batches import align_described, complete_batches, with_fences
+from tilegen.lowering.conflicts import Path, conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, deal_vector_loops, distribute, write_thread_loops
 from tilegen.lowering.flatten import GRID_LIMIT, Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
 from tilegen.lowering.fragments import deal, without_instructions
 from tilegen.lowering.functions import make_functions
-from tilegen.lowering.guards import guard
+from tilegen.lowering.guards import IsImplied, guard
 from tilegen.lowering.integers import choose_integers, fits
 from tilegen.lowering.known import implication_checker
 from tilegen.lowering.lanes import Lanes
@@ -23,7 +24,7 @@ from tilegen.lowering.memory import bytes_of, shared_layout
 from tilegen.lowering.peel import split_peeled
 from tilegen.lowering.pipeline import Pipe, write_out_pipelines
 from tilegen.lowering.places import named_places
-from tilegen.lowering.program import Declare, Launch, Spmd, distributed_tree, names_in, nodes, unmet
+from tilegen.lowering.program import Barrier, Declare, Launch, Spmd, distributed_tree, names_in, nodes, unmet
 from tilegen.lowering.reads import choose
 from tilegen.lowering.register_guards import spare
 from tilegen.lowering.registers import declare, lives, unroll_register_loops
@@ -72,7 +73,7 @@ def lower(
         loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
     if loose:
         tree = replace(tree, body=tuple(deal_vector_loops(node, loose) for node in tree.body))
-    tree, whole_starts = deal(tree)
+    tree, whole_starts = deal(align_described(tree))
     tree, pipes = write_out_pipelines(without_dead(tree))
     tree = split_peeled(tree)
     names, version = _launch_names(tree), _Version(loose, whole, whole_starts)
@@ -97,13 +98,10 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     plain = write_thread_loops(dealt, block, told)
     where, extents = coordinates(dealt), _extents(dealt, block)
     is_implied = implication_checker(tree.kernel, extents, requires)
-    slots = barriers(plain, conflicts(replace(tree, body=(plain,))), is_implied) if block.threads > 1 else {}
-    ahead = covered_pipes(plain, pipes, with_waits(plain, slots, pipes))
-    pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)
-    groups = frozenset(group_ends(dealt, pipes))
+    stops, groups, ahead = _waiting(tree, plain, dealt, pipes, is_implied if block.threads > 1 else None)
     lanes = Lanes(replace(tree, body=(dealt,)))
     less = spare(dealt, tree.buffers, tree.kernel)
-    body = flatten(less.node, block, where, with_waits(plain, slots, pipes), frozenset(told), groups, lanes)
+    body = flatten(less.node, block, where, stops, frozenset(told), groups, lanes, tree.buffers)
     body, buffers = _drop_needless_dims(tree, body, dealt)
     needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), is_implied, version.loose, list(requires))
     registers = [b for b in buffers if b.space == "register"]
@@ -116,7 +114,8 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, is_implied)
     body = named_places(asynchronous(roles.name(body), ahead, {b.name: b for b in buffers}), told)
-    body = make_functions(_declare_registers(body, registers, dealt), buffers, _known_integers(tree, block, where))
+    body = _declare_registers(complete_batches(body), registers, dealt)
+    body = make_functions(body, buffers, _known_integers(tree, block, where))
     mine, shared = _used_buffers(body, buffers, needs)
     return Launch(
         name=name,
@@ -141,6 +140,18 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
 
 
 # -- stages that are a few lines
+
+
+def _waiting(
+    tree: Tree, plain: Node, dealt: Node, pipes: tuple[Pipe, ...], is_implied: IsImplied | None
+) -> tuple[dict[tuple[Path, int], Barrier], frozenset[tuple[Path, int]], tuple[Pipe, ...]]:
+    """The barriers, the places where groups of asynchronous copies end, and what is copied so. `is_implied` is None for
+    a block of one thread."""
+    met = barriers(plain, conflicts(replace(tree, body=(plain,))), is_implied) if is_implied else {}
+    slots = with_fences(met, dealt)
+    ahead = covered_pipes(plain, pipes, with_waits(plain, slots, pipes))
+    pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)
+    return with_waits(plain, slots, pipes), frozenset(group_ends(dealt, pipes)), ahead
 
 
 def _drop_needless_dims(tree: Tree, body: tuple[Spmd, ...], node: Node) -> tuple[tuple[Spmd, ...], tuple[Buffer, ...]]:

@@ -10,9 +10,10 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, leaves, loops, rewrite_accesses
 from tilegen.lowering.distribute import Block
+from tilegen.lowering.grid import Product
 from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.perform import perform
-from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Product, Spmd
+from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Spmd
 from tilegen.lowering.substitution import substitute_integers
 
 # Blocks of a grid along x, y and z.
@@ -100,13 +101,14 @@ def flatten(
     dealt: frozenset[str],
     groups: frozenset[tuple[tuple[int, ...], int]],
     lanes: Lanes,
+    buffers: tuple[Buffer, ...],
 ) -> tuple[Spmd, ...]:
     """The program of one thread. Guards of statements have become tests right around them.
 
     `dealt` names the loops over a thread's share of a copy; `groups` are the slots where a group of
-    asynchronous copies ends; `lanes` knows what those of a warp do together.
+    asynchronous copies ends; `lanes` knows what those of a warp do together, `buffers` are all of its memory.
     """
-    return _flat((node,), (), (), _Context(block, where, slots, dealt, groups, lanes))
+    return _flat((node,), (), (), _Context(block, where, slots, dealt, groups, lanes, {b.name: b for b in buffers}))
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ class _Context:
     dealt: frozenset[str]
     groups: frozenset[tuple[tuple[int, ...], int]]
     lanes: Lanes
+    buffers: Mapping[str, Buffer]
 
 
 def _flat(
@@ -130,7 +133,7 @@ def _flat(
             out += _statement(node, around, context)
             continue
         if node.performed:
-            out += perform(node, node.performed, context.block)
+            out += perform(node, node.performed, context.block, context.buffers)
             continue
         inner = _flat(node.body, (*path, place), (*around, node), context)
         if node.kind in BLOCK_KINDS:

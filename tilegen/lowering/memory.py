@@ -17,12 +17,11 @@ def bytes_of(buffer: Buffer) -> int:
 
 
 def shared_layout(buffers: Iterable[Buffer]) -> tuple[dict[str, int], int]:
-    """(where each shared buffer begins, where the last one ends), in bytes; each begins at a multiple of 16."""
+    """(where each shared buffer begins, where the last one ends), in bytes."""
     places: dict[str, int] = {}
     end = 0
     for buffer in buffers:
         if buffer.space == "shared":
-            # Vector accesses take up to 16 bytes at once.
-            places[buffer.name] = -(-end // 16) * 16
+            places[buffer.name] = -(-end // buffer.align) * buffer.align
             end = places[buffer.name] + bytes_of(buffer)
     return places, end

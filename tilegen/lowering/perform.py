@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilegen.ir.affine import const, var
-from tilegen.ir.instructions import Fragment, SharedRows
+from tilegen.ir.descriptors import described_form
+from tilegen.ir.instructions import Fragment, Layout, SharedMatrix
 from tilegen.ir.lane_bits import point_of_lane
-from tilegen.ir.lanes import WARP
-from tilegen.ir.matching import operand_accesses, perfect_nest, rounded_operands, values_at
-from tilegen.ir.nodes import Access, Loop, Performed
+from tilegen.ir.matching import inner_part, operand_accesses, operand_points, perfect_nest, rounded_operands, values_at
+from tilegen.ir.nodes import Access, Buffer, Loop, Performed
 from tilegen.ir.ranges import simplify
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.fragments import tests_within
-from tilegen.lowering.program import If, Perform, Spmd
+from tilegen.lowering.program import Described, If, Perform, Spmd
 
 
-def perform(nest: Loop, performed: Performed, block: Block) -> tuple[Spmd, ...]:
+def perform(nest: Loop, performed: Performed, block: Block, buffers: Mapping[str, Buffer]) -> tuple[Spmd, ...]:
     """The instruction, in a test of what is the same for all of its nest.
 
     `deal` has made sure that nobody uses what it computes where one of the other conditions does not hold.
@@ -30,8 +30,9 @@ def perform(nest: Loop, performed: Performed, block: Block) -> tuple[Spmd, ...]:
     (lane,) = (loop.name for loop in block.loops if loop.kind == "thread.x")
     extents = {loop.name: loop.extent.const for loop in loops}
     operands = tuple(
-        _operand(layout, accesses[layout.operand.name], performed, extents, lane)
+        _operand(buffers[access.buffer], layout, access, performed, extents, lane)
         for layout in performed.instruction.operands
+        for access in (accesses[layout.operand.name],)
     )
     bare = replace(loops[-1], body=(replace(stmt, guard=()),))
     for loop in reversed(loops[:-1]):
@@ -42,12 +43,16 @@ def perform(nest: Loop, performed: Performed, block: Block) -> tuple[Spmd, ...]:
 
 
 def _operand(
-    layout: Fragment | SharedRows, access: Access, performed: Performed, extents: Mapping[str, int], lane: str
-) -> Access:
-    """The first of a lane's registers, or the row whose address the lane gives."""
+    buffer: Buffer, layout: Layout, access: Access, performed: Performed, extents: Mapping[str, int], lane: str
+) -> Access | Described:
+    """The first of a lane's registers, the row whose address the lane gives, or the matrix."""
+    if isinstance(layout, SharedMatrix):
+        points = operand_points(performed, layout.operand.name)
+        first = tuple(i - inner_part(i, extents.keys()) for i in access.index)
+        return Described(replace(access, index=first), described_form(buffer, access, layout, points, extents))
     if isinstance(layout, Fragment):
         first = tuple(i.substitute(dict.fromkeys(extents, const(0))) for i in access.index)
         return replace(access, index=(*first[:-2], var(lane), first[-1]))
     place = values_at(performed, extents, point_of_lane(layout, lane))
-    known = {**extents, lane: WARP}
+    known = {**extents, lane: layout.lanes}
     return replace(access, index=tuple(simplify(i.substitute(place), known) for i in access.index))

@@ -15,6 +15,7 @@ from operator import is_
 from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
+from tilegen.ir.descriptors import Form
 from tilegen.ir.instructions import Instruction
 from tilegen.ir.nodes import (
     DTYPE_BYTES,
@@ -34,6 +35,7 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.walk import loops, walk
 from tilegen.lowering.claims import Claim, sentence
+from tilegen.lowering.grid import Need, Product
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class Barrier:
     of_global: bool = False  # it orders accesses to global memory, too
     completes: tuple[str, ...] = ()  # the buffers that are written before it and read behind it
     wait: int | None = None  # first wait until no more than so many groups of asynchronous copies are on their way
+    fence: bool = False  # what threads have written is there for instructions that read by descriptor, too
 
     @property
     def reason(self) -> str:
@@ -190,14 +193,27 @@ class Combine:
 
 
 @dataclass(frozen=True)
+class Described:
+    """A matrix in shared memory for an instruction, from its first element on."""
+
+    start: Access
+    form: Form
+
+    @property
+    def buffer(self) -> str:
+        return self.start.buffer
+
+
+@dataclass(frozen=True)
 class Perform:
-    """All lanes of a warp run an instruction together.
+    """All lanes of a warp or warpgroup run an instruction together.
 
     `operands` are in the order of its declaration: of one in registers the lane's first, of one in shared memory the
-    row whose address it gives. Those of `rounded` are rounded to their format. `origin` is the nest that this does.
+    row whose address it gives, or the whole matrix. Those of `rounded` are rounded to their format. `origin` is the
+    nest that this does.
     """
 
-    operands: tuple[Access, ...]
+    operands: tuple[Access | Described, ...]
     origin: Loop = field(compare=False, repr=False)
     rounded: tuple[str, ...] = ()
 
@@ -205,6 +221,21 @@ class Perform:
     def instruction(self) -> Instruction:
         assert self.origin.performed
         return self.origin.performed.instruction
+
+
+@dataclass(frozen=True)
+class Begin:
+    """What is computed so far in registers is there for asynchronous instructions of this `protocol`."""
+
+    protocol: str
+
+
+@dataclass(frozen=True)
+class Complete:
+    """The asynchronous instructions of this `protocol` have ended, and the buffers `results` have what they compute."""
+
+    protocol: str
+    results: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -231,7 +262,7 @@ class Call:
 
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | AsyncGroup | Combine | Perform | Function | Call | Stmt
+    | AsyncGroup | Combine | Perform | Begin | Complete | Function | Call | Stmt
 )  # fmt: skip
 
 
@@ -260,43 +291,6 @@ def with_body(node: Holder, body: tuple[Spmd, ...], orelse: tuple[Spmd, ...] | N
 
 def _is_identical(old: tuple[Spmd, ...], new: tuple[Spmd, ...]) -> bool:
     return len(old) == len(new) and all(map(is_, old, new))
-
-
-@dataclass(frozen=True)
-class Need:
-    """What the vectors of one loop need: facts on sizes, and (tensor, bytes) that its address is a multiple of."""
-
-    requires: tuple[Condition, ...] = ()
-    alignment: tuple[tuple[str, int], ...] = ()
-
-    def and_(self, other: Need) -> Need:
-        """Both."""
-        requires, alignment = self.requires + other.requires, self.alignment + other.alignment
-        return Need(tuple(dict.fromkeys(requires)), tuple(dict.fromkeys(alignment)))
-
-
-@dataclass(frozen=True)
-class Product:
-    """How many blocks there are along an axis: one factor for each loop that shares it, the slowest first."""
-
-    factors: tuple[Affine, ...]
-
-    def evaluate(self, sizes: Mapping[str, int]) -> int:
-        """The number at these sizes: 0 where the range of one of the loops is empty."""
-        return prod(max(0, factor.evaluate(sizes)) for factor in self.factors)
-
-    @property
-    def is_const(self) -> bool:
-        return all(factor.is_const for factor in self.factors)
-
-    def digit(self, position: int) -> tuple[tuple[Affine, ...], Affine | None]:
-        """What a block's number along the axis is divided by, one after the other, and what the remainder is then taken
-        of (None: it is in its range), for the loop of the factor at `position`."""
-        return self.factors[:position:-1], self.factors[position] if position else None
-
-    def __str__(self) -> str:
-        parts = [str(factor) for factor in self.factors]
-        return parts[0] if len(parts) == 1 else "*".join(part if part.isalnum() else f"({part})" for part in parts)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,8 @@ class Spare:
     """What statements in registers can go without.
 
     What goes from registers to registers can do harm outside its guard only by what it writes. Where a condition
-    is a fact of the element, and nothing uses the element where it does not hold, no one sees it.
+    is a fact of the element, and nothing uses the element where it does not hold, no one sees it. An instruction may
+    also read from shared memory.
 
     Attributes:
         node: the launch, its updates of registers and its copies to shared memory without those conditions.
@@ -87,11 +88,12 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
     for leaf in found:
         path, stmt = leaf.path, leaf.stmt
         buffer = registers.get(stmt.target.buffer)
-        if buffer is None or stmt.is_copy or stmt.best or not leaf.places.keys() <= registers.keys():
+        mine = inner if any(loop.performed for loop in path) else registers
+        if buffer is None or stmt.is_copy or stmt.best or not leaf.places.keys() <= mine.keys():
             continue
         if stmt.reduce and (stmt.reduce not in ("sum", "prod") or _of_lanes(path, stmt)):
             continue  # a comparison, or what other threads get, of a register without a value
-        if any(gathers(stmt)) or not _registers_exist(leaf, registers):
+        if any(gathers(stmt)) or not _elements_exist(leaf, mine):
             continue  # its tests also keep it inside the tensors that it gathers from, and the registers that there are
         own = _fixed_loops(path, stmt.target, buffer)
         kept = tuple(c for c in stmt.guard if not _of_element(c, leaf, own, users[buffer.name], facts))
@@ -113,7 +115,7 @@ def _copies_to_shared(
         if not stmt.is_copy or target is None or target.space != "shared":
             continue
         sources = [buffers.get(name) for name in leaf.places if name != target.name]
-        if any(b is None or b.space != "register" for b in sources) or not _registers_exist(leaf, buffers):
+        if any(b is None or b.space != "register" for b in sources) or not _elements_exist(leaf, buffers):
             continue
         kept = tuple(c for c in stmt.guard if _is_used_beside(c, leaf, target, users[target.name], facts))
         if not all(_of_thread(c, leaf.path) for c in stmt.guard if c not in kept):
@@ -149,12 +151,12 @@ def _with_updates(node: Node, updates: Mapping[int, Stmt]) -> Node:
     return node if all(map(is_, body, node.body)) else replace(node, body=body)
 
 
-def _registers_exist(leaf: _Leaf, registers: Mapping[str, Buffer]) -> bool:
+def _elements_exist(leaf: _Leaf, memory: Mapping[str, Buffer]) -> bool:
     """True if every element on the chip that the statement uses exists, whatever its guard says."""
     extents = {loop.name: loop.extent.const for loop in leaf.path if loop.extent.is_const}
     for name, places in leaf.places.items():
         for index in places:
-            for place, extent in zip(index, registers[name].shape, strict=True):
+            for place, extent in zip(index, memory[name].shape, strict=True):
                 ends = interval_of(place, extents)
                 if ends is None or ends[0] < 0 or not extent.is_const or ends[1] >= extent.const:
                     return False

@@ -16,8 +16,9 @@ from tilegen.ir.choices import condition_of
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import rewrite_accesses, substitute, writes
+from tilegen.lowering.grid import Need
 from tilegen.lowering.guards import IsImplied, Tests
-from tilegen.lowering.program import For, If, Need, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, with_body
+from tilegen.lowering.program import For, If, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, with_body
 from tilegen.lowering.reads import inside
 
 LARGEST = 16  # bytes of one access

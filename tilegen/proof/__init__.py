@@ -70,7 +70,9 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
         return Proof(tuple(first))
     program = found[0]
     facts = Facts(known)
-    asked = obligations(program.tree(tuple(reassociated)), program.stops, program.extras, program.copies)
+    asked = obligations(
+        program.tree(tuple(reassociated)), program.stops, program.extras, program.copies, program.described
+    )
     vectors = discharge("vectors", lambda: sum(_check_alignment(each, facts, program.loops) for each in inlined))
     integers = discharge("integers", lambda: check_integers(launches, facts))
     limits = discharge("limits", lambda: sum(check_limits(each) for each in launches))

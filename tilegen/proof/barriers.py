@@ -8,7 +8,7 @@ element of shared or global memory, one of them writing, a barrier stands on eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -46,6 +46,7 @@ class Stop:
     again: bool = False  # nothing stands between it and another barrier
     wait: int | None = None  # so many groups of asynchronous copies may still be on their way behind it
     made: GroupCount | None = None  # before it
+    fence: bool = False  # what was written before it is there for those who read by descriptor
 
     @property
     def reason(self) -> str:
@@ -93,6 +94,24 @@ def check_minimal(walls: CertainBarriers) -> None:
             )
     for slot, claim in open_claims:
         raise Refused(f"a barrier says that it guards '{claim.buffer}', and does not", stops[slot].reason)
+
+
+def check_fenced(walls: CertainBarriers, described: Set[str]) -> None:
+    """Refused where what threads have written is read by descriptor, and no barrier between has a fence; or where a
+    barrier has a fence for nothing."""
+    program, stops = walls.program, walls.stops
+    fenced = frozenset(slot for slot, stop in stops.items() if stop.fence)
+    used: set[Slot] = set()
+    for one, two, a, b, way, between in walls.meetings:
+        if not a.writes or b.writes or b.buffer not in described:
+            continue
+        crossing = Crossing(program, one, two, a, b, way)
+        if not between & fenced and crossing.is_possible():
+            sentence = f"'{b.buffer}' is read by descriptor, and no fence stands behind what threads write there"
+            raise Refused(sentence, crossing.describe())
+        used |= between & fenced
+    for slot in fenced - used:
+        raise Refused("a fence is there for nothing", f"'{stops[slot].reason}' speaks of nothing read by descriptor")
 
 
 # Accesses of different thread nests that may meet, the earlier one first, and the barriers between.

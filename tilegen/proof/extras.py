@@ -44,11 +44,11 @@ class Extras:
     def restore_tests(self, launch: Node) -> Node:
         """The launch with the tests; `found` is told which of its statements lacks which."""
         users = [(path, stmt, {access.buffer for access in accesses(stmt)}) for path, stmt in leaves((launch,))]
-        bound = [(stmt, used) for _, stmt, used in users if not self._may_be_spared(stmt)]
+        bound = [(stmt, used) for path, stmt, used in users if not self._may_be_spared(path, stmt)]
         domains, facts = _domains(self.kernel), Facts(self.kernel)
         whole: dict[int, Stmt] = {}
         for number, (path, stmt, _) in enumerate(users):
-            if not self._may_be_spared(stmt):
+            if not self._may_be_spared(path, stmt):
                 continue
             missing: Tests = ()
             for test in self._inside(stmt) if stmt.is_copy else domains(stmt):
@@ -62,10 +62,12 @@ class Extras:
         (node,) = rewrite_nodes((launch,), lambda value: whole.get(id(value), value))
         return node
 
-    def _may_be_spared(self, stmt: Stmt) -> bool:
-        """True for what the text may run without its tests: from registers to registers, or copied to shared memory."""
+    def _may_be_spared(self, path: tuple[Loop, ...], stmt: Stmt) -> bool:
+        """True for what the text may run without its tests: from registers to registers, or copied to shared memory;
+        and by an instruction from shared memory to registers."""
         space = self.buffers[stmt.target.buffer].space
-        if stmt.best or any(gathers(stmt)) or any(self.buffers[x.buffer].space != "register" for x in loads(stmt)):
+        sources = ("register", "shared") if any(loop.kind == "matrix" for loop in path) else ("register",)
+        if stmt.best or any(gathers(stmt)) or any(self.buffers[x.buffer].space not in sources for x in loads(stmt)):
             return False
         if not stmt.is_copy:
             return space == "register"

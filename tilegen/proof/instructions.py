@@ -13,12 +13,31 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, affine, const
-from tilegen.ir.instructions import Fragment, SharedRows
-from tilegen.ir.lanes import WARP
-from tilegen.ir.matching import operand_accesses, operand_points, perfect_nest, rounded_operands, with_operands
+from tilegen.ir.descriptors import ROWS, NotDescribed, described_form, start_fault
+from tilegen.ir.instructions import Fragment, SharedMatrix, SharedRows
+from tilegen.ir.matching import (
+    inner_part,
+    operand_accesses,
+    operand_points,
+    perfect_nest,
+    rounded_operands,
+    with_operands,
+)
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.ir.ranges import simplify
-from tilegen.lowering.program import For, If, Launch, Perform, Spmd, nodes, with_body
+from tilegen.lowering.program import (
+    Begin,
+    Complete,
+    Described,
+    For,
+    Function,
+    If,
+    Launch,
+    Perform,
+    Spmd,
+    nodes,
+    with_body,
+)
 from tilegen.poly import Facts, Refused
 
 
@@ -35,6 +54,8 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
         match node:
             case Perform():
                 out.append(_expand(node, launch))
+            case Begin() | Complete():
+                pass  # what is between them has been looked at
             case For():
                 _check_together(node, (node.extent,), lanes)
                 out.append(with_body(node, expand_instructions(node.body, launch)))
@@ -57,8 +78,9 @@ def _check_together(node: For | If, deciding: tuple[Affine, ...], lanes: set[str
 
 def _expand(node: Perform, launch: Launch) -> Spmd:
     instruction, found = node.instruction, perfect_nest(node.origin)
-    if launch.block[0] != WARP:
-        raise Refused(f"'{instruction.name}' is run by a warp, and {launch.block[0]} threads are along x")
+    if launch.block[0] != instruction.lanes:
+        unit = instruction.unit
+        raise Refused(f"'{instruction.name}' is run by a {unit}, and {launch.block[0]} threads are along x")
     performed = node.origin.performed
     assert performed
     operands = operand_accesses(performed, found[1]) if found else None
@@ -75,10 +97,16 @@ def _expand(node: Perform, launch: Launch) -> Spmd:
         buffer = launch.buffers[access.buffer]
         if buffer.dtype != layout.operand.dtype:
             raise Refused(f"the operand {layout.operand.name} of '{instruction.name}' is no {buffer.dtype}")
-        if isinstance(layout, Fragment):
-            index = _register_index(buffer, access, layout, values, extents)
-        else:
-            index = _row_index(launch, buffer, access, layout, values, extents)
+        match layout, access:
+            case Fragment(), Access():
+                index = _register_index(buffer, access, layout, values, extents)
+            case SharedRows(), Access():
+                index = _row_index(launch, buffer, access, layout, values, extents)
+            case SharedMatrix(), Described():
+                read = operands[layout.operand.name]
+                index = _described_index(buffer, access, read, layout, points, extents)
+            case _:
+                raise Refused(f"the operand {layout.operand.name} of '{instruction.name}' is given in another way")
         places[layout.operand.name] = Access(access.buffer, index)
     new = replace(with_operands(performed, stmt, places), guard=())
     nest: Spmd = new
@@ -120,6 +148,74 @@ def _row_index(
     return tuple(simplify(i, extents) for i in index)
 
 
+def _described_index(
+    buffer: Buffer,
+    given: Described,
+    read: Access,
+    layout: SharedMatrix,
+    points: tuple[Affine, ...],
+    extents: Mapping[str, int],
+) -> tuple[Affine, ...]:
+    """Where an operand's element lies: what the nest reads, counted from the start that is given, if the hardware
+    looks for it there."""
+    name = layout.operand.name
+    if buffer.space != "shared":
+        raise Refused(f"the operand {name} lies in shared memory, and '{buffer.name}' does not")
+    try:
+        form = described_form(buffer, read, layout, points, extents)
+    except NotDescribed as reason:
+        raise Refused(reason.sentence, reason.witness) from None
+    if form != given.form:
+        raise Refused(f"the descriptor of '{buffer.name}' as the operand {name} is {given.form}, and it lies in {form}")
+    if fault := start_fault(buffer, given.start.index):
+        raise Refused(f"no descriptor tells of '{buffer.name}' as the operand {name}", fault)
+    if buffer.align % (ROWS * form.piece):
+        raise Refused(f"'{buffer.name}' begins at no multiple of {ROWS * form.piece} bytes, by which it is swizzled")
+    inner = (inner_part(index, extents.keys()) for index in read.index)
+    return tuple(start + inside for start, inside in zip(given.start.index, inner, strict=True))
+
+
+def check_completed(body: tuple[Spmd, ...]) -> None:
+    """Refused where an asynchronous instruction does not stand between a begin and the wait for what it computes, with
+    others of its protocol alone."""
+    waiting: Begin | None = None
+    computed: set[str] = set()
+    for node in body:
+        match node:
+            case Begin():
+                if waiting:
+                    raise Refused(f"'{node.protocol}' begins twice")
+                waiting, computed = node, set()
+            case Complete(protocol, results):
+                if waiting is None or waiting.protocol != protocol:
+                    raise Refused(f"what completes '{protocol}' has no beginning")
+                if not computed <= set(results):
+                    raise Refused(f"nothing waits for '{min(computed - set(results))}' to be computed")
+                waiting = None
+            case _ if waiting:
+                computed |= {_result_of(node, waiting) for node in nodes((node,)) if not isinstance(node, For | If)}
+            case For() | Function():
+                check_completed(node.body)
+            case If():
+                check_completed(node.body)
+                check_completed(node.orelse)
+            case Perform() if node.instruction.protocol:
+                raise Refused(f"nothing waits for '{node.instruction.name}', which goes on while its lanes do")
+            case _:
+                pass
+    if waiting:
+        raise Refused(f"nothing completes '{waiting.protocol}'")
+
+
+def _result_of(node: Spmd, waiting: Begin) -> str:
+    """What an instruction writes that has begun with `waiting`. Refused where it is none of that protocol."""
+    if not isinstance(node, Perform) or node.instruction.protocol != waiting.protocol:
+        raise Refused(f"something else than '{waiting.protocol}' stands among what is waited for")
+    target = node.instruction.equation.target
+    names = [layout.operand.name for layout in node.instruction.operands]
+    return node.operands[names.index(target)].buffer
+
+
 def check_rows(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> int:
     """How many operands are in shared memory. Raises Refused where a row is not at a multiple of its bytes."""
     found = [
@@ -127,7 +223,7 @@ def check_rows(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> i
         for node in launch.nodes
         if isinstance(node, Perform)
         for access, layout in zip(node.operands, node.instruction.operands, strict=True)
-        if isinstance(layout, SharedRows)
+        if isinstance(layout, SharedRows) and isinstance(access, Access)
     ]
     for access, layout in found:
         buffer, width = launch.buffers[access.buffer], layout.elements_of_a_row

@@ -22,13 +22,13 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, rewrite_accesses
 from tilegen.lowering.known import implication_checker
-from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
+from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, Described, For, If, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
 from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
 from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.extras import Extras
-from tilegen.proof.instructions import expand_instructions
+from tilegen.proof.instructions import check_completed, expand_instructions
 from tilegen.proof.lane_loops import ASYNCHRONOUS, expand_vectors, roll_runs
 from tilegen.proof.obligations import Extra
 from tilegen.proof.straighten import straighten
@@ -46,6 +46,7 @@ class Lifted:
         extras: what the text runs beyond the tree.
         loops: every loop with its extent.
         copies: the asynchronous copies, each with the groups that have been made before it.
+        described: the buffers that instructions read by descriptor.
     """
 
     kernel: Kernel
@@ -55,6 +56,7 @@ class Lifted:
     extras: list[Extra] = field(default_factory=list)
     loops: dict[str, Affine] = field(default_factory=dict)
     copies: list[tuple[Stmt, GroupCount]] = field(default_factory=list)
+    described: set[str] = field(default_factory=set)
 
     def tree(self, reassociated: tuple[str, ...]) -> Tree:
         return Tree(self.kernel, tuple(self.buffers.values()), self.body, reassociated)
@@ -65,6 +67,8 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
     result = Lifted(kernel)
     for launch in launches:
         where = axes_of(launch, result.loops)
+        check_completed(launch.body)
+        result.described |= {v.buffer for v in launch.inside if isinstance(v, Described)}
         body = expand_instructions(inline_names(launch.body, launch), launch)
         around = where.extents | extents_of(nodes(body))
         body = roll_runs(expand_vectors(drop_repeated_versions(body, launch, around), launch))
@@ -138,7 +142,7 @@ class _Lift:
                     again = slot in self.result.stops
                     if not node.claims:
                         raise Refused("a barrier names nothing that it guards")
-                    self.result.stops[slot] = Stop(node.of_global, node.claims, again, node.wait, self.made)
+                    self.result.stops[slot] = Stop(node.of_global, node.claims, again, node.wait, self.made, node.fence)
                 case Declare(name):
                     names[name] = self._add_buffer(name, scope)
                 case For() if self._is_divided(node):

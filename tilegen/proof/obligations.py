@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -22,7 +22,15 @@ from tilegen.poly.instances import Leaf, Placed, Projection, common_index, equal
 from tilegen.poly.rows import rename
 from tilegen.poly.system import Undecided, equal_rows, example, negation_rows, question_count, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
-from tilegen.proof.barriers import CertainBarriers, GroupCount, Slot, Stop, check_minimal, check_synchronised
+from tilegen.proof.barriers import (
+    CertainBarriers,
+    GroupCount,
+    Slot,
+    Stop,
+    check_fenced,
+    check_minimal,
+    check_synchronised,
+)
 from tilegen.proof.waits import check_waits
 
 
@@ -84,6 +92,7 @@ def obligations(
     stops: Mapping[Slot, Stop],
     extras: Iterable[Extra] = (),
     copies: Sequence[tuple[Stmt, GroupCount]] = (),
+    described: Set[str] = frozenset(),
 ) -> tuple[Obligation, ...]:
     """What a lowered program has to satisfy, asked of the tree that says the same.
 
@@ -93,6 +102,7 @@ def obligations(
         stops: the barriers, by their place in `tree.body`.
         extras: what the text runs beyond the tree.
         copies: the statements of the tree that are asynchronous copies, each with what has been made before.
+        described: the buffers that instructions read by descriptor.
 
     After a violation the later ones are not asked, since they rely on the earlier ones.
     """
@@ -113,6 +123,8 @@ def obligations(
     )
     if copies:
         checks += (("waits", (lambda: check_waits(program, stops, copies),)),)
+    if described:
+        checks += (("fences", (lambda: check_fenced(walls, described),)),)
     found: list[Obligation] = []
     for name, parts in checks:
         found.append(discharge(name, partial(_run_all, parts)))

@@ -1,0 +1,152 @@
+"""Operands that a descriptor tells of: where the hardware finds element [row, column] of a matrix in shared memory.
+
+The matrix lies in pieces of P bytes (128, 64 or 32) of a row, eight rows one behind the other:
+
+    byte(row, column) = row%8 * P  +  row/8 * stride  +  column%P  +  column/P * leading      (column in bytes)
+
+and the units of 16 bytes change places by bits 7 and up of that address, as `descriptor_swizzle` says. So the first
+eight rows begin at a multiple of 8*P bytes, but for a start within the piece, and both distances are multiples of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.instructions import PIECES, ROW_BYTES, SharedMatrix, descriptor_swizzle
+from tilegen.ir.matching import inner_part
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer
+
+ROWS = 8
+"""That lie one behind the other."""
+
+MOST_BYTES = (2**14 - 1) * ROW_BYTES
+"""Of a distance; the descriptor has 14 bits for its units of 16 bytes."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a descriptor says beside the address, in bytes: the piece of a row, and the two distances.
+
+    `stride` is that of eight rows from the next eight, `leading` that of a piece from the next one along the row; 0
+    where the matrix has only one.
+    """
+
+    piece: int
+    stride: int
+    leading: int
+
+    def offset(self, row: int, column: int) -> int:
+        """Where the hardware looks for a byte, from the start of the matrix on and before the swizzle."""
+        pieces, within = divmod(column, self.piece)
+        blocks, of_block = divmod(row, ROWS)
+        return of_block * self.piece + blocks * self.stride + within + pieces * self.leading
+
+
+class NotDescribed(Exception):
+    """Why no descriptor tells of an operand, a witness where there is one, and the way out."""
+
+    def __init__(self, sentence: str, witness: str = "", way: str = "") -> None:
+        super().__init__(sentence)
+        self.sentence, self.witness, self.way = sentence, witness, way
+
+
+def described_form(
+    buffer: Buffer, access: Access, layout: SharedMatrix, points: tuple[Affine, ...], extents: Mapping[str, int]
+) -> Form:
+    """The form of the operand that is `access` in a nest of these loops. Raises NotDescribed."""
+    used = {n: e for n, e in extents.items() if any(n in i.names() for i in (*access.index, *points))}
+    along = layout.indices.index(layout.along)
+    places: dict[tuple[int, int], tuple[int, ...]] = {}
+    for numbers in product(*map(range, used.values())):
+        values = dict(zip(used, numbers, strict=True))
+        element = tuple(p.evaluate(values) for p in points)
+        place = tuple(inner_part(index, extents.keys()).evaluate(values) for index in access.index)
+        if places.setdefault((element[1 - along], element[along]), place) != place:
+            raise NotDescribed(f"an element of {layout.operand.name} lies at two places of '{buffer.name}'")
+    return _form_of(buffer, layout, places)
+
+
+def _form_of(buffer: Buffer, layout: SharedMatrix, places: Mapping[tuple[int, int], tuple[int, ...]]) -> Form:
+    """The form of the operand whose element [row, column] is at `places[row, column]` of the buffer.
+
+    The places count from the start of the matrix. Raises NotDescribed where the elements do not lie so.
+    """
+    size = DTYPE_BYTES[buffer.dtype]
+    piece = piece_of(buffer)
+    pitches = byte_pitches(buffer)
+    offsets = {at: sum(i * pitch for i, pitch in zip(place, pitches, strict=True)) for at, place in places.items()}
+    form = Form(piece, offsets.get((ROWS, 0), 0), offsets.get((0, piece // size), 0))
+    for (row, column), offset in offsets.items():
+        wanted = form.offset(row, column * size)
+        if offset != wanted:
+            name = layout.operand.name
+            raise NotDescribed(
+                f"'{buffer.name}' does not hold the operand {name} in rows along '{layout.along}' that a descriptor "
+                "tells of",
+                f"row {row}, element {column} of {name} is {offset} bytes behind its start, and the hardware looks for "
+                f"it at {wanted}",
+                f"rows of {piece} bytes, eight one behind the other; layout=[...] of cache_shared says what a row is",
+            )
+    for what, distance in (("eight rows", form.stride), ("pieces of a row", form.leading)):
+        if distance % (ROWS * piece) or not 0 <= distance <= MOST_BYTES:
+            raise NotDescribed(
+                f"{what} of '{buffer.name}' are {distance} bytes apart",
+                "",
+                f"a descriptor has multiples of {ROWS * piece} bytes, up to {MOST_BYTES}",
+            )
+    return form
+
+
+def piece_of(buffer: Buffer) -> int:
+    """Bytes of a piece of a row, as the swizzle of the buffer says. NotDescribed where no descriptor has such."""
+    size = DTYPE_BYTES[buffer.dtype]
+    row = buffer.shape[buffer.order[-1]].const * size
+    found = next((piece for piece in PIECES if buffer.swizzle == descriptor_swizzle(piece, size)), 0)
+    if not found or row != found or buffer.pad:
+        unit = ROW_BYTES // size
+        raise NotDescribed(
+            f"the rows of '{buffer.name}' are {row} bytes, "
+            + (f"swizzled {buffer.swizzle}" if buffer.swizzle else "not swizzled")
+            + (f", padded by {buffer.pad} elements" if buffer.pad else ""),
+            "",
+            f"swizzle({buffer.name}, {unit}) on rows of {PIECES[0] // size} elements is what a descriptor tells of",
+        )
+    pitches = byte_pitches(buffer)
+    others = [d for d in range(len(buffer.shape)) if d not in (buffer.order[-1], buffer.row)]
+    for dim in others:
+        if pitches[dim] % (ROWS * found) and buffer.shape[dim].const > 1:
+            raise NotDescribed(
+                f"the rows of '{buffer.name}' are {buffer.shape[buffer.row or 0]}, no multiple of {ROWS}",
+                "",
+                "blocks of eight rows are swizzled alike",
+            )
+    return found
+
+
+def byte_pitches(buffer: Buffer) -> tuple[int, ...]:
+    """How many bytes neighbours along each dimension of a buffer on the chip are apart, its padding included."""
+    found = [0] * len(buffer.shape)
+    step = DTYPE_BYTES[buffer.dtype]
+    for number, dim in enumerate(reversed(buffer.order)):
+        found[dim] = step
+        step *= buffer.shape[dim].const + (buffer.pad if number == 0 else 0)
+    return tuple(found)
+
+
+def start_fault(buffer: Buffer, index: tuple[Affine, ...]) -> str:
+    """Why a matrix cannot begin at `index`; "" if it can: at a block of eight rows, and at 16 bytes within a piece.
+
+    That the matrix does not go beyond the row's piece is a matter of bounds: a piece is a row of the buffer.
+    """
+    unit = ROW_BYTES // DTYPE_BYTES[buffer.dtype]
+    for dim, multiple in ((buffer.row, ROWS), (buffer.order[-1], unit)):
+        if dim is None:
+            continue
+        left = index[dim] % multiple
+        if not left.is_const or left.const:
+            what = "row" if dim == buffer.row else "element"
+            return f"it begins at {what} {index[dim]}, which is no multiple of {multiple}"
+    return ""

@@ -1,0 +1,47 @@
+"""What a launch is made for: how many blocks there are along an axis, and what sizes and addresses its vectors need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import Condition
+
+
+@dataclass(frozen=True)
+class Need:
+    """What the vectors of one loop need: facts on sizes, and (tensor, bytes) that its address is a multiple of."""
+
+    requires: tuple[Condition, ...] = ()
+    alignment: tuple[tuple[str, int], ...] = ()
+
+    def and_(self, other: Need) -> Need:
+        """Both."""
+        requires, alignment = self.requires + other.requires, self.alignment + other.alignment
+        return Need(tuple(dict.fromkeys(requires)), tuple(dict.fromkeys(alignment)))
+
+
+@dataclass(frozen=True)
+class Product:
+    """How many blocks there are along an axis: one factor for each loop that shares it, the slowest first."""
+
+    factors: tuple[Affine, ...]
+
+    def evaluate(self, sizes: Mapping[str, int]) -> int:
+        """The number at these sizes: 0 where the range of one of the loops is empty."""
+        return prod(max(0, factor.evaluate(sizes)) for factor in self.factors)
+
+    @property
+    def is_const(self) -> bool:
+        return all(factor.is_const for factor in self.factors)
+
+    def digit(self, position: int) -> tuple[tuple[Affine, ...], Affine | None]:
+        """What a block's number along the axis is divided by, one after the other, and what the remainder is then taken
+        of (None: it is in its range), for the loop of the factor at `position`."""
+        return self.factors[:position:-1], self.factors[position] if position else None
+
+    def __str__(self) -> str:
+        parts = [str(factor) for factor in self.factors]
+        return parts[0] if len(parts) == 1 else "*".join(part if part.isalnum() else f"({part})" for part in parts)
