@@ -26,6 +26,12 @@ kernel line(X: f32[N + 4]) -> Y: f32[N]:
     Q[i] = P[i] + P[i + 2]
     Y[i] = Q[i] - Q[i + 1] * 2.0
 """
+TOTALS = """
+kernel totals(A: f32[M, K]) -> Y: f32[M]:
+    var P: f32[M]
+    P[i] = sum[k](A[i, k])
+    Y[i] = P[i] + (P[i + 1] else 0.0)
+"""
 SUMS = """
 kernel sums(A: f32[M, K], x: f32[K]) -> Y: f32[M]:
     var P: f32[M]
@@ -143,6 +149,7 @@ CASES = {
         LAYERS,
         "tile(Y.x, 4) -> b, t; order(b, e, t); bind(b, block.x); compute_at(P, at=b); cache_shared(P, at=b)",
     ),
+    "a total with a border": (TOTALS, "tile(Y.i, 4) -> b, t; compute_at(P, at=b); bind(b, block.x)"),
     "maxima with a border": (HIGHEST, "tile(Y.i, 4) -> b, t; compute_at(P, at=b)"),
     "a read that a choice guards": (CHOSEN, "tile(Y.i, 4) -> b, t; compute_at(P, at=b)"),
     "backwards": (BACK, "tile(Y.i, 2) -> b, t; order(b, Y.j, t); compute_at(P, at=Y.j)"),

@@ -13,8 +13,8 @@ from typing import Any
 
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, negations, tests_behind_else
-from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Stmt
-from tilegen.ir.walk import rewrite, walk
+from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Equation, Expr, Gather, Index, Load, Op, Stmt
+from tilegen.ir.walk import loads, rewrite, walk
 from tilegen.lowering.guards import IsImplied
 from tilegen.lowering.known import implication_checker
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes, with_body
@@ -35,7 +35,22 @@ def merge_versions(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str,
     """
     is_implied = implication_checker(launch.kernel, extents, launch.requires)
     choosing = frozenset(e.target for e in launch.kernel.equations if any(_is_choice(v) for v in walk(e)))
-    return _Merge(is_implied, launch.buffers, choosing).body(body, (), ())
+    chosen = {e.target: _chosen_tensors(e) for e in launch.kernel.equations}
+    return _Merge(is_implied, launch.buffers, choosing, chosen).body(body, (), ())
+
+
+def _chosen_tensors(equation: Equation) -> frozenset[str]:
+    """The tensors that the equation reads with a fallback in choices between that and a constant, and nowhere else."""
+    chosen: list[Load] = []
+    for value in walk(equation):
+        match value:
+            case Op("select", (_, Load(fallback=Const()) as load, Const())):
+                chosen.append(load)
+            case _:
+                pass
+    every = [load.buffer for load in loads(equation) if load.fallback is not None]
+    names = [load.buffer for load in chosen]
+    return frozenset(name for name in names if names.count(name) == every.count(name))
 
 
 def _is_choice(value: object) -> bool:
@@ -99,9 +114,11 @@ class _Known:
     is_implied: IsImplied
     given: Tests
     cases: Cases = ALWAYS
+    # Where no choice is around: tensors whose reads with a fallback are all in one that the kernel makes.
+    chosen: frozenset[str] = frozenset()
 
     def with_cases(self, cases: Cases) -> _Known:
-        return replace(self, cases=both(self.cases, cases))
+        return replace(self, cases=both(self.cases, cases), chosen=frozenset())
 
     def with_tests(self, tests: Tests) -> _Known:
         return replace(self, given=self.given + tests)
@@ -116,6 +133,7 @@ class _Merge:
     buffers: Mapping[str, Buffer]
     # The statements of the kernel that choose between values.
     choosing: frozenset[str]
+    chosen: Mapping[str, frozenset[str]]
 
     def body(self, body: tuple[Spmd, ...], given: Tests, under: Tests) -> tuple[Spmd, ...]:
         """`body` where the tests `given` hold; those that it is `under` become guards of its statements."""
@@ -187,7 +205,8 @@ class _Merge:
 
     def _with_fallbacks(self, stmt: Stmt, given: Tests) -> Stmt:
         known, chooses = given + stmt.guard, stmt.name in self.choosing
-        value = self._read_with_fallback(stmt.value, _Known(self.is_implied, known), chooses)
+        place = _Known(self.is_implied, known, chosen=self.chosen.get(stmt.name, frozenset()))
+        value = self._read_with_fallback(stmt.value, place, chooses)
         return stmt if value is stmt.value else replace(stmt, value=value)
 
     def _read_with_fallback(self, value: Expr, known: _Known, chooses: bool = True) -> Expr:
@@ -237,18 +256,27 @@ class _Merge:
     def _fallback(self, value: Op, known: _Known, chooses: bool = True) -> Expr | None:
         """`test ? X[i] : c` as the read of X with that fallback, where the test is that the index is inside.
 
-        Where it is certain to be, a choice that the kernel may have written stays one.
+        Where it is certain to be, a choice that the kernel may have written stays one, and so does one around what
+        the kernel reads nowhere else with a fallback.
         """
         match value:
             case Op("select", (test, Load(fallback=None) as load, Const() as fallback)):
                 tests = _conditions(test)
                 wanted = inside(self.buffers[load.buffer], load.index)
-                if tests is None or (chooses and all(map(known.is_certain, wanted))):
+                if tests is None or self._tensor_of(load.buffer) in known.chosen:
+                    return None
+                if chooses and all(map(known.is_certain, wanted)):
                     return None
                 exact = all(map(known.with_tests(tests).is_certain, wanted))
                 if exact and all(map(known.with_tests(wanted).is_certain, tests)):
                     return replace(load, fallback=fallback)
         return None
+
+    def _tensor_of(self, buffer: str) -> str:
+        """The tensor that a buffer is a copy of, or a copy of such a copy; itself where it is none."""
+        while buffer in self.buffers and (source := self.buffers[buffer].copy_of):
+            buffer = source
+        return buffer
 
     def _drop_needless_fallback(self, value: Any, given: Tests) -> Any:
         """A read whose index is certain to be inside needs no fallback."""
