@@ -53,6 +53,15 @@ kernel totals(A: f32[M, K]) -> Y: f32[M]:
 schedule ends for totals():
     tile(Y.i, 4) -> b, t
     compute_at(P, at=b)
+
+kernel plane(A: f32[M, K]) -> Y: f32[M]:
+    var P: f32[M, K]
+    P[r, c] = A[r, c] * 2.0
+    Y[i] = sum[k](P[i, k])
+
+schedule columns for plane():
+    round_up(k, 8)
+    cache_global(P, layout=[c, r], tiles=[8, 1])
 """
 MODULE = parse(Source("computed.tg", TEXT))
 
@@ -147,7 +156,7 @@ def border_faults():
     yield "a border too far in", choose(until(var("N") - 1), value, beyond), "'P' is not computed inside", "P("
     loose = substitute(right.origin.equations[0].value, {right.origin.equations[0].loops[0].name: b * 4 + i})
     inside = (Condition(var("N") - 1 - b * 4 - i),)
-    yield "no border", with_equation(right, "P", value=loose, conditions=inside), "not what reads there give", None
+    yield "no border", with_equation(right, "P", value=loose, conditions=inside), "read where it is not computed", "Y("
     yield "a value beyond", choose(test, loose, beyond), "is not computed as", None
     by_value = Op(">", (value.args[0], Const(0.0, "f32")), "bool")
     yield "a choice by values", choose(by_value, value, beyond), "what is no test of its place", None
@@ -157,7 +166,30 @@ def border_faults():
     yield "terms beyond", with_equation(total, "P", value=one), "not what reads there give", None
 
 
-FAULTS = {name: rest for name, *rest in (*faults(), *reduction_faults(), *border_faults())}
+def storage_faults():
+    """The same for a tensor that is computed once, in another order and for whole tiles."""
+    right = derive(4)
+    first, second = right.equations
+    p = right.tensor("P")
+    assert p.order == (1, 0)
+
+    def with_tensor(**changes):
+        return replace(right, tensors=tuple(replace(t, **changes) if t is p else t for t in right.tensors))
+
+    yield "an order of one dimension", with_tensor(order=(1, 1)), "reads others of it", None
+    yield "longer than its loops", with_tensor(shape=(p.shape[0] + 1, p.shape[1])), "reads others of it", None
+    test, value, beyond = first.value.args
+    ones = replace(first.value, args=(test, value, Const(1.0, "f32")))
+    yield "ones beyond", with_equation(right, "P", value=ones), "not what reads there give", None
+    (k,) = second.reduced
+    tiles = tuple(replace(r, extent=r.extent + 8) for r in second.reduced)
+    yield "one tile more", with_equation(right, "Y", reduced=tiles), "reads others of it", None
+    short = (first.loops[0], replace(first.loops[1], extent=var("K")))
+    columns = replace(with_tensor(shape=(p.shape[0], var("K"))), equations=(replace(first, loops=short), second))
+    yield "no whole tiles", columns, "'P' is read where it is not computed", "Y("
+
+
+FAULTS = {name: rest for name, *rest in (*faults(), *reduction_faults(), *border_faults(), *storage_faults())}
 
 
 @pytest.mark.parametrize("number", range(len(MODULE.schedules)))

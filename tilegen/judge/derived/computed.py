@@ -22,7 +22,8 @@ def check_computed(kernel: Kernel, origin: Kernel, made: ComputedAt) -> None:
     The new equation has to be the old one at the point that `made` names; what reads it has to read, seen
     through that point, the old element. That all of these are in the ranges is asked of isl. The new one may choose
     between this and a constant: then the test is whether the point is in the old ranges, both ways, and the constant
-    is what reads outside of the tensor give.
+    is what reads outside of the tensor give. Without that choice all of it is inside of the tensor, and so are the
+    reads, which are of nothing else.
     """
     old, new = equation_of(origin, made.target), equation_of(kernel, made.target)
     if not _same_value_at(old, new, made, frozenset(kernel.sizes)):
@@ -37,7 +38,8 @@ def check_computed(kernel: Kernel, origin: Kernel, made: ComputedAt) -> None:
         _check_always(kernel, own, condition, what, "is there", tests or ())
     for condition in tests or ():
         _check_always(kernel, own, condition, f"'{made.target}' is not computed inside", "is there", inside)
-    _check_beyond(origin, made, old, new, padded=tests is not None)
+    if tests is not None:
+        _check_beyond(origin, made, old, new)
     for equation in kernel.equations:
         reader = original_of(kernel).statements[equation.target].leaf
         for load in loads(equation):
@@ -89,13 +91,12 @@ def _tests(old: Equation, new: Equation, made: ComputedAt) -> tuple[Condition, .
     return tests
 
 
-def _check_beyond(origin: Kernel, made: ComputedAt, old: Equation, new: Equation, padded: bool) -> None:
+def _check_beyond(origin: Kernel, made: ComputedAt, old: Equation, new: Equation) -> None:
     """Refused unless what reads outside of the tensor give is what is computed there, by a reduction of such terms."""
-    tensor = origin.tensor(made.target)
     wanted = {load.fallback for e in origin.equations for load in loads(e) if load.buffer == made.target} - {None}
-    beyond = new.value.args[2] if padded and isinstance(new.value, Op) else None
-    nothing = init_value(old.reduce, tensor.dtype) if old.reduce else beyond
-    if wanted - {beyond} or (padded and (nothing != beyond or old.conditions)):
+    beyond = new.value.args[2] if isinstance(new.value, Op) else None
+    nothing = init_value(old.reduce, origin.tensor(made.target).dtype) if old.reduce else beyond
+    if wanted - {beyond} or nothing != beyond or old.conditions:
         raise Refused(f"outside of '{made.target}', what is computed is not what reads there give")
 
 
@@ -112,7 +113,7 @@ def _check_rest(kernel: Kernel, origin: Kernel, made: ComputedAt, old: Equation,
     def bare(value: object) -> object:
         if not isinstance(value, Load) or value.buffer != made.target:
             return value
-        return replace(value, fallback=None)  # _check_beyond asks for it
+        return replace(value, fallback=None)  # outside of the tensor: _check_beyond, or there is no such read
 
     tensors = tuple(replace(t, shape=o.shape, order=o.order) if t.name == o.name == made.target else t
                     for t, o in zip(kernel.tensors, origin.tensors, strict=False))  # fmt: skip
