@@ -1,12 +1,15 @@
-"""cache_global: dimensions in brackets become one; copies in whole tiles are read without tests."""
+"""cache_global: dimensions in brackets become one; whole tiles are read without tests; what is computed is no copy."""
 
 from dataclasses import replace
 
+import pytest
 from read_back import difference
 from simulate import faults
 from written import tree_from
 
 from tilegen.backends.text import emit
+from tilegen.errors import IllegalStep, Source
+from tilegen.frontend import build, parse
 from tilegen.ir.nodes import Load
 from tilegen.ir.show import show
 from tilegen.ir.walk import rewrite, walk
@@ -126,3 +129,56 @@ def test_a_fill_without_zeros_is_refused():
 
     wrong = replace(tree, body=rewrite(tree.body, bare))
     assert judge(wrong) is not None
+
+
+COMPUTED = """
+kernel scaled(A: f32[M, K], x: f32[K]) -> y: f32[M]:
+    var R: f32[M, K]
+    var s: f32[M], t: f32[M]
+    R[r, c] = A[r, c] * 2.0
+    t[m] = max[n](A[m, n])
+    s[i] = sum[k](R[i, k] * x[k])
+    y[o] = s[o] + t[o]
+
+schedule stored for scaled():
+    round_up(k, 8)
+    cache_global(R, layout=[c, r], tiles=[8, 4])
+    bind(r, block.x)
+    cache_global(t, layout=[m], tiles=[4])
+    bind(m, block.x)
+    fuse(i, o) -> i
+    tile(i, 4) -> bi, ti
+    bind(bi, block.x)
+"""
+
+
+def test_an_intermediate_tensor_is_computed_in_its_new_order_and_not_copied():
+    tree = tree_from(COMPUTED)
+    text = show(tree)
+    assert "global R: f32[((M + 3)/4)*4, ((K + 7)/8)*8] order(1, 0)  intermediate" in text
+    assert "R[r, c] = select(r < M and c < K, (A[r, c] else 0) * 2.0, 0)" in text
+    # What a maximum of nothing is, is computed beyond a tensor that is one.
+    assert "t.init" not in text
+    assert "t[m] max= select(m < M, (A[m, n] else 0), -inf)" in text
+    assert "R[bi*4 + ti, k] * (x[k] else 0)" in text
+    assert tree.kernel.written_kernel == build(parse(Source("test.tg", COMPUTED)).kernels["scaled"])
+
+
+def test_it_computes_the_kernel_at_all_sizes():
+    tree = tree_from(COMPUTED)
+    for version in ({}, {"whole": True}):
+        launches = lower(tree, **version)
+        assert prove(tree.kernel, launches).verdict == "proved"
+        assert difference(emit(launches, "cuda"), launches, "cuda") is None
+        assert faults(launches, tree, {"M": 8, "K": 8} if version else {"M": 5, "K": 9}) is None
+
+
+def test_tiles_that_divide_a_fixed_size_need_no_choice():
+    tree = tree_from(COMPUTED, M=8, K=16)
+    assert "R[r, c] = A[r, c] * 2.0\n" in show(tree)
+
+
+def test_reads_beyond_the_tiles_are_refused():
+    with pytest.raises(IllegalStep, match="'R' is read where it is not computed") as caught:
+        tree_from(COMPUTED.replace("tiles=[8, 4]", "tiles=[4, 4]"))
+    assert caught.value.witness == "s(i=0, k=4) reads it (M=1, K=1)"

@@ -24,6 +24,7 @@ class Split:
 class ComputedAt:
     """The values of `target` computed anew in each iteration of some loops, which it has more dimensions for.
 
+    With no such loops they are computed once, in another storage order or in more iterations than it has elements.
     `point` says which value each one is: the instance of the undivided statement, one entry for each loop of
     its left side, affine in the loops of the new equation. One value may be there several times.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.derived import ComputedAt
 from tilegen.ir.nodes import Buffer, Condition, Const, Equation, Kernel, Load, Loop, Node, Range, Tree
@@ -13,6 +14,19 @@ from tilegen.primitives._beyond import select_within
 from tilegen.primitives._box import Box, bounds_conditions
 from tilegen.primitives._names import Names, word_of
 from tilegen.primitives._region import Point
+
+
+def plain_equation(tree: Tree, tensor: str, step: str) -> Equation:
+    """The equation of an intermediate tensor, for a step that computes it elsewhere.
+
+    StepError where it finds the place of an optimum, or its left side has an index that is no plain loop.
+    """
+    found = next((e for e in tree.kernel.equations if e.target == tensor), None)
+    if found is None or found.best:
+        raise StepError(f"'{tensor}' belongs to an argmax or argmin, and {step} takes other equations")
+    if sorted(map(str, found.index)) != sorted(r.name for r in found.loops):
+        raise StepError(f"the left side of '{tensor}' has an index that is no plain loop")
+    return found
 
 
 @dataclass(frozen=True)
@@ -90,7 +104,7 @@ def compute_in_box(tree: Tree, old: Equation, scope: tuple[Loop, ...], box: Box,
 
 
 def with_computed_equation(kernel: Kernel, made: Computed, readers: dict[str, dict[str, Affine]]) -> Kernel:
-    """The kernel with the equation computed at loops; `readers` say in which iteration each of them reads it."""
+    """The kernel with the new equation; `readers` say in which iteration each of them reads it."""
     name, count = made.old.target, len(made.scope)
 
     def equation(old: Equation) -> Equation:
@@ -101,7 +115,7 @@ def with_computed_equation(kernel: Kernel, made: Computed, readers: dict[str, di
                 return value
             return replace(value, index=made.here(value.index, values or {}), fallback=None)
 
-        return made.new if old is made.old else rewrite(old, change) if values else old
+        return made.new if old is made.old else old if values is None else rewrite(old, change)
 
     extents = {r.name: r.extent for r in made.new.loops}
     shape = tuple(extents[str(i)] for i in made.new.index)

@@ -15,12 +15,13 @@ from tilegen.primitives._layout import dimension_words, group_dimensions, join_i
 from tilegen.primitives._names import name_of_copy
 from tilegen.primitives._redirect import redirect, reparent
 from tilegen.primitives._region import Point
+from tilegen.primitives._storage import compute_in_storage
 from tilegen.primitives._tree import need_buffer
 
 
 @primitive("memory")
 class CacheGlobal:
-    """Copy an input to another storage order in global memory first, by a launch of its own.
+    """Store an input, or an intermediate tensor, in another order in global memory, by a launch of its own.
 
     kernel:
         kernel gemv(A: f32[M, K], x: f32[K]) -> y: f32[M]:
@@ -45,6 +46,7 @@ class CacheGlobal:
     their own become one: layout=[[c, r, s], f] stores a matrix, with the rows c*9 + r*3 + s for 3 x 3 filters.
     With `tiles`, a number for each dimension of the layout, each is made as long as so many of them as hold it,
     and what is beyond the tensor is zero: then tiles of the copy are whole, and its rows aligned.
+    An intermediate tensor is not copied: it is computed in this order, and for whole tiles, by the nest that it has.
     """
 
     buffer: BufferName
@@ -54,10 +56,13 @@ class CacheGlobal:
 
     def apply(self, tree: Tree) -> Tree:
         buffer = need_buffer(tree, self.buffer)
-        if buffer.role != "input":
-            raise StepError(f"'{buffer.name}' is no input, and cache_global copies inputs")
-        name = name_of_copy(tree, buffer.name, "global", self.name)
+        if buffer.role not in ("input", "intermediate"):
+            kind = "a copy" if buffer.role == "copy" else f"an {buffer.role}"
+            raise StepError(f"'{buffer.name}' is {kind}, and cache_global takes an input or an intermediate tensor")
         words = dimension_words(tree, buffer)
+        if buffer.role == "intermediate":
+            return self._compute(tree, buffer, words)
+        name = name_of_copy(tree, buffer.name, "global", self.name)
         groups = group_dimensions(buffer, words, self.layout)
         copy = _copy_buffer(buffer, name, groups)
         if self.tiles:
@@ -73,6 +78,16 @@ class CacheGlobal:
         body = redirect(tree.body, buffer, name, place)
         nest = _fill_tiles(tree, buffer, copy, words) if self.tiles else _copy_nest(buffer, name, words, place)
         return reparent(replace(tree, buffers=(*tree.buffers, copy), body=(nest, *body)), buffer.name, name)
+
+    def _compute(self, tree: Tree, buffer: Buffer, words: list[str]) -> Tree:
+        """The tree that computes an intermediate tensor in this order and in whole tiles."""
+        if self.name is not None:
+            raise StepError(f"'{buffer.name}' is computed in this order, not copied, and keeps its name")
+        if any(not isinstance(part, str) for part in self.layout):
+            raise StepError(f"'{buffer.name}' is computed in this order, not copied, and its dimensions stay apart")
+        order = tuple(dim for group in group_dimensions(buffer, words, self.layout) for dim in group)
+        shape = self._shape_in_tiles(replace(buffer, order=order)) if self.tiles else buffer.shape
+        return compute_in_storage(tree, replace(buffer, shape=shape, order=order))
 
     def _shape_in_tiles(self, copy: Buffer) -> tuple[Affine, ...]:
         """The extents of the copy, rounded up to whole tiles."""

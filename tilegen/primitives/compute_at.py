@@ -11,7 +11,7 @@ from tilegen.ir.walk import leaves, loads, loops, reads, rewrite, stmts
 from tilegen.primitives import BufferName, LoopName, primitive
 from tilegen.primitives._beyond import beyond_of
 from tilegen.primitives._box import box_of
-from tilegen.primitives._computed import Computed, compute_in_box, with_computed_equation
+from tilegen.primitives._computed import Computed, compute_in_box, plain_equation, with_computed_equation
 from tilegen.primitives._iteration import iteration_of
 from tilegen.primitives._region import region_of
 from tilegen.primitives._tree import need_buffer, need_loop
@@ -85,12 +85,7 @@ class ComputeAt:
         if copy:
             notes = (f"put compute_at before the step that made '{copy}'",)
             raise StepError(f"'{buffer.name}' has the copy '{copy}' already", notes=notes)
-        found = next((e for e in tree.kernel.equations if e.target == buffer.name), None)
-        if found is None or found.best:
-            raise StepError(f"'{buffer.name}' belongs to an argmax or argmin, and compute_at takes other equations")
-        if sorted(map(str, found.index)) != sorted(r.name for r in found.loops):
-            raise StepError(f"the left side of '{buffer.name}' has an index that is no plain loop")
-        return found
+        return plain_equation(tree, buffer.name, "compute_at")
 
     def _remove_nest(self, tree: Tree) -> Tree:
         """The tree without the nest that makes the tensor."""
