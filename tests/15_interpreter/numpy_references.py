@@ -250,6 +250,7 @@ CASES = [
     Case("examples/hgemm", "hgemm_f32", MNK, product),
     Case("examples/hgemm", "hgemm_i8", MNK, lambda i: {"C": i["A"] @ i["B"].T}),
     Case("examples/hgemm", "hgemm_tf32", MNK, lambda i: {"C": to_tf32(i["A"]) @ to_tf32(i["B"])}),
+    Case("examples/hgemm", "hgemm_tf32_stored", MNK, lambda i: {"C": to_tf32(i["A"]) @ to_tf32(i["B"])}),
     Case("examples/hgemm", "hgemm_nt", MNK, lambda i: {"C": i["A"] @ i["B"].T}, tolerance=2**-8),
     Case("examples/hgemm", "hgemm_bias_gelu", MNK, gelu_layer, tolerance=2**-8),
     Case("examples/hgemm", "hgemm_residual", MNK, lambda i: {"C": gelu_layer(i)["C"] + i["R"]}, tolerance=2**-8),

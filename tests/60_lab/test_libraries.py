@@ -63,7 +63,10 @@ kernel conv_last(X: bf16[N, W, W, C], F: bf16[3, 3, C, K]) -> Y: bf16[N, W - 2, 
 kernel conv_longer(X: f16[N, C, W], F: f16[K, C, 3]) -> Y: f32[N, K, W - 2]:
     Y[n, k, x] = sum[c, r](f32(X[n, c, x + r]) * f32(F[k, c, r]))
 """
-HGEMM = ("hgemm", "hgemm_f16", "hgemm_f32", "hgemm_nt", "hgemm_bias_gelu", "hgemm_residual", "hgemm_i8", "hgemm_tf32")
+HGEMM = (
+    "hgemm", "hgemm_f16", "hgemm_f32", "hgemm_nt", "hgemm_bias_gelu", "hgemm_residual", "hgemm_i8", "hgemm_tf32",
+    "hgemm_tf32_stored",
+)  # fmt: skip
 KERNELS = [
     *(("examples/hgemm.tg", name) for name in HGEMM),
     *(("examples/mixed_precision.tg", name) for name in ("gemm_f64", "gemm_f16")),

@@ -44,7 +44,7 @@ FITTING = {
     **{
         f"hgemm.{rung}": WARP_TILES | {"TN": 32, "WM": 32, "TK": 32}
         for rung in (
-            "overlapped", "staged", "padded", "half", "transposed", "sums", "rounded",
+            "overlapped", "staged", "padded", "half", "transposed", "sums", "rounded", "stored",
             "hgemm_bias_gelu.fused", "hgemm_residual.fused",
         )
     },
