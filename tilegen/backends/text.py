@@ -16,8 +16,8 @@ from tilegen.backends.text_helpers import helpers
 from tilegen.backends.text_lanes import local_arrays
 from tilegen.backends.text_names import names_of
 from tilegen.backends.text_wrap import LONGEST, wrap_line
-from tilegen.ir.affine import Affine, Div, var
-from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer
+from tilegen.ir.affine import Affine, Div, Mod, var
+from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer, Condition
 from tilegen.lowering import GRID_LIMIT, Launch
 from tilegen.lowering.grid import Product
 from tilegen.lowering.integers import shapes
@@ -83,11 +83,21 @@ def _header(launch: Launch) -> list[str]:
     lines = [f"// {launch.name}: grid {grid}, block {block}{shared}"]
     sizes = ", ".join(_describe_sizes(launch))
     lines += [f"// for {sizes}"] if sizes else []
-    needs = [f"{str(c.value).replace('%', ' % ')} == 0" for c in launch.requires]
+    stricter = [c for c in launch.requires if not any(_is_multiple_of(other, c) for other in launch.requires)]
+    needs = [f"{str(c.value).replace('%', ' % ')} == 0" for c in stricter]
     needs += [f"{name} aligned to {by} bytes" for name, by in launch.alignment.items()]
     if needs:
         lines.append(f"// needs {', '.join(needs)}")
     return lines
+
+
+def _is_multiple_of(one: Condition, other: Condition) -> bool:
+    """True if `one`, N % 8 == 0, says more than `other` does, N % 2 == 0."""
+    match one.value, other.value:
+        case Affine(((Mod(arg, by), 1),), 0), Affine(((Mod(same, less), 1),), 0):
+            return arg == same and by > less and by % less == 0
+        case _:
+            return False
 
 
 def _describe_sizes(launch: Launch) -> Iterator[str]:
