@@ -30,7 +30,7 @@ from tilegen.ir.nodes import (
 from tilegen.ir.walk import loads, loops, writes
 from tilegen.ir.written import tree_of
 
-PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative")
+PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative", "bulk")
 # What a GPU updates in one access.
 ATOMIC = (("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32"))
 

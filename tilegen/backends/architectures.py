@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tilegen.errors import DeviceError, UsageError, did_you_mean
-from tilegen.ir.instructions import ARCHITECTURES, SPECIFIC_ARCHITECTURES, Instruction
+from tilegen.ir.instructions import ARCHITECTURES, SPECIFIC_ARCHITECTURES, Instruction, arch_number
 from tilegen.lowering.program import Launch, Perform
 
 
@@ -16,14 +16,24 @@ def instructions_of(launches: Iterable[Launch]) -> tuple[Instruction, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def needed_lines(instructions: Sequence[Instruction]) -> Iterator[str]:
-    """What a GPU has to be for all of the instructions, and which of them ask for that; nothing for none."""
+BULK_ARCHITECTURE = "sm_90"
+"""The first one with bulk copies of tensors."""
+
+
+def needed_lines(instructions: Sequence[Instruction], *, bulk: bool = False) -> Iterator[str]:
+    """What a GPU has to be for all of the instructions, and which of them ask for that; nothing for none.
+
+    Args:
+        bulk: there are bulk copies, too.
+    """
     for arch in SPECIFIC_ARCHITECTURES:
         if asking := [each for each in instructions if each.arch == arch]:
             yield _needs(asking)
     common = [each for each in instructions if each.arch in ARCHITECTURES]
-    if common:
-        newest = max((each.arch for each in common), key=ARCHITECTURES.index)
+    newest = max((each.arch for each in common), key=ARCHITECTURES.index, default="")
+    if bulk and (not newest or arch_number(newest) <= arch_number(BULK_ARCHITECTURE)):
+        yield f"needs {BULK_ARCHITECTURE} or later: bulk copies"
+    elif common:
         yield _needs([each for each in common if each.arch == newest])
 
 
@@ -50,6 +60,11 @@ def require_instructions(launches: Iterable[Launch], arch: str, device: str = ""
         known = (*ARCHITECTURES, *SPECIFIC_ARCHITECTURES)
         notes = did_you_mean(arch, list(known)) or (f"known are {', '.join(known)}",)
         raise UsageError(f"there is no architecture '{arch}'", notes=notes)
+    launches = tuple(launches)
+    if any(launch.maps for launch in launches) and arch_number(arch) < arch_number(BULK_ARCHITECTURE):
+        where = f"{device} is {arch}" if device else f"this is for {arch}"
+        notes = (f"a schedule without bulk(...) can run on {arch}", "tilegen check --device cpu copies by all threads")
+        raise DeviceError(f"bulk copies need {BULK_ARCHITECTURE} or later, and {where}", notes=notes)
     for instruction in instructions_of(launches):
         if not instruction.runs_on(arch):
             where = f"{device} is {arch}" if device else f"this is for {arch}"

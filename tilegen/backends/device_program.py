@@ -12,7 +12,7 @@ from tilegen.backends.engine import Engine, Run
 from tilegen.backends.memory import allocate
 from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.backends.text import emit
-from tilegen.errors import ArgumentError, LimitError, did_you_mean, integers
+from tilegen.errors import ArgumentError, DeviceError, LimitError, did_you_mean, integers
 from tilegen.ir.defined import defines_all
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Tensor, Tree
@@ -231,6 +231,8 @@ class Program:
     def _entry(self, version: _TextVersion) -> Mapping[str, Any]:
         """The compiled launches of a version, by name."""
         if version not in self._entries:
+            if any(launch.maps for launch in self._launches(version)):
+                raise DeviceError("nothing makes tensor maps for bulk copies on this device yet")
             proof = self.proof(loose=version.loose, whole=version.whole, wide=version.wide)
             demand(proof, self.kernel.name, unproved=self.unproved)
             launches = self._launches(version)

@@ -41,7 +41,11 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
     body = "\n".join(kernels)
     head = [each for line in title.splitlines() for each in wrap_line(f"// {line}")]
     used = instructions_of(launches)
-    head += [each for line in needed_lines(used) for each in wrap_line(f"// {line}")]
+    head += [
+        each
+        for line in needed_lines(used, bulk=any(launch.maps for launch in launches))
+        for each in wrap_line(f"// {line}")
+    ]
     functions = ["\n".join(_wrap_lines(device_function(instruction).splitlines())) for instruction in used]
     return "\n\n".join(part for part in ("\n".join(head), helpers(body, dialect), *functions, body) if part)
 
@@ -155,6 +159,7 @@ def _signature(launch: Launch, writer: Writer) -> list[str]:
         pointer = "* __restrict__" if cuda else "* restrict"
         space = "" if cuda else "__global "
         parameters.append(f"{space}{constness}{writer.storage(name)}{pointer} {writer.names[name]}")
+    parameters += [f"const __grid_constant__ TensorMap {writer.names[each.name]}" for each in launch.maps]
     parameters += [f"{writer.working_type(s.dtype)} {writer.names[s.name]}" for s in launch.scalars]
     parameters += [f"{index_type(launch, writer.dialect)} {writer.names[size]}" for size in launch.sizes]
     bounds = f"{prod(launch.block)}, {launch.resident}" if launch.resident > 1 else str(prod(launch.block))
@@ -167,7 +172,7 @@ def _signature(launch: Launch, writer: Writer) -> list[str]:
     one_line = f"{launch.name}({', '.join(parameters)})"
     if len(one_line) <= 110:
         return [lead, one_line]
-    split = len(launch.tensors)
+    split = len(launch.tensors) + len(launch.maps)
     rows = [", ".join(parameters[:split]) + ("," if split < len(parameters) else "")]
     if len(rows[0]) > 100:
         rows = [f"{p}," for p in parameters[:split]]
@@ -222,7 +227,7 @@ def _hardware(kind: str, dialect: Dialect) -> str:
 
 
 def _shared_arrays(launch: Launch, writer: Writer, body: Body) -> list[str]:
-    shared = [b for b in launch.buffers.values() if b.space == "shared"]
+    shared = [b for b in launch.buffers.values() if b.space in ("shared", "barrier")]
     exchanged = local_arrays([v for v in launch.nodes if isinstance(v, Combine)], writer, launch)
     if not shared:
         return ["", *exchanged] if exchanged else []
@@ -239,7 +244,7 @@ def _shared_arrays(launch: Launch, writer: Writer, body: Body) -> list[str]:
         lines += [f"// {note}" for note in body.fresh_notes(buffer.step)]
         lines += [f"// {where}" for where in _swizzle_notes(buffer, writer)]
         dims = [f"[{extent}]" for extent in shared_extents(buffer)]
-        name, kind = writer.names[buffer.name], writer.storage(buffer.name)
+        name, kind = writer.names[buffer.name], _kind_of(buffer, writer)
         if dynamic:
             inner = "".join(dims[1:])
             shape = f"{kind} (*{name}){inner}" if inner else f"{kind}* {name}"
@@ -248,10 +253,16 @@ def _shared_arrays(launch: Launch, writer: Writer, body: Body) -> list[str]:
             lines.append(f"{shape} = reinterpret_cast<{target}>({place});")
         else:
             wants = any(v.buffer == buffer.name for v in vectors)
-            space = "__shared__" + f" __align__({buffer.align})" * wants if writer.dialect is CUDA else "__local"
+            align = f" __align__({buffer.align})" * (wants or buffer.align > 16)
+            space = f"__shared__{align}" if writer.dialect is CUDA else "__local"
             aligned = " __attribute__((aligned(16)))" if wants and writer.dialect is OPENCL else ""
             lines.append(f"{space} {kind} {name}{''.join(dims)}{aligned};")
     return lines + exchanged
+
+
+def _kind_of(buffer: Buffer, writer: Writer) -> str:
+    """The type of its elements in C."""
+    return "unsigned long long" if buffer.space == "barrier" else writer.storage(buffer.name)
 
 
 def _swizzle_notes(buffer: Buffer, writer: Writer) -> list[str]:

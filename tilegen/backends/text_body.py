@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tilegen.backends.text_arrays import register_extents
+from tilegen.backends.text_bulk import bulk_lines
 from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer, vector_word
 from tilegen.backends.text_functions import seen_by
@@ -14,6 +15,7 @@ from tilegen.backends.text_perform import call_of, complete_lines
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Access, Condition, Load, Op, Stmt
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -38,10 +40,8 @@ from tilegen.lowering.program import (
 )
 
 _UNROLLED = ("unrolled", "vector")
-_PLAIN = (
-    Stmt, VectorLoad, VectorStore, VectorCopy, VectorDeclare, Declare, Flag, Let, AsyncGroup, Begin, Complete, Call,
-    Perform,
-)  # fmt: skip
+_VECTORS = (VectorLoad, VectorStore, VectorCopy, VectorDeclare)
+_PLAIN = (Stmt, *_VECTORS, Declare, Flag, Let, AsyncGroup, Begin, Complete, Call, Perform, BulkCopy)
 
 
 class Body:
@@ -111,6 +111,8 @@ class Body:
                 return combine_lines(node, w, self._launch)
             case Perform():
                 return self._perform(node)
+            case StartBarriers() | BulkCopies() | BulkCopy() | BulkWait():
+                return bulk_lines(node, w, self.lines)
             case Declare():
                 return self._declare(node)
             case Begin(protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tilegen.ir.in_place import memory_of
+from tilegen.lowering.bulk_nodes import BulkCopies
 from tilegen.lowering.program import Combine, For, Function, If, Launch, Let, Perform, Spmd
 from tilegen.lowering.reserved_words import fresh, means
 
@@ -22,6 +23,7 @@ def names_of(launch: Launch) -> dict[str, str]:
     coordinates = [name for name, _, _ in launch.coordinates]
     combined = [n for c in launch.nodes if isinstance(c, Combine) for n in (c.name, c.arg_name) if n]
     fixed = [*launch.tensors, *(s.name for s in launch.scalars), *launch.sizes, *coordinates, "tid"]
+    fixed += [each.name for each in launch.maps]
     fixed += [*launch.buffers, *map(exchange_name, combined)]
     plain = [name for name in loops if "." not in name]
     counted = {f.name for f in launch.nodes if isinstance(f, For)}
@@ -73,6 +75,8 @@ def _see(nodes: Iterable[Spmd], path: tuple[str, ...], near: dict[str, set[str]]
         if isinstance(node, If):
             _see(node.body, path, near)
             _see(node.orelse, path, near)
+        elif isinstance(node, BulkCopies):
+            _see(node.body, path, near)
         elif isinstance(node, Function):
             inner = path
             for name in node.parameters:

@@ -25,9 +25,10 @@ DTYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i8"
 
 BLOCK_KINDS = ("block.x", "block.y", "block.z")
 THREAD_KINDS = ("thread.x", "thread.y", "thread.z")
-# Iterations of cooperative loops are dealt out to all threads of the block when the tree is lowered.
-LOOP_KINDS = ("serial", "unrolled", "vector", "cooperative", "matrix", *BLOCK_KINDS, *THREAD_KINDS)
-PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative"))  # their iterations run at once
+# When the tree is lowered, iterations of cooperative loops are dealt out to all threads of the block; those of bulk
+# loops are one copy of a box, which one thread starts.
+LOOP_KINDS = ("serial", "unrolled", "vector", "cooperative", "bulk", "matrix", *BLOCK_KINDS, *THREAD_KINDS)
+PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative", "bulk"))  # their iterations run at once
 
 REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin")
 

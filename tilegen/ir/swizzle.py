@@ -40,3 +40,21 @@ class Swizzle:
 
 def power_of_two(number: int) -> bool:
     return number > 0 and number & (number - 1) == 0
+
+
+def hardware_swizzle(span: int, element: int) -> Swizzle | None:
+    """The permutation of 16-byte units that bulk copies make in rows of `span` bytes, for elements of so many bytes.
+
+    Bits 4 to 6 of an address are combined with bits 7 to 9: in rows of 128 bytes each has a permutation of its own, 2
+    rows of 64 bytes share one, and 4 of 32 bytes. None for rows of other lengths.
+    """
+    if span not in BULK_SPANS:
+        return None
+    return Swizzle(BULK_UNIT // element, span // BULK_UNIT, 128 // span)
+
+
+BULK_UNIT = 16
+"""Bytes that stay together in a bulk copy."""
+
+BULK_SPANS = (32, 64, 128)
+"""The lengths of rows, in bytes, that a bulk copy can swizzle."""

@@ -15,6 +15,7 @@ from functools import lru_cache
 from tilegen.ir.nodes import Kernel, Tree
 from tilegen.judge.atomics import check_atomics
 from tilegen.judge.bounds import check_bounds
+from tilegen.judge.bulk import BoxCopy, box_copy, check_bulk, first_element
 from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
 from tilegen.judge.cross_thread import Dependence, DependenceKind, dependences
@@ -32,11 +33,14 @@ from tilegen.poly.system import Undecided
 from tilegen.poly.verdict import Refused, Violation
 
 __all__ = [
+    "BoxCopy",
     "Dependence",
     "DependenceKind",
+    "box_copy",
     "check_derived",
     "check_equations",
     "dependences",
+    "first_element",
     "has_sizes",
     "has_inside",
     "judge",
@@ -69,6 +73,7 @@ CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
     ("that every access is in bounds", check_bounds),
     ("that every copy hands over the right value", check_values),
     ("that vectors are contiguous and aligned", check_vectors),
+    ("that bulk copies are boxes", check_bulk),
     ("that instructions compute their nests", check_matrices),
     ("that copies can run ahead", check_ahead),
 )

@@ -13,6 +13,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Expr, Index
 from tilegen.ir.show import show_expr
 from tilegen.ir.walk import gathers, loads, substitute, walk
 from tilegen.lab.gathers import names_in
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -231,6 +232,10 @@ class _Collector:
                 self.site(Site(target.buffer, target.index, True, width, 0, (), (), tests), dtype, loops)
             case Perform():
                 self.perform(node, loops, tests)
+            case BulkCopies(body=copies):
+                self.list(copies, loops, tests)
+            case BulkCopy():
+                self.bulk_copy(node, loops, tests)
             case Barrier():
                 self.barriers.append(loops)
             case Declare(start=start):
@@ -243,7 +248,7 @@ class _Collector:
                 telling = tests + tuple(c for c in test if self.tells_threads_apart(c))
                 self.reads(node, loops, telling)
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
-            case Flag() | VectorDeclare() | AsyncGroup() | Let():
+            case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | BulkWait():
                 pass
             case _:
                 raise TypeError(node)
@@ -284,6 +289,18 @@ class _Collector:
                 row = Site(operand.buffer, operand.index, is_target, width, 0, (), (), giving, by=node.instruction.name)
                 self.site(row, layout.operand.dtype, loops)
         self.warp_work.append(WarpWork(node.instruction, held, loops, tests, self.of_blocks))
+
+    def bulk_copy(self, node: BulkCopy, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
+        """The rows of a box: what the hardware reads of global memory, and no thread of the block does."""
+        each = next(m for m in self.launch.maps if m.name == node.map)
+        tensor = self.launch.buffers[each.buffer]
+        index = dict(zip(reversed(tensor.order), node.coordinates, strict=True))
+        for number, dim in enumerate(reversed(tensor.order)):
+            if number:
+                row = For(f"{each.name}.row{number}", const(each.box[number]), ())
+                index[dim], loops = index[dim] + var(row.name), (*loops, row)
+        place = tuple(index[d] for d in sorted(index))
+        self.site(Site(tensor.name, place, False, each.box[0], 0, (), (), tests, by=each.name), each.dtype, loops)
 
     def reads(self, value: object, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         """What is read for a value: loads, and gathers with the loads of their indices."""

@@ -11,9 +11,19 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node, Stmt, Tree
 from tilegen.ir.walk import accesses, gathers, loads, loops, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.batches import align_described, complete_batches, with_fences
+from tilegen.lowering.bulk import Bulk, bulk_copies, bulk_nests, deal_bulk_loops, join_waits, without_arrivals
 from tilegen.lowering.conflicts import Path, conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, deal_vector_loops, distribute, write_thread_loops
-from tilegen.lowering.flatten import GRID_LIMIT, Coordinates, coordinates, drop_dims, flatten, kept_dims, without_dims
+from tilegen.lowering.flatten import (
+    GRID_LIMIT,
+    Context,
+    Coordinates,
+    coordinates,
+    drop_dims,
+    flatten,
+    kept_dims,
+    without_dims,
+)
 from tilegen.lowering.fragments import deal, without_instructions
 from tilegen.lowering.functions import make_functions
 from tilegen.lowering.guards import IsImplied, guard
@@ -71,8 +81,10 @@ def lower(
         tree = without_instructions(tree)
     if not vector:
         loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
+        loose |= {loop.name for loop in bulk_nests(tree.body)}
     if loose:
-        tree = replace(tree, body=tuple(deal_vector_loops(node, loose) for node in tree.body))
+        dealt = (deal_vector_loops(deal_bulk_loops(node, loose), loose) for node in tree.body)
+        tree = replace(tree, body=tuple(dealt))
     tree, whole_starts = deal(align_described(tree))
     tree, pipes = write_out_pipelines(without_dead(tree))
     tree = split_peeled(tree)
@@ -93,24 +105,25 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     node, requires = whole_tiles(tree.body[number], tree.kernel) if version.whole else (tree.body[number], ())
     taken = frozenset(tree.kernel.sizes) | {loop.name for loop in loops(node)} | {b.name for b in tree.buffers}
     block = block_of(node, taken)
-    told: dict[str, Shares] = {}
-    dealt = distribute(node, block, told)
+    dealt = distribute(node, block, told := dict[str, Shares]())
     plain = write_thread_loops(dealt, block, told)
     where, extents = coordinates(dealt), _extents(dealt, block)
     is_implied = implication_checker(tree.kernel, extents, requires)
-    stops, groups, ahead = _waiting(tree, plain, dealt, pipes, is_implied if block.threads > 1 else None)
-    lanes = Lanes(replace(tree, body=(dealt,)))
-    less = spare(dealt, tree.buffers, tree.kernel)
-    body = flatten(less.node, block, where, stops, frozenset(told), groups, lanes, tree.buffers)
-    body, buffers = _drop_needless_dims(tree, body, dealt)
-    needs = Needs({b.name: b for b in buffers}, frozenset(tree.kernel.sizes), is_implied, version.loose, list(requires))
+    bulk = bulk_copies(plain, tree, pipes, block, taken)
+    stops, groups, ahead = _waiting(tree, plain, dealt, pipes, bulk, is_implied if block.threads > 1 else None)
+    lanes, less = Lanes(replace(tree, body=(dealt,))), spare(dealt, tree.buffers, tree.kernel)
+    memory, sizes = {b.name: b for b in tree.buffers}, frozenset(tree.kernel.sizes)
+    context = Context(block, where, stops, frozenset(told), groups, lanes, memory, bulk)
+    body, buffers = _drop_needless_dims(tree, flatten(less.node, context), dealt)
+    memory = bulk.memory(buffers)
+    needs = bulk.add_needs(Needs(memory, sizes, is_implied, version.loose, list(requires)))
     registers = [b for b in buffers if b.space == "register"]
     body = unroll_register_loops(vectorize(body, needs), frozenset(b.name for b in registers if b.shape))
     needs.variables |= lanes.results
-    buffers += tuple(needs.variables.values())
+    buffers = (*memory.values(), *needs.variables.values())
     roles, free = Roles(loops(dealt), taken), starts(dealt, tree.buffers) | less.starts | version.starts
     is_implied = roles.keep_tests(implication_checker(tree.kernel, extents, tuple(needs.requires)))
-    body = guard(body, _id_counts(block, where), is_implied, free, roles.choose)
+    body = join_waits(guard(body, _id_counts(block, where), is_implied, free, roles.choose))
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, is_implied)
     body = named_places(asynchronous(roles.name(body), ahead, {b.name: b for b in buffers}), told)
@@ -128,7 +141,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
         body=body,
         distributed=plain,
         memory=tree.buffers,
-        buffers=mine,
+        buffers=bulk.tensors(buffers) | mine,
         coordinates=where.names,
         tid=block.tid,
         flat=block.flat,
@@ -136,6 +149,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
         alignment=needs.alignment,
         needs=needs.loops,
         approximate=tree.approximate,
+        maps=tuple(bulk.maps),
     )
 
 
@@ -143,12 +157,13 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
 
 
 def _waiting(
-    tree: Tree, plain: Node, dealt: Node, pipes: tuple[Pipe, ...], is_implied: IsImplied | None
+    tree: Tree, plain: Node, dealt: Node, pipes: tuple[Pipe, ...], bulk: Bulk, is_implied: IsImplied | None
 ) -> tuple[dict[tuple[Path, int], Barrier], frozenset[tuple[Path, int]], tuple[Pipe, ...]]:
     """The barriers, the places where groups of asynchronous copies end, and what is copied so. `is_implied` is None for
     a block of one thread."""
-    met = barriers(plain, conflicts(replace(tree, body=(plain,))), is_implied) if is_implied else {}
-    slots = with_fences(met, dealt)
+    crossing = without_arrivals(plain, conflicts(replace(tree, body=(plain,)))) if is_implied else ()
+    slots = with_fences(barriers(plain, crossing, is_implied) if is_implied else {}, dealt)
+    pipes = bulk.others(pipes)
     ahead = covered_pipes(plain, pipes, with_waits(plain, slots, pipes))
     pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)
     return with_waits(plain, slots, pipes), frozenset(group_ends(dealt, pipes)), ahead

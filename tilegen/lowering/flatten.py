@@ -9,6 +9,8 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, leaves, loops, rewrite_accesses
+from tilegen.lowering.bulk import Bulk
+from tilegen.lowering.bulk_nodes import StartBarriers
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.grid import Product
 from tilegen.lowering.lanes import Lanes
@@ -93,26 +95,18 @@ def _check_blocks(kind: str, along: Product, bound: list[Loop]) -> None:
         raise LimitError(message, longest.span, notes=notes)
 
 
-def flatten(
-    node: Node,
-    block: Block,
-    where: Coordinates,
-    slots: Slots,
-    dealt: frozenset[str],
-    groups: frozenset[tuple[tuple[int, ...], int]],
-    lanes: Lanes,
-    buffers: tuple[Buffer, ...],
-) -> tuple[Spmd, ...]:
-    """The program of one thread. Guards of statements have become tests right around them.
-
-    `dealt` names the loops over a thread's share of a copy; `groups` are the slots where a group of
-    asynchronous copies ends; `lanes` knows what those of a warp do together, `buffers` are all of its memory.
-    """
-    return _flat((node,), (), (), _Context(block, where, slots, dealt, groups, lanes, {b.name: b for b in buffers}))
-
-
 @dataclass(frozen=True)
-class _Context:
+class Context:
+    """What else is known of a launch when it becomes the program of one thread.
+
+    Attributes:
+        slots: the barriers.
+        dealt: the loops over a thread's share of a copy.
+        groups: the slots where a group of asynchronous copies ends.
+        lanes: what those of a warp do together.
+        bulk: what is copied in bulk.
+    """
+
     block: Block
     where: Coordinates
     slots: Slots
@@ -120,10 +114,17 @@ class _Context:
     groups: frozenset[tuple[tuple[int, ...], int]]
     lanes: Lanes
     buffers: Mapping[str, Buffer]
+    bulk: Bulk
+
+
+def flatten(node: Node, context: Context) -> tuple[Spmd, ...]:
+    """The program of one thread. Guards of statements have become tests right around them."""
+    body = _flat((node,), (), (), context)
+    return (StartBarriers(tuple(context.bulk.barriers)), *body) if context.bulk.barriers else body
 
 
 def _flat(
-    body: tuple[Node, ...], path: tuple[int, ...], around: tuple[Loop, ...], context: _Context
+    body: tuple[Node, ...], path: tuple[int, ...], around: tuple[Loop, ...], context: Context
 ) -> tuple[Spmd, ...]:
     """`body` inside the loops `around`; `path` says where it stands in the tree."""
     out: list[Spmd] = []
@@ -134,6 +135,9 @@ def _flat(
             continue
         if node.performed:
             out += perform(node, node.performed, context.block, context.buffers)
+            continue
+        if node.kind == "bulk":  # the first nest of several has started all of them
+            out += [start] if (start := context.bulk.starts.get((path, place))) else []
             continue
         inner = _flat(node.body, (*path, place), (*around, node), context)
         if node.kind in BLOCK_KINDS:
@@ -147,11 +151,11 @@ def _flat(
     return (*out, *_slot_nodes(context, path, len(body)))
 
 
-def _slot_nodes(context: _Context, path: tuple[int, ...], place: int) -> list[Spmd]:
+def _slot_nodes(context: Context, path: tuple[int, ...], place: int) -> list[Spmd]:
     """What stands in a slot between statements."""
     group: list[Spmd] = [AsyncGroup()] if (path, place) in context.groups else []
     barrier = context.slots.get((path, place))
-    return [*group, barrier] if barrier else group
+    return [*group, *([barrier] if barrier else []), *context.bulk.waits.get((path, place), [])]
 
 
 def _flatten_loop(loop: Loop, body: tuple[Spmd, ...], dealt: bool) -> tuple[Spmd, ...]:
@@ -163,7 +167,7 @@ def _flatten_loop(loop: Loop, body: tuple[Spmd, ...], dealt: bool) -> tuple[Spmd
     return (For(loop.name, loop.extent, body, loop.kind, loop.step),)
 
 
-def _statement(stmt: Stmt, around: tuple[Loop, ...], context: _Context) -> tuple[Spmd, ...]:
+def _statement(stmt: Stmt, around: tuple[Loop, ...], context: Context) -> tuple[Spmd, ...]:
     """The statement in a test of its guard; outside the loops of an axis it is the first one's work.
 
     Registers that every thread has are everybody's work. What lanes combine comes before its update.

@@ -40,9 +40,14 @@ def tests_within(nest: tuple[Loop, ...], stmt: Stmt) -> tuple[Condition, ...]:
 
 
 def without_instructions(tree: Tree) -> Tree:
-    """`tree` with serial loops in place of what instructions and the lanes of a warp do together."""
+    """`tree` with serial loops in place of what instructions and the lanes of a warp do together.
+
+    Bulk copies are shared by all threads.
+    """
 
     def change(node: object) -> object:
+        if isinstance(node, Loop) and node.kind == "bulk":
+            return replace(node, kind="cooperative")
         if isinstance(node, Loop) and node.kind == "matrix":
             return replace(node, kind="serial", performed=None)
         return node

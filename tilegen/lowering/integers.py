@@ -28,6 +28,7 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.ranges import follows
 from tilegen.ir.walk import walk
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait
 from tilegen.lowering.program import (
     Call,
     Combine,
@@ -238,6 +239,16 @@ class _Claims:
                 case VectorCopy():
                     self.values((node.target, node.inside), names)
                     self.offset(node.source, names, inside=node.inside is None)
+                case BulkCopies():
+                    self.values((node.barrier,), names)
+                    self.body(node.body, names, functions)
+                case BulkCopy():
+                    self.values((node.target, node.barrier), names)
+                    for coordinate in node.coordinates:
+                        self.reach(coordinate, names)
+                case BulkWait():
+                    self.values((node.barrier,), names)
+                    self.reach(node.phase, names)
                 case _:
                     pass  # a barrier, the end of a group, a variable: nothing is computed
 

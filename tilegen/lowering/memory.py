@@ -17,11 +17,14 @@ def bytes_of(buffer: Buffer) -> int:
 
 
 def shared_layout(buffers: Iterable[Buffer]) -> tuple[dict[str, int], int]:
-    """(where each shared buffer begins, where the last one ends), in bytes."""
+    """(where each shared buffer begins, where the last one ends), in bytes.
+
+    Barriers for bulk copies lie in shared memory, too.
+    """
     places: dict[str, int] = {}
     end = 0
     for buffer in buffers:
-        if buffer.space == "shared":
+        if buffer.space in ("shared", "barrier"):
             places[buffer.name] = -(-end // buffer.align) * buffer.align
             end = places[buffer.name] + bytes_of(buffer)
     return places, end

@@ -97,7 +97,7 @@ def _fill_stages(loop: Loop, mine: frozenset[str], sizes: Collection[str]) -> tu
     copies, rest = _split_copies(loop, mine)
     fill = f"{loop.name}.fill"
     ahead = loop.stages - 1
-    inside = _begins(loop.extent - 1 - var(fill))
+    inside = begins(loop.extent - 1 - var(fill))
     first = _body_at_slot(copies, mine, var(fill), {loop.name: var(fill)})
     first = first if follows(inside, (), {fill: const(ahead)}, sizes) else add_guard(first, inside)
     later = _guard_remaining(_copies_ahead(loop, copies, mine), loop.extent - loop.stages - var(loop.name), loop)
@@ -162,10 +162,10 @@ def _body_at_slot(
 def _guard_remaining(body: tuple[Node, ...], left: Affine, loop: Loop) -> tuple[Node, ...]:
     """`body` in the iterations of the loop with `left` >= 0; nothing where there are none."""
     ends = interval_of(left, {loop.name: loop.extent.const}) if loop.extent.is_const else None
-    return () if ends and ends[1] < 0 else add_guard(body, _begins(left))
+    return () if ends and ends[1] < 0 else add_guard(body, begins(left))
 
 
-def _begins(left: Affine) -> Condition:
+def begins(left: Affine) -> Condition:
     """left >= 0, without a division by the tile: where (K + 15)/16 - 1 - ko is left, K - 16*ko - 1 is."""
     divisions = [atom for atom, factor in left.terms if isinstance(atom, Div) and factor == 1]
     if len(divisions) != 1:

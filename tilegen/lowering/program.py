@@ -34,8 +34,10 @@ from tilegen.ir.nodes import (
     Tree,
 )
 from tilegen.ir.walk import loops, walk
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
 from tilegen.lowering.claims import Claim, sentence
 from tilegen.lowering.grid import Need, Product
+from tilegen.lowering.tensor_maps import TensorMap
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,8 @@ class Call:
 
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | AsyncGroup | Combine | Perform | Begin | Complete | Function | Call | Stmt
+    | AsyncGroup | Combine | Perform | Begin | Complete | StartBarriers | BulkCopy | BulkCopies | BulkWait | Function
+    | Call | Stmt
 )  # fmt: skip
 
 
@@ -274,7 +277,7 @@ def nodes(body: Iterable[Spmd]) -> list[Spmd]:
     found: list[Spmd] = []
     for node in body:
         found.append(node)
-        if isinstance(node, For | Function):
+        if isinstance(node, For | Function | BulkCopies):
             found += nodes(node.body)
         elif isinstance(node, If):
             found += nodes(node.body)
@@ -318,6 +321,7 @@ class Launch:
         fitting: what sizes have to be, beside few enough elements, so that no integer leaves its type.
         beyond: tensors of which it computes offsets beyond their ends, each with a shape that has these offsets.
         approximate: the operations that may be taken from the hardware's approximations.
+        maps: of the tensors that bulk copies read, in the order of the parameters, behind the tensors.
     """
 
     name: str
@@ -341,6 +345,7 @@ class Launch:
     fitting: tuple[Condition, ...] = ()
     beyond: tuple[tuple[str, tuple[Affine, ...]], ...] = ()
     approximate: tuple[str, ...] = ()
+    maps: tuple[TensorMap, ...] = ()
 
     @property
     def threads(self) -> int:

@@ -11,6 +11,7 @@ from tilegen.ir.nodes import Condition, Kernel
 from tilegen.judge import check_derived
 from tilegen.lowering.program import Launch
 from tilegen.poly import Facts
+from tilegen.proof.bulk import check_boxes
 from tilegen.proof.inlining import without_calls
 from tilegen.proof.instructions import check_rows
 from tilegen.proof.lane_loops import check_aligned
@@ -81,7 +82,8 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
 
 def _check_alignment(launch: Launch, facts: Facts, loops: Mapping[str, Affine]) -> int:
     """How many vectors and rows in shared memory the launch uses. Raises Refused where one is not aligned."""
-    return check_aligned(launch, facts, loops) + check_rows(launch, facts, loops)
+    found = check_aligned(launch, facts, loops) + check_rows(launch, facts, loops)
+    return found + check_boxes(launch, facts, loops)
 
 
 def demand(proof: Proof, name: str, *, unproved: bool = False) -> None:

@@ -20,6 +20,7 @@ from tilegen.lowering.claims import Claim, sentence
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
+from tilegen.proof.bulk import BULK
 
 Path = tuple[int, ...]
 # A place in a body: (the positions on the way to it, the child that the place is before).
@@ -129,6 +130,8 @@ def _meetings(walls: CertainBarriers) -> Iterator[Meeting]:
                 continue
             between = walls.barriers_between(one, two, way[0])
             for a, b in pairs:
+                if one.leaf.stmt.step == BULK and not b.writes:
+                    continue  # who reads has waited for that by itself
                 if program.buffers[a.buffer].space == "global":
                     yield one, two, a, b, way, frozenset(s for s in between if stops[s].of_global)
                 else:

@@ -25,6 +25,7 @@ from tilegen.lowering.known import implication_checker
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, Described, For, If, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
+from tilegen.proof.bulk import expand_bulk, is_event, is_wait, without_events
 from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
 from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.extras import Extras
@@ -69,7 +70,7 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         where = axes_of(launch, result.loops)
         check_completed(launch.body)
         result.described |= {v.buffer for v in launch.inside if isinstance(v, Described)}
-        body = expand_instructions(inline_names(launch.body, launch), launch)
+        body = expand_bulk(expand_instructions(inline_names(launch.body, launch), launch), launch)
         around = where.extents | extents_of(nodes(body))
         body = roll_runs(expand_vectors(drop_repeated_versions(body, launch, around), launch))
         around = where.extents | extents_of(nodes(body))
@@ -78,7 +79,9 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         body = straighten(merge_versions(body, launch, around))
         result.loops |= where.extents | extents_of(nodes(body))
         result.buffers |= {
-            b.name: _shared_in_block(b, where) for b in launch.buffers.values() if b.space in ("global", "shared")
+            b.name: _shared_in_block(b, where)
+            for b in launch.buffers.values()
+            if b.space in ("global", "shared", "barrier")
         }
         _Lift(result, launch, where, exchanges_of(body, launch, where)).run(body)
     return result
@@ -109,7 +112,7 @@ class _Lift:
     def run(self, body: tuple[Spmd, ...]) -> None:
         number = len(self.result.body)
         path = (number, *(0 for _ in self.where.blocks[1:]))
-        self.leaf = sum(1 for _ in leaves(self.result.body))
+        self.leaf = sum(1 for _ in leaves(without_events(self.result.body)))
         nest = self._lift_joint(body, path, self.where.blocks[-1][1], {})
         for kind, name, extent in reversed(self.where.blocks):
             nest = (Loop(name, extent, nest, kind),)
@@ -117,7 +120,8 @@ class _Lift:
         is_implied = implication_checker(self.result.kernel, self.result.loops, self.launch.requires)
         extras = Extras(self.result.kernel, self.result.buffers, self.result.loops, is_implied, self.firsts)
         self.result.body += (extras.restore_tests(launch),)
-        self.result.extras += [Extra(self.leaf + number, tests) for number, tests in extras.found]
+        events = [is_event(stmt) for _, stmt in leaves((launch,))]
+        self.result.extras += [Extra(self.leaf + n - sum(events[:n]), tests) for n, tests in extras.found]
 
     # -- lists that all threads of a block run together
 
@@ -156,6 +160,8 @@ class _Lift:
                 case Combine():
                     pass  # it is read back with the update behind it
                 case _:
+                    if is_wait(node):
+                        close()  # who reads behind it needs no barrier, and stands in a nest of its own
                     axes = next(iter(self._axes(node)), frozenset())
                     combines = len(segment) + 1 if id(node) in self.exchanges.updates else 0
                     segment += [((axes, combines), each) for each in self._lift_alone((node,), scope, names)]
@@ -164,7 +170,8 @@ class _Lift:
 
     def _is_divided(self, loop: For) -> bool:
         """True if threads wait for each other in the loop, or do some of it each and some of it together."""
-        return any(isinstance(v, Barrier | Combine) for v in nodes(loop.body)) or len(self._axes(loop)) > 1
+        divides = any(isinstance(v, Barrier | Combine) or is_wait(v) for v in nodes(loop.body))
+        return divides or len(self._axes(loop)) > 1
 
     def _axes(self, node: Spmd) -> frozenset[frozenset[str]]:
         """Along which axes all threads do the same, for each statement in `node`."""

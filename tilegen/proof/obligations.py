@@ -22,6 +22,7 @@ from tilegen.poly.instances import Leaf, Placed, Projection, common_index, equal
 from tilegen.poly.rows import rename
 from tilegen.poly.system import Undecided, equal_rows, example, negation_rows, question_count, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
+from tilegen.proof.arrivals import check_arrivals
 from tilegen.proof.barriers import (
     CertainBarriers,
     GroupCount,
@@ -31,6 +32,7 @@ from tilegen.proof.barriers import (
     check_minimal,
     check_synchronised,
 )
+from tilegen.proof.bulk import without_events
 from tilegen.proof.waits import check_waits
 
 
@@ -106,7 +108,7 @@ def obligations(
 
     After a violation the later ones are not asked, since they rely on the earlier ones.
     """
-    program = project(tree)
+    program = project(replace(tree, body=without_events(tree.body)))
     walls = CertainBarriers(program, stops)
     copied = [extra for extra in extras if program.leaves[extra.leaf].leaf.stmt.is_copy]
     computed = [extra for extra in extras if extra not in copied]
@@ -125,6 +127,8 @@ def obligations(
         checks += (("waits", (lambda: check_waits(program, stops, copies),)),)
     if described:
         checks += (("fences", (lambda: check_fenced(walls, described),)),)
+    if any(b.space == "barrier" for b in tree.buffers):
+        checks += (("arrivals", (lambda: check_arrivals(CertainBarriers(project(tree), stops)),)),)
     found: list[Obligation] = []
     for name, parts in checks:
         found.append(discharge(name, partial(_run_all, parts)))

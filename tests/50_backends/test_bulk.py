@@ -1,0 +1,110 @@
+"""Texts with bulk copies: as reviewed, compiled for the architectures that have them, and right where they run."""
+
+import numpy as np
+import pytest
+from bulk import CASES
+from written import tree_from
+
+from tilegen.backends.architectures import require_instructions
+from tilegen.backends.devices import engine, program
+from tilegen.backends.text import emit
+from tilegen.errors import DeviceError
+from tilegen.interpreter.dtypes import from_values, to_values
+from tilegen.ir.show import show
+from tilegen.lowering import lower
+
+SIZES = [
+    {"M": 40, "N": 72, "K": 24},
+    {"M": 33, "N": 71, "K": 20},
+    {"M": 130, "N": 136, "K": 200},
+    {"M": 7, "N": 4, "K": 5},
+]
+
+
+@pytest.mark.parametrize("case", ["once", "each time", "two stages", "halves"])
+def test_it_is_as_reviewed(case, golden):
+    tree = tree_from(CASES[case])
+    golden(show(tree), f"bulk_{case.replace(' ', '_')}.tree")
+    golden(emit(lower(tree)), f"bulk_{case.replace(' ', '_')}.cu")
+
+
+def test_what_all_threads_copy_is_in_no_map():
+    tree = tree_from(CASES["two stages"])
+    both, one, none = (lower(tree, loose=frozenset(n)) for n in ((), ("A.shared.i",), ("A.shared.i", "B.shared.k")))
+    assert [[each.name for each in launches[0].maps] for launches in (both, one, none)] == [
+        ["A.map", "B.map"],
+        ["B.map"],
+        [],
+    ]
+    assert "filled" not in emit(none)
+    assert emit(lower(tree, vector=False)) == emit(none)
+
+
+def test_a_map_has_what_the_hardware_asks_for():
+    (launch,) = lower(tree_from(CASES["again"]))
+    (each,) = launch.maps
+    sizes = {"L": 3, "M": 5, "N": 12}
+    assert (each.buffer, each.dtype, each.box, each.swizzle) == ("B", "f32", (32, 8, 1), 0)
+    assert each.extents(sizes) == (12, 32, 3)
+    assert each.strides(sizes) == (48, 48 * 32)
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("arch", ["sm_90", "sm_90a", "sm_100"])
+@pytest.mark.parametrize("case", CASES)
+def test_it_compiles(case, arch):
+    from tilegen.backends.nvrtc import compile_text
+
+    tree = tree_from(CASES[case])
+    for version in ({}, {"whole": True}, {"wide": True}):
+        launches = lower(tree, **version)
+        require_instructions(launches, arch)
+        assert set(compile_text(emit(launches), arch).resources) == {launch.name for launch in launches}
+
+
+def test_an_older_architecture_is_told():
+    launches = lower(tree_from(CASES["once"]))
+    with pytest.raises(DeviceError, match="bulk copies need sm_90 or later, and this is for sm_80"):
+        require_instructions(launches, "sm_80")
+    assert "// needs sm_90 or later: bulk copies" in emit(launches).splitlines()
+
+
+def arrays_of(tree, sizes):
+    """Small integers, exact in every type."""
+    rng, found = np.random.default_rng(11), {}
+    for tensor in tree.kernel.tensors:
+        if tensor.role == "input":
+            values = rng.integers(-3, 4, [e.evaluate(sizes) for e in tensor.shape]).astype(np.float64)
+            found[tensor.name] = from_values(values, tensor.dtype)
+    return found
+
+
+def expected(tree, given):
+    values = {name: to_values(array, tree.kernel.tensor(name).dtype) for name, array in given.items()}
+    if "X" in values:
+        return values["X"].T
+    return np.einsum("mlk,lkn->mn" if values["A"].ndim == 3 else "mk,kn->mn", values["A"], values["B"])
+
+
+def check(case, sizes, device):
+    tree = tree_from(CASES[case])
+    sizes = {name: sizes.get(name, 3) for name in tree.kernel.sizes}
+    given, machine = arrays_of(tree, sizes), engine(device)
+    call = program(tree, machine)
+    result = call(*(machine.xp.asarray(array) for array in given.values()))
+    result = result.get() if machine.on_gpu else result
+    np.testing.assert_array_equal(np.asarray(result, np.float64), expected(tree, given))
+
+
+@pytest.mark.pocl
+@pytest.mark.parametrize("case", CASES)
+def test_all_threads_copy_on_a_cpu(case):
+    check(case, SIZES[1], "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_right_on_a_gpu(case, sizes):
+    """Rows of some sizes are no multiples of 16 bytes: there all threads copy."""
+    check(case, sizes, "cuda")

@@ -1,0 +1,105 @@
+"""Small schedules with bulk copies, for tests: `CASES` by name."""
+
+GEMM = """
+kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule s for gemm():
+    tile(i, 16) -> bi, ti
+    tile(j, 32) -> bj, tj
+    tile(k, 8) -> ko, ki
+    tile(ti, 4) -> ti, wi
+    order(bi, bj, ko, ti, tj, ki, wi)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(ti, thread.y)
+    bind(tj, thread.x)
+    cache_register(C, at=bj)
+    cache_shared(A, at=ko)
+    cache_shared(B, at=ko, vector=4)
+"""
+BATCHED = """
+kernel products(A: f32[M, L, 32], B: f32[L, 32, N]) -> C: f32[M, N]:
+    C[i, j] = sum[l, k](A[i, l, k] * B[l, k, j])
+
+schedule s for products():
+    tile(i, 16) -> bi, ti
+    tile(j, 32) -> bj, tj
+    tile(k, 8) -> ko, ki
+    order(bi, bj, l, ko, ti, tj, ki)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(ti, thread.y)
+    bind(tj, thread.x)
+    cache_register(C, at=bj)
+    cache_shared(B, at=ko)
+    bulk(B.shared)
+"""
+TRANSPOSE = """
+kernel transpose(X: f32[M, N]) -> Y: f32[N, M]:
+    Y[j, i] = X[i, j]
+
+schedule s for transpose():
+    tile(i, 32) -> bi, ti
+    tile(j, 64) -> bj, tj
+    order(bi, bj, tj, ti)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    tile(tj, 4) -> tj, wj
+    bind(tj, thread.y)
+    bind(ti, thread.x)
+"""
+HALVES = """
+kernel hgemm_f32(A: bf16[M, K], B: bf16[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
+
+schedule s for hgemm_f32(TM=128, TN=128, TK=64, WM=64, WN=64, STAGES=3):
+    round_up(k, TK)
+    tile(i, TM) -> bi, ti
+    tile(j, TN) -> bj, tj
+    tile(k, TK) -> ko, ki
+    tile(ti, WM) -> wi, ii
+    tile(tj, WN) -> wj, jj
+    tile(ii, 16) -> fi, i16
+    tile(jj, 16) -> fj, jn
+    tile(jn, 8) -> nj, j8
+    tile(ki, 16) -> fk, k16
+    order(bi, bj, ko, wi, wj, fk, fi, fj, nj, i16, j8, k16)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(wi, thread.z)
+    bind(wj, thread.y)
+    cache_register(C, at=bj, vector=2) -> Cf
+    cache_shared(A, at=ko, vector=8) -> As
+    cache_shared(B, at=ko, vector=8, panel=64) -> Bs
+    swizzle(As, 8)
+    swizzle(Bs, 8)
+    bulk(As)
+    bulk(Bs)
+    cache_register(As, at=fk) -> Af
+    cache_register(Bs, at=fk) -> Bf
+    tensorize(i16, j8, k16, by=mma_m16n8k16_bf16)
+    tensorize(i16, k16, by=ldmatrix_a_bf16)
+    tensorize(k16, nj, j8, by=ldmatrix_b_trans_bf16)
+    unroll(fk)
+    pipeline(ko, STAGES)
+    pipeline(fk, 2, across=ko)
+"""
+BOTH = "    bulk(A.shared)\n    bulk(B.shared)\n"
+CASES = {
+    "once": TRANSPOSE + "    cache_shared(X, at=bj) -> tile\n    bulk(tile)\n",
+    "swizzled": TRANSPOSE + "    cache_shared(X, at=bj, panel=32) -> tile\n    swizzle(tile, 4)\n    bulk(tile)\n",
+    "short rows": TRANSPOSE
+    + "    cache_shared(X, at=bj, panel=8) -> tile\n    swizzle(tile, 4, 2, 4)\n    bulk(tile)\n",
+    "each time": GEMM + BOTH,
+    "one of two": GEMM + "    bulk(B.shared)\n",
+    "two stages": GEMM + BOTH + "    pipeline(ko, 2)\n",
+    "four stages": GEMM + BOTH + "    pipeline(ko, 4)\n",
+    "beside others": GEMM + "    bulk(B.shared)\n    pipeline(ko, 3)\n",
+    "registers ahead": GEMM
+    + BOTH
+    + "    cache_register(A.shared, at=ki)\n    pipeline(ko, 3)\n    pipeline(ki, 2, across=ko)\n",
+    "again": BATCHED,
+    "again in stages": BATCHED + "    pipeline(ko, 2)\n",
+    "halves": HALVES,
+}

@@ -1,0 +1,114 @@
+"""Bulk copies in CUDA: the functions that stand before the kernels of a text, and the lines that call them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from tilegen.backends.text_expr import Writer
+from tilegen.ir.affine import const
+from tilegen.ir.nodes import Access
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
+from tilegen.lowering.program import Spmd
+
+_COPY_BOX = """\
+// Starts the copy of a box of a tensor to shared memory, zeros for what is beyond; its bytes arrive at the barrier.
+__device__ __forceinline__ void copy_box_{rank}d(void* to, const TensorMap& map, unsigned long long* barrier, {typed})
+{{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {{{numbers}}}], [%2];"
+                 ::"r"(place), "l"(&map), "r"(at), {operands} : "memory");
+}}"""
+
+
+def _copy_box(rank: int) -> str:
+    names = [f"c{n}" for n in range(rank)]
+    return _COPY_BOX.format(
+        rank=rank,
+        typed=", ".join(f"int {name}" for name in names),
+        numbers=", ".join(f"%{n + 3}" for n in range(rank)),
+        operands=", ".join(f'"r"({name})' for name in names),
+    )
+
+
+BULK_FUNCTIONS = {
+    "TensorMap": """\
+// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap, made on the host.
+struct __align__(64) TensorMap {
+    unsigned long long words[16];
+};""",
+    **{f"copy_box_{rank}d(": _copy_box(rank) for rank in range(1, 6)},
+    "start_barriers(": """\
+// Each of these barriers is to be arrived at once in a phase. One thread starts them; the block waits behind the last.
+__device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count)
+{
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
+        for (int i = 0; i < count; ++i) {
+            const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&barriers[i]));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at) : "memory");
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async;" ::: "memory");
+    }
+}""",
+    "expect_bytes(": """\
+// Arrives at the barrier, whose phase is complete when so many bytes have been copied, too.
+__device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int bytes)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}""",
+    "wait_barrier(": """\
+// Waits until the barrier's phase of this parity is complete.
+__device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{\\n"
+                     ".reg .pred p;\\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\\n"
+                     "selp.u32 %0, 1, 0, p;\\n"
+                     "}"
+                     : "=r"(done) : "r"(at), "r"(parity) : "memory");
+}""",
+}
+
+
+def bulk_lines(
+    node: StartBarriers | BulkCopies | BulkCopy | BulkWait, writer: Writer, lines: Callable[[Iterable[Spmd]], list[str]]
+) -> list[str]:
+    """The lines of a node; `lines` writes those inside of it."""
+    match node:
+        case StartBarriers(barriers):
+            counts = [(writer.names[name], writer.buffers[name].shape[0]) for name in barriers]
+            calls = [f"start_barriers({name}, {count});" for name, count in counts]
+            return [*calls, "__syncthreads();  // the barriers have been started"]
+        case BulkCopies(barrier, _, bytes_, body):
+            return [f"expect_bytes({_address(barrier, writer)}, {bytes_});", *lines(body)]
+        case BulkWait(barrier, phase, buffers):
+            names = f"{', '.join(buffers[:-1])} and {buffers[-1]} have" if buffers[1:] else f"{buffers[0]} has"
+            return [f"wait_barrier({_address(barrier, writer)}, {writer.index(phase % 2)});  // {names} arrived"]
+        case BulkCopy(target, name, barrier, coordinates):
+            integers = [writer.index(c) for c in coordinates]
+            integers = [f"static_cast<int>({c})" for c in integers] if writer.wide else integers
+            given = [_first_place(target, writer), writer.names[name], _address(barrier, writer), *integers]
+            return [f"copy_box_{len(integers)}d({', '.join(given)});"]
+
+
+def _address(barrier: Access, writer: Writer) -> str:
+    return f"&{writer.element(barrier.buffer, barrier.index)}"
+
+
+def _first_place(access: Access, writer: Writer) -> str:
+    """The address of an element whose place no swizzle changes: of the array that begins there."""
+    bare = replace(writer.buffers[access.buffer], swizzle=None)
+    buffer = replace(writer, buffers={**writer.buffers, bare.name: bare})
+    text = buffer.element(access.buffer, access.index)
+    zero = f"[{writer.index(const(0))}]"
+    short = text
+    while short.endswith(zero):
+        short = short.removesuffix(zero)
+    return short if short != text else f"&{text}"

@@ -1,0 +1,331 @@
+"""Bulk loops: what they copy is a box of a tensor, and lies in shared memory as the hardware writes it.
+
+A bulk copy moves a box: of each dimension of a tensor, the fastest first, so many neighbours. What is beyond the tensor
+arrives as zeros. The elements of the box go to shared memory one behind another, the fastest dimension first; with a
+swizzle, the 16-byte units of each 128 bytes change places as bits 7 to 9 of their address say.
+
+Theorem: a nest of bulk loops is such copies, one for each iteration of the loops outside of the box, if
+
+- in the index of the tensor the loops inside of the box are digits: each dimension is a base, which they leave alone,
+  plus a number below the extent of the box there whose digits they are;
+- they move the place in the buffer by as many elements as they move the box's own number of an element;
+- the buffer's swizzle is none, or that of the hardware for rows of its length, of which 8 begin at a multiple of 1024;
+- it copies all elements of the box that are inside of the tensor, and what else is read there is zero;
+- extents are at most 256, rows a multiple of 16 bytes long, and boxes put at multiples of 128 bytes.
+
+No other statement writes the buffer: then no ordinary write has to be ordered with a bulk copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import copysign, prod
+
+from tilegen.ir.affine import Affine, const
+from tilegen.ir.in_place import memory_of
+from tilegen.ir.matching import perfect_nest
+from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Buffer, Condition, Load, Loop, Node, Stmt
+from tilegen.ir.swizzle import BULK_SPANS, BULK_UNIT, hardware_swizzle
+from tilegen.ir.walk import loops, stmts, writes
+from tilegen.poly.instances import Projection
+from tilegen.poly.system import example, negation_rows, rows_of, solvable
+from tilegen.poly.verdict import Refused, Words
+
+MOST_DIMENSIONS = 5
+MOST_ELEMENTS = 256  # of a box in each dimension
+_PLACE = 128  # bytes at whose multiples a box is put
+
+
+@dataclass(frozen=True)
+class BoxCopy:
+    """What a nest of bulk loops copies.
+
+    Attributes:
+        nest: the name of the outermost loop.
+        tensor, target: the buffers that it reads and writes.
+        outside: the loops outside of the box, outermost first: each of their iterations is a copy.
+        extents: of the box, the fastest dimension of the tensor first.
+        swizzle: bytes of a swizzled row, or 0.
+        stmt: the statement of the nest.
+        inside: the names of the loops in the box.
+    """
+
+    nest: str
+    tensor: str
+    target: str
+    outside: tuple[Loop, ...]
+    extents: tuple[int, ...]
+    swizzle: int
+    stmt: Stmt
+    inside: frozenset[str]
+
+
+def check_bulk(program: Projection) -> None:
+    """Refused where a nest of bulk loops is no copy of boxes, or something else writes what it fills."""
+    for launch in program.tree.body:
+        for path, nest in _bulk_nests(launch, ()):
+            box = box_copy(nest, program.buffers)
+            _check_surroundings(program, launch, path, box)
+            _check_stages(program, box)
+            _check_guard(program, box)
+
+
+def _bulk_nests(node: Node, path: tuple[Loop, ...]) -> Iterator[tuple[tuple[Loop, ...], Loop]]:
+    """(the loops around, nest) for each outermost bulk loop."""
+    if isinstance(node, Loop) and node.kind == "bulk":
+        yield path, node
+    elif isinstance(node, Loop):
+        for child in node.body:
+            yield from _bulk_nests(child, (*path, node))
+
+
+def box_copy(nest: Loop, buffers: Mapping[str, Buffer]) -> BoxCopy:
+    """What the nest copies. Refused where that is no box, or not as the hardware copies one."""
+    found = perfect_nest(nest)
+    if found is None or any(each.kind != "bulk" for each in found[0]):
+        raise Refused(f"the bulk loops from '{nest.name}' on hold more than one copy", code="form")
+    inner, stmt = found
+    if not (stmt.is_copy and isinstance(stmt.value, Load) and stmt.reduce is None):
+        raise Refused(f"'{stmt.name}' does more than copy, in bulk loops", code="form")
+    tensor, target = buffers[stmt.value.buffer], buffers[stmt.target.buffer]
+    if tensor.space != "global" or target.space != "shared":
+        raise Refused(f"a bulk copy goes from global to shared memory, not from {tensor.space} memory", code="form")
+    fallback = stmt.value.fallback
+    if fallback is not None and (fallback.value != 0 or copysign(1, fallback.value) < 0):
+        raise Refused(
+            f"outside of '{tensor.name}' the kernel reads {fallback.value}, and a bulk copy brings zeros",
+            None,
+            "a read with `else 0` can be made so",
+            code="form",
+        )
+    if len(tensor.shape) > MOST_DIMENSIONS or not tensor.shape:
+        raise Refused(f"a bulk copy takes a tensor of 1 to {MOST_DIMENSIONS} dimensions", code="form")
+    swizzle = _swizzle_of(target)
+    extents, inside = _extents_of_box(inner, stmt, tensor, target, swizzle)
+    _check_extents(tensor, target, extents, swizzle)
+    outside = tuple(each for each in inner if each.name not in inside)
+    _check_separate(stmt, inside)
+    _check_places(stmt, target, inside)
+    _check_pitch(tensor)
+    return BoxCopy(nest.name, tensor.name, target.name, outside, extents, swizzle, stmt, inside)
+
+
+def _swizzle_of(target: Buffer) -> int:
+    """The bytes of a swizzled row of the buffer, 0 where it has no swizzle."""
+    if target.swizzle is None:
+        return 0
+    size, length = DTYPE_BYTES[target.dtype], target.shape[target.order[-1]].const + target.pad
+    row = target.row
+    if target.swizzle != hardware_swizzle(length * size, size):
+        ways = [f"swizzle({target.name}, {BULK_UNIT // size}{_more(span)})" for span in BULK_SPANS]
+        panel = f"rows of 128 bytes, which cache_shared(..., panel={128 // size}) makes, can be swizzled"
+        raise Refused(
+            f"the swizzle of '{target.name}' is {target.swizzle} in rows of {length * size} bytes, and no bulk copy "
+            "writes so",
+            None,
+            ways[BULK_SPANS.index(length * size)] + " is how it does" if length * size in BULK_SPANS else panel,
+            code="form",
+        )
+    if row is not None and target.shape[row].const % 8:
+        raise Refused(
+            f"'{target.name}' is swizzled and has {target.shape[row]} rows, and a bulk copy takes them 8 at a time",
+            None,
+            "choose a tile with a multiple of 8 rows",
+            code="form",
+        )
+    return length * size
+
+
+def _more(span: int) -> str:
+    """What the step has to say beyond the unit for rows of so many bytes."""
+    return "" if span == 128 else f", {span // BULK_UNIT}, {128 // span}"
+
+
+def strides_in(buffer: Buffer) -> dict[int, int]:
+    """By how many elements a step along each dimension moves a place in a buffer on the chip, its swizzle apart."""
+    found, step = {}, 1
+    for number, dim in enumerate(reversed(buffer.order)):
+        found[dim] = step
+        step *= buffer.shape[dim].const + (0 if number else buffer.pad)
+    return found
+
+
+def _step_of(index: tuple[Affine, ...], strides: Mapping[int, int], loop: str) -> int | None:
+    """By how many elements an iteration of the loop moves the place; None if that is no number."""
+    if not all(i.linear_in(loop) for i in index):
+        return None
+    return sum(i.coefficient(loop) * strides[d] for d, i in enumerate(index))
+
+
+def _extents_of_box(
+    inner: tuple[Loop, ...], stmt: Stmt, tensor: Buffer, target: Buffer, swizzle: int
+) -> tuple[tuple[int, ...], frozenset[str]]:
+    """The extents of the largest box that the loops are digits of, and the loops in it."""
+    assert isinstance(stmt.value, Load)
+    size, strides = DTYPE_BYTES[tensor.dtype], strides_in(target)
+    steps = {each.name: _step_of(stmt.target.index, strides, each.name) for each in inner}
+    extents: list[int] = []
+    inside: set[str] = set()
+    for number, dim in enumerate(reversed(tensor.order)):
+        extent = 1
+        most = swizzle // size if swizzle and not number else MOST_ELEMENTS
+        before = prod(extents)
+        while loop := next(
+            (
+                each
+                for each in inner
+                if each.name not in inside
+                and each.extent.is_const
+                and extent * each.extent.const <= most
+                and steps[each.name] == before * extent
+                and _is_digit(stmt.value.index, dim, each.name, extent)
+            ),
+            None,
+        ):
+            inside.add(loop.name)
+            extent *= loop.extent.const
+        extents.append(extent)
+    return tuple(extents), frozenset(inside)
+
+
+def _is_digit(index: tuple[Affine, ...], dim: int, loop: str, weight: int) -> bool:
+    """True if an iteration of the loop moves the index by `weight` in one dimension, and leaves the others alone."""
+    if any(not i.linear_in(loop) for i in index):
+        return False
+    return all(i.coefficient(loop) == (weight if d == dim else 0) for d, i in enumerate(index))
+
+
+def _check_extents(tensor: Buffer, target: Buffer, extents: tuple[int, ...], swizzle: int) -> None:
+    size = DTYPE_BYTES[tensor.dtype]
+    row = extents[0] * size
+    if row % BULK_UNIT or (swizzle and row != swizzle):
+        what = f"{swizzle} bytes, as they are swizzled" if swizzle else f"a multiple of {BULK_UNIT} bytes"
+        raise Refused(
+            f"a bulk copy moves rows of {what}, and of a row of '{tensor.name}' {row} bytes lie side by side in "
+            f"'{target.name}'",
+            None,
+            "a wider tile, in the storage order of the tensor, has longer rows",
+            code="form",
+        )
+
+
+def _check_separate(stmt: Stmt, inside: frozenset[str]) -> None:
+    """No index divides a loop of the box: the box begins where these are 0."""
+    assert isinstance(stmt.value, Load)
+    for index in (*stmt.value.index, *stmt.target.index):
+        if not all(index.linear_in(name) for name in inside):
+            raise Refused(f"'{index}' divides a loop of a bulk copy", code="form")
+
+
+def _check_places(stmt: Stmt, target: Buffer, inside: frozenset[str]) -> None:
+    """Each box is put at a multiple of 128 bytes of the buffer."""
+    strides, size = strides_in(target), DTYPE_BYTES[target.dtype]
+    for dim, index in enumerate(stmt.target.index):
+        outer = [(atom, factor) for atom, factor in index.terms if atom not in inside]
+        for atom, factor in (*outer, ("", index.const)):
+            step = factor * strides[dim] * size
+            if step % _PLACE:
+                where = f"a step of '{Affine(((atom, 1),))}'" if atom else "its begin"
+                raise Refused(
+                    f"the boxes that bulk copies put into '{target.name}' begin at multiples of {_PLACE} bytes, and "
+                    f"{where} is {step} bytes",
+                    None,
+                    f"swizzle({target.name}, {BULK_UNIT // size}) parts banks without a pad"
+                    if target.pad
+                    else f"cache_shared(..., panel={128 // size}) makes rows that bulk copies fill",
+                    code="form",
+                )
+
+
+def _check_stages(program: Projection, box: BoxCopy) -> None:
+    """So is each stage of a pipelined loop."""
+    buffer = program.buffers[box.target]
+    stages = max((each.stages for each in loops(program.tree.body) if each.name == buffer.scope), default=1)
+    bytes_ = prod(e.const for e in buffer.shape) * DTYPE_BYTES[buffer.dtype]
+    if stages > 1 and bytes_ % _PLACE:
+        raise Refused(
+            f"a stage of '{buffer.name}' has {bytes_} bytes, and a bulk copy begins at a multiple of {_PLACE}",
+            None,
+            "choose a larger tile",
+            code="form",
+        )
+
+
+def _check_pitch(tensor: Buffer) -> None:
+    """Rows of the tensor begin at multiples of 16 bytes, or may do so: that is asked of the sizes of a call."""
+    row, size = tensor.shape[tensor.order[-1]], DTYPE_BYTES[tensor.dtype]
+    if len(tensor.shape) > 1 and row.is_const and row.const * size % BULK_UNIT:
+        raise Refused(
+            f"a row of '{tensor.name}' has {row.const * size} bytes, and bulk copies take multiples of {BULK_UNIT}",
+            None,
+            f"cache_global({tensor.name}, ..., tiles=...) stores it in longer rows",
+            code="form",
+        )
+
+
+def _check_surroundings(program: Projection, launch: Node, path: tuple[Loop, ...], box: BoxCopy) -> None:
+    for each in path:
+        if each.kind in THREAD_KINDS:
+            raise Refused(f"a bulk copy is the work of one thread, and stands in '{each.name}'", code="form")
+    for other in loops(launch):
+        if other.peeled and program.buffers[box.target].scope == other.name:
+            raise Refused(
+                f"'{box.target}' is filled by bulk copies in '{other.name}', whose last iteration is apart",
+                None,
+                f"leave peel({other.name}) out",
+                code="form",
+            )
+    bulk = {id(nest.stmt) for _, each in _bulk_nests(launch, ()) for nest in (box_copy(each, program.buffers),)}
+    for stmt in stmts(launch):
+        for name, _ in writes(stmt):
+            if name == box.target and id(stmt) not in bulk:
+                raise Refused(
+                    f"'{box.target}' is filled by bulk copies, and '{stmt.name}' writes it, too",
+                    None,
+                    "keep what threads write in a buffer of its own",
+                    code="form",
+                )
+            if memory_of(name) == memory_of(box.tensor):
+                raise Refused(
+                    f"'{box.tensor}' is written in the launch that copies it in bulk, and no fence orders the two",
+                    None,
+                    "leave what writes it in a launch of its own",
+                    code="form",
+                )
+
+
+def _check_guard(program: Projection, box: BoxCopy) -> None:
+    """Whatever is inside of the tensor is copied: the bounds of the tensor are all that the guard says."""
+    leaf = next(p.leaf for p in program.leaves if p.leaf.stmt is box.stmt)
+    assert isinstance(box.stmt.value, Load)
+    shape = program.buffers[box.tensor].shape
+    inside = tuple(
+        row
+        for index, extent in zip(box.stmt.value.index, shape, strict=True)
+        for condition in (Condition(index), Condition(extent - 1 - index))
+        for row in rows_of(condition)
+    )
+    for condition in leaf.stmt.guard:
+        for contrary in negation_rows(condition):
+            question = (*program.original.context, *leaf.ranges, *inside, *contrary)
+            if solvable(question):
+                found = example(question, [*program.kernel.sizes, *leaf.names])
+                assert found is not None
+                words = Words(program.original, found)
+                raise Refused(
+                    f"a bulk copy of '{box.tensor}' brings a whole box, and some elements are left out",
+                    f"{words.instance(leaf)} does not run{words.sizes}",
+                    "leave this copy to all threads",
+                    code="form",
+                )
+
+
+def first_element(box: BoxCopy) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
+    """(index in the tensor, index in the buffer) of the first element of the box, in the loops outside of it."""
+    assert isinstance(box.stmt.value, Load)
+    start = dict.fromkeys(box.inside, const(0))
+    return (
+        tuple(i.substitute(start) for i in box.stmt.value.index),
+        tuple(i.substitute(start) for i in box.stmt.target.index),
+    )

@@ -1,0 +1,375 @@
+"""Bulk copies: which nests one thread starts together, which barrier they complete, and where all threads wait for it.
+
+    for ko < n                            if (tid == 0)
+      As[(ko + 2)%3, ..] = A[..]  bulk      filled[(ko + 2)%3]: so many bytes of As and Bs, phase (ko + 2)/3
+      Bs[(ko + 2)%3, ..] = B[..]  bulk    wait for phase ko/3 of filled[ko%3]
+      use As[ko%3, ..], Bs[ko%3, ..]      use As[ko%3][..], Bs[ko%3][..]
+
+There is a barrier for each stage. Its phases are numbered from 0: what fills it for the n-th time completes phase n.
+The wait stands before the first use in an iteration, and makes sure of all threads by itself: no thread waits for the
+others before it reads. That they have all read before it is filled again, a barrier of the block makes sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from tilegen.errors import LimitError
+from tilegen.ir.affine import Affine, Mod, const, var
+from tilegen.ir.in_place import memory_of
+from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Access, Buffer, Condition, Load, Loop, Node, Tree
+from tilegen.ir.swizzle import BULK_UNIT
+from tilegen.ir.walk import leaves, loads, loops
+from tilegen.judge import BoxCopy, box_copy, first_element
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait
+from tilegen.lowering.conflicts import Conflict, Path
+from tilegen.lowering.distribute import Block
+from tilegen.lowering.grid import Need
+from tilegen.lowering.pipeline import Pipe, begins
+from tilegen.lowering.program import For, If, Spmd, with_body
+from tilegen.lowering.tensor_maps import TensorMap
+from tilegen.lowering.vectors import Needs
+
+Slot = tuple[Path, int]
+_ROOM = 1024  # bytes at whose multiples a buffer begins that a swizzle may permute
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Bulk nests that stand side by side in the body at `path`, inside the loops `around`, under one test."""
+
+    path: Path
+    place: int
+    around: tuple[Loop, ...]
+    boxes: tuple[BoxCopy, ...]
+    test: tuple[Condition, ...]
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        return tuple(box.target for box in self.boxes)
+
+    @property
+    def slot(self) -> Affine:
+        """The stage that a pipelined loop fills."""
+        return first_element(self.boxes[0])[1][0]
+
+
+def _turn(slot: Affine) -> Affine:
+    """The number of the tile in a slot; in a loop of few iterations the slot is that itself."""
+    return next((atom.arg for atom, _ in slot.terms if isinstance(atom, Mod)), slot)
+
+
+@dataclass
+class Bulk:
+    """What one launch does by bulk copies.
+
+    Attributes:
+        barriers: one array for the nests that complete a phase together, one barrier a stage.
+        maps: the tensor maps, each once.
+        starts: by the place of the first nest, what one thread does there.
+        waits: by place, what all threads wait for there, under a test.
+        filled: the buffers that are filled so.
+        needs: what each nest needs of sizes and addresses, by the name of its outermost loop.
+    """
+
+    barriers: dict[str, Buffer] = field(default_factory=dict)
+    maps: list[TensorMap] = field(default_factory=list)
+    starts: dict[Slot, Spmd] = field(default_factory=dict)
+    waits: dict[Slot, list[Spmd]] = field(default_factory=dict)
+    filled: frozenset[str] = frozenset()
+    needs: dict[str, Need] = field(default_factory=dict)
+
+    def others(self, pipes: tuple[Pipe, ...]) -> tuple[Pipe, ...]:
+        """`pipes` with the buffers that threads fill."""
+        return tuple(replace(pipe, buffers=pipe.buffers - self.filled) for pipe in pipes)
+
+    def tensors(self, buffers: tuple[Buffer, ...]) -> dict[str, Buffer]:
+        """Those of the buffers that are copied in bulk."""
+        return {b.name: b for b in buffers if any(each.buffer == b.name for each in self.maps)}
+
+    def memory(self, buffers: tuple[Buffer, ...]) -> dict[str, Buffer]:
+        """`buffers` and the barriers by name; what is filled so begins where boxes can."""
+        room = (replace(b, align=max(b.align, _ROOM)) if b.name in self.filled else b for b in buffers)
+        return {b.name: b for b in (*room, *self.barriers.values())}
+
+    def add_needs(self, needs: Needs) -> Needs:
+        """`needs`, with what the sizes and addresses of tensors have to be."""
+        for nest, need in self.needs.items():
+            open_ = tuple(c for c in need.requires if not needs.is_implied(c, ()))
+            needs.requires += [c for c in open_ if c not in needs.requires]
+            for name, by in need.alignment:
+                needs.alignment[name] = max(by, needs.alignment.get(name, 1))
+            needs.loops[nest] = Need(open_, need.alignment)
+        return needs
+
+
+def bulk_copies(node: Node, tree: Tree, pipes: tuple[Pipe, ...], block: Block, taken: frozenset[str]) -> Bulk:
+    """What the launch `node` does by bulk copies: nothing where it has no bulk loops.
+
+    Raises:
+        LimitError: a block of one thread, or copies whose phases or waits have no place.
+    """
+    found = Bulk()
+    buffers = {b.name: b for b in tree.buffers}
+    runs = list(_runs((node,), (), (), buffers))
+    if not runs:
+        return found
+    if block.threads == 1:
+        raise _no_form(runs[0], "the block has one thread, and nobody to share a bulk copy with", "bind a thread loop")
+    found.filled = frozenset(name for run in runs for name in run.buffers)
+    for names in dict.fromkeys(run.buffers for run in runs):
+        mine = [run for run in runs if run.buffers == names]
+        others = next((run for run in runs if run.buffers != names and {*run.buffers} & {*names}), None)
+        if others is not None:
+            raise _no_form(others, f"'{names[0]}' is filled with other buffers in another place", "use one place")
+        pipe = next((p for p in pipes if p.buffers & {*names}), None)
+        name = f"{names[0]}.filled" if found.barriers or "filled" in taken else "filled"
+        stages = buffers[names[0]].shape[0].const if pipe else 1
+        found.barriers[name] = Buffer(name, "i64", (const(stages),), "barrier", (0,))
+        _add_starts(found, name, mine, pipe, buffers, block)
+        waits = _pipelined_waits(node, mine, pipe) if pipe else _plain_waits(node, mine)
+        for slot, tile, test in waits:
+            phase = _phase(mine[0], tile, pipe, stages)
+            wait = BulkWait(Access(name, (tile % stages if pipe else const(0),)), phase, names)
+            found.waits.setdefault(slot, []).append(If(test, (wait,)) if test else wait)
+    return found
+
+
+def without_arrivals(node: Node, conflicts: tuple[Conflict, ...]) -> tuple[Conflict, ...]:
+    """`conflicts` without reads of what bulk copies have written: each thread waits for these by itself."""
+    bulk = {n for n, (path, _) in enumerate(leaves((node,))) if any(loop.kind == "bulk" for loop in path)}
+    return tuple(c for c in conflicts if c.kind != "RAW" or c.dependence.source not in bulk)
+
+
+def deal_bulk_loops(node: Node, loose: frozenset[str] | None) -> Node:
+    """`node` with all threads sharing the nests of bulk loops whose outermost one is in `loose`; None: in all."""
+    if not isinstance(node, Loop):
+        return node
+    if node.kind == "bulk":
+        return _cooperative(node) if loose is None or node.name in loose else node
+    return replace(node, body=tuple(deal_bulk_loops(child, loose) for child in node.body))
+
+
+def _cooperative(node: Node) -> Node:
+    if not isinstance(node, Loop):
+        return node
+    return replace(node, kind="cooperative", body=tuple(map(_cooperative, node.body)))
+
+
+def join_waits(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """`body` with each wait that stands under a test, and what is behind it under the same, in one test."""
+    out: list[Spmd] = []
+    for node in body:
+        node = with_body(node, join_waits(node.body)) if isinstance(node, For) else node
+        before = out[-1] if out else None
+        waits = isinstance(before, If) and isinstance(before.body[-1], BulkWait)
+        if waits and isinstance(before, If) and isinstance(node, If) and node == replace(before, body=node.body):
+            out[-1] = replace(before, body=before.body + node.body)
+        else:
+            out.append(node)
+    return tuple(out)
+
+
+def bulk_nests(body: tuple[Node, ...]) -> Iterator[Loop]:
+    """The outermost bulk loops."""
+    for node in body:
+        if isinstance(node, Loop) and node.kind == "bulk":
+            yield node
+        elif isinstance(node, Loop):
+            yield from bulk_nests(node.body)
+
+
+# -- what is started together
+
+
+def _runs(
+    body: tuple[Node, ...], path: Path, around: tuple[Loop, ...], buffers: Mapping[str, Buffer]
+) -> Iterator[_Run]:
+    open_: _Run | None = None
+    for place, child in enumerate(body):
+        if not isinstance(child, Loop) or child.kind != "bulk":
+            if open_ is not None:
+                yield open_
+            open_ = None
+            if isinstance(child, Loop):
+                yield from _runs(child.body, (*path, place), (*around, child), buffers)
+            continue
+        box = box_copy(child, buffers)
+        test = tuple(c for c in box.stmt.guard if not c.value.names() & {each.name for each in loops(child)})
+        if open_ is not None and open_.test == test:
+            open_ = replace(open_, boxes=(*open_.boxes, box))
+            continue
+        if open_ is not None:
+            yield open_
+        open_ = _Run(path, place, around, (box,), test)
+    if open_ is not None:
+        yield open_
+
+
+def _add_starts(
+    found: Bulk, name: str, runs: list[_Run], pipe: Pipe | None, buffers: Mapping[str, Buffer], block: Block
+) -> None:
+    for run in runs:
+        if pipe is None and (len(runs) > 1 or run.test):
+            raise _no_form(run, f"'{run.buffers[0]}' is filled in several places", "copy it in one place")
+        if pipe is not None and run.around[-1].name not in (pipe.loop, f"{pipe.loop}.fill"):
+            raise _no_form(run, f"'{run.buffers[0]}' is filled outside of '{pipe.loop}'", "copy it in this loop")
+        stages = buffers[run.buffers[0]].shape[0].const if pipe else 1
+        tile, slot = (_turn(run.slot), run.slot) if pipe else (const(0), const(0))
+        at = Access(name, (slot,))
+        body: list[Spmd] = []
+        total = 0
+        for box in run.boxes:
+            body.append(_copies(found, box, buffers, at))
+            found.needs[box.nest] = _need(buffers[box.tensor])
+            size = DTYPE_BYTES[buffers[box.target].dtype]
+            total += prod((*box.extents, *(each.extent.const for each in box.outside))) * size
+        start = BulkCopies(at, _phase(run, tile, pipe, stages), total, tuple(body))
+        first = Condition(var(block.tid), equal=True)
+        found.starts[run.path, run.place] = If((*run.test, first), (start,))
+
+
+def _copies(found: Bulk, box: BoxCopy, buffers: Mapping[str, Buffer], barrier: Access) -> Spmd:
+    """The copy of a box, in the loops outside of it."""
+    tensor = buffers[box.tensor]
+    shape = tuple(tensor.shape[d] for d in reversed(tensor.order))
+    same = [m for m in found.maps if (m.buffer, m.box, m.swizzle) == (tensor.name, box.extents, box.swizzle)]
+    if not same:
+        number = sum(m.buffer == tensor.name for m in found.maps) + 1
+        name = f"{tensor.name}.map{number if number > 1 else ''}"
+        same = [TensorMap(name, tensor.name, tensor.dtype, shape, box.extents, box.swizzle)]
+        found.maps += same
+    source, place = first_element(box)
+    coordinates = tuple(source[d] for d in reversed(tensor.order))
+    node: Spmd = BulkCopy(Access(box.target, place), same[0].name, barrier, coordinates)
+    for loop in reversed(box.outside):
+        node = For(loop.name, loop.extent, (node,), "unrolled")
+    return node
+
+
+def _need(tensor: Buffer) -> Need:
+    """Rows of the tensor begin at multiples of 16 bytes."""
+    units = BULK_UNIT // DTYPE_BYTES[tensor.dtype]
+    rows = tensor.shape[tensor.order[-1]] % units
+    requires = (Condition(rows, equal=True),) if len(tensor.shape) > 1 and rows != const(0) else ()
+    return Need(requires, ((memory_of(tensor.name), BULK_UNIT),))
+
+
+# -- phases
+
+
+def _phase(run: _Run, tile: Affine, pipe: Pipe | None, stages: int) -> Affine:
+    """How often the barrier of this tile has been filled before: the tiles of the loops around count, too."""
+    around = [loop for loop in run.around if loop.kind not in BLOCK_KINDS]
+    if pipe is None:
+        return _count(run, around)
+    *outer, loop = around
+    if not outer:
+        return tile // stages
+    whole = next(each for each in _extents_of(run, pipe, loop))
+    if not whole.is_const or whole.const % stages:
+        raise _no_form(
+            run,
+            f"'{pipe.loop}' runs several times, with {whole} iterations that {stages} stages do not divide",
+            "fix the size so that they do, or leave out the loops around",
+        )
+    return (_count(run, outer) * whole.const + tile) // stages
+
+
+def _extents_of(run: _Run, pipe: Pipe, loop: Loop) -> Iterator[Affine]:
+    """The iterations of the pipelined loop, beside which the loop stands that fills the first stages."""
+    for each in (loop, *(child for outer in run.around for child in outer.body)):
+        if isinstance(each, Loop) and each.name == pipe.loop:
+            yield each.extent
+
+
+def _count(run: _Run, around: list[Loop]) -> Affine:
+    """The number of an iteration of the loops around, counted from the first one of all."""
+    count = const(0)
+    for number, loop in enumerate(around):
+        if number and not loop.extent.is_const:
+            raise _no_form(
+                run,
+                f"how often '{run.buffers[0]}' has been filled depends on the size of '{loop.name}', in each iteration "
+                "of a loop around",
+                f"fix the size that '{loop.name}' runs to",
+            )
+        count = count * (loop.extent.const if number else 1) + var(loop.name)
+    return count
+
+
+# -- waits
+
+
+Wait = tuple[Slot, Affine, tuple[Condition, ...]]
+
+
+def _plain_waits(node: Node, runs: list[_Run]) -> Iterator[Wait]:
+    """A wait before the first use behind the copies, in the body that both are in."""
+    (run,) = runs
+    body, behind = _body_at(node, run.path), run.place + len(run.boxes)
+    using = [place for place, child in enumerate(body) if _reads(child, run)]
+    inside = sum(len(list(_loads(child, run))) for child in body)
+    if not using or using[0] < behind or inside < len(list(_loads(node, run))):
+        raise _no_form(run, f"'{run.buffers[0]}' is not used behind the copies that fill it, and there alone", "do so")
+    yield (run.path, using[0]), const(0), ()
+
+
+def _pipelined_waits(node: Node, runs: list[_Run], pipe: Pipe) -> Iterator[Wait]:
+    """In an iteration the wait for the last tile that is used in it; before the loop those for tiles before that."""
+    main = [run for run in runs if run.around[-1].name == pipe.loop]
+    run = (main or runs)[0]
+    outside = run.path[:-1]
+    body = _body_at(node, outside)
+    place, loop = next((n, c) for n, c in enumerate(body) if isinstance(c, Loop) and c.name == pipe.loop)
+    using = {n: tiles for n, child in enumerate(loop.body) if (tiles := _tiles_ahead(child, run, pipe))}
+    if not using or any(_reads(child, run) for child in body[place + 1 :]):
+        raise _no_form(run, f"'{run.buffers[0]}' is not used in '{pipe.loop}', and there alone", "use it there")
+    furthest = max(max(tiles) for tiles in using.values())
+    for tile in range(furthest):
+        ahead = [n for n, c in enumerate(body[:place]) if const(tile) in {_turn(s) for s in _slots(c, run)}]
+        yield (outside, min(ahead, default=place)), const(tile), _remain(loop, const(tile))
+    last = min(n for n, tiles in using.items() if furthest in tiles)
+    at = var(pipe.loop) + furthest
+    yield ((*outside, place), last), at, _remain(loop, at) if furthest else ()
+
+
+def _remain(loop: Loop, tile: Affine) -> tuple[Condition, ...]:
+    """That the loop has this tile."""
+    return (begins(loop.extent - 1 - tile),)
+
+
+def _tiles_ahead(node: Node, run: _Run, pipe: Pipe) -> set[int]:
+    """Which tiles are read in an iteration of a pipelined loop: 0 is its own, 1 that of the next."""
+    found = {_turn(slot) - var(pipe.loop) for slot in _slots(node, run)}
+    if not all(each.is_const for each in found):
+        raise _no_form(run, f"'{run.buffers[0]}' is read at no constant distance from '{pipe.loop}'", "unroll nothing")
+    return {each.const for each in found}
+
+
+def _slots(node: Node, run: _Run) -> Iterator[Affine]:
+    yield from (load.index[0] for load in _loads(node, run))
+
+
+def _loads(node: Node, run: _Run) -> Iterator[Load]:
+    yield from (load for load in loads(node) if load.buffer in run.buffers)
+
+
+def _reads(node: Node, run: _Run) -> bool:
+    return any(_loads(node, run))
+
+
+def _body_at(node: Node, path: Path) -> tuple[Node, ...]:
+    """The body at `path`, which begins with the place of `node`."""
+    body: tuple[Node, ...] = (node,)
+    for place in path:
+        inner = body[place]
+        assert isinstance(inner, Loop)
+        body = inner.body
+    return body
+
+
+def _no_form(run: _Run, message: str, way: str) -> LimitError:
+    return LimitError(message, run.boxes[0].stmt.span, notes=(way, "a copy that is not `bulk` can be made there"))

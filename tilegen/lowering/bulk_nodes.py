@@ -1,0 +1,58 @@
+"""What a thread does about bulk copies: it starts barriers, starts copies that arrive at one, and waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import Access
+
+if TYPE_CHECKING:
+    from tilegen.lowering.program import Spmd
+
+
+@dataclass(frozen=True)
+class StartBarriers:
+    """One thread starts each barrier of these arrays with one arrival a phase; then all of the block go on."""
+
+    barriers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BulkCopy:
+    """A box of a tensor goes to `target`, one element behind another; zeros for what is beyond the tensor.
+
+    `map` names the tensor map, which has the extents of the box; `coordinates` are those of its first element, that of
+    the fastest dimension first. The bytes arrive at `barrier`.
+    """
+
+    target: Access
+    map: str
+    barrier: Access
+    coordinates: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class BulkCopies:
+    """One thread arrives at `barrier`, where it says how many bytes will come, and starts the copies in `body`.
+
+    When these have arrived, too, the phase is complete: the one of this number, counted from 0.
+    """
+
+    barrier: Access
+    phase: Affine
+    bytes: int
+    body: tuple[Spmd, ...]
+
+
+@dataclass(frozen=True)
+class BulkWait:
+    """Each thread waits until this phase of `barrier` is complete; the text has its parity.
+
+    `buffers` are what has been filled then.
+    """
+
+    barrier: Access
+    phase: Affine
+    buffers: tuple[str, ...]

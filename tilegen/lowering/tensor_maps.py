@@ -1,0 +1,42 @@
+"""Tensor maps: what bulk copies have to know of a tensor in global memory, as data that the host gives to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import DTYPE_BYTES
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A tensor and the boxes that are copied of it.
+
+    Attributes:
+        name: unique in a launch.
+        buffer: the tensor in global memory; its elements lie one behind another.
+        dtype: of its elements.
+        shape: the extents of the tensor, the fastest dimension first.
+        box: the elements of a box in each dimension, in the same order.
+        swizzle: bytes of the rows in shared memory whose 16-byte units change places: 32, 64, 128, or 0 for none.
+    """
+
+    name: str
+    buffer: str
+    dtype: str
+    shape: tuple[Affine, ...]
+    box: tuple[int, ...]
+    swizzle: int = 0
+
+    def extents(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Elements in each dimension at these sizes."""
+        return tuple(extent.evaluate(sizes) for extent in self.shape)
+
+    def strides(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Bytes from one element to the next in each dimension but the fastest, at these sizes."""
+        found, step = [], DTYPE_BYTES[self.dtype]
+        for extent in self.extents(sizes)[:-1]:
+            step *= extent
+            found.append(step)
+        return tuple(found)

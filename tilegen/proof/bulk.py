@@ -1,0 +1,215 @@
+"""Bulk copies read back: the nest that each is, from its tensor map, and what is said at barriers as statements.
+
+    expect_bytes(&filled[s], 4096)           filled[s, p]: phase p of barrier s has its arrival
+    copy_box_2d(As[s], A_map, .., k, i)      for y < 32, x < 64: As[s, y, x] = (A[i + y, k + x] else 0)
+    wait_barrier(&filled[s], p % 2)          filled[s, p]: the thread has seen the end of phase p
+
+What is said at barriers keeps its place in the program, where `arrivals` asks of it; it is nothing that the kernel has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+from tilegen.ir.affine import Affine, affine, const, var
+from tilegen.ir.in_place import memory_of
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Load, Loop, Node, Stmt
+from tilegen.ir.swizzle import BULK_UNIT, hardware_swizzle
+from tilegen.ir.walk import rewrite_nodes
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
+from tilegen.lowering.memory import shared_layout
+from tilegen.lowering.program import For, If, Launch, Spmd, nodes
+from tilegen.lowering.tensor_maps import TensorMap
+from tilegen.poly import Facts, Refused
+
+# The steps of statements: a copy, what a thread says at a barrier, and what it has seen there.
+BULK, ARRIVAL, WAIT = "bulk copy", "arrival", "wait"
+MOST_ELEMENTS = 256
+_PLACE, _SWIZZLED = 128, 1024  # bytes at whose multiples boxes, and swizzled buffers, begin
+
+
+def expand_bulk(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
+    """`body` with the nests of bulk copies, and statements for what is said at barriers.
+
+    Raises Refused where a barrier is used that has not been started, or a copy is not what its map says.
+    """
+    started: tuple[str, ...] = ()
+    if body and isinstance(body[0], StartBarriers):
+        started, body = body[0].barriers, body[1:]
+    if any(isinstance(node, StartBarriers) for node in nodes(body)):
+        raise Refused("barriers are started where threads may be at them already")
+    if len(set(started)) < len(started):
+        raise Refused("a barrier is started twice")
+    return _expand(body, launch, frozenset(started))
+
+
+def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str]) -> tuple[Spmd, ...]:
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case For():
+                out.append(replace(node, body=_expand(node.body, launch, started)))
+            case If():
+                then, orelse = (_expand(each, launch, started) for each in (node.body, node.orelse))
+                out.append(replace(node, body=then, orelse=orelse))
+            case BulkCopies(barrier, phase, bytes_, copies):
+                out.append(_event(ARRIVAL, barrier, phase, bytes_, started))
+                if any(each.barrier != barrier for each in nodes(copies) if isinstance(each, BulkCopy)):
+                    raise Refused(f"a copy does not arrive at '{barrier.buffer}', where its bytes are expected")
+                if (found := _bytes_of(copies, launch)) != bytes_:
+                    raise Refused(f"'{barrier.buffer}' waits for {bytes_} bytes, and {found} arrive")
+                out += _expand(copies, launch, started)
+            case BulkCopy():
+                out.append(_nest_of(node, launch))
+            case BulkWait(barrier, phase, buffers):
+                if {*buffers} != _filled_at(barrier.buffer, launch):
+                    raise Refused(f"a wait at '{barrier.buffer}' names other buffers than arrive there")
+                out.append(_event(WAIT, barrier, phase, 0, started))
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+def _event(step: str, barrier: Access, phase: Affine, bytes_: int, started: frozenset[str]) -> Stmt:
+    if barrier.buffer not in started:
+        raise Refused(f"'{barrier.buffer}' is used, and nobody has started it")
+    target = Access(barrier.buffer, (*barrier.index, phase))
+    return Stmt(barrier.buffer, target, Const(bytes_, "i64"), step=step)
+
+
+def _bytes_of(body: tuple[Spmd, ...], launch: Launch) -> int:
+    """The bytes that the copies in a list bring: each a whole box."""
+    total = 0
+    for node in body:
+        match node:
+            case For(extent=extent) if extent.is_const:
+                total += extent.const * _bytes_of(node.body, launch)
+            case BulkCopy():
+                each = _map_of(node, launch)
+                total += prod(each.box) * DTYPE_BYTES[each.dtype]
+            case _:
+                raise Refused("it is not known how many bytes arrive", f"a {type(node).__name__} is among the copies")
+    return total
+
+
+def _filled_at(barrier: str, launch: Launch) -> set[str]:
+    """What the copies fill that arrive at a barrier."""
+    copies = (node for node in launch.nodes if isinstance(node, BulkCopy))
+    return {copy.target.buffer for copy in copies if copy.barrier.buffer == barrier}
+
+
+def _map_of(node: BulkCopy, launch: Launch) -> TensorMap:
+    found = next((each for each in launch.maps if each.name == node.map), None)
+    if found is None:
+        raise Refused(f"there is no tensor map '{node.map}'")
+    return found
+
+
+def _nest_of(node: BulkCopy, launch: Launch) -> Spmd:
+    """The loops over the box, with zeros for what is beyond the tensor."""
+    each = _map_of(node, launch)
+    tensor = next(b for b in launch.memory if b.name == each.buffer)
+    target = launch.buffers[node.target.buffer]
+    if tensor.space != "global" or target.space != "shared" or not tensor.dtype == target.dtype == each.dtype:
+        raise Refused(f"'{node.map}' is no map for copies of '{tensor.name}' to '{target.name}'")
+    if each.shape != tuple(tensor.shape[d] for d in reversed(tensor.order)):
+        raise Refused(f"'{node.map}' says that '{tensor.name}' has another shape")
+    if len(node.coordinates) != len(each.shape) or len(each.box) != len(each.shape):
+        raise Refused(f"a copy by '{node.map}' has another number of coordinates than '{tensor.name}' has dimensions")
+    if any(not 1 <= extent <= MOST_ELEMENTS for extent in each.box):
+        raise Refused(f"a box of '{node.map}' has more elements in a dimension than {MOST_ELEMENTS}")
+    names = [f"{target.name}.box{n}" for n in range(len(each.box))]
+    source = dict(zip(reversed(tensor.order), node.coordinates, strict=True))
+    for name, extent, dim in zip(names, each.box, reversed(tensor.order), strict=True):
+        source[dim] += var(name) if extent > 1 else 0
+    value = Load(tensor.name, tuple(source[d] for d in range(len(source))), tensor.dtype, Const(0, tensor.dtype))
+    place = Access(target.name, _place_in(target, node.target.index, each.box, names))
+    nest: Spmd = Stmt(target.name, place, value, step=BULK)
+    for name, extent in zip(names, each.box, strict=True):
+        nest = For(name, const(extent), (nest,)) if extent > 1 else nest
+    return nest
+
+
+def _place_in(buffer: Buffer, first: tuple[Affine, ...], box: tuple[int, ...], names: list[str]) -> tuple[Affine, ...]:
+    """Where an element of the box lies, whose elements stand one behind another from `first` on."""
+    index, dims, covered = list(first), list(reversed(buffer.order)), 1
+    for name, extent in zip(names, box, strict=True):
+        if extent == 1:
+            continue
+        while len(dims) > 1 and covered == buffer.shape[dims[0]].const:
+            if buffer.pad and dims[0] == buffer.order[-1]:
+                raise Refused(f"a box is put into '{buffer.name}', and its rows are apart there")
+            dims, covered = dims[1:], 1
+        if covered > 1:
+            raise Refused(f"the rows of a box are put into '{buffer.name}', and are shorter than its rows")
+        index[dims[0]] += var(name)
+        covered = extent
+    return tuple(index)
+
+
+# -- what of this is in the kernel
+
+
+def is_event(stmt: Stmt) -> bool:
+    """True for what is said at a barrier."""
+    return stmt.step in (ARRIVAL, WAIT)
+
+
+def is_wait(node: object) -> bool:
+    """True for a wait at a barrier."""
+    return isinstance(node, Stmt) and node.step == WAIT
+
+
+def without_events(body: tuple[Node, ...]) -> tuple[Node, ...]:
+    """`body` with loops of nothing in place of what is said at barriers: all else keeps its place."""
+    return rewrite_nodes(body, lambda v: Loop(v.name, const(1), ()) if isinstance(v, Stmt) and is_event(v) else v)
+
+
+# -- what the hardware takes
+
+
+def check_boxes(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> int:
+    """How many bulk copies there are. Raises Refused where one is not as the hardware takes it, or its map is not."""
+    for each in launch.maps:
+        _check_map(each, launch, facts)
+    places, _ = shared_layout(launch.buffers.values())
+    copies = [node for node in launch.nodes if isinstance(node, BulkCopy)]
+    for node in copies:
+        each, target = _map_of(node, launch), launch.buffers[node.target.buffer]
+        _check_swizzle(each, target, places[target.name])
+        size, step, place = DTYPE_BYTES[target.dtype], 1, affine(0)
+        for number, dim in enumerate(reversed(target.order)):
+            place += node.target.index[dim] * step
+            step *= target.shape[dim].const + (0 if number else target.pad)
+        off = (place * size) % _PLACE
+        if places[target.name] % _PLACE or not facts.is_implied(Condition(off, equal=True), extents, launch.requires):
+            raise Refused(f"a box is put into '{target.name}' at no multiple of {_PLACE} bytes", f"at {place}")
+    return len(copies)
+
+
+def _check_map(each: TensorMap, launch: Launch, facts: Facts) -> None:
+    size = DTYPE_BYTES[each.dtype]
+    if launch.alignment.get(memory_of(each.buffer), 1) % BULK_UNIT:
+        raise Refused(f"'{each.buffer}' is copied in bulk, and nothing says that its memory is aligned")
+    rows = Condition(each.shape[0] * size % BULK_UNIT, equal=True)
+    if len(each.shape) > 1 and not facts.is_implied(rows, {}, launch.requires):
+        raise Refused(f"the rows of '{each.buffer}' begin at no multiples of {BULK_UNIT} bytes, as '{each.name}' wants")
+    if each.box[0] * size % BULK_UNIT:
+        raise Refused(f"the rows of a box of '{each.name}' are no multiples of {BULK_UNIT} bytes")
+
+
+def _check_swizzle(each: TensorMap, target: Buffer, place: int) -> None:
+    """The hardware and the buffer have one element at one place."""
+    size = DTYPE_BYTES[each.dtype]
+    length = (target.shape[target.order[-1]].const + target.pad) * size
+    if target.swizzle != (hardware_swizzle(each.swizzle, size) if each.swizzle else None):
+        raise Refused(f"the swizzle of '{target.name}' is not that of '{each.name}'")
+    if not each.swizzle:
+        return
+    row = target.row
+    if length != each.swizzle or each.box[0] * size != length or (row is not None and target.shape[row].const % 8):
+        raise Refused(f"the rows of '{target.name}' are not those that '{each.name}' swizzles")
+    if place % _SWIZZLED:
+        raise Refused(f"'{target.name}' is swizzled, and does not begin at a multiple of {_SWIZZLED} bytes")
