@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.nodes import DTYPE_BYTES
-from tilegen.ir.walk import find_loop, loops
+from tilegen.ir.walk import find_loop, loops, stmts
 from tilegen.schedule import start
 
 POINTS = 6000  # of a kernel, at the most
@@ -33,7 +34,6 @@ class Unit:
     total: str
     extents: tuple[int, int, int]
     loads: tuple[tuple[str, ...], tuple[str, ...]]
-    stores: tuple[str, ...] = ()
     rounding: str = ""
 
 
@@ -45,7 +45,7 @@ def _loads(kind, trans=True):
 UNITS = (
     Unit("mma_m16n8k16_bf16", "bf16", "f32", (16, 8, 16), _loads("bf16")),
     Unit("mma_m16n8k16_f16", "f16", "f32", (16, 8, 16), _loads("f16")),
-    Unit("mma_m16n8k16_f16_f16", "f16", "f16", (16, 8, 16), _loads("f16"), ("stmatrix_c_f16", "stmatrix_c_trans_f16")),
+    Unit("mma_m16n8k16_f16_f16", "f16", "f16", (16, 8, 16), _loads("f16")),
     Unit("mma_m16n8k32_i8", "i8", "i32", (16, 8, 32), _loads("i8", trans=False)),
     Unit("mma_m8n8k4_f64", "f64", "f64", (8, 8, 4), ((), ())),
     Unit("mma_m16n8k8_tf32", "f32", "f32", (16, 8, 8), _loads("tf32", trans=False), rounding="tf32"),
@@ -64,6 +64,12 @@ class Product:
     @property
     def target(self):
         return "t" if self.epilogue else "out"
+
+    @property
+    def stores(self):
+        """The instructions that store what comes of it."""
+        result = re.search(r"-> out: (\w+)", self.text)[1]
+        return (f"stmatrix_c_{result}", f"stmatrix_c_trans_{result}") if result in ("bf16", "f16") else ()
 
 
 def random_product(pick) -> Product:
@@ -173,6 +179,13 @@ def _place_operands(pick, tree, product, block):
     tree = yield f"cache_register({product.target}, at={block}{vector if not product.epilogue else ''})"
     if product.epilogue and pick([True, False]):
         tree = yield f"cache_register(out, at={block}{vector})"
+    if pick([True, False]):
+        layout = pick(["", "", "", f", layout=[{', '.join(_reversed(tree, 'out'))}]"])
+        vector = pick(["", ", vector=8", ", vector=8", ", vector=4", ", vector=2"])
+        tree = yield f"cache_shared(out, at={block}{layout}{vector}{pick(['', '', '', ', panel=8'])})"
+        for step in (f"pad(out.shared, {pick([8, 8, 4])})", f"swizzle(out.shared, {pick(['8', '8', swizzle(pick)])})"):
+            if pick([True, False, False]):
+                tree = yield step
     for name in "AB":
         stage = pick(["ko", "ko", "ko", ""])
         if stage:
@@ -201,7 +214,7 @@ def _load_by_instructions(pick, tree, product, order, narrow):
     for names, around in zip(product.unit.loads, ((one, depth), (depth, pair, two)), strict=True):
         for name in names if pick([True, True, True, False]) else ():
             tree = yield f"tensorize({', '.join(around)}, by={name})"
-    for name in product.unit.stores if pick([True, False]) else ():
+    for name in product.stores if pick([True, True, True, False]) else ():
         tree = yield f"tensorize({one}, {pair}, {two}, by={name})"
     return tree
 
@@ -241,4 +254,9 @@ def tensor_case(pick, number=0, *, engine=None) -> Case:
     case.counts["with instructions"] += fragments
     performed = {loop.performed.instruction.is_copy for loop in loops(case.scheduled.tree.body) if loop.performed}
     case.counts["with loads or stores by instructions"] += True in performed
+    held = {b.name for b in case.scheduled.tree.buffers if b.space == "shared"}
+    case.counts["staged"] += "out.shared" in held
+    stores = [loop for loop in loops(case.scheduled.tree.body) if loop.performed and loop.performed.instruction.is_copy]
+    written = {stmt.target.buffer for loop in stores for stmt in stmts((loop,))}
+    case.counts["staged by instructions"] += "out.shared" in written
     return case
