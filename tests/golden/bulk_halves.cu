@@ -97,7 +97,7 @@ static __device__ __forceinline__ void mma_m16n8k16_bf16(float* C, const void* A
 
 // hgemm_f32: grid (ceil(N/128), ceil(M/128)), block (32, 2, 2), 98328 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
-// needs K % 8 == 0, N % 8 == 0, N % 2 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 8 bytes
+// needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 8 bytes
 extern "C" __global__ void __launch_bounds__(128)
 hgemm_f32(float* __restrict__ C,
           const __grid_constant__ TensorMap A_map,

@@ -244,8 +244,8 @@ class _Claims:
                     self.body(node.body, names, functions)
                 case BulkCopy():
                     self.values((node.target, node.barrier), names)
-                    for coordinate in node.coordinates:
-                        self.reach(coordinate, names)
+                    for coordinate in node.coordinates:  # the hardware takes 32 bits
+                        self.reach(coordinate, names, 2**31 - 1)
                 case BulkWait():
                     self.values((node.barrier,), names)
                     self.reach(node.phase, names)
