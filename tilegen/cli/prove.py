@@ -27,6 +27,7 @@ MEANING = {
     "values": "every operand is the element that the kernel reads, and is there",
     "waits": "every asynchronous copy has ended when it is waited for",
     "arrivals": "bulk copies have arrived where they are read, each wait gets its arrival, none is in vain",
+    "fences": "what threads write is fenced where instructions read it by descriptor",
     "vectors": "every vector access is whole and aligned",
     "integers": "no index leaves its type",
     "limits": "threads and shared memory are within what a GPU has",
