@@ -117,13 +117,14 @@ def bulk_copies(node: Node, tree: Tree, pipes: tuple[Pipe, ...], block: Block, t
     if not runs:
         return found
     if block.threads == 1:
-        raise _no_form(runs[0], "the block has one thread, and nobody to share a bulk copy with", "bind a thread loop")
+        way = "bind(..., thread.x) gives the block threads that wait for the copy"
+        raise _no_form(runs[0], f"'{runs[0].buffers[0]}' is filled by a bulk copy in a block of one thread", way)
     found.filled = frozenset(name for run in runs for name in run.buffers)
     for names in dict.fromkeys(run.buffers for run in runs):
         mine = [run for run in runs if run.buffers == names]
         others = next((run for run in runs if run.buffers != names and {*run.buffers} & {*names}), None)
         if others is not None:
-            raise _no_form(others, f"'{names[0]}' is filled with other buffers in another place", "use one place")
+            raise _several_places(others)
         pipe = next((p for p in pipes if p.buffers & {*names}), None)
         name = f"{names[0]}.filled" if found.barriers or "filled" in taken else "filled"
         stages = buffers[names[0]].shape[0].const if pipe else 1
@@ -212,10 +213,9 @@ def _add_starts(
     found: Bulk, name: str, runs: list[_Run], pipe: Pipe | None, buffers: Mapping[str, Buffer], block: Block
 ) -> None:
     for run in runs:
-        if pipe is None and (len(runs) > 1 or run.test):
-            raise _no_form(run, f"'{run.buffers[0]}' is filled in several places", "copy it in one place")
-        if pipe is not None and run.around[-1].name not in (pipe.loop, f"{pipe.loop}.fill"):
-            raise _no_form(run, f"'{run.buffers[0]}' is filled outside of '{pipe.loop}'", "copy it in this loop")
+        alone = pipe is not None or (len(runs) == 1 and not run.test)
+        if not alone or pipe is not None and run.around[-1].name not in (pipe.loop, f"{pipe.loop}.fill"):
+            raise _several_places(run)
         stages = buffers[run.buffers[0]].shape[0].const if pipe else 1
         tile, slot = (_turn(run.slot), run.slot) if pipe else (const(0), const(0))
         at = Access(name, (slot,))
@@ -272,8 +272,8 @@ def _phase(run: _Run, tile: Affine, pipe: Pipe | None, stages: int) -> Affine:
     if not whole.is_const or whole.const % stages:
         raise _no_form(
             run,
-            f"'{pipe.loop}' runs several times, with {whole} iterations that {stages} stages do not divide",
-            "fix the size so that they do, or leave out the loops around",
+            f"'{pipe.loop}' runs several times, and {stages} stages do not divide its {whole} iterations",
+            "with a number of stages that does, each run begins with the first of them",
         )
     return (_count(run, outer) * whole.const + tile) // stages
 
@@ -292,9 +292,9 @@ def _count(run: _Run, around: list[Loop]) -> Affine:
         if number and not loop.extent.is_const:
             raise _no_form(
                 run,
-                f"how often '{run.buffers[0]}' has been filled depends on the size of '{loop.name}', in each iteration "
-                "of a loop around",
-                f"fix the size that '{loop.name}' runs to",
+                f"'{loop.name}' runs several times, and how often it fills '{run.buffers[0]}' is no number: it has "
+                f"{loop.extent} iterations",
+                "fix the size that it runs to",
             )
         count = count * (loop.extent.const if number else 1) + var(loop.name)
     return count
@@ -313,7 +313,8 @@ def _plain_waits(node: Node, runs: list[_Run]) -> Iterator[Wait]:
     using = [place for place, child in enumerate(body) if _reads(child, run)]
     inside = sum(len(list(_loads(child, run))) for child in body)
     if not using or using[0] < behind or inside < len(list(_loads(node, run))):
-        raise _no_form(run, f"'{run.buffers[0]}' is not used behind the copies that fill it, and there alone", "do so")
+        message = f"'{run.buffers[0]}' is used in another body of loops than the one in which a bulk copy fills it"
+        raise _no_form(run, message, "order the loops so that its uses stand behind the copy")
     yield (run.path, using[0]), const(0), ()
 
 
@@ -326,7 +327,8 @@ def _pipelined_waits(node: Node, runs: list[_Run], pipe: Pipe) -> Iterator[Wait]
     place, loop = next((n, c) for n, c in enumerate(body) if isinstance(c, Loop) and c.name == pipe.loop)
     using = {n: tiles for n, child in enumerate(loop.body) if (tiles := _tiles_ahead(child, run, pipe))}
     if not using or any(_reads(child, run) for child in body[place + 1 :]):
-        raise _no_form(run, f"'{run.buffers[0]}' is not used in '{pipe.loop}', and there alone", "use it there")
+        message = f"'{run.buffers[0]}' is filled ahead in '{pipe.loop}', and used behind the loop, or nowhere"
+        raise _no_form(run, message, f"leave what uses it in '{pipe.loop}'")
     furthest = max(max(tiles) for tiles in using.values())
     for tile in range(furthest):
         ahead = [n for n, c in enumerate(body[:place]) if const(tile) in {_turn(s) for s in _slots(c, run)}]
@@ -345,7 +347,8 @@ def _tiles_ahead(node: Node, run: _Run, pipe: Pipe) -> set[int]:
     """Which tiles are read in an iteration of a pipelined loop: 0 is its own, 1 that of the next."""
     found = {_turn(slot) - var(pipe.loop) for slot in _slots(node, run)}
     if not all(each.is_const for each in found):
-        raise _no_form(run, f"'{run.buffers[0]}' is read at no constant distance from '{pipe.loop}'", "unroll nothing")
+        message = f"'{run.buffers[0]}' is read for iterations at no constant distance from that of '{pipe.loop}'"
+        raise _no_form(run, message, f"leave '{pipe.loop}' as it is")
     return {each.const for each in found}
 
 
@@ -371,5 +374,10 @@ def _body_at(node: Node, path: Path) -> tuple[Node, ...]:
     return body
 
 
+def _several_places(run: _Run) -> LimitError:
+    message = f"'{run.buffers[0]}' is filled by bulk copies in several places, and their barrier counts in one"
+    return _no_form(run, message, "give each nest that uses it a copy with a name of its own")
+
+
 def _no_form(run: _Run, message: str, way: str) -> LimitError:
-    return LimitError(message, run.boxes[0].stmt.span, notes=(way, "a copy that is not `bulk` can be made there"))
+    return LimitError(message, run.boxes[0].stmt.span, notes=(way, "without bulk(...) all threads copy it"))
