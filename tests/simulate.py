@@ -16,10 +16,12 @@ sys.path.insert(0, str(Path(__file__).parent / "25_judge"))
 
 from enumeration import Wrong, as_written, lies_in, verdict  # noqa: F401
 from grid import BLOCKS, THREADS, coordinates
+from simulate_bulk import BulkMemory, BulkThread
 from simulate_warp import WARP, Lane, warp_steps
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Gather, Index, Load, Op, Scalar, Stmt
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -91,7 +93,7 @@ class _Launch:
                 return
 
 
-class _Shared(dict):
+class _Shared(BulkMemory):
     """The shared memory of a block; `flying` are the elements that asynchronous copies are on their way to."""
 
     def __init__(self):
@@ -99,12 +101,12 @@ class _Shared(dict):
         self.flying = {}
 
 
-class _Thread(Lane):
+class _Thread(Lane, BulkThread):
     def __init__(self, home, block, thread, shared, epoch, number, terms):
         self.home, self.block, self.thread = home, block, thread
         self.number, self.terms, self.exchanges = number, terms, 0
         self.shared, self.epoch = shared, epoch
-        self.registers, self.alive, self.functions = {}, set(), {}
+        self.registers, self.alive, self.functions, self.seen = {}, set(), {}, {}
         self.groups = [[]]  # asynchronous copies: those not yet in a group last
         self.env = dict(home.sizes)
         places = dict(zip((*BLOCKS, *THREADS), (*block, *thread), strict=True))
@@ -114,10 +116,16 @@ class _Thread(Lane):
     def steps(self):
         """Runs to the end; yields at each barrier and each exchange, told by the path of list places to it."""
         yield from self._body(self.home.launch.body, ())
+        self.finish()
 
     def _body(self, body, path):
         for place, node in enumerate(body):
             match node:
+                case StartBarriers():
+                    self.bulk(node)
+                    yield "barrier", (*path, place)
+                case BulkCopies() | BulkCopy() | BulkWait():
+                    self.bulk(node)
                 case Barrier():
                     self._wait(node.wait)
                     yield "barrier", (*path, place)
@@ -368,6 +376,8 @@ class _Thread(Lane):
         does together is nobody's but its own.
         """
         self._meet(self.epoch, key, who or self.thread, writes)
+        if space == "shared":
+            self.check_arrived(key, writes)
         if space == "shared" and key in self.shared.flying:
             raise Wrong("race")
         if space == "global" and key[0] not in self.home.inputs - self.home.outputs:

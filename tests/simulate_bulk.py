@@ -1,0 +1,127 @@
+"""Bulk copies and the barriers that they complete, on symbolic values: addresses and parities as the hardware has them.
+
+A copy is on its way from its start on: whoever touches what it writes has waited for its phase, by himself. Bytes
+arrive at once, which is when a thread that comes late finds a phase too many: what waits then waits for ever ("hang").
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from enumeration import Wrong
+
+from tilegen.ir.affine import const
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Const
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
+from tilegen.lowering.program import For
+
+
+class BulkMemory(dict):
+    """The shared memory of a block, and its barriers.
+
+    Attributes:
+        ended: for each barrier how many phases have ended; it has an entry from its start on.
+        brought: for each element that a bulk copy has written, the barrier and the number of the phase.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.ended, self.brought = {}, {}
+
+
+class BulkThread:
+    """The part of a thread that copies in bulk; `seen` is the last phase of each barrier that it has waited for."""
+
+    def bulk(self, node):
+        """Runs the node, in which nobody waits for other threads of the block."""
+        match node:
+            case StartBarriers(names):
+                for name in names:
+                    for slot in range(self.home.shapes[name][0]):
+                        self.shared.ended.setdefault((name, slot), 0)
+            case BulkCopies(barrier, _, expected, body):
+                barrier = self._barrier(barrier)
+                if self.seen.get(barrier, -1) < self.shared.ended[barrier] - 1:
+                    raise Wrong("hang")  # it arrives twice in one phase
+                arrived = [self._copy_box(copy) for copy in self._copies(body)]
+                if sum(bytes_ for _, bytes_ in arrived) != expected or any(at != barrier for at, _ in arrived):
+                    raise Wrong("hang")
+                self.shared.ended[barrier] += 1
+            case BulkCopy():
+                raise Wrong("hang")  # its bytes are expected in no phase
+            case BulkWait(barrier, phase):
+                barrier = self._barrier(barrier)
+                last = self.shared.ended[barrier] - 1
+                if last % 2 != phase.evaluate(self.env) % 2:
+                    raise Wrong("hang")
+                self.seen[barrier] = last
+
+    def _barrier(self, access):
+        place = self._place(access)
+        if (access.buffer, *place) not in self.shared.ended:
+            raise Wrong("uninitialised")
+        return (access.buffer, *place)
+
+    def _copies(self, body):
+        for node in body:
+            if isinstance(node, For):
+                for value in range(node.extent.evaluate(self.env)):
+                    self.env[node.name] = value
+                    yield from self._copies(node.body)
+                self.env.pop(node.name, None)
+            else:
+                yield node
+
+    def _copy_box(self, copy: BulkCopy):
+        """(barrier, bytes) of a box, whose elements are on their way."""
+        each = next(m for m in self.home.launch.maps if m.name == copy.map)
+        barrier, size = self._barrier(copy.barrier), DTYPE_BYTES[each.dtype]
+        tensor = self.home.launch.buffers[each.buffer]
+        first = [c.evaluate(self.env) for c in copy.coordinates]
+        place = self._linear(copy.target) * size
+        if place % 128 or each.box[0] * size % 16:
+            raise Wrong("misaligned")
+        number = 0
+        for offsets in product(*map(range, reversed(each.box))):
+            index = [c + o for c, o in zip(first, reversed(offsets), strict=True)]
+            inside = all(0 <= i < n for i, n in zip(index, each.extents(self.home.sizes), strict=True))
+            at = dict(zip(reversed(tensor.order), index, strict=True))
+            source = Access(tensor.name, tuple(const(at[d]) for d in range(len(at))))
+            value = self._read(source) if inside else self._value(Const(0, each.dtype))
+            self._bring((copy.target.buffer, swizzled(place + number * size, each.swizzle) // size), value, barrier)
+            number += 1
+        return barrier, number * size
+
+    def _linear(self, access):
+        """The place of an element in its buffer, no swizzle applied."""
+        buffer, offset = self.home.launch.buffers[access.buffer], 0
+        for d, place in zip(buffer.order, (self._place(access)[d] for d in buffer.order), strict=True):
+            row = self.home.shapes[buffer.name][d] + (buffer.pad if d == buffer.order[-1] else 0)
+            offset = offset * row + place
+        return offset
+
+    def _bring(self, key, value, barrier):
+        """Writes an element that nobody has touched since the last barrier of the block but who starts the copy."""
+        if any(other != self.thread for other, _ in self.epoch.get(key, ())):
+            raise Wrong("race")
+        self.check_arrived(key, False)
+        self.shared[key] = value
+        self.shared.brought[key] = barrier, self.shared.ended[barrier]
+
+    def check_arrived(self, key, writes):
+        """Refuses a touch of what a copy has brought that this thread has not waited for; or a write by a thread."""
+        if key in self.shared.brought:
+            barrier, phase = self.shared.brought[key]
+            if writes or self.seen.get(barrier, -1) < phase:
+                raise Wrong("race")
+
+    def finish(self):
+        """The thread that starts copies does not leave before they have arrived."""
+        if not any(self.thread) and any(self.seen.get(b, -1) < n - 1 for b, n in self.shared.ended.items()):
+            raise Wrong("race")
+
+
+def swizzled(address, span):
+    """Where the hardware puts a byte: bits 4 to 6 of its address are combined with bits 7 to 9, as far as rows go."""
+    units = {0: 0, 32: 1, 64: 3, 128: 7}[span]
+    return address ^ (address >> 7 & units) << 4
