@@ -14,6 +14,7 @@ import random
 import c_text
 from c_text import NotOurs, kernels
 from grid import coordinates
+from read_bulk import NODES, BulkTexts
 from read_calls import Calls, same, written_by
 from read_instructions import Instructions, warp_functions
 from read_values import Memory, Mismatch
@@ -44,7 +45,7 @@ def difference(text, launches, language):
     return None
 
 
-class _Reading(Calls, Vectors, Instructions):
+class _Reading(Calls, Vectors, Instructions, BulkTexts):
     """One walk over a launch and its text."""
 
     def __init__(self, launch, language, rng, of_warps):
@@ -60,13 +61,17 @@ class _Reading(Calls, Vectors, Instructions):
         same(kernel.threads, bounds if self.cuda else (x, y, z), "threads")
         written = {name for v in walk(launch.body) for name in written_by(v)}
         scalars = {scalar.name: scalar.dtype for scalar in launch.scalars}
-        names = [*launch.tensors, *scalars, *launch.sizes]
+        maps = [each.name for each in launch.maps]
+        names = [*launch.tensors, *maps, *scalars, *launch.sizes]
         same(len(kernel.parameters), len(names), "parameters")
         for (words, name), mine in zip(kernel.parameters, names, strict=True):
             if mine in launch.tensors:
                 self.scope[name] = Memory(mine, 1)
                 kind = [w for w in words if w not in ("*", "restrict", "__restrict__", "__global")]
                 same(kind, ["const"] * (mine not in written) + self._type(mine), f"type of {mine}")
+            elif mine in maps:
+                same(words, ("const", "__grid_constant__", "TensorMap"), f"type of {mine}")
+                self.scope[name] = ("map", mine)
             elif mine in scalars:
                 same(list(words), self._working_type(scalars[mine]).split(), f"type of {mine}")
                 self.scope[name] = ("scalar", mine)
@@ -114,11 +119,13 @@ class _Reading(Calls, Vectors, Instructions):
     def _shared(self, body):
         """The arrays in shared memory: their types, lengths, places and alignment."""
         vectors = {a.buffer for v in walk(self.launch.body) for a in _wide_accesses(v)}
+        arrays = [b for b in self.launch.buffers.values() if b.space in ("shared", "barrier")]
         dynamic, end = body and getattr(body[0], "name", "") == "shared", 0
         if dynamic:
-            same(body.pop(0).align, 16, "alignment of shared memory")
-        for buffer in (b for b in self.launch.buffers.values() if b.space == "shared"):
+            same(body.pop(0).align, max(b.align for b in arrays), "alignment of shared memory")
+        for buffer in arrays:
             node = body.pop(0)
+            kind = ["unsigned", "long", "long"] if buffer.space == "barrier" else self._type(buffer.name)
             lengths = [buffer.shape[d].const for d in buffer.order] or [1]
             lengths[-1] += buffer.pad
             if dynamic:
@@ -129,17 +136,18 @@ class _Reading(Calls, Vectors, Instructions):
                         pass
                     case _:
                         raise Mismatch(f"place of {buffer.name}")
-                same(start % 16 == 0 and start >= end, True, f"place of {buffer.name} behind the one before")
+                same(start % buffer.align == 0 and start >= end, True, f"place of {buffer.name} behind the one before")
                 end = start + bytes_of(buffer)
                 inner = [self.term(n) for n in node.dims] if len(lengths) > 1 else []
-                same([*node.words], self._type(buffer.name) + ["*"] * (len(lengths) == 1), f"type of {buffer.name}")
+                same([*node.words], kind + ["*"] * (len(lengths) == 1), f"type of {buffer.name}")
                 same(inner, lengths[1:], f"lengths of {buffer.name}")
             else:
                 same([self.term(n) for n in node.dims], lengths, f"lengths of {buffer.name}")
                 space = "__shared__" if self.cuda else "__local"
                 words = [w for w in node.words if w != "__align__"]
-                same(words, [space, *self._type(buffer.name)], f"type of {buffer.name}")
-                same(node.align, 16 if buffer.name in vectors else 0, f"alignment of {buffer.name}")
+                same(words, [space, *kind], f"type of {buffer.name}")
+                aligned = buffer.name in vectors or buffer.align > 16
+                same(node.align, buffer.align if aligned else 0, f"alignment of {buffer.name}")
             self.scope[node.name] = Memory(buffer.name, len(lengths))
         same(end <= self.launch.shared_bytes, True, "bytes of shared memory")
         for node in (v for v in walk(self.launch.body) if isinstance(v, p.Combine) and not self.cuda):
@@ -201,6 +209,8 @@ class _Reading(Calls, Vectors, Instructions):
                 self._barrier(node, texts)
             case p.AsyncGroup():
                 same(self._take(texts, c_text.Call).call, ("call", "end_copies", (), ()), "end of a group")
+            case _ if isinstance(node, NODES):
+                self.bulk(node, texts)
             case p.Combine():
                 self._combine(node, texts)
             case p.Perform():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from bulk import CASES
+from read_back import difference
 from written import tree_from
 
 from tilegen.backends.architectures import require_instructions
@@ -26,6 +27,33 @@ def test_it_is_as_reviewed(case, golden):
     tree = tree_from(CASES[case])
     golden(show(tree), f"bulk_{case.replace(' ', '_')}.tree")
     golden(emit(lower(tree)), f"bulk_{case.replace(' ', '_')}.cu")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_reads_back(case):
+    tree = tree_from(CASES[case])
+    for version in ({}, {"vector": False}, {"whole": True}, {"wide": True}):
+        launches = lower(tree, **version)
+        assert difference(emit(launches), launches, "cuda") is None, version
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (", 1536)", ", 1520)"),
+        ("wait_barrier(&filled[ko % 2]", "wait_barrier(&filled[(ko + 1) % 2]"),
+        ("(ko / 2) % 2", "(ko / 2 + 1) % 2"),
+        ("A_map, &filled", "B_map, &filled"),
+        ("start_barriers(filled, 2)", "start_barriers(filled, 1)"),
+        ("A_shared[(ko + 1) % 2], A_map", "A_shared[ko % 2], A_map"),
+        ("ko * 8 + 8, bi * 16", "bi * 16, ko * 8 + 8"),
+    ],
+)
+def test_a_changed_text_does_not(old, new):
+    launches = lower(tree_from(CASES["two stages"]))
+    text = emit(launches)
+    assert old in text
+    assert difference(text.replace(old, new), launches, "cuda") is not None
 
 
 def test_what_all_threads_copy_is_in_no_map():

@@ -1,0 +1,82 @@
+"""Bulk copies in a text, read back: barriers started, bytes expected, boxes copied, and waits by parity."""
+
+from __future__ import annotations
+
+import c_text
+from read_calls import same
+from read_values import Mismatch, Values
+
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
+
+NODES = StartBarriers | BulkCopies | BulkCopy | BulkWait
+
+
+class BulkTexts(Values):
+    def bulk(self, node, texts):
+        match node:
+            case StartBarriers(names):
+                for name in names:
+                    word, (array, count) = self._call(texts)
+                    same(
+                        (word, self.place(("at", array, ("number", 0)))), ("start_barriers", ((name, (0,)),)), "a start"
+                    )
+                    same(self.term(count), self.launch.buffers[name].shape[0].const, f"how many of {name} start")
+                same(self._take(texts, c_text.Call).call, ("call", "__syncthreads", (), ()), "the wait for a start")
+            case BulkCopies(barrier, _, bytes_, body):
+                word, (at, count) = self._call(texts)
+                same(
+                    (word, self._barrier_at(at), self.term(count)), ("expect_bytes", self._at(barrier), bytes_), "bytes"
+                )
+                self.bulk_body(body, texts)
+            case BulkWait(barrier, phase):
+                word, (at, parity) = self._call(texts)
+                wanted = ("wait_barrier", self._at(barrier), phase.evaluate(self.env) % 2)
+                same((word, self._barrier_at(at), self.term(parity)), wanted, "a wait")
+            case BulkCopy(target, name, barrier, coordinates):
+                word, (to, box, at, *places) = self._call(texts)
+                same(word, f"copy_box_{len(coordinates)}d", "a copy of a box")
+                same(self.scope.get(box[1]), ("map", name), "a tensor map")
+                same(self._barrier_at(at), self._at(barrier), "where a box arrives")
+                wanted = [c.evaluate(self.env) for c in coordinates]
+                same([self.term(self._whole(place)) for place in places], wanted, "the coordinates of a box")
+                same(self._start(to, target), self._first(target), f"where a box begins in {target.buffer}")
+
+    def bulk_body(self, body, texts):
+        """The copies behind an arrival stand in its list."""
+        for node in body:
+            self._node(node, texts, alone=False)
+
+    def _call(self, texts):
+        _, word, _, arguments = self._take(texts, c_text.Call).call
+        return word, arguments
+
+    def _at(self, access):
+        return ((access.buffer, tuple(i.evaluate(self.env) for i in access.index)),)
+
+    def _barrier_at(self, text):
+        same(text[0], "&", "the address of a barrier")
+        return self.place(text[1])
+
+    def _whole(self, text):
+        """A coordinate: offsets of 64 bits are brought to the 32 that the hardware takes."""
+        if not self.launch.wide:
+            return text
+        if text[:3] != ("call", "static_cast", ("int",)):
+            raise Mismatch(f"{text} is no integer of 32 bits")
+        return text[3][0]
+
+    def _start(self, text, target):
+        """The place of the element whose address the text gives: of an array it is the first one."""
+        if text[0] == "&":
+            return self.place(text[1])
+        inner, count = text, 0
+        while inner[0] == "at":
+            inner, count = inner[1], count + 1
+        for _ in range(len(self.launch.buffers[target.buffer].order) - count):
+            text = ("at", text, ("number", 0))
+        return self.place(text)
+
+    def _first(self, access):
+        """The place of an element, no swizzle applied."""
+        index = [i.evaluate(self.env) for i in access.index]
+        return ((access.buffer, tuple(index[d] for d in self.launch.buffers[access.buffer].order)),)
