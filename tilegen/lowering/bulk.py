@@ -144,12 +144,12 @@ def without_arrivals(node: Node, conflicts: tuple[Conflict, ...]) -> tuple[Confl
     return tuple(c for c in conflicts if c.kind != "RAW" or c.dependence.source not in bulk)
 
 
-def deal_bulk_loops(node: Node, loose: frozenset[str] | None) -> Node:
-    """`node` with all threads sharing the nests of bulk loops whose outermost one is in `loose`; None: in all."""
+def deal_bulk_loops(node: Node, loose: frozenset[str]) -> Node:
+    """`node` with all threads sharing the nests of bulk loops whose outermost one is in `loose`."""
     if not isinstance(node, Loop):
         return node
     if node.kind == "bulk":
-        return _cooperative(node) if loose is None or node.name in loose else node
+        return _cooperative(node) if node.name in loose else node
     return replace(node, body=tuple(deal_bulk_loops(child, loose) for child in node.body))
 
 
