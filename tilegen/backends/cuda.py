@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.backends.arrays import as_stored, bare
+from tilegen.backends.tensor_maps import encode
 from tilegen.errors import ArgumentError, DeviceError
 from tilegen.ir.nodes import Tensor
 
@@ -145,7 +146,8 @@ class CudaEngine:
         import numpy
 
         integer = numpy.int64 if run.wide else numpy.int32
-        arguments = (*run.arrays, *run.scalars, *(integer(size) for size in run.sizes))
+        maps = [encode(each.map, self.pointer(each.array), each.sizes) for each in run.maps]
+        arguments = (*run.arrays, *maps, *run.scalars, *(integer(size) for size in run.sizes))
         shared = run.shared_bytes if run.shared_bytes > STATIC_SHARED_LIMIT else 0
 
         def launch() -> None:

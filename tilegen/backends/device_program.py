@@ -8,11 +8,11 @@ from math import prod
 from typing import Any
 
 from tilegen.backends.arrays import check_layout, check_sizes, empty, infer_sizes, scratch, shape_of
-from tilegen.backends.engine import Engine, Run
+from tilegen.backends.engine import BoundMap, Engine, Run
 from tilegen.backends.memory import allocate
 from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.backends.text import emit
-from tilegen.errors import ArgumentError, DeviceError, LimitError, did_you_mean, integers
+from tilegen.errors import ArgumentError, LimitError, did_you_mean, integers
 from tilegen.ir.defined import defines_all
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Tensor, Tree
@@ -231,8 +231,6 @@ class Program:
     def _entry(self, version: _TextVersion) -> Mapping[str, Any]:
         """The compiled launches of a version, by name."""
         if version not in self._entries:
-            if any(launch.maps for launch in self._launches(version)):
-                raise DeviceError("nothing makes tensor maps for bulk copies on this device yet")
             proof = self.proof(loose=version.loose, whole=version.whole, wide=version.wide)
             demand(proof, self.kernel.name, unproved=self.unproved)
             launches = self._launches(version)
@@ -263,6 +261,7 @@ class Program:
             tuple(scalars[scalar.name] for scalar in launch.scalars),
             tuple(sizes[name] for name in launch.sizes),
             launch.wide,
+            tuple(BoundMap(each, memory[memory_of(each.buffer)], sizes) for each in launch.maps),
         )
 
 

@@ -8,11 +8,24 @@ from typing import Any, Protocol
 
 from tilegen.ir.nodes import Tensor
 from tilegen.lowering import Launch
+from tilegen.lowering.tensor_maps import TensorMap
+
+
+@dataclass(frozen=True)
+class BoundMap:
+    """A tensor map, the array whose elements it describes, and the sizes of the call."""
+
+    map: TensorMap
+    array: Any
+    sizes: Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One launch with its numbers: blocks, threads, bytes of shared memory, arguments in order."""
+    """One launch with its numbers: blocks, threads, bytes of shared memory, arguments.
+
+    A kernel takes the arrays, the maps, the scalars and the sizes, in this order.
+    """
 
     name: str
     grid: tuple[int, int, int]
@@ -22,6 +35,7 @@ class Run:
     scalars: tuple[Any, ...]
     sizes: tuple[int, ...]
     wide: bool
+    maps: tuple[BoundMap, ...] = ()
 
 
 class Engine(Protocol):
