@@ -217,6 +217,18 @@ def test_the_parameters_of_a_text_are_in_this_order():
     assert [part.split()[-1] for part in signature.split(",")] == names
 
 
+def test_a_text_tells_how_its_maps_are_made():
+    def told(case):
+        return [line for line in emit(lower(tree_from(CASES[case]))).splitlines() if " describes " in line]
+
+    assert told("again") == [
+        "// B_map describes B: FLOAT32, dimensions (N, 32, L), strides (4*N, 128*N), box (32, 8, 1), swizzle NONE"
+    ]
+    assert told("swizzled") == [
+        "// X_map describes X: FLOAT32, dimensions (N, M), strides (4*N), box (32, 32), swizzle 128B"
+    ]
+
+
 # -- a kernel by hand, which writes out shared memory as a bulk copy has left it
 
 KERNEL = """

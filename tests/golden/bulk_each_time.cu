@@ -1,6 +1,8 @@
 // needs sm_90 or later: bulk copies
 
-// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap, made on the host.
+// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
+// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
 struct __align__(64) TensorMap {
     unsigned long long words[16];
 };
@@ -52,6 +54,8 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
 // gemm: grid (ceil(N/32), ceil(M/16)), block (32, 4), 2056 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/16) <= 65535
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes
+// A_map describes A: FLOAT32, dimensions (K, M), strides (4*K), box (8, 16), swizzle NONE
+// B_map describes B: FLOAT32, dimensions (N, K), strides (4*N), box (32, 8), swizzle NONE
 extern "C" __global__ void __launch_bounds__(128)
 gemm(float* __restrict__ C,
      const __grid_constant__ TensorMap A_map,

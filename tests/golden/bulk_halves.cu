@@ -12,7 +12,9 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
     *reinterpret_cast<Vector*>(memory) = vector;
 }
 
-// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap, made on the host.
+// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
+// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
 struct __align__(64) TensorMap {
     unsigned long long words[16];
 };
@@ -98,6 +100,8 @@ static __device__ __forceinline__ void mma_m16n8k16_bf16(float* C, const void* A
 // hgemm_f32: grid (ceil(N/128), ceil(M/128)), block (32, 2, 2), 98328 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 8 bytes
+// A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 128), swizzle 128B
+// B_map describes B: BFLOAT16, dimensions (N, K), strides (2*N), box (64, 64), swizzle 128B
 extern "C" __global__ void __launch_bounds__(128)
 hgemm_f32(float* __restrict__ C,
           const __grid_constant__ TensorMap A_map,

@@ -1,6 +1,8 @@
 // needs sm_90 or later: bulk copies
 
-// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap, made on the host.
+// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
+// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
 struct __align__(64) TensorMap {
     unsigned long long words[16];
 };
@@ -52,6 +54,7 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
 // transpose: grid (ceil(N/64), ceil(M/32)), block (32, 16), 8200 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/32) <= 65535
 // needs N % 4 == 0, X aligned to 16 bytes
+// X_map describes X: FLOAT32, dimensions (N, M), strides (4*N), box (64, 32), swizzle NONE
 extern "C" __global__ void __launch_bounds__(512)
 transpose(float* __restrict__ Y, const __grid_constant__ TensorMap X_map, int M, int N)
 {

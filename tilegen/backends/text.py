@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 from tilegen.backends.architectures import instructions_of, needed_lines
 from tilegen.backends.instructions import device_function
+from tilegen.backends.tensor_maps import DATA_TYPES
 from tilegen.backends.text_arrays import shared_extents, written_by
 from tilegen.backends.text_body import Body
 from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
@@ -17,12 +18,13 @@ from tilegen.backends.text_lanes import local_arrays
 from tilegen.backends.text_names import names_of
 from tilegen.backends.text_wrap import LONGEST, wrap_line
 from tilegen.ir.affine import Affine, Div, Mod, var
-from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer, Condition
+from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.lowering import GRID_LIMIT, Launch
 from tilegen.lowering.grid import Product
 from tilegen.lowering.integers import shapes
 from tilegen.lowering.memory import shared_layout
 from tilegen.lowering.program import Combine, Perform, VectorCopy, VectorLoad, VectorStore
+from tilegen.lowering.tensor_maps import TensorMap
 
 STATIC_SHARED_LIMIT = 48 * 1024
 _AXES = ("x", "y", "z")
@@ -56,7 +58,15 @@ def _kernel_text(launch: Launch, dialect: Dialect) -> str:
     declared = [*_declare_coordinates(launch, writer, body), *_shared_arrays(launch, writer, body)]
     declared += [""] if declared else []
     statements = body.lines(launch.body)
-    lines = [*body.functions, *_header(launch), *_signature(launch, writer), "{", *declared, *statements, "}"]
+    lines = [
+        *body.functions,
+        *_header(launch, writer.names),
+        *_signature(launch, writer),
+        "{",
+        *declared,
+        *statements,
+        "}",
+    ]
     return "\n".join(_wrap_lines(_indent(lines))) + "\n"
 
 
@@ -78,7 +88,7 @@ def _indent(lines: Iterable[str]) -> Iterator[str]:
 # -- what stands before the body
 
 
-def _header(launch: Launch) -> list[str]:
+def _header(launch: Launch, names: Mapping[str, str]) -> list[str]:
     grid = _tuple(_describe_blocks(along) for along in launch.grid)
     block = _tuple(str(threads) for threads in launch.block)
     shared = f", {launch.shared_bytes} bytes of shared memory" if launch.shared_bytes else ""
@@ -92,7 +102,26 @@ def _header(launch: Launch) -> list[str]:
     needs += [f"{name} aligned to {by} bytes" for name, by in launch.alignment.items()]
     if needs:
         lines.append(f"// needs {', '.join(needs)}")
-    return lines
+    return lines + [f"// {_describe_map(each, names)}" for each in launch.maps]
+
+
+def _describe_map(each: TensorMap, names: Mapping[str, str]) -> str:
+    """What the host says of a tensor to the driver, the fastest dimension first; strides are in bytes."""
+    extents = [f"({text})" if " " in (text := formula(extent)) else text for extent in each.shape]
+    strides = []
+    for rank in range(1, len(extents)):
+        inner = each.shape[:rank]
+        known = prod((DTYPE_BYTES[each.dtype], *(extent.const for extent in inner if extent.is_const)))
+        open_ = [text for extent, text in zip(inner, extents, strict=False) if not extent.is_const]
+        strides.append("*".join([str(known), *open_]))
+    parts = [f"{DATA_TYPES[each.dtype][0]}, dimensions {_in_brackets(formula(extent) for extent in each.shape)}"]
+    parts += [f"strides {_in_brackets(strides)}"] if strides else []
+    parts += [f"box {_in_brackets(map(str, each.box))}", f"swizzle {f'{each.swizzle}B' if each.swizzle else 'NONE'}"]
+    return f"{names[each.name]} describes {each.buffer}: {', '.join(parts)}"
+
+
+def _in_brackets(parts: Iterable[str]) -> str:
+    return f"({', '.join(parts)})"
 
 
 def _is_multiple_of(one: Condition, other: Condition) -> bool:

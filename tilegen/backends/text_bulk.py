@@ -35,7 +35,9 @@ def _copy_box(rank: int) -> str:
 
 BULK_FUNCTIONS = {
     "TensorMap": """\
-// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap, made on the host.
+// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
+// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
 struct __align__(64) TensorMap {
     unsigned long long words[16];
 };""",
