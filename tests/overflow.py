@@ -87,7 +87,8 @@ class _Walk:
         self.arrays = {}
 
     def kernel(self, kernel):
-        names = [*self.launch.tensors, *(s.name for s in self.launch.scalars), *self.launch.sizes]
+        beside = [each.name for each in (*self.launch.maps, *self.launch.scalars)]
+        names = [*self.launch.tensors, *beside, *self.launch.sizes]
         for (words, name), mine in zip(kernel.parameters, names, strict=True):
             if mine in self.launch.tensors:
                 self.arrays[name] = prod(e.evaluate(self.sizes) for e in self.launch.buffers[mine].shape)

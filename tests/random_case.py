@@ -44,6 +44,7 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.ir.walk import loops
 from tilegen.judge import judge
 from tilegen.lowering import lower
+from tilegen.lowering.bulk_nodes import BulkCopy
 from tilegen.lowering.program import Perform, distributed_tree
 from tilegen.primitives._call import bind
 from tilegen.proof import demand, prove
@@ -252,7 +253,7 @@ def finish(case, engine=None):
     tree = case.scheduled.tree
     needs = None
     # Without loops over vectors, the version without vectors is lowered from the same tree.
-    vectors = any(loop.kind == "vector" for loop in loops(tree.body))
+    vectors = any(loop.kind in ("vector", "bulk") for loop in loops(tree.body))
     for version in ({}, *([{"vector": False}] if vectors else []), {"whole": True}):
         try:
             launches = lower(tree, **version)
@@ -271,7 +272,7 @@ def finish(case, engine=None):
 def _check_meaning(case, version):
     """The same without instructions, where there are some: what an OpenCL device runs."""
     tree = case.scheduled.tree
-    if not any(b.fragment for b in tree.buffers):
+    if not any(b.fragment for b in tree.buffers) and not any(loop.kind == "bulk" for loop in loops(tree.body)):
         return True
     try:
         return _check_launches(case, lower(tree, instructions=False, **version), {**version, "instructions": False})
@@ -286,8 +287,8 @@ def _check_launches(case, launches, version):
     if not version.get("whole") or all(_holds(case.sizes, x) for x in launches):
         case.same(run(distributed_tree(launches), case.sizes, case.arrays)["out"], f"lowered, {version}")
     check_on_simulator(case, launches, version)
-    warps = any(isinstance(node, Perform) for launch in launches for node in launch.nodes)
-    for language in ("cuda",) if warps else ("cuda", "opencl"):
+    alone = any(isinstance(node, Perform | BulkCopy) for launch in launches for node in launch.nodes)
+    for language in ("cuda",) if alone else ("cuda", "opencl"):
         text = emit(launches, language)
         wrong = difference(text, launches, language) or beyond_its_types(case, text, launches)
         if wrong is not None:

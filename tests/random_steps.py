@@ -12,7 +12,7 @@ WORDS = (
     + ["cache_shared", "cache_register", "cache_register", "pad", "swizzle", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
     + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel"]
-    + ["stream", "roles", "tensorize"]
+    + ["stream", "roles", "tensorize", "bulk"]
 )  # fmt: skip
 
 
@@ -77,8 +77,8 @@ def _for_gpus(pick, tree, word, loop, number):
             return f"tensorize({', '.join(_some(pick, loop_names(tree), 2, 3))}, by={unit})"
         case "resident":
             return f"resident({loop}, {pick([2, 4, 99])})"
-        case "stream":
-            return f"stream({pick([b.name for b in tree.buffers])})"
+        case "stream" | "bulk" as word:
+            return f"{word}({pick([b.name for b in tree.buffers])})"
         case "round_up":
             return f"round_up({loop}, {pick([1, 2, 3, 4])})"
         case "fast_math":  # kernels on integers have nothing to approximate
@@ -258,6 +258,8 @@ class _Launch:
                 tree = yield f"pad({tensor}.shared, {pick([1, 2, 4])})"
             if pick([True, False, False]):
                 tree = yield f"swizzle({tensor}.shared, {swizzle(pick)})"
+            if pick([True, False, False]):
+                tree = yield f"bulk({tensor}.shared)"
             if self.inner and pick([True, False, False]):
                 tree = yield f"cache_register({tensor}.shared, at={self.inner[0]})"
         for name in self.inner:
@@ -339,6 +341,8 @@ def _stage_copies(pick, tree, target, block):
             tree = yield f"pad({tensor}.shared, {pick([1, 2, 4])})"
         if pick([True, False]):
             tree = yield f"swizzle({tensor}.shared, {swizzle(pick)})"
+        if pick([True, False]):
+            tree = yield f"bulk({tensor}.shared)"
         if pick([True, True, False]):
             tree = yield f"cache_register({tensor}.shared, at=ki{pick(['', ', vector=2', ', vector=4'])})"
     return tree
