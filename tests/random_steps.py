@@ -16,6 +16,9 @@ WORDS = (
 )  # fmt: skip
 
 
+FOR_GPUS = ["warp_tile", "resident", "fast_math", "rfactor", "compute_at", "round_up", "stream", "bulk", "tensorize"]
+
+
 def random_step(pick, tree, number: int) -> str:
     """One step, well formed or not, legal or not, on the loops and buffers that there are."""
     names = loop_names(tree)
@@ -60,7 +63,7 @@ def random_step(pick, tree, number: int) -> str:
             layout = pick(["0", "1, 0", "0, 1", "2, 0, 1"])
             tiles = whole_tiles(pick, layout.count(",") + 1, [1, 2, 4, 8])
             return f"cache_global({pick(buffers)}, layout=[{layout}]{tiles})"
-        case "warp_tile" | "resident" | "fast_math" | "rfactor" | "compute_at" | "round_up" | "stream" | "tensorize":
+        case word if word in FOR_GPUS:
             return _for_gpus(pick, tree, word, loop, number)
         case "reassociate" | "atomic":
             return f"{word}({pick([e.target for e in tree.kernel.equations])})"
