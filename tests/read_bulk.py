@@ -6,17 +6,18 @@ import c_text
 from read_calls import same
 from read_values import Mismatch, Values
 
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
 
-NODES = StartBarriers | BulkCopies | BulkCopy | BulkWait
+NODES = StartBarriers | BulkCopies | BulkCopy | BulkWait | Release
 
 
 class BulkTexts(Values):
     def bulk(self, node, texts):
         match node:
             case StartBarriers(names):
-                for name in names:
-                    word, (array, count) = self._call(texts)
+                for name, arrivals in names:
+                    word, (array, count, each) = self._call(texts)
+                    same(self.term(each), arrivals, f"how often {name} is arrived at")
                     same(
                         (word, self.place(("at", array, ("number", 0)))), ("start_barriers", ((name, (0,)),)), "a start"
                     )
@@ -32,6 +33,9 @@ class BulkTexts(Values):
                 word, (at, parity) = self._call(texts)
                 wanted = ("wait_barrier", self._at(barrier), phase.evaluate(self.env) % 2)
                 same((word, self._barrier_at(at), self.term(parity)), wanted, "a wait")
+            case Release(barrier, _):
+                word, (at,) = self._call(texts)
+                same((word, self._barrier_at(at)), ("release", self._at(barrier)), "a release")
             case BulkCopy(target, name, barrier, coordinates):
                 word, (to, box, at, *places) = self._call(texts)
                 same(word, f"copy_box_{len(coordinates)}d", "a copy of a box")

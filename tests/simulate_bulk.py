@@ -36,7 +36,7 @@ class BulkThread:
         """Runs the node, in which nobody waits for other threads of the block."""
         match node:
             case StartBarriers(names):
-                for name in names:
+                for name, _ in names:
                     for slot in range(self.home.shapes[name][0]):
                         self.shared.ended.setdefault((name, slot), 0)
             case BulkCopies(barrier, _, expected, body):

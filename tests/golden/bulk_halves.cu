@@ -29,13 +29,13 @@ __device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsi
                  ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1) : "memory");
 }
 
-// Each of these barriers is to be arrived at once in a phase. One thread starts them; the block waits behind the last.
-__device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count)
+// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+__device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
 {
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
         for (int i = 0; i < count; ++i) {
             const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&barriers[i]));
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at) : "memory");
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async;" ::: "memory");
@@ -124,7 +124,7 @@ hgemm_f32(float* __restrict__ C,
     __nv_bfloat16 (*Bs)[2][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][64][64]>(shared + 49152);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 98304);
 
-    start_barriers(filled, 3);
+    start_barriers(filled, 3, 1);
     __syncthreads();  // the barriers have been started
 
     // cache_register(C, at=bj, vector=2) -> Cf

@@ -17,13 +17,13 @@ __device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsi
                  ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1) : "memory");
 }
 
-// Each of these barriers is to be arrived at once in a phase. One thread starts them; the block waits behind the last.
-__device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count)
+// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+__device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
 {
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
         for (int i = 0; i < count; ++i) {
             const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&barriers[i]));
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at) : "memory");
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async;" ::: "memory");
@@ -68,7 +68,7 @@ transpose(float* __restrict__ Y, const __grid_constant__ TensorMap X_map, int M,
     __shared__ __align__(1024) float tile[32][64];
     __shared__ unsigned long long filled[1];
 
-    start_barriers(filled, 1);
+    start_barriers(filled, 1, 1);
     __syncthreads();  // the barriers have been started
 
     if (tid == 0) {

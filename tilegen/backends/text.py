@@ -18,12 +18,12 @@ from tilegen.backends.text_lanes import local_arrays
 from tilegen.backends.text_names import names_of
 from tilegen.backends.text_wrap import LONGEST, wrap_line
 from tilegen.ir.affine import Affine, Div, Mod, var
-from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Access, Buffer, Condition
+from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition
 from tilegen.lowering import GRID_LIMIT, Launch
 from tilegen.lowering.grid import Product
 from tilegen.lowering.integers import shapes
 from tilegen.lowering.memory import shared_layout
-from tilegen.lowering.program import Combine, Perform, VectorCopy, VectorLoad, VectorStore
+from tilegen.lowering.program import Begin, Combine, Perform, VectorCopy, VectorLoad, VectorStore
 from tilegen.lowering.tensor_maps import TensorMap
 
 STATIC_SHARED_LIMIT = 48 * 1024
@@ -236,6 +236,8 @@ def _declare_coordinates(launch: Launch, writer: Writer, body: Body) -> list[str
 def _coordinate(launch: Launch, name: str, kind: str, writer: Writer) -> str:
     """The built-in variable, or of an axis that loops share the digit of this one."""
     value = _hardware(kind, writer.dialect)
+    if kind in THREAD_KINDS[1:] and any(isinstance(node, Begin) for node in launch.nodes):
+        value = f"uniform({value})"  # else the compiler takes a branch for one that lanes may part at
     if kind not in BLOCK_KINDS or len((along := launch.grid[BLOCK_KINDS.index(kind)]).factors) == 1:
         return value
     by, of = along.digit([n for n, each, _ in launch.coordinates if each == kind].index(name))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilegen.backends.text_expr import Writer
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Access
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
 from tilegen.lowering.program import Spmd
 
 _COPY_BOX = """\
@@ -43,13 +43,13 @@ struct __align__(64) TensorMap {
 };""",
     **{f"copy_box_{rank}d(": _copy_box(rank) for rank in range(1, 6)},
     "start_barriers(": """\
-// Each of these barriers is to be arrived at once in a phase. One thread starts them; the block waits behind the last.
-__device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count)
+// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+__device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
 {
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
         for (int i = 0; i < count; ++i) {
             const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&barriers[i]));
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at) : "memory");
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async;" ::: "memory");
@@ -61,6 +61,16 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}""",
+    "release(": """\
+// The warp arrives at the barrier: all of its lanes have read what the barrier guards.
+__device__ __forceinline__ void release(unsigned long long* barrier)
+{
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+        const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+    }
 }""",
     "wait_barrier(": """\
 // Waits until the barrier's phase of this parity is complete.
@@ -80,19 +90,26 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
 
 
 def bulk_lines(
-    node: StartBarriers | BulkCopies | BulkCopy | BulkWait, writer: Writer, lines: Callable[[Iterable[Spmd]], list[str]]
+    node: StartBarriers | BulkCopies | BulkCopy | BulkWait | Release,
+    writer: Writer,
+    lines: Callable[[Iterable[Spmd]], list[str]],
 ) -> list[str]:
     """The lines of a node; `lines` writes those inside of it."""
     match node:
         case StartBarriers(barriers):
-            counts = [(writer.names[name], writer.buffers[name].shape[0]) for name in barriers]
-            calls = [f"start_barriers({name}, {count});" for name, count in counts]
+            counts = [(writer.names[name], writer.buffers[name].shape[0], each) for name, each in barriers]
+            calls = [f"start_barriers({name}, {count}, {arrivals});" for name, count, arrivals in counts]
             return [*calls, "__syncthreads();  // the barriers have been started"]
         case BulkCopies(barrier, _, bytes_, body):
             return [f"expect_bytes({_address(barrier, writer)}, {bytes_});", *lines(body)]
         case BulkWait(barrier, phase, buffers):
             names = f"{', '.join(buffers[:-1])} and {buffers[-1]} have" if buffers[1:] else f"{buffers[0]} has"
-            return [f"wait_barrier({_address(barrier, writer)}, {writer.index(phase % 2)});  // {names} arrived"]
+            done = "arrived" if node.arrival else "been read"
+            parity = writer.index((phase + phase.const % 2 - phase.const) % 2)
+            return [f"wait_barrier({_address(barrier, writer)}, {parity});  // {names} {done}"]
+        case Release(barrier, _, buffers):
+            names = f"{', '.join(buffers[:-1])} and {buffers[-1]} have" if buffers[1:] else f"{buffers[0]} has"
+            return [f"release({_address(barrier, writer)});  // {names} been read"]
         case BulkCopy(target, name, barrier, coordinates):
             integers = [writer.index(c) for c in coordinates]
             integers = [f"static_cast<int>({c})" for c in integers] if writer.wide else integers

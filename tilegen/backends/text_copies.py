@@ -73,6 +73,12 @@ __device__ __forceinline__ void fence_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }""",
+    "uniform(": """\
+// A number that all lanes of a warp have, which the compiler does not know.
+__device__ __forceinline__ int uniform(int number)
+{
+    return __shfl_sync(0xffffffffu, number, 0);
+}""",
     "begin_wgmma(": """\
 // The registers that products will read and write are ready.
 __device__ __forceinline__ void begin_wgmma()

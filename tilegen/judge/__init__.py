@@ -25,6 +25,7 @@ from tilegen.judge.matrices import check_matrices
 from tilegen.judge.order import check_order
 from tilegen.judge.pipelines import check_ahead, has_inside, leading_copies, nest_of, staged_buffers
 from tilegen.judge.races import check_races, check_structure
+from tilegen.judge.specialized import check_specialized
 from tilegen.judge.statements import check_shape
 from tilegen.judge.updates import check_updates
 from tilegen.judge.vectors import check_vectors
@@ -76,6 +77,7 @@ CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
     ("that bulk copies are boxes", check_bulk),
     ("that instructions compute their nests", check_matrices),
     ("that copies can run ahead", check_ahead),
+    ("that a producer can fill what others use", check_specialized),
 )
 
 

@@ -13,7 +13,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Expr, Index
 from tilegen.ir.show import show_expr
 from tilegen.ir.walk import gathers, loads, substitute, walk
 from tilegen.lab.gathers import names_in
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -248,7 +248,7 @@ class _Collector:
                 telling = tests + tuple(c for c in test if self.tells_threads_apart(c))
                 self.reads(node, loops, telling)
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
-            case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | BulkWait():
+            case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | BulkWait() | Release():
                 pass
             case _:
                 raise TypeError(node)

@@ -11,7 +11,8 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node, Stmt, Tree
 from tilegen.ir.walk import accesses, gathers, loads, loops, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.batches import align_described, complete_batches, with_fences
-from tilegen.lowering.bulk import Bulk, bulk_copies, bulk_nests, deal_bulk_loops, join_waits, without_arrivals
+from tilegen.lowering.bulk import Bulk, bulk_copies, join_waits
+from tilegen.lowering.bulk_loops import bulk_nests, deal_bulk_loops, without_arrivals
 from tilegen.lowering.conflicts import Path, conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, deal_vector_loops, distribute, write_thread_loops
 from tilegen.lowering.flatten import (
@@ -41,6 +42,7 @@ from tilegen.lowering.registers import declare, lives, unroll_register_loops
 from tilegen.lowering.reserved_words import fresh
 from tilegen.lowering.roles import Roles
 from tilegen.lowering.running import without_dead
+from tilegen.lowering.specialized import split_roles, without_idle_producers
 from tilegen.lowering.starts import starts
 from tilegen.lowering.vectors import Needs, vectorize
 from tilegen.lowering.waits import asynchronous, covered_pipes, group_ends, with_waits
@@ -85,7 +87,7 @@ def lower(
     if loose:
         dealt = (deal_vector_loops(deal_bulk_loops(node, loose), loose) for node in tree.body)
         tree = replace(tree, body=tuple(dealt))
-    tree, whole_starts = deal(align_described(tree))
+    tree, whole_starts = deal(align_described(without_idle_producers(tree)))
     tree, pipes = write_out_pipelines(without_dead(tree))
     tree = split_peeled(tree)
     names, version = _launch_names(tree), _Version(loose, whole, whole_starts)
@@ -127,7 +129,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, is_implied)
     body = named_places(asynchronous(roles.name(body), ahead, {b.name: b for b in buffers}), told)
-    body = _declare_registers(complete_batches(body), registers, dealt)
+    body = _declare_registers(complete_batches(split_roles(body, block, node)), registers, dealt)
     body = make_functions(body, buffers, _known_integers(tree, block, where))
     mine, shared = _used_buffers(body, buffers, needs)
     return Launch(

@@ -19,12 +19,13 @@ from math import prod
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.in_place import memory_of
+from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Access, Buffer, Condition, Load, Loop, Node, Tree
 from tilegen.ir.swizzle import BULK_UNIT
-from tilegen.ir.walk import leaves, loads, loops
+from tilegen.ir.walk import loads, loops
 from tilegen.judge import BoxCopy, box_copy, first_element
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait
-from tilegen.lowering.conflicts import Conflict, Path
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release
+from tilegen.lowering.conflicts import Path
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.grid import Need
 from tilegen.lowering.pipeline import Pipe, begins
@@ -67,6 +68,7 @@ class Bulk:
 
     Attributes:
         barriers: one array for the nests that complete a phase together, one barrier a stage.
+        arrivals: how often each is arrived at in a phase, by their names.
         maps: the tensor maps, each once.
         starts: by the place of the first nest, what one thread does there.
         waits: by place, what all threads wait for there, under a test.
@@ -75,11 +77,19 @@ class Bulk:
     """
 
     barriers: dict[str, Buffer] = field(default_factory=dict)
+    arrivals: dict[str, int] = field(default_factory=dict)
     maps: list[TensorMap] = field(default_factory=list)
     starts: dict[Slot, Spmd] = field(default_factory=dict)
     waits: dict[Slot, list[Spmd]] = field(default_factory=dict)
     filled: frozenset[str] = frozenset()
     needs: dict[str, Need] = field(default_factory=dict)
+
+    def add_barriers(self, word: str, names: tuple[str, ...], stages: int, arrivals: int, taken: frozenset[str]) -> str:
+        """The name of a new array of barriers."""
+        name = f"{names[0]}.{word}" if word in {*self.barriers, *taken} else word
+        self.barriers[name] = Buffer(name, "i64", (const(stages),), "barrier", (0,))
+        self.arrivals[name] = arrivals
+        return name
 
     def others(self, pipes: tuple[Pipe, ...]) -> tuple[Pipe, ...]:
         """`pipes` with the buffers that threads fill."""
@@ -126,37 +136,38 @@ def bulk_copies(node: Node, tree: Tree, pipes: tuple[Pipe, ...], block: Block, t
         if others is not None:
             raise _several_places(others)
         pipe = next((p for p in pipes if p.buffers & {*names}), None)
-        name = f"{names[0]}.filled" if found.barriers or "filled" in taken else "filled"
         stages = buffers[names[0]].shape[0].const if pipe else 1
-        found.barriers[name] = Buffer(name, "i64", (const(stages),), "barrier", (0,))
+        name = found.add_barriers("filled", names, stages, 1, taken)
         _add_starts(found, name, mine, pipe, buffers, block)
         waits = _pipelined_waits(node, mine, pipe) if pipe else _plain_waits(node, mine)
         for slot, tile, test in waits:
             phase = _phase(mine[0], tile, pipe, stages)
             wait = BulkWait(Access(name, (tile % stages if pipe else const(0),)), phase, names)
             found.waits.setdefault(slot, []).append(If(test, (wait,)) if test else wait)
+        if pipe and mine[0].around[-1].specialized:
+            _add_producer(found, mine[0], pipe, block, taken)
     return found
 
 
-def without_arrivals(node: Node, conflicts: tuple[Conflict, ...]) -> tuple[Conflict, ...]:
-    """`conflicts` without reads of what bulk copies have written: each thread waits for these by itself."""
-    bulk = {n for n, (path, _) in enumerate(leaves((node,))) if any(loop.kind == "bulk" for loop in path)}
-    return tuple(c for c in conflicts if c.kind != "RAW" or c.dependence.source not in bulk)
-
-
-def deal_bulk_loops(node: Node, loose: frozenset[str]) -> Node:
-    """`node` with all threads sharing the nests of bulk loops whose outermost one is in `loose`."""
-    if not isinstance(node, Loop):
-        return node
-    if node.kind == "bulk":
-        return _cooperative(node) if node.name in loose else node
-    return replace(node, body=tuple(deal_bulk_loops(child, loose) for child in node.body))
-
-
-def _cooperative(node: Node) -> Node:
-    if not isinstance(node, Loop):
-        return node
-    return replace(node, kind="cooperative", body=tuple(map(_cooperative, node.body)))
+def _add_producer(found: Bulk, run: _Run, pipe: Pipe, block: Block, taken: frozenset[str]) -> None:
+    """Lets a thread behind the consumers start the copies, when what lay there has been read."""
+    assert block.consumers
+    (_, loop), names = (run.path, run.around[-1]), run.buffers
+    stages, tile = loop.stages, var(pipe.loop)
+    consuming = block.threads - block.threads // (block.loops[-1].extent.const + 1)
+    emptied = Access(found.add_barriers("emptied", names, stages, consuming // WARP, taken), (tile % stages,))
+    wait = BulkWait(emptied, tile // stages - 1, names, arrival=False)
+    start = found.starts[run.path, run.place]
+    assert isinstance(start, If)
+    if run.test:
+        message = f"'{names[0]}' is filled in some iterations of '{pipe.loop}' alone"
+        raise _no_form(run, message, "specialize no such loop")
+    found.starts[run.path, run.place] = If((block.first_producer,), (wait, *start.body))
+    for slot, waits in found.waits.items():
+        if slot[0] == run.path:
+            found.waits[slot] = [If((block.consumers,), (each,)) for each in waits]
+    release = If((block.consumers,), (Release(emptied, tile // stages, names),))
+    found.waits[run.path, len(loop.body)] = [release]
 
 
 def join_waits(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
@@ -171,15 +182,6 @@ def join_waits(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
         else:
             out.append(node)
     return tuple(out)
-
-
-def bulk_nests(body: tuple[Node, ...]) -> Iterator[Loop]:
-    """The outermost bulk loops."""
-    for node in body:
-        if isinstance(node, Loop) and node.kind == "bulk":
-            yield node
-        elif isinstance(node, Loop):
-            yield from bulk_nests(node.body)
 
 
 # -- what is started together

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StartBarriers:
-    """One thread starts each barrier of these arrays with one arrival a phase; then all of the block go on."""
+    """One thread starts each barrier of these arrays, with so many arrivals a phase; then all of the block go on."""
 
-    barriers: tuple[str, ...]
+    barriers: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,19 @@ class BulkCopies:
 class BulkWait:
     """Each thread waits until this phase of `barrier` is complete; the text has its parity.
 
-    `buffers` are what has been filled then.
+    `buffers` are what has been filled then; or, with no `arrival`, what has been read, phase -1 being over from the
+    beginning.
     """
+
+    barrier: Access
+    phase: Affine
+    buffers: tuple[str, ...]
+    arrival: bool = True
+
+
+@dataclass(frozen=True)
+class Release:
+    """Each warp arrives at `barrier`: it has read what of this phase was in `buffers`, which can be filled again."""
 
     barrier: Access
     phase: Affine

@@ -29,12 +29,20 @@ class Block:
         loops: for each bound axis, fastest first, a loop that runs over all of it.
         tid: the name that stands for the flat number of a thread.
         flat: that number in the loops' variables, x fastest.
+        consumers: what holds of the threads that are no producers; None where all are alike.
     """
 
     size: tuple[int, int, int]
     loops: tuple[Loop, ...]
     tid: str
     flat: Affine
+    consumers: Condition | None = None
+
+    @property
+    def first_producer(self) -> Condition:
+        """That a thread is the first one behind the consumers."""
+        *_, last = self.loops
+        return Condition(var(self.tid) - self.threads // (last.extent.const + 1) * last.extent.const, equal=True)
 
     @property
     def threads(self) -> int:
@@ -75,12 +83,23 @@ def block_of(node: Node, taken: frozenset[str]) -> Block:
             longest.append(replace(first, body=()))
             flat += var(first.name) * stride
             stride *= extent
+    consumers = None
+    if any(loop.specialized for loop in loops(node)):
+        last = longest[-1] if longest else None
+        if last is None or last.kind == "thread.x":
+            notes = ("bind a loop to thread.y, be it one of a single iteration: the producer is one row more",)
+            message = "a block whose threads are all along x has no row for a producer"
+            raise LimitError(message, last.span if last else None, notes=notes)
+        consumers = Condition(last.extent - 1 - var(last.name))
+        axis = THREAD_KINDS.index(last.kind)
+        size[axis] += 1
+        stride += stride // last.extent.const
     if stride > THREAD_LIMIT:
         raise _too_many(f"{stride} threads", THREAD_LIMIT, longest[-1])
     tid = longest[0].name if len(longest) == 1 else "tid"
     while tid in taken and len(longest) != 1:
         tid += "_"
-    return Block((size[0], size[1], size[2]), tuple(longest), tid, flat)
+    return Block((size[0], size[1], size[2]), tuple(longest), tid, flat, consumers)
 
 
 def _too_many(what: str, limit: int, loop: Loop) -> LimitError:

@@ -120,7 +120,7 @@ class Context:
 def flatten(node: Node, context: Context) -> tuple[Spmd, ...]:
     """The program of one thread. Guards of statements have become tests right around them."""
     body = _flat((node,), (), (), context)
-    return (StartBarriers(tuple(context.bulk.barriers)), *body) if context.bulk.barriers else body
+    return (StartBarriers(tuple(context.bulk.arrivals.items())), *body) if context.bulk.arrivals else body
 
 
 def _flat(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilegen.ir.affine import Affine, Atom, const
 from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.ranges import interval_of
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkWait, StartBarriers
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkWait, Release, StartBarriers
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -127,7 +127,7 @@ def _synchronizes(node: Spmd) -> bool:
         case If(body=body, orelse=orelse):
             return any(map(_synchronizes, body + orelse))
         case _:
-            return isinstance(node, Barrier | AsyncGroup | Combine | StartBarriers | BulkCopies | BulkWait)
+            return isinstance(node, Barrier | AsyncGroup | Combine | StartBarriers | BulkCopies | BulkWait | Release)
 
 
 def _drop_harmless_tests(body: tuple[Spmd, ...], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:

@@ -28,7 +28,7 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.ranges import follows
 from tilegen.ir.walk import walk
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release
 from tilegen.lowering.program import (
     Call,
     Combine,
@@ -246,7 +246,7 @@ class _Claims:
                     self.values((node.target, node.barrier), names)
                     for coordinate in node.coordinates:  # the hardware takes 32 bits
                         self.reach(coordinate, names, 2**31 - 1)
-                case BulkWait():
+                case BulkWait() | Release():
                     self.values((node.barrier,), names)
                     self.reach(node.phase, names)
                 case _:

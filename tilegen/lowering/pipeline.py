@@ -64,6 +64,8 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
             return value
         if loop.across and not has_inside(value, loop.name):
             return value
+        if loop.specialized:
+            return replace(value, body=_body_at_slot(value.body, mine, var(value.name) % value.stages, {}))
         return _run_across(value, loop.name, mine) if loop.across else _fill_stages(value, mine, tree.kernel.sizes)
 
     buffers = tuple(

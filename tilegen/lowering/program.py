@@ -34,7 +34,7 @@ from tilegen.ir.nodes import (
     Tree,
 )
 from tilegen.ir.walk import loops, walk
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
 from tilegen.lowering.claims import Claim, sentence
 from tilegen.lowering.grid import Need, Product
 from tilegen.lowering.tensor_maps import TensorMap
@@ -264,8 +264,8 @@ class Call:
 
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | AsyncGroup | Combine | Perform | Begin | Complete | StartBarriers | BulkCopy | BulkCopies | BulkWait | Function
-    | Call | Stmt
+    | AsyncGroup | Combine | Perform | Begin | Complete | StartBarriers | BulkCopy | BulkCopies | BulkWait | Release
+    | Function | Call | Stmt
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from tilegen.lowering.claims import Claim, sentence
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
-from tilegen.proof.bulk import BULK
+from tilegen.proof.bulk import BULK, IN_RING
 
 Path = tuple[int, ...]
 # A place in a body: (the positions on the way to it, the child that the place is before).
@@ -132,6 +132,9 @@ def _meetings(walls: CertainBarriers) -> Iterator[Meeting]:
             for a, b in pairs:
                 if one.leaf.stmt.step == BULK and not b.writes:
                     continue  # who reads has waited for that by itself
+                on_chip = program.buffers[a.buffer].space == "shared"
+                if on_chip and IN_RING in (one.leaf.stmt.step, two.leaf.stmt.step):
+                    continue  # whoever fills or uses a slot of a ring waits for the others by that
                 if program.buffers[a.buffer].space == "global":
                     yield one, two, a, b, way, frozenset(s for s in between if stops[s].of_global)
                 else:

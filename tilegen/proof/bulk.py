@@ -9,7 +9,7 @@ What is said at barriers keeps its place in the program, where `arrivals` asks o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
 
@@ -25,44 +25,50 @@ from tilegen.lowering.tensor_maps import TensorMap
 from tilegen.poly import Facts, Refused
 
 # The steps of statements: a copy, what a thread says at a barrier, and what it has seen there.
-BULK, ARRIVAL, WAIT = "bulk copy", "arrival", "wait"
+BULK, IN_RING, ARRIVAL, WAIT = "bulk copy", "bulk copy in a ring", "arrival", "wait"
 MOST_ELEMENTS = 256
 _PLACE, _SWIZZLED = 128, 1024  # bytes at whose multiples boxes, and swizzled buffers, begin
 
 
-def expand_bulk(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
+def expand_bulk(body: tuple[Spmd, ...], launch: Launch, rings: frozenset[str]) -> tuple[Spmd, ...]:
     """`body` with the nests of bulk copies, and statements for what is said at barriers.
 
-    Raises Refused where a barrier is used that has not been started, or a copy is not what its map says.
+    Copies to slots of `rings` stand by themselves. Raises Refused where a barrier is used that has not been started, or
+    a copy is not what its map says.
     """
     started: tuple[str, ...] = ()
     if body and isinstance(body[0], StartBarriers):
-        started, body = body[0].barriers, body[1:]
+        if any(arrivals != 1 for _, arrivals in body[0].barriers):
+            raise Refused("a barrier waits for more arrivals than there are")
+        started, body = tuple(name for name, _ in body[0].barriers), body[1:]
     if any(isinstance(node, StartBarriers) for node in nodes(body)):
         raise Refused("barriers are started where threads may be at them already")
     if len(set(started)) < len(started):
         raise Refused("a barrier is started twice")
-    return _expand(body, launch, frozenset(started))
+    return _expand(body, launch, frozenset(started), rings)
 
 
-def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str]) -> tuple[Spmd, ...]:
+def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], bare: frozenset[str]) -> tuple[Spmd, ...]:
+    """`bare` are the buffers that are filled by copies which stand by themselves."""
     out: list[Spmd] = []
     for node in body:
         match node:
             case For():
-                out.append(replace(node, body=_expand(node.body, launch, started)))
+                out.append(replace(node, body=_expand(node.body, launch, started, bare)))
             case If():
-                then, orelse = (_expand(each, launch, started) for each in (node.body, node.orelse))
+                then, orelse = (_expand(each, launch, started, bare) for each in (node.body, node.orelse))
                 out.append(replace(node, body=then, orelse=orelse))
             case BulkCopies(barrier, phase, bytes_, copies):
                 out.append(_event(ARRIVAL, barrier, phase, bytes_, started))
                 if any(each.barrier != barrier for each in nodes(copies) if isinstance(each, BulkCopy)):
                     raise Refused(f"a copy does not arrive at '{barrier.buffer}', where its bytes are expected")
-                if (found := _bytes_of(copies, launch)) != bytes_:
+                if (found := bytes_of_copies(copies, launch)) != bytes_:
                     raise Refused(f"'{barrier.buffer}' waits for {bytes_} bytes, and {found} arrive")
-                out += _expand(copies, launch, started)
+                out += _nests(copies, launch)
             case BulkCopy():
-                out.append(_nest_of(node, launch))
+                if node.target.buffer not in bare:
+                    raise Refused(f"a copy to '{node.target.buffer}' brings bytes that nobody expects")
+                out.append(_nest_of(node, launch, IN_RING))
             case BulkWait(barrier, phase, buffers):
                 if {*buffers} != _filled_at(barrier.buffer, launch):
                     raise Refused(f"a wait at '{barrier.buffer}' names other buffers than arrive there")
@@ -72,6 +78,18 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str]) -> 
     return tuple(out)
 
 
+def _nests(body: tuple[Spmd, ...], launch: Launch) -> Iterator[Spmd]:
+    """The nests of copies whose bytes somebody expects."""
+    for node in body:
+        match node:
+            case For():
+                yield replace(node, body=tuple(_nests(node.body, launch)))
+            case BulkCopy():
+                yield _nest_of(node, launch, BULK)
+            case _:
+                raise Refused(f"a {type(node).__name__} is among bulk copies")
+
+
 def _event(step: str, barrier: Access, phase: Affine, bytes_: int, started: frozenset[str]) -> Stmt:
     if barrier.buffer not in started:
         raise Refused(f"'{barrier.buffer}' is used, and nobody has started it")
@@ -79,13 +97,13 @@ def _event(step: str, barrier: Access, phase: Affine, bytes_: int, started: froz
     return Stmt(barrier.buffer, target, Const(bytes_, "i64"), step=step)
 
 
-def _bytes_of(body: tuple[Spmd, ...], launch: Launch) -> int:
+def bytes_of_copies(body: tuple[Spmd, ...], launch: Launch) -> int:
     """The bytes that the copies in a list bring: each a whole box."""
     total = 0
     for node in body:
         match node:
             case For(extent=extent) if extent.is_const:
-                total += extent.const * _bytes_of(node.body, launch)
+                total += extent.const * bytes_of_copies(node.body, launch)
             case BulkCopy():
                 each = _map_of(node, launch)
                 total += prod(each.box) * DTYPE_BYTES[each.dtype]
@@ -107,7 +125,7 @@ def _map_of(node: BulkCopy, launch: Launch) -> TensorMap:
     return found
 
 
-def _nest_of(node: BulkCopy, launch: Launch) -> Spmd:
+def _nest_of(node: BulkCopy, launch: Launch, step: str) -> Spmd:
     """The loops over the box, with zeros for what is beyond the tensor."""
     each = _map_of(node, launch)
     tensor = next(b for b in launch.memory if b.name == each.buffer)
@@ -126,7 +144,7 @@ def _nest_of(node: BulkCopy, launch: Launch) -> Spmd:
         source[dim] += var(name) if extent > 1 else 0
     value = Load(tensor.name, tuple(source[d] for d in range(len(source))), tensor.dtype, Const(0, tensor.dtype))
     place = Access(target.name, _place_in(target, node.target.index, each.box, names))
-    nest: Spmd = Stmt(target.name, place, value, step=BULK)
+    nest: Spmd = Stmt(target.name, place, value, step=step)
     for name, extent in zip(names, each.box, strict=True):
         nest = For(name, const(extent), (nest,)) if extent > 1 else nest
     return nest

@@ -32,6 +32,7 @@ from tilegen.proof.extras import Extras
 from tilegen.proof.instructions import check_completed, expand_instructions
 from tilegen.proof.lane_loops import ASYNCHRONOUS, expand_vectors, roll_runs
 from tilegen.proof.obligations import Extra
+from tilegen.proof.rings import join_roles
 from tilegen.proof.straighten import straighten
 from tilegen.proof.versions import drop_repeated_versions, merge_versions
 
@@ -70,7 +71,8 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         where = axes_of(launch, result.loops)
         check_completed(launch.body)
         result.described |= {v.buffer for v in launch.inside if isinstance(v, Described)}
-        body = expand_bulk(expand_instructions(inline_names(launch.body, launch), launch), launch)
+        joined, rings = join_roles(inline_names(launch.body, launch), launch)
+        body = expand_bulk(expand_instructions(joined, launch), launch, rings)
         around = where.extents | extents_of(nodes(body))
         body = roll_runs(expand_vectors(drop_repeated_versions(body, launch, around), launch))
         around = where.extents | extents_of(nodes(body))

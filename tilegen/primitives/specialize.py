@@ -1,0 +1,49 @@
+"""specialize(ko)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError
+from tilegen.ir.nodes import Tree
+from tilegen.primitives import LoopName, primitive
+from tilegen.primitives._tree import change_loops, need_loop
+
+
+@primitive("pipelining")
+class Specialize:
+    """Let threads that do nothing else start the bulk copies of a pipelined loop (warp specialization).
+
+    kernel:
+        kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+            C[i, j] = sum[k](A[i, k] * B[k, j])
+    before:
+        for ko < (K + 7)/8  3 stages
+    steps:
+        tile(i, 16) -> bi, ti
+        tile(k, 8) -> ko, ki
+        bind(bi, block.x)
+        bind(ti, thread.x)
+        order(bi, j, ko, ti, ki)
+        bind(j, block.y)
+        cache_shared(A, at=ko)
+        bulk(A.shared)
+        pipeline(ko, 3)
+        specialize(ko)
+    after:
+        for ko < (K + 7)/8  3 stages  specialized
+
+    The meaning of the loop does not change. The block gets one more row of threads along its last axis, of which one,
+    the producer, starts the copies of an iteration when all others have read what lay there before; these, the
+    consumers, wait for what has arrived, use it, and say when they have. So nobody waits for the whole block. Where
+    bulk copies cannot be made, the loop is pipelined without them.
+    """
+
+    loop: LoopName
+
+    def apply(self, tree: Tree) -> Tree:
+        loop = need_loop(tree, self.loop)
+        if loop.stages < 2:
+            notes = (f"pipeline({loop.name}, 4) lets its copies run ahead",)
+            raise StepError(f"'{loop.name}' is not pipelined, and there is nothing to start ahead", notes=notes)
+        return change_loops(tree, self.loop, lambda old: replace(old, specialized=True))

@@ -1,0 +1,206 @@
+"""Rings: a producer fills slots that consumers empty, each in a loop of its own, and both are one program.
+
+    consumers: for n < N                         producer: for n < N
+                 wait filled[n%S] phase n/S                  wait emptied[n%S] phase n/S - 1
+                 use slot n%S                                arrive at filled[n%S], phase n/S, with the bytes
+                 arrive at emptied[n%S], phase n/S           copy to slot n%S
+
+Theorem: iterations n of both, the producer's first, are a program with the same values, and no thread waits for ever,
+if the loops have one number of iterations, slots and phases are these, `filled` is arrived at once a phase, by the
+producer with the bytes that its copies bring, and `emptied` by each warp of the consumers, S slots and barriers are
+there, and nothing else touches the slots, the barriers or what is copied.
+
+Why: by induction over n. A wait of the producer for phase n/S - 1 ends when all warps of the consumers have used the
+slot in iteration n - S (phase -1 is over from the beginning), so that nothing is overwritten that is still read. A wait
+of the consumers for phase n/S ends when the bytes of iteration n have come, so that they read what iteration n copies.
+Of a barrier no later phase can end before either has seen this one, for its arrivals come behind that wait: a parity
+tells the phase. Each wait is for arrivals that stand ahead of it in the one program, so all of them come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.lanes import WARP
+from tilegen.ir.nodes import THREAD_KINDS, Access, Condition
+from tilegen.ir.walk import accesses
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
+from tilegen.lowering.program import Barrier, Combine, For, If, Launch, Spmd, nodes, with_body
+from tilegen.poly import Refused
+from tilegen.proof.bulk import bytes_of_copies
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """What consumers and what the producer do, and the tests of who is what."""
+
+    consumes: Condition
+    produces: Condition
+    consuming: tuple[Spmd, ...]
+    producing: tuple[Spmd, ...]
+
+
+def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...], frozenset[str]]:
+    """(`body` as one program, whose rings need no waits; the buffers that are slots of rings). Raises Refused."""
+    found = [(place, roles) for place, node in enumerate(body) if (roles := _roles_of(node))]
+    if not found:
+        if any(isinstance(node, Release) or (isinstance(node, BulkWait) and not node.arrival) for node in nodes(body)):
+            raise Refused("something is released, and no producer waits for that")
+        return body, frozenset()
+    if len(found) > 1 or not isinstance(body[0], StartBarriers):
+        raise Refused("producers stand in several places, or their barriers have not been started")
+    (place, roles), start = found[0], body[0]
+    _check_threads(roles, launch)
+    loop, used, ring = _find_ring(roles)
+    arrivals = {ring.filled: 1, ring.emptied: _consuming_threads(roles, launch) // WARP}
+    if any((name, count) not in start.barriers for name, count in arrivals.items()):
+        raise Refused("the barriers of a ring are not started with the arrivals that they get")
+    _check_loop(loop, used, ring, launch)
+    _check_nothing_else(body, roles, ring, loop, used)
+    joined = tuple(_join(node, roles, loop, used, ring) for node in roles.consuming)
+    others = replace(start, barriers=tuple(each for each in start.barriers if each[0] not in arrivals))
+    return (others, *body[1:place], *joined, *body[place + 1 :]), frozenset(ring.slots)
+
+
+def _roles_of(node: Spmd) -> _Roles | None:
+    """The roles that a test tells apart; None where it tells no producer from others."""
+    match node:
+        case If((consumes,), consuming, (If((produces,), producing, ()),)) if any(
+            isinstance(each, BulkWait) and not each.arrival for each in nodes(producing)
+        ):
+            return _Roles(consumes, produces, consuming, producing)
+        case _:
+            return None
+
+
+def _check_threads(roles: _Roles, launch: Launch) -> None:
+    """Consumers are the first threads of the block, in whole warps; the producer is one behind them."""
+    consuming = _consuming_threads(roles, launch)
+    producer = launch.flat - consuming
+    if consuming % WARP or roles.produces not in (
+        Condition(producer, equal=True),
+        Condition(var(launch.tid) - consuming, equal=True),
+    ):
+        raise Refused("the producer is not the first thread behind whole warps of consumers")
+
+
+def _consuming_threads(roles: _Roles, launch: Launch) -> int:
+    """How many threads are consumers: those with the first coordinates along the last axis."""
+    axes = {name: THREAD_KINDS.index(kind) for name, kind, _ in launch.coordinates if kind in THREAD_KINDS}
+    names = roles.consumes.value.names()
+    (name,) = names if len(names) == 1 else ("",)
+    first = roles.consumes.value + var(name)
+    last = max((axis for axis, size in enumerate(launch.block) if size > 1), default=0)
+    known = first.is_const and 0 <= first.const < launch.block[last] - 1
+    if roles.consumes.equal or axes.get(name) != last or not known:
+        raise Refused("consumers are not told from others by the last coordinate of a thread")
+    return launch.threads // launch.block[last] * (first.const + 1)
+
+
+@dataclass(frozen=True)
+class _Ring:
+    """The names of its barriers and slots, and of the loop."""
+
+    loop: str
+    filled: str
+    emptied: str
+    slots: tuple[str, ...]
+
+
+def _find_ring(roles: _Roles) -> tuple[For, For, _Ring]:
+    """(the producer's loop, the consumers' loop, the ring)."""
+    if len(roles.producing) != 1 or not isinstance(roles.producing[0], For):
+        raise Refused("a producer does more than one loop")
+    loop = roles.producing[0]
+    same = [node for node in roles.consuming if isinstance(node, For) and node.name == loop.name]
+    if len(same) != 1 or same[0].extent != loop.extent:
+        raise Refused(f"producer and consumers have different loops '{loop.name}'")
+    match loop.body:
+        case (BulkWait(emptied, _, _, False), BulkCopies(filled, _, _, copies)):
+            slots = dict.fromkeys(node.target.buffer for node in nodes(copies) if isinstance(node, BulkCopy))
+            return loop, same[0], _Ring(loop.name, filled.buffer, emptied.buffer, tuple(slots))
+        case _:
+            raise Refused("a producer does more than wait for room and fill it")
+
+
+def _check_loop(loop: For, used: For, ring: _Ring, launch: Launch) -> None:
+    """Slots, phases and bytes are those of the theorem."""
+    stages = {launch.buffers[name].shape[0] for name in (*ring.slots, ring.filled, ring.emptied)}
+    count = stages.pop()
+    if stages or not count.is_const:
+        raise Refused(f"the ring of '{ring.loop}' has different numbers of slots and barriers")
+    slot, phase = var(loop.name) % count.const, var(loop.name) // count.const
+    empty, fill = loop.body
+    assert isinstance(empty, BulkWait)
+    assert isinstance(fill, BulkCopies)
+    _check_event(empty.barrier, empty.phase, ring.emptied, slot, phase - 1)
+    _check_event(fill.barrier, fill.phase, ring.filled, slot, phase)
+    for node in nodes(fill.body):
+        if isinstance(node, BulkCopy):
+            _check_event(node.barrier, phase, ring.filled, slot, phase)
+            _check_slot(node.target, slot)
+    if (found := bytes_of_copies(fill.body, launch)) != fill.bytes:
+        raise Refused(f"'{ring.filled}' waits for {fill.bytes} bytes, and {found} arrive")
+    waits = [n for n, node in enumerate(used.body) if isinstance(node, BulkWait) and node.barrier.buffer == ring.filled]
+    ends = [n for n, node in enumerate(used.body) if isinstance(node, Release)]
+    if len(waits) != 1 or len(ends) != 1:
+        raise Refused(f"consumers do not wait and release once in each iteration of '{ring.loop}'")
+    wait, release = used.body[waits[0]], used.body[ends[0]]
+    assert isinstance(wait, BulkWait)
+    assert isinstance(release, Release)
+    if not wait.arrival or {*wait.buffers} != {*ring.slots} or {*release.buffers} != {*ring.slots}:
+        raise Refused(f"a wait in '{ring.loop}' names other buffers than are filled")
+    _check_event(wait.barrier, wait.phase, ring.filled, slot, phase)
+    _check_event(release.barrier, release.phase, ring.emptied, slot, phase)
+    for place, node in enumerate(used.body):
+        for access in _slots_used((node,), ring):
+            _check_slot(access, slot)
+            if not waits[0] < place < ends[0]:
+                raise Refused(f"'{access.buffer}' is used before it has arrived, or after it has been released")
+
+
+def _check_event(barrier: Access, phase: Affine, name: str, slot: Affine, wanted: Affine) -> None:
+    if barrier != Access(name, (slot,)) or phase != wanted:
+        raise Refused(f"at '{name}' phase {phase} of barrier {barrier.index[0]} stands, and not {wanted} of {slot}")
+
+
+def _check_slot(access: Access, slot: Affine) -> None:
+    if access.index[0] != slot:
+        raise Refused(f"'{access.buffer}' is used in slot {access.index[0]}, and what has been waited for is in {slot}")
+
+
+def _slots_used(body: tuple[Spmd, ...], ring: _Ring) -> Iterator[Access]:
+    """The uses of slots: their first index says of which."""
+    for access in accesses(body):
+        if access.buffer in ring.slots:
+            yield Access(access.buffer, access.index)
+
+
+def _check_nothing_else(body: tuple[Spmd, ...], roles: _Roles, ring: _Ring, loop: For, used: For) -> None:
+    """Beside the two loops nothing touches the ring, waits for the whole block, or writes what is copied."""
+    mine = {ring.filled, ring.emptied}
+    others = tuple(node for node in (*body, *roles.consuming) if node is not used and not _roles_of(node))
+    for node in nodes((*others, used)):
+        if isinstance(node, Barrier | Combine):
+            raise Refused("all threads of a block wait for each other, and some of them are producers")
+    for node in nodes(others):
+        if isinstance(node, BulkWait | BulkCopies | Release) and node.barrier.buffer in mine:
+            raise Refused(f"'{node.barrier.buffer}' is used outside of '{ring.loop}'")
+    if used_outside := next(_slots_used(others, ring), None):
+        raise Refused(f"'{used_outside.buffer}' is used outside of '{ring.loop}'")
+
+
+def _join(node: Spmd, roles: _Roles, loop: For, used: For, ring: _Ring) -> Spmd:
+    """What the consumers do, under their test, and in the ring's loop first what the producer does."""
+    if node is not used:
+        return If((roles.consumes,), (node,))
+    (_, fill) = loop.body
+    assert isinstance(fill, BulkCopies)
+    rest = tuple(
+        If((roles.consumes,), (each,))
+        for each in used.body
+        if not isinstance(each, Release) and not (isinstance(each, BulkWait) and each.barrier.buffer == ring.filled)
+    )
+    return with_body(used, (If((roles.produces,), fill.body), *rest))
