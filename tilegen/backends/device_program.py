@@ -255,7 +255,7 @@ class Program:
         return Run(
             launch.name,
             (x, y, z),
-            launch.block,
+            launch.launched_block,
             launch.shared_bytes,
             tuple(memory[name] for name in launch.tensors),
             tuple(scalars[scalar.name] for scalar in launch.scalars),

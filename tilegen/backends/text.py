@@ -90,7 +90,7 @@ def _indent(lines: Iterable[str]) -> Iterator[str]:
 
 def _header(launch: Launch, names: Mapping[str, str]) -> list[str]:
     grid = _tuple(_describe_blocks(along) for along in launch.grid)
-    block = _tuple(str(threads) for threads in launch.block)
+    block = _tuple(str(threads) for threads in launch.launched_block)
     shared = f", {launch.shared_bytes} bytes of shared memory" if launch.shared_bytes else ""
     if launch.shared_bytes > STATIC_SHARED_LIMIT:
         shared += " (dynamic)"
@@ -191,8 +191,8 @@ def _signature(launch: Launch, writer: Writer) -> list[str]:
     parameters += [f"const __grid_constant__ TensorMap {writer.names[each.name]}" for each in launch.maps]
     parameters += [f"{writer.working_type(s.dtype)} {writer.names[s.name]}" for s in launch.scalars]
     parameters += [f"{index_type(launch, writer.dialect)} {writer.names[size]}" for size in launch.sizes]
-    bounds = f"{prod(launch.block)}, {launch.resident}" if launch.resident > 1 else str(prod(launch.block))
-    x, y, z = launch.block
+    bounds = f"{launch.threads}, {launch.resident}" if launch.resident > 1 else str(launch.threads)
+    x, y, z = launch.launched_block
     lead = (
         f'extern "C" __global__ void __launch_bounds__({bounds})'
         if cuda
@@ -236,6 +236,8 @@ def _declare_coordinates(launch: Launch, writer: Writer, body: Body) -> list[str
 def _coordinate(launch: Launch, name: str, kind: str, writer: Writer) -> str:
     """The built-in variable, or of an axis that loops share the digit of this one."""
     value = _hardware(kind, writer.dialect)
+    if launch.left_out and kind in THREAD_KINDS:
+        value = _digit_of_thread(launch, THREAD_KINDS.index(kind))
     if kind in THREAD_KINDS[1:] and any(isinstance(node, Begin) for node in launch.nodes):
         value = f"uniform({value})"  # else the compiler takes a branch for one that lanes may part at
     if kind not in BLOCK_KINDS or len((along := launch.grid[BLOCK_KINDS.index(kind)]).factors) == 1:
@@ -244,6 +246,13 @@ def _coordinate(launch: Launch, name: str, kind: str, writer: Writer) -> str:
     for factor in by:
         value += f" / {writer.index(factor, 7)}"
     return value if of is None else f"{value} % {writer.index(of, 7)}"
+
+
+def _digit_of_thread(launch: Launch, axis: int) -> str:
+    """The coordinate along an axis of threads that are launched along x alone."""
+    by = prod(launch.block[:axis])
+    value = f"threadIdx.x / {by}" if by > 1 else "threadIdx.x"
+    return f"{value} % {launch.block[axis]}" if prod(launch.block[axis + 1 :]) > 1 else value
 
 
 def _hardware(kind: str, dialect: Dialect) -> str:

@@ -175,7 +175,7 @@ def _launch_json(launch: Launch) -> dict[str, Any]:
         "scalars": [scalar.name for scalar in launch.scalars],
         "sizes": launch.sizes,
         "grid": [str(extent) for extent in launch.grid],
-        "block": launch.block,
+        "block": launch.launched_block,
         "shared_bytes": launch.shared_bytes,
         "requires": [str(condition) for condition in (*launch.requires, *launch.fitting)],
         "fewer_elements_than": elements(launch.wide),

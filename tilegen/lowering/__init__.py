@@ -114,11 +114,10 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     bulk = bulk_copies(plain, tree, pipes, block, taken)
     stops, groups, ahead = _waiting(tree, plain, dealt, pipes, bulk, is_implied if block.threads > 1 else None)
     lanes, less = Lanes(replace(tree, body=(dealt,))), spare(dealt, tree.buffers, tree.kernel)
-    memory, sizes = {b.name: b for b in tree.buffers}, frozenset(tree.kernel.sizes)
-    context = Context(block, where, stops, frozenset(told), groups, lanes, memory, bulk)
+    context = Context(block, where, stops, frozenset(told), groups, lanes, {b.name: b for b in tree.buffers}, bulk)
     body, buffers = _drop_needless_dims(tree, flatten(less.node, context), dealt)
     memory = bulk.memory(buffers)
-    needs = bulk.add_needs(Needs(memory, sizes, is_implied, version.loose, list(requires)))
+    needs = bulk.add_needs(Needs(memory, frozenset(tree.kernel.sizes), is_implied, version.loose, list(requires)))
     registers = [b for b in buffers if b.space == "register"]
     body = unroll_register_loops(vectorize(body, needs), frozenset(b.name for b in registers if b.shape))
     needs.variables |= lanes.results
@@ -139,6 +138,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
         sizes=_used_sizes(tree, body, mine, where),
         grid=where.grid,
         block=block.size,
+        left_out=block.left_out,
         shared_bytes=shared,
         body=body,
         distributed=plain,

@@ -154,8 +154,7 @@ def _add_producer(found: Bulk, run: _Run, pipe: Pipe, block: Block, taken: froze
     assert block.consumers
     (_, loop), names = (run.path, run.around[-1]), run.buffers
     stages, tile = loop.stages, var(pipe.loop)
-    consuming = block.threads - block.threads // (block.loops[-1].extent.const + 1)
-    emptied = Access(found.add_barriers("emptied", names, stages, consuming // WARP, taken), (tile % stages,))
+    emptied = Access(found.add_barriers("emptied", names, stages, block.consuming // WARP, taken), (tile % stages,))
     wait = BulkWait(emptied, tile // stages - 1, names, arrival=False)
     start = found.starts[run.path, run.place]
     assert isinstance(start, If)

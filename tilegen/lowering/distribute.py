@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import add_guard, constant_extents, loops, rewrite_indices, rewrite_nodes, stmts
@@ -39,10 +40,20 @@ class Block:
     consumers: Condition | None = None
 
     @property
+    def consuming(self) -> int:
+        """How many threads are consumers."""
+        rows = self.loops[-1].extent.const
+        return self.threads // (rows + 1) * rows if self.consumers else self.threads
+
+    @property
+    def left_out(self) -> int:
+        """The threads of the last row that are not launched: the producer takes a warp of it."""
+        return max(0, self.threads - self.consuming - WARP)
+
+    @property
     def first_producer(self) -> Condition:
         """That a thread is the first one behind the consumers."""
-        *_, last = self.loops
-        return Condition(var(self.tid) - self.threads // (last.extent.const + 1) * last.extent.const, equal=True)
+        return Condition(var(self.tid) - self.consuming, equal=True)
 
     @property
     def threads(self) -> int:

@@ -306,6 +306,7 @@ class Launch:
         sizes: the sizes that end the list, in the kernel's order; between the two stand the `scalars`.
         grid: blocks along x, y and z, products of what is affine in sizes.
         block: threads along x, y and z.
+        left_out: so many of the last ones are not launched; the others are launched along x alone.
         shared_bytes: of all shared buffers of a block.
         body: what each thread does.
         requires: facts on sizes under which the vector accesses are aligned; checked at launch.
@@ -346,11 +347,17 @@ class Launch:
     beyond: tuple[tuple[str, tuple[Affine, ...]], ...] = ()
     approximate: tuple[str, ...] = ()
     maps: tuple[TensorMap, ...] = ()
+    left_out: int = 0
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return prod(self.block)
+        return prod(self.block) - self.left_out
+
+    @property
+    def launched_block(self) -> tuple[int, int, int]:
+        """Threads along x, y and z as they are launched."""
+        return (self.threads, 1, 1) if self.left_out else self.block
 
     @cached_property
     def inside(self) -> tuple[object, ...]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.lanes import WARP
@@ -48,6 +49,8 @@ def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...]
     if not found:
         if any(isinstance(node, Release) or (isinstance(node, BulkWait) and not node.arrival) for node in nodes(body)):
             raise Refused("something is released, and no producer waits for that")
+        if launch.left_out:
+            raise Refused("threads of a block are left out, and there is no producer beside whom they would be idle")
         return body, frozenset()
     if len(found) > 1 or not isinstance(body[0], StartBarriers):
         raise Refused("producers stand in several places, or their barriers have not been started")
@@ -84,6 +87,8 @@ def _check_threads(roles: _Roles, launch: Launch) -> None:
         Condition(var(launch.tid) - consuming, equal=True),
     ):
         raise Refused("the producer is not the first thread behind whole warps of consumers")
+    if not 0 <= launch.left_out < prod(launch.block) - consuming:
+        raise Refused("more threads are left out than are idle beside the producer")
 
 
 def _consuming_threads(roles: _Roles, launch: Launch) -> int:
@@ -96,7 +101,7 @@ def _consuming_threads(roles: _Roles, launch: Launch) -> int:
     known = first.is_const and 0 <= first.const < launch.block[last] - 1
     if roles.consumes.equal or axes.get(name) != last or not known:
         raise Refused("consumers are not told from others by the last coordinate of a thread")
-    return launch.threads // launch.block[last] * (first.const + 1)
+    return prod(launch.block) // launch.block[last] * (first.const + 1)
 
 
 @dataclass(frozen=True)
