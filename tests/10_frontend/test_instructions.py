@@ -43,11 +43,12 @@ COPIES = {
     for name in names
 }
 
+STORES = ["stmatrix_c_warpgroup_bf16", "stmatrix_c_warpgroup_f16"]
 WGMMA = [name for name in stock_instructions() if name.startswith("wgmma")]
 
 
 def test_each_stock_instruction_stands_beside_the_ptx_isa() -> None:
-    assert {*PTX_ISA, *COPIES, *WGMMA} == set(stock_instructions())
+    assert {*PTX_ISA, *COPIES, *WGMMA, *STORES} == set(stock_instructions())
 
 
 @pytest.mark.parametrize("name", sorted(PTX_ISA))
@@ -68,6 +69,18 @@ def test_results_of_wgmma_are_those_of_the_ptx_isa(name: str) -> None:
         warp, lane = divmod(slot.lane, 32)
         row = warp * 16 + lane // 4 + 8 * (slot.register // 2 % 2)
         assert element == (row, slot.register // 4 * 8 + lane % 4 * 2 + slot.register % 2)
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_warpgroup_stores_as_four_warps_do(name: str) -> None:
+    """Each warp runs stmatrix on 16 rows, of which it holds what a warp holds."""
+    four, one = stock_instructions()[name], stock_instructions()[name.replace("_warpgroup", "")]
+    assert four.ptx == one.ptx
+    for operand in "SD":
+        for slot, (row, column) in four.layout(operand).elements().items():
+            warp, lane = divmod(slot[0], 32)
+            assert row // 16 == warp
+            assert one.layout(operand).slot((row % 16, column)) == (lane, slot[1])
 
 
 @pytest.mark.parametrize("name", WGMMA)

@@ -99,7 +99,7 @@ LAWS = {
     ),
     "a fragment begins at its first element": (
         moved("A.shared.reg", i, k + 1),
-        "'A.shared.reg' is used beyond one fragment by the operand A",
+        "'A.shared.reg' has another layout than the operand A of 'mma_m16n8k16_bf16'",
     ),
     "an instruction runs whole": (
         in_nest(lambda v: replace(v, guard=(*v.guard, Condition(7 - k))) if isinstance(v, Stmt) else v),

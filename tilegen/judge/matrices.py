@@ -20,8 +20,8 @@ from tilegen.ir.fragments import deal_fragments, registers_of
 from tilegen.ir.instructions import UNITS, Fragment, SharedMatrix, SharedRows
 from tilegen.ir.lane_bits import NotDealt
 from tilegen.ir.matching import inner_part, operand_accesses, operand_points, perfect_nest
-from tilegen.ir.nodes import Access, Buffer, Loop, Node, Performed, Stmt
-from tilegen.ir.walk import accesses, leaves, loops
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Loop, Node, Performed, Stmt
+from tilegen.ir.walk import accesses, constant_extents, leaves, loops
 from tilegen.judge.described import check_described
 from tilegen.judge.formats import check_formats
 from tilegen.poly.instances import Projection
@@ -96,6 +96,7 @@ def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
         raise Refused(
             f"the loops around '{stmt.target.buffer}' are not the indices of '{instruction.name}'", code="form"
         )
+    outer = constant_extents(program.tree.body)
     for layout in instruction.operands:
         name = layout.operand.name
         access, points = operands[name], operand_points(performed, name)
@@ -103,7 +104,7 @@ def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
         _check_separate(access, set(extents))
         match layout:
             case Fragment():
-                _check_fragment(buffer, access, layout, points, extents, instruction.name)
+                _check_fragment(buffer, access, layout, points, extents, outer, instruction.name)
             case SharedRows():
                 _check_rows(buffer, access, layout, points, extents, instruction.name)
             case SharedMatrix():
@@ -166,31 +167,46 @@ def _check_fragment(
     layout: Fragment,
     points: tuple[Affine, ...],
     extents: Mapping[str, int],
+    outer: Mapping[str, int],
     instruction: str,
 ) -> None:
-    """Each element lies in the lane that the declaration says, the registers one after the other."""
+    """Each element lies in the lane that the declaration says, the registers one after the other.
+
+    The operand may be a part of a larger fragment: `outer` are the extents of the loops around the nest, which say
+    which part, and with it the first register.
+    """
     name = layout.operand.name
     if buffer.fragment is None:
         raise Refused(f"the operand {name} lies in a fragment, and '{buffer.name}' does not", code="form")
     strides = _register_strides(buffer, access)
-    outside = [
-        d for d in buffer.fragment_dims if not access.index[d].names() <= extents.keys() or access.index[d].const
-    ]
-    for values in _box({n: e for n, e in extents.items() if any(n in i.names() for i in (*access.index, *points))}):
-        element = tuple(_inner(access.index[d], values) for d in buffer.fragment_dims)
-        if outside or not all(0 <= e < s for e, s in zip(element, buffer.fragment.shape, strict=True)):
-            raise Refused(f"'{buffer.name}' is used beyond one fragment by the operand {name}", code="form")
-        lane, register = buffer.fragment.slot(element)
-        register += sum(_inner(access.index[d], values) * stride for d, stride in strides.items())
-        wanted = layout.slot(tuple(p.evaluate({n: values[n] for n in p.names()}) for p in points))
-        if wanted != (lane, register):
-            raise Refused(
-                f"'{buffer.name}' has another layout than the operand {name} of '{instruction}'",
-                f"{name}{[p.evaluate({n: values[n] for n in p.names()}) for p in points]} has to be in {wanted}, "
-                f"and is in lane {lane}, register {register}",
-                "its layout is that of the instruction which made it a fragment; through shared memory it changes",
-                code="form",
-            )
+    around = {n for d in buffer.fragment_dims for n in access.index[d].names()} - extents.keys()
+    if not around <= outer.keys():
+        raise Refused(f"'{buffer.name}' is used at an unknown place of its fragment by the operand {name}", code="form")
+    inside = {n: e for n, e in extents.items() if any(n in i.names() for i in (*access.index, *points))}
+    for start in _box({n: outer[n] for n in sorted(around)}):
+        first: int | None = None  # the register of the operand's own register 0
+        for values in _box(inside):
+            element = tuple(access.index[d].evaluate(start | values) for d in buffer.fragment_dims)
+            if not all(0 <= e < s for e, s in zip(element, buffer.fragment.shape, strict=True)):
+                raise Refused(f"'{buffer.name}' is used beyond one fragment by the operand {name}", code="form")
+            lane, register = buffer.fragment.slot(element)
+            register += sum(_inner(access.index[d], values) * stride for d, stride in strides.items())
+            at = tuple(p.evaluate({n: values[n] for n in p.names()}) for p in points)
+            wanted = layout.slot(at)
+            if first is None:
+                first = register - wanted.register
+            if wanted != (lane, register - first) or first % _elements_of_a_register(layout):
+                where = f"and is in lane {lane}, register {register - first}"
+                raise Refused(
+                    f"'{buffer.name}' has another layout than the operand {name} of '{instruction}'",
+                    f"{name}{list(at)} has to be in {wanted}, {where}",
+                    "its layout is that of the instruction which made it a fragment; through shared memory it changes",
+                    code="form",
+                )
+
+
+def _elements_of_a_register(layout: Fragment) -> int:
+    return max(1, 4 // DTYPE_BYTES[layout.operand.dtype])
 
 
 def _register_strides(buffer: Buffer, access: Access) -> dict[int, int]:
