@@ -97,7 +97,7 @@ def test_a_start_keeps_the_tests_that_keep_it_inside_its_registers():
 
 
 def test_the_proof_refuses_a_start_that_runs_past_its_registers(monkeypatch):
-    monkeypatch.setattr(register_guards, "_registers_exist", lambda *_: True)
+    monkeypatch.setattr(register_guards, "_elements_exist", lambda *_: True)
     tree = tree_from(CUT)
     launches = lower(tree)
     assert faults(launches, tree, {"N": 1, "M": 3}) == "bounds"

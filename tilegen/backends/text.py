@@ -23,7 +23,8 @@ from tilegen.lowering import GRID_LIMIT, Launch
 from tilegen.lowering.grid import Product
 from tilegen.lowering.integers import shapes
 from tilegen.lowering.memory import shared_layout
-from tilegen.lowering.program import Begin, Combine, Perform, VectorCopy, VectorLoad, VectorStore
+from tilegen.lowering.product_nodes import Begin
+from tilegen.lowering.program import Combine, Perform, VectorCopy, VectorLoad, VectorStore
 from tilegen.lowering.tensor_maps import TensorMap
 
 STATIC_SHARED_LIMIT = 48 * 1024

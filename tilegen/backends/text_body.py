@@ -16,13 +16,12 @@ from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
+from tilegen.lowering.product_nodes import Begin, Complete
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
-    Begin,
     Call,
     Combine,
-    Complete,
     Declare,
     Flag,
     For,
@@ -257,7 +256,8 @@ class Body:
         if self._writer.dialect is CUDA:
             wait = [f"wait_copies<{barrier.wait}>();"] if barrier.wait is not None else []
             fence = ["fence_async();"] if barrier.fence else []
-            return [*wait, *fence, f"__syncthreads();  // {barrier.reason}"]
+            call = f"wait_for_each_other<{barrier.threads}>();" if barrier.threads else "__syncthreads();"
+            return [*wait, *fence, f"{call}  // {barrier.reason}"]
         fences = "CLK_LOCAL_MEM_FENCE" + (" | CLK_GLOBAL_MEM_FENCE" if barrier.of_global else "")
         return [f"barrier({fences});  // {barrier.reason}"]
 

@@ -73,6 +73,12 @@ __device__ __forceinline__ void fence_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }""",
+    "wait_for_each_other<": """\
+// A barrier of the first threads of the block, so many of them.
+template <int threads> __device__ __forceinline__ void wait_for_each_other()
+{
+    asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory");
+}""",
     "uniform(": """\
 // A number that all lanes of a warp have, which the compiler does not know.
 __device__ __forceinline__ int uniform(int number)

@@ -7,7 +7,8 @@ from tilegen.ir.affine import const
 from tilegen.ir.instructions import Fragment, Layout
 from tilegen.ir.nodes import Access
 from tilegen.lowering.memory import bytes_of
-from tilegen.lowering.program import Complete, Described, Launch, Perform
+from tilegen.lowering.product_nodes import Complete, Described
+from tilegen.lowering.program import Launch, Perform
 
 
 def call_of(node: Perform, writer: Writer) -> str:

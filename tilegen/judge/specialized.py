@@ -1,8 +1,7 @@
 """Specialized loops: a producer can fill what the others use, each in a loop of its own.
 
 Theorem: the iterations of a pipelined loop may be divided between a producer and consumers if the loop runs once in a
-block, what it copies ahead are bulk copies alone, and nothing else in the launch makes all threads of a block wait for
-each other: no other copy is shared out among them.
+block, and what it copies ahead are bulk copies alone. All else is the work of the consumers.
 """
 
 from __future__ import annotations
@@ -47,14 +46,6 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
             f"'{loop.name}' is specialized, and all threads share a copy in it",
             None,
             "bulk(...) lets one thread start the copy",
-            code="form",
-        )
-    shared_out = next((each for each in loops(launch) if each.kind == "cooperative"), None)
-    if shared_out is not None:
-        raise Refused(
-            f"all threads of the block share the copies of '{shared_out.name}', and the producer has no part in them",
-            None,
-            "in a launch with a specialized loop copies are bulk copies",
             code="form",
         )
 

@@ -14,12 +14,12 @@ from tilegen.ir.show import show_expr
 from tilegen.ir.walk import gathers, loads, substitute, walk
 from tilegen.lab.gathers import names_in
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
+from tilegen.lowering.product_nodes import Described
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
     Combine,
     Declare,
-    Described,
     Flag,
     For,
     If,

@@ -90,7 +90,8 @@ def lower(
     tree, whole_starts = deal(align_described(without_idle_producers(tree)))
     tree, pipes = write_out_pipelines(without_dead(tree))
     tree = split_peeled(tree)
-    names, version = _launch_names(tree), _Version(loose, whole, whole_starts)
+    private = REGISTER_LIMIT if instructions else 8 * REGISTER_LIMIT  # one thread has what lanes hold together
+    names, version = _launch_names(tree), _Version(loose, whole, whole_starts, private)
     return choose_integers(
         [_lower_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))], wide
     )
@@ -101,6 +102,7 @@ class _Version:
     loose: frozenset[str]
     whole: bool
     starts: frozenset[tuple[str, str]]  # of fragments: (statement, buffer) that do no harm without their guard
+    private: int = REGISTER_LIMIT  # bytes of a thread's registers
 
 
 def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version: _Version) -> Launch:
@@ -128,9 +130,9 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, is_implied)
     body = named_places(asynchronous(roles.name(body), ahead, {b.name: b for b in buffers}), told)
-    body = _declare_registers(complete_batches(split_roles(body, block, node)), registers, dealt)
+    body = _declare_registers(complete_batches(split_roles(body, block)), registers, dealt)
     body = make_functions(body, buffers, _known_integers(tree, block, where))
-    mine, shared = _used_buffers(body, buffers, needs)
+    mine, shared = _used_buffers(body, buffers, needs, version.private)
     return Launch(
         name=name,
         kernel=tree.kernel,
@@ -188,7 +190,9 @@ def _declare_registers(body: tuple[Spmd, ...], registers: list[Buffer], node: No
     return declare_zeros(body, {buffer.name: buffer for buffer in registers})
 
 
-def _used_buffers(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Needs) -> tuple[dict[str, Buffer], int]:
+def _used_buffers(
+    body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Needs, limit: int
+) -> tuple[dict[str, Buffer], int]:
     """The buffers that the program speaks of, and the bytes of the shared ones."""
     used = {access.buffer for access in accesses(body)} | {v.buffer for v in nodes(body) if isinstance(v, Declare)}
     used |= needs.variables.keys() | {v.buffer for v in gathers(body)}
@@ -199,15 +203,15 @@ def _used_buffers(body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Ne
         message = f"a block needs {shared} bytes of shared memory, and a GPU has {SHARED_LIMIT} at most"
         raise _too_much(message, mine, "shared")
     private = sum(bytes_of(b) for b in mine.values() if b.space == "register")
-    if private > REGISTER_LIMIT:
-        message = f"a thread needs {private} bytes in registers, and {REGISTER_LIMIT} are the most; a GPU has 1020"
+    if private > limit:
+        message = f"a thread needs {private} bytes in registers, and {limit} are the most; a GPU has 1020"
         raise _too_much(message, mine, "register")
     return mine, shared
 
 
 def _id_counts(block: Block, where: Coordinates) -> dict[str, int]:
     """What tells the threads of one block apart, each with its number of values."""
-    inner = {block.tid: block.threads}
+    inner = {block.tid: block.consuming}
     for loop in block.loops:
         size = loop.extent.const
         inner |= {name: size for name, kind, _ in where.names if kind == loop.kind}
@@ -222,7 +226,7 @@ def _known_integers(tree: Tree, block: Block, where: Coordinates) -> frozenset[s
 def _extents(node: Node, block: Block) -> dict[str, Affine]:
     """What each name runs over: a thread loop over all threads of its axis, where it tests for those that it has."""
     sizes = {kind: const(size) for kind, size in zip(THREAD_KINDS, block.size, strict=True)}
-    return {loop.name: sizes.get(loop.kind, loop.extent) for loop in loops(node)} | {block.tid: const(block.threads)}
+    return {loop.name: sizes.get(loop.kind, loop.extent) for loop in loops(node)} | {block.tid: const(block.consuming)}
 
 
 # -- the parameters

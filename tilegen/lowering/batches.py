@@ -21,7 +21,8 @@ from tilegen.ir.instructions import SharedMatrix
 from tilegen.ir.matching import operand_accesses, perfect_nest
 from tilegen.ir.nodes import Node, Tree
 from tilegen.ir.walk import loops, stmts
-from tilegen.lowering.program import Barrier, Begin, Complete, For, If, Perform, Spmd, nodes, with_body
+from tilegen.lowering.product_nodes import Begin, Complete
+from tilegen.lowering.program import Barrier, For, If, Perform, Spmd, nodes, with_body
 
 Slot = TypeVar("Slot")
 

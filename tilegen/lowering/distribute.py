@@ -42,8 +42,10 @@ class Block:
     @property
     def consuming(self) -> int:
         """How many threads are consumers."""
+        if self.consumers is None:
+            return self.threads
         rows = self.loops[-1].extent.const
-        return self.threads // (rows + 1) * rows if self.consumers else self.threads
+        return self.threads // (rows + 1) * rows
 
     @property
     def left_out(self) -> int:
@@ -149,19 +151,19 @@ def _deal_out(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[s
     if not block.loops:
         return _make_serial(loop)
     nest, body = _cooperative_chain(loop)
-    mine, nest = _split_nest(nest, block.threads)
+    mine, nest = _split_nest(nest, block.consuming)
     for inner in reversed(mine):
         body = (replace(inner, body=body, kind="unrolled"),)
     total = prod(inner.extent.const for inner in nest)
-    rounds = -(-total // block.threads)
+    rounds = -(-total // block.consuming)
     name = _round_name(next((s.name for s in stmts(body)), loop.name), {inner.name for inner in loops(loop)})
-    element = var(name) * block.threads + var(block.tid)
-    known = {**extents, name: rounds, block.tid: block.threads}
+    element = var(name) * block.consuming + var(block.tid)
+    known = {**extents, name: rounds, block.tid: block.consuming}
     values = _in_coordinates(_loop_values(element, nest, known), block, known)
     number = f"{name[:-1]}e"
     told[name] = Shares(element, values, partial(_loop_values, var(number), nest, {**known, number: total}))
     body = simplify_indices(tuple(_make_serial(child) for child in body), values, known)
-    if total % block.threads:
+    if total % block.consuming:
         body = add_guard(body, Condition(total - 1 - element))
     new = Loop(name, const(rounds), body, "unrolled", span=loop.span, step=loop.step)
     for thread in block.loops:

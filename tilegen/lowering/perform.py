@@ -14,7 +14,8 @@ from tilegen.ir.nodes import Access, Buffer, Loop, Performed
 from tilegen.ir.ranges import simplify
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.fragments import tests_within
-from tilegen.lowering.program import Described, If, Perform, Spmd
+from tilegen.lowering.product_nodes import Described
+from tilegen.lowering.program import If, Perform, Spmd
 
 
 def perform(nest: Loop, performed: Performed, block: Block, buffers: Mapping[str, Buffer]) -> tuple[Spmd, ...]:

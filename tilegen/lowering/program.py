@@ -15,7 +15,6 @@ from operator import is_
 from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.descriptors import Form
 from tilegen.ir.instructions import Instruction
 from tilegen.ir.nodes import (
     DTYPE_BYTES,
@@ -37,6 +36,7 @@ from tilegen.ir.walk import loops, walk
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
 from tilegen.lowering.claims import Claim, sentence
 from tilegen.lowering.grid import Need, Product
+from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.tensor_maps import TensorMap
 
 
@@ -88,6 +88,7 @@ class Barrier:
     completes: tuple[str, ...] = ()  # the buffers that are written before it and read behind it
     wait: int | None = None  # first wait until no more than so many groups of asynchronous copies are on their way
     fence: bool = False  # what threads have written is there for instructions that read by descriptor, too
+    threads: int = 0  # so many of the first ones wait for each other; 0: all of the block
 
     @property
     def reason(self) -> str:
@@ -195,18 +196,6 @@ class Combine:
 
 
 @dataclass(frozen=True)
-class Described:
-    """A matrix in shared memory for an instruction, from its first element on."""
-
-    start: Access
-    form: Form
-
-    @property
-    def buffer(self) -> str:
-        return self.start.buffer
-
-
-@dataclass(frozen=True)
 class Perform:
     """All lanes of a warp or warpgroup run an instruction together.
 
@@ -223,21 +212,6 @@ class Perform:
     def instruction(self) -> Instruction:
         assert self.origin.performed
         return self.origin.performed.instruction
-
-
-@dataclass(frozen=True)
-class Begin:
-    """What is computed so far in registers is there for asynchronous instructions of this `protocol`."""
-
-    protocol: str
-
-
-@dataclass(frozen=True)
-class Complete:
-    """The asynchronous instructions of this `protocol` have ended, and the buffers `results` have what they compute."""
-
-    protocol: str
-    results: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -10,39 +10,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.errors import LimitError
-from tilegen.ir.nodes import Loop, Node, Tree
+from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.walk import loops, rewrite_nodes
 from tilegen.lowering.bulk_nodes import BulkCopies, StartBarriers
 from tilegen.lowering.distribute import Block
-from tilegen.lowering.program import Barrier, Flag, For, If, Let, Spmd, nodes, with_body
+from tilegen.lowering.program import Barrier, Flag, For, If, Let, Spmd, with_body
 
 
 def without_idle_producers(tree: Tree) -> Tree:
     """`tree` with producers where they start all copies: a version without bulk copies has none."""
 
     def change(node: object) -> object:
-        return replace(node, specialized=False) if isinstance(node, Loop) and node.specialized else node
+        if not isinstance(node, Loop) or not node.specialized:
+            return node
+        return replace(node, specialized=not any(each.kind == "cooperative" for each in loops(node)))
 
-    body: list[Node] = []
-    for launch in tree.body:
-        shared_out = any(loop.kind == "cooperative" for loop in loops(launch))
-        body += rewrite_nodes((launch,), change) if shared_out else (launch,)
-    return replace(tree, body=tuple(body))
+    return replace(tree, body=rewrite_nodes(tree.body, change))
 
 
-def split_roles(body: tuple[Spmd, ...], block: Block, node: Node) -> tuple[Spmd, ...]:
-    """`body` with the work of consumers and of the producer one beside the other. LimitError where they would have to
-    wait for each other in another way than by what is filled and emptied."""
+def split_roles(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
+    """`body` with the work of consumers and of the producer one beside the other. Barriers are those of consumers: with
+    the producer these are waiting by what is filled and emptied."""
     if block.consumers is None:
         return body
-    if any(isinstance(each, Barrier) for each in nodes(body)):
-        loop = next(each for each in loops(node) if each.specialized)
-        raise LimitError(
-            f"the threads of a block wait for each other beside '{loop.name}', which is specialized",
-            loop.span,
-            notes=("only bulk copies and registers can be waited for so: no other copy through shared memory",),
-        )
     common = [n for n in body if isinstance(n, StartBarriers | Flag | Let)]
     rest = tuple(n for n in body if not isinstance(n, StartBarriers | Flag | Let))
     consuming, producing = _consuming(rest, block), _producing(rest)
@@ -61,6 +51,8 @@ def _consuming(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
         match node:
             case _ if _fills(node):
                 pass
+            case Barrier():
+                out.append(replace(node, threads=block.consuming))
             case For():
                 out.append(with_body(node, _consuming(node.body, block)))
             case If():

@@ -25,19 +25,8 @@ from tilegen.ir.matching import (
 )
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.ir.ranges import simplify
-from tilegen.lowering.program import (
-    Begin,
-    Complete,
-    Described,
-    For,
-    Function,
-    If,
-    Launch,
-    Perform,
-    Spmd,
-    nodes,
-    with_body,
-)
+from tilegen.lowering.product_nodes import Begin, Complete, Described
+from tilegen.lowering.program import For, Function, If, Launch, Perform, Spmd, nodes, with_body
 from tilegen.poly import Facts, Refused
 
 

@@ -22,7 +22,8 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, rewrite_accesses
 from tilegen.lowering.known import implication_checker
-from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, Described, For, If, Launch, Spmd, nodes
+from tilegen.lowering.product_nodes import Described
+from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
 from tilegen.proof.bulk import expand_bulk, is_event, is_wait, without_events
@@ -143,6 +144,8 @@ class _Lift:
         for node in body:
             match node:
                 case Barrier():
+                    if node.threads:
+                        raise Refused("a part of the block waits at a barrier, and nobody knows which")
                     close()
                     slot = (path, len(out))
                     again = slot in self.result.stops

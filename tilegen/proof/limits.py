@@ -10,7 +10,7 @@ from tilegen.lowering.program import Launch
 from tilegen.poly import Facts, Refused, Unproved
 
 THREADS, AXES, SHARED = 1024, (1024, 1024, 64), 227 * 1024
-REGISTERS = 64 * 1024
+REGISTERS = 512 * 1024  # of local memory, where registers lie that a GPU has not
 GRID_LIMIT = (2**31 - 1, 65535, 65535)
 
 

@@ -61,7 +61,7 @@ def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...]
     if any((name, count) not in start.barriers for name, count in arrivals.items()):
         raise Refused("the barriers of a ring are not started with the arrivals that they get")
     _check_loop(loop, used, ring, launch)
-    _check_nothing_else(body, roles, ring, loop, used)
+    _check_nothing_else(body, roles, ring, used, _consuming_threads(roles, launch))
     joined = tuple(_join(node, roles, loop, used, ring) for node in roles.consuming)
     others = replace(start, barriers=tuple(each for each in start.barriers if each[0] not in arrivals))
     return (others, *body[1:place], *joined, *body[place + 1 :]), frozenset(ring.slots)
@@ -183,12 +183,12 @@ def _slots_used(body: tuple[Spmd, ...], ring: _Ring) -> Iterator[Access]:
             yield Access(access.buffer, access.index)
 
 
-def _check_nothing_else(body: tuple[Spmd, ...], roles: _Roles, ring: _Ring, loop: For, used: For) -> None:
+def _check_nothing_else(body: tuple[Spmd, ...], roles: _Roles, ring: _Ring, used: For, consuming: int) -> None:
     """Beside the two loops nothing touches the ring, waits for the whole block, or writes what is copied."""
     mine = {ring.filled, ring.emptied}
     others = tuple(node for node in (*body, *roles.consuming) if node is not used and not _roles_of(node))
     for node in nodes((*others, used)):
-        if isinstance(node, Barrier | Combine):
+        if isinstance(node, Combine) or (isinstance(node, Barrier) and node.threads != consuming):
             raise Refused("all threads of a block wait for each other, and some of them are producers")
     for node in nodes(others):
         if isinstance(node, BulkWait | BulkCopies | Release) and node.barrier.buffer in mine:
@@ -199,12 +199,14 @@ def _check_nothing_else(body: tuple[Spmd, ...], roles: _Roles, ring: _Ring, loop
 
 def _join(node: Spmd, roles: _Roles, loop: For, used: For, ring: _Ring) -> Spmd:
     """What the consumers do, under their test, and in the ring's loop first what the producer does."""
+    if isinstance(node, Barrier):
+        return replace(node, threads=0)  # whoever touches anything but the ring waits at it
     if node is not used:
         return If((roles.consumes,), (node,))
     (_, fill) = loop.body
     assert isinstance(fill, BulkCopies)
     rest = tuple(
-        If((roles.consumes,), (each,))
+        _join(each, roles, loop, used, ring)
         for each in used.body
         if not isinstance(each, Release) and not (isinstance(each, BulkWait) and each.barrier.buffer == ring.filled)
     )

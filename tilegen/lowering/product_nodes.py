@@ -1,0 +1,35 @@
+"""Products of warpgroups, which go on while their lanes do: their operands in shared memory, and the waits for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.ir.descriptors import Form
+from tilegen.ir.nodes import Access
+
+
+@dataclass(frozen=True)
+class Described:
+    """A matrix in shared memory for an instruction, from its first element on."""
+
+    start: Access
+    form: Form
+
+    @property
+    def buffer(self) -> str:
+        return self.start.buffer
+
+
+@dataclass(frozen=True)
+class Begin:
+    """What is computed so far in registers is there for asynchronous instructions of this `protocol`."""
+
+    protocol: str
+
+
+@dataclass(frozen=True)
+class Complete:
+    """The asynchronous instructions of this `protocol` have ended, and the buffers `results` have what they compute."""
+
+    protocol: str
+    results: tuple[str, ...]
