@@ -67,7 +67,7 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
 __device__ __forceinline__ void release(unsigned long long* barrier)
 {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) {
+    if ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32 == 0) {
         const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
     }
