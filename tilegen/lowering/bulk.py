@@ -144,29 +144,44 @@ def bulk_copies(node: Node, tree: Tree, pipes: tuple[Pipe, ...], block: Block, t
             phase = _phase(mine[0], tile, pipe, stages)
             wait = BulkWait(Access(name, (tile % stages if pipe else const(0),)), phase, names)
             found.waits.setdefault(slot, []).append(If(test, (wait,)) if test else wait)
-        if pipe and mine[0].around[-1].specialized:
-            _add_producer(found, mine[0], pipe, block, taken)
+    ring = next((run for run in runs if run.around[-1].specialized), None)
+    if ring:
+        _add_producer(found, ring, block, taken)
     return found
 
 
-def _add_producer(found: Bulk, run: _Run, pipe: Pipe, block: Block, taken: frozenset[str]) -> None:
+def _add_producer(found: Bulk, run: _Run, block: Block, taken: frozenset[str]) -> None:
     """Lets a thread behind the consumers start the copies, when what lay there has been read."""
     assert block.consumers
     (_, loop), names = (run.path, run.around[-1]), run.buffers
-    stages, tile = loop.stages, var(pipe.loop)
+    stages, tile = loop.stages, var(loop.name)
+    _check_ring(found, run, loop.name, block.consuming)
     emptied = Access(found.add_barriers("emptied", names, stages, block.consuming // WARP, taken), (tile % stages,))
     wait = BulkWait(emptied, tile // stages - 1, names, arrival=False)
     start = found.starts[run.path, run.place]
     assert isinstance(start, If)
-    if run.test:
-        message = f"'{names[0]}' is filled in some iterations of '{pipe.loop}' alone"
-        raise _no_form(run, message, "specialize no such loop")
     found.starts[run.path, run.place] = If((block.first_producer,), (wait, *start.body))
     for slot, waits in found.waits.items():
         if slot[0] == run.path:
             found.waits[slot] = [If((block.consumers,), (each,)) for each in waits]
     release = If((block.consumers,), (Release(emptied, tile // stages, names),))
     found.waits[run.path, len(loop.body)] = [release]
+
+
+def _check_ring(found: Bulk, run: _Run, loop: str, consuming: int) -> None:
+    """LimitError where a producer and the `consuming` threads cannot take turns, iteration by iteration."""
+    if run.test:
+        message = f"'{run.buffers[0]}' is filled in some iterations of '{loop}' alone"
+        raise _no_form(run, message, "specialize no such loop")
+    if consuming % WARP:
+        message = f"'{loop}' is specialized, and its {consuming} consumers are no whole warps"
+        raise _no_form(run, message, f"bind loops of a multiple of {WARP} iterations to threads")
+    if len(found.starts) > 1:
+        message = f"'{run.buffers[0]}' is filled beside other bulk copies, and the producer of '{loop}' makes one"
+        raise _no_form(run, message, f"keep all bulk copies side by side in '{loop}'")
+    if len(found.waits) > 1:
+        message = f"'{run.buffers[0]}' is read an iteration of '{loop}' ahead, which is specialized"
+        raise _no_form(run, message, f"let no register run ahead across '{loop}'")
 
 
 def join_waits(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
