@@ -180,6 +180,14 @@ def is_wait(node: object) -> bool:
     return isinstance(node, Stmt) and node.step == WAIT
 
 
+def fills_ring(node: Spmd) -> bool:
+    """True for a nest of copies to a slot of a ring."""
+    inner = node
+    while isinstance(inner, For) and len(inner.body) == 1:
+        (inner,) = inner.body
+    return isinstance(inner, Stmt) and inner.step == IN_RING
+
+
 def without_events(body: tuple[Node, ...]) -> tuple[Node, ...]:
     """`body` with loops of nothing in place of what is said at barriers: all else keeps its place."""
     return rewrite_nodes(body, lambda v: Loop(v.name, const(1), ()) if isinstance(v, Stmt) and is_event(v) else v)

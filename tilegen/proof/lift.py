@@ -26,7 +26,7 @@ from tilegen.lowering.product_nodes import Described
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
-from tilegen.proof.bulk import expand_bulk, is_event, is_wait, without_events
+from tilegen.proof.bulk import expand_bulk, fills_ring, is_event, is_wait, without_events
 from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
 from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.extras import Extras
@@ -165,17 +165,20 @@ class _Lift:
                 case Combine():
                     pass  # it is read back with the update behind it
                 case _:
-                    if is_wait(node):
+                    if is_wait(node) or fills_ring(node):
                         close()  # who reads behind it needs no barrier, and stands in a nest of its own
                     axes = next(iter(self._axes(node)), frozenset())
                     combines = len(segment) + 1 if id(node) in self.exchanges.updates else 0
                     segment += [((axes, combines), each) for each in self._lift_alone((node,), scope, names)]
+                    if fills_ring(node):
+                        close()
         close()
         return tuple(out)
 
     def _is_divided(self, loop: For) -> bool:
         """True if threads wait for each other in the loop, or do some of it each and some of it together."""
         divides = any(isinstance(v, Barrier | Combine) or is_wait(v) for v in nodes(loop.body))
+        divides |= any(fills_ring(node) for node in loop.body) and not fills_ring(loop)
         return divides or len(self._axes(loop)) > 1
 
     def _axes(self, node: Spmd) -> frozenset[frozenset[str]]:

@@ -56,7 +56,9 @@ def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...]
         raise Refused("producers stand in several places, or their barriers have not been started")
     (place, roles), start = found[0], body[0]
     _check_threads(roles, launch)
-    loop, used, ring = _find_ring(roles)
+    loop, used, ring = _find_ring(
+        roles, frozenset(name for name, kind, _ in launch.coordinates if kind in THREAD_KINDS) | {launch.tid}
+    )
     arrivals = {ring.filled: 1, ring.emptied: _consuming_threads(roles, launch) // WARP}
     if any((name, count) not in start.barriers for name, count in arrivals.items()):
         raise Refused("the barriers of a ring are not started with the arrivals that they get")
@@ -114,14 +116,16 @@ class _Ring:
     slots: tuple[str, ...]
 
 
-def _find_ring(roles: _Roles) -> tuple[For, For, _Ring]:
-    """(the producer's loop, the consumers' loop, the ring)."""
+def _find_ring(roles: _Roles, threads: frozenset[str]) -> tuple[For, For, _Ring]:
+    """(the producer's loop, the consumers' loop, the ring); `threads` are the names that tell threads apart."""
     if len(roles.producing) != 1 or not isinstance(roles.producing[0], For):
         raise Refused("a producer does more than one loop")
     loop = roles.producing[0]
     same = [node for node in roles.consuming if isinstance(node, For) and node.name == loop.name]
     if len(same) != 1 or same[0].extent != loop.extent:
         raise Refused(f"producer and consumers have different loops '{loop.name}'")
+    if loop.extent.names() & threads:
+        raise Refused(f"how often '{loop.name}' runs is not the same for all threads of a block")
     match loop.body:
         case (BulkWait(emptied, _, _, False), BulkCopies(filled, _, _, copies)):
             slots = dict.fromkeys(node.target.buffer for node in nodes(copies) if isinstance(node, BulkCopy))
@@ -155,8 +159,8 @@ def _check_loop(loop: For, used: For, ring: _Ring, launch: Launch) -> None:
     wait, release = used.body[waits[0]], used.body[ends[0]]
     assert isinstance(wait, BulkWait)
     assert isinstance(release, Release)
-    if not wait.arrival or {*wait.buffers} != {*ring.slots} or {*release.buffers} != {*ring.slots}:
-        raise Refused(f"a wait in '{ring.loop}' names other buffers than are filled")
+    if not wait.arrival or any({*each.buffers} != {*ring.slots} for each in (empty, wait, release)):
+        raise Refused(f"a wait in '{ring.loop}' or a release names other buffers than are filled")
     _check_event(wait.barrier, wait.phase, ring.filled, slot, phase)
     _check_event(release.barrier, release.phase, ring.emptied, slot, phase)
     for place, node in enumerate(used.body):
