@@ -85,6 +85,7 @@ schedule s for hgemm_f32(TM=128, TN=128, TK=64, WM=64, WN=64, STAGES=3):
     pipeline(ko, STAGES)
     pipeline(fk, 2, across=ko)
 """
+NARROW = GEMM.replace("    tile(ti, 4)", "    tile(tj, 2) -> tj, wj\n    tile(ti, 4)").replace("ki, wi)", "ki, wi, wj)")
 BOTH = "    bulk(A.shared)\n    bulk(B.shared)\n"
 CASES = {
     "once": TRANSPOSE + "    cache_shared(X, at=bj) -> tile\n    bulk(tile)\n",
@@ -102,4 +103,6 @@ CASES = {
     "again": BATCHED,
     "again in stages": BATCHED + "    pipeline(ko, 2)\n",
     "halves": HALVES,
+    "ring": GEMM + BOTH + "    pipeline(ko, 3)\n    specialize(ko)\n",
+    "ring, narrow": NARROW + BOTH + "    pipeline(ko, 2)\n    specialize(ko)\n",
 }

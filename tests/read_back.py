@@ -107,6 +107,8 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
         match start:
             case ("field", ("name", "blockIdx" | "threadIdx" as word), axis) if self.cuda:
                 return places.get(f"{word.removesuffix('Idx')}.{axis}")
+            case ("call", "uniform", (), (number,)) if self.cuda:
+                return self._place(number, places)  # the same in all lanes of a warp
             case ("call", "get_group_id" | "get_local_id" as word, (), (("number", axis),)) if not self.cuda:
                 return places.get(f"{'block' if 'group' in word else 'thread'}.{AXES[axis]}")
             case ("/" | "%" as sign, left, right) if (value := self._place(left, places)) is not None:

@@ -22,7 +22,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("case", ["once", "each time", "two stages", "halves"])
+@pytest.mark.parametrize("case", ["once", "each time", "two stages", "halves", "ring"])
 def test_it_is_as_reviewed(case, golden):
     tree = tree_from(CASES[case])
     golden(show(tree), f"bulk_{case.replace(' ', '_')}.tree")
@@ -52,6 +52,28 @@ def test_it_reads_back(case):
 )
 def test_a_changed_text_does_not(old, new):
     launches = lower(tree_from(CASES["two stages"]))
+    text = emit(launches)
+    assert old in text
+    assert difference(text.replace(old, new), launches, "cuda") is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if (ti < 4)", "if (ti < 5)"),
+        ("if (tid == 128)", "if (tid == 129)"),
+        ("(ko / 3 + 1) % 2", "(ko / 3) % 2"),
+        ("(ko / 3) % 2", "(ko / 3 + 1) % 2"),
+        ("release(&emptied[ko % 3])", "release(&emptied[(ko + 1) % 3])"),
+        ("release(&emptied[ko % 3])", "release(&filled[ko % 3])"),
+        ("wait_barrier(&emptied[ko % 3]", "wait_barrier(&filled[ko % 3]"),
+        ("start_barriers(emptied, 3, 4)", "start_barriers(emptied, 3, 5)"),
+        ("    } else {\n        if (tid", "    } {\n        if (tid"),
+        ("            release(&emptied[ko % 3]);  // A.shared and B.shared have been read\n", ""),
+    ],
+)
+def test_a_changed_ring_does_not(old, new):
+    launches = lower(tree_from(CASES["ring"]))
     text = emit(launches)
     assert old in text
     assert difference(text.replace(old, new), launches, "cuda") is not None
