@@ -23,6 +23,7 @@ from tilegen.lowering.memory import shared_layout
 from tilegen.lowering.program import For, If, Launch, Spmd, nodes
 from tilegen.lowering.tensor_maps import TensorMap
 from tilegen.poly import Facts, Refused
+from tilegen.proof.lane_loops import written_buffers
 
 # The steps of statements: a copy, what a thread says at a barrier, and what it has seen there.
 BULK, IN_RING, ARRIVAL, WAIT = "bulk copy", "bulk copy in a ring", "arrival", "wait"
@@ -198,7 +199,10 @@ def without_events(body: tuple[Node, ...]) -> tuple[Node, ...]:
 
 def check_boxes(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> int:
     """How many bulk copies there are. Raises Refused where one is not as the hardware takes it, or its map is not."""
+    written = {memory_of(name) for node in launch.nodes for name in written_buffers(node)}
     for each in launch.maps:
+        if memory_of(each.buffer) in written:
+            raise Refused(f"'{each.buffer}' is copied in bulk, and threads write it, whom no copy waits for")
         _check_map(each, launch, facts)
     places, _ = shared_layout(launch.buffers.values())
     copies = [node for node in launch.nodes if isinstance(node, BulkCopy)]

@@ -81,12 +81,13 @@ def _forget(node: Spmd, known: _Variables) -> None:
     """A variable stands for memory only as long as nothing is written there."""
     if not known.loaded:
         return
-    changed = {name for v in nodes((node,)) for name in _written_buffers(v)}
+    changed = {name for v in nodes((node,)) for name in written_buffers(v)}
     for name in [n for n, (source, _) in known.loaded.items() if source.buffer in changed]:
         del known.loaded[name]
 
 
-def _written_buffers(value: object) -> tuple[str, ...]:
+def written_buffers(value: object) -> tuple[str, ...]:
+    """The buffers that a node writes itself: not by an instruction, which writes none in global memory."""
     match value:
         case Stmt():
             return tuple(name for name, _ in writes(value))
