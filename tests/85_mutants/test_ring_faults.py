@@ -1,6 +1,7 @@
 """Every fault in the ring of a specialized loop is refused by the proof."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,12 @@ from bulk import CASES
 from ring_faults import FAULTS
 from written import tree_from
 
+from tilegen.ir.affine import const
+from tilegen.ir.nodes import Access, Const, Stmt
 from tilegen.lowering import lower
+from tilegen.poly import Facts, Refused
 from tilegen.proof import prove
+from tilegen.proof.bulk import check_boxes
 
 RINGS = ["ring", "ring, narrow"]
 
@@ -26,3 +31,13 @@ def test_a_fault_is_refused(case, fault):
     assert faulty
     missed = [each for each in faulty if prove(tree.kernel, (each,), tree.reassociated).verdict == "proved"]
     assert not missed
+
+
+def test_nothing_writes_what_is_copied():
+    """A barrier of the consumers alone would order their writes with the reads of a producer that is not at it."""
+    tree = tree_from(CASES["ring"])
+    (launch,) = lower(tree)
+    written = Stmt("C", Access("A", (const(0), const(0))), Const(0.0, "f32"))
+    facts = Facts(tree.kernel)
+    with pytest.raises(Refused, match="copied in bulk, and threads write it"):
+        check_boxes(replace(launch, body=(*launch.body, written)), facts, {})
