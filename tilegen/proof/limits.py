@@ -26,8 +26,10 @@ def check_limits(launch: Launch) -> int:
         if buffer.swizzle and not buffer.swizzle.permutes(buffer.shape[buffer.order[-1]].const):
             length = buffer.shape[buffer.order[-1]].const
             raise Refused(f"two elements of '{buffer.name}' share a place: {buffer.swizzle} in rows of {length}")
-    # Each buffer begins at a multiple of 16 bytes.
-    shared = sum(-(-bytes_of(b) // 16) * 16 for b in launch.buffers.values() if b.space == "shared")
+    shared = 0
+    for buffer in launch.buffers.values():
+        if buffer.space == "shared":
+            shared = -(-shared // buffer.align) * buffer.align + bytes_of(buffer)
     if shared > SHARED:
         raise Refused(f"{launch.name} takes {shared} bytes of shared memory, and {SHARED} are the most")
     private = sum(bytes_of(b) for b in launch.buffers.values() if b.space == "register")
