@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from stock import schedule_stock
 from tensorized import PRODUCT, PRODUCT_F64, by_one_warp
 
 import tilegen
@@ -68,7 +69,7 @@ def report(schedule, kernel="product"):
 def test_every_warp_runs_so_many_instructions():
     counts = {count.name: count for count in report("warps").work.by_warps}
     blocks = 64 * 64
-    assert {name: count.of_a_warp for name, count in counts.items()} == {
+    assert {name: count.of_a_unit for name, count in counts.items()} == {
         "mma_m16n8k16_bf16": 8 * STEPS,
         "ldmatrix_a_bf16": 2 * STEPS,
         "ldmatrix_b_trans_bf16": 2 * STEPS,
@@ -215,3 +216,50 @@ def test_instructions_of_doubles_are_named():
 def test_no_gpu_is_listed_that_lacks_an_instruction():
     assert "sm_75" in SM
     assert set(report("warps").elsewhere) == set(SM) - {"sm_75", "sm_90"}
+
+
+SIZES_OF_WARPGROUPS = {"M": 512, "N": 512, "K": 256}
+
+
+@pytest.fixture(scope="module")
+def by_warpgroups():
+    tree = schedule_stock("hgemm", "warpgroups").tree
+    (launch,) = explain_tree(tree, SIZES_OF_WARPGROUPS, compiled=False)
+    return launch
+
+
+def test_every_warpgroup_runs_so_many_instructions(by_warpgroups):
+    (count,) = by_warpgroups.work.by_warps
+    assert (count.unit, count.warps, count.of_a_unit, count.runs) == ("warpgroup", 4, 256 / 16, 256 / 16 * 2 * 4 * 2)
+    assert count.runs * count.operations == 2 * 512 * 512 * 256
+    assert by_warpgroups.inner.unit == "warpgroup"
+    assert (by_warpgroups.inner.by_warps, by_warpgroups.inner.shared) == (1, 0)
+
+
+def test_a_warpgroup_reads_each_operand_once_and_without_conflicts(by_warpgroups):
+    """64 x 16 of A and 16 x 256 of B, 2 bytes each, in turns of 128 bytes."""
+    (count,) = by_warpgroups.work.by_warps
+    rows = {t.site.buffer: t for t in by_warpgroups.traffic if t.site.by == count.name}
+    assert {name: t.bytes / count.runs for name, t in rows.items()} == {"As": 64 * 16 * 2, "Bs": 16 * 256 * 2}
+    assert {name: t.turns / count.runs for name, t in rows.items()} == {"As": 16, "Bs": 64}
+
+
+def test_warpgroups_reach_the_peak_and_run_on_one_architecture(by_warpgroups):
+    assert H200.tensor.rate("bf16", "warpgroup") == 989.5 > H200.tensor.rate("bf16", "warp")
+    seconds = 2 * 512 * 512 * 256 / 989.5e12
+    assert by_warpgroups.prediction.bounds["tensor cores"] >= 1e3 * seconds
+    assert by_warpgroups.tensor_elsewhere == {}
+    assert by_warpgroups.elsewhere == {}
+
+
+@pytest.mark.nvrtc
+@pytest.mark.skipif(sass.nvdisasm() is None, reason="no nvdisasm")
+@pytest.mark.parametrize(("schedule", "word"), [("warpgroups", "HGMMA"), ("bytes_by_warpgroups", "IGMMA")])
+def test_machine_code_names_instructions_of_warpgroups(schedule, word):
+    """Loads that never run hold the instructions apart; they are no loads."""
+    launches = lower(schedule_stock("hgemm", schedule).tree)
+    hot = sass.hot(sass.sass(emit(launches, "cuda"), "sm_90a")[launches[0].name])
+    assert hot.mix["tensor"] == hot.useful == 4
+    assert hot.words["tensor"] == (word,)
+    assert "shared load" not in hot.mix
+    assert "asynchronous copy" in hot.mix

@@ -117,7 +117,11 @@ def _print_launch(out: Console, launch: LaunchReport, found: Explanation, maps: 
     _formulas(out, launch)
     if launch.inner:
         i = launch.inner
-        parts = [(i.by_warps, "instructions of its warp"), (i.fused, "multiply-adds"), (i.plain, "other operations")]
+        parts = [
+            (i.by_warps, f"instructions of its {i.unit}"),
+            (i.fused, "multiply-adds"),
+            (i.plain, "other operations"),
+        ]
         work = " and ".join(f"{n:.3g} {what}" for n, what in parts if n) or "no operations"
         loads = f"{i.shared:.3g} loads from shared and {i.global_:.3g} from global memory"
         out.print(f"an iteration of {i.loop}, each thread: {loads} for {work}", markup=False)
@@ -150,14 +154,14 @@ def warp_lines(launch: LaunchReport) -> list[str]:
     """What the warps run together: how often, what that computes or moves, and the registers for it."""
     lines = []
     for count in launch.work.by_warps:
-        of_a_warp, runs = (_with_prefix(n).strip() for n in (count.of_a_warp, count.runs))
-        line = f"{count.name}: {of_a_warp} by each warp, {runs} in all"
+        of_a_unit, runs = (_with_prefix(n).strip() for n in (count.of_a_unit, count.runs))
+        line = f"{count.name}: {of_a_unit} by each {count.unit}, {runs} in all"
         if count.operations:
             whole = _with_prefix(count.runs * count.operations).strip()
             line += f", of {count.operations} operations in {count.format}: {whole} operations"
         rows = [t for t in launch.traffic if t.site.by == count.name]
         for buffer in dict.fromkeys(t.site.buffer for t in rows):
-            line += _rows_moved([t for t in rows if t.site.buffer == buffer])
+            line += _rows_moved([t for t in rows if t.site.buffer == buffer], count.runs)
         lines.append(line)
     if launch.fragments:
         parts = ", ".join(f"{name} {count}" for name, count in launch.fragments.items())
@@ -165,17 +169,17 @@ def warp_lines(launch: LaunchReport) -> list[str]:
     return lines
 
 
-def _rows_moved(rows: list[Traffic]) -> str:
+def _rows_moved(rows: list[Traffic], runs: float) -> str:
     """What an instruction moves of one shared buffer, and how many phases of eight rows of 16 bytes that takes."""
-    moved, turns, requests = (sum(each) for each in zip(*((t.bytes, t.turns, t.requests) for t in rows), strict=True))
+    moved, turns = (sum(each) for each in zip(*((t.bytes, t.turns) for t in rows), strict=True))
     least = sum(t.conflict.least / t.conflict.turns * t.turns for t in rows if t.conflict and t.turns)
-    if not requests:
+    if not moved:
         return ""
     direction = "to" if rows[0].store else "of"
     met = "without bank conflicts" if turns <= least else f"{turns / least:.3g} times as many as without bank conflicts"
     return (
-        f"; {moved / requests:.4g} bytes each {direction} {rows[0].site.buffer}, {_with_prefix(moved)}B, "
-        f"in {turns / requests:.3g} turns of eight rows, {met}"
+        f"; {moved / runs:.4g} bytes each {direction} {rows[0].site.buffer}, {_with_prefix(moved)}B, "
+        f"in {turns / runs:.3g} turns of eight rows, {met}"
     )
 
 
@@ -299,16 +303,16 @@ def _prediction(out: Console, launch: LaunchReport, found: Explanation) -> None:
 def tensor_lines(found: Explanation) -> list[str]:
     """The ceiling of each format that is computed in, and from which intensity on it is the limit."""
     launches = [launch for step in found.steps for launch in step.launches]
-    formats = dict.fromkeys(c.format for launch in launches for c in launch.work.computing)
+    formats = dict.fromkeys((c.format, c.unit) for launch in launches for c in launch.work.computing)
     lines = []
-    for each in formats:
-        m, rate = found.machine, found.machine.tensor.rate(each)
+    for each, unit in formats:
+        m, rate = found.machine, found.machine.tensor.rate(each, unit)
         if rate is None:
             lines.append(f"nothing is known of tensor cores of {m.tensor.device} in {each}: they are taken for free")
             continue
         lines.append(
             f"tensor cores in {each}: {m.tensor.peaks[each]:g} TFLOP/s by {m.tensor.device}'s data sheet, {rate:.3g} "
-            f"by instructions of one warp; the limit from {rate / m.copy:.3g} operations on for each byte copied, "
+            f"by instructions of one {unit}; the limit from {rate / m.copy:.3g} operations on for each byte copied, "
             f"where multiply-adds are from {m.multiply_adds / m.copy:.3g} on."
         )
     return lines

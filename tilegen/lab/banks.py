@@ -19,7 +19,8 @@ from math import gcd
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer
 from tilegen.ir.swizzle import Swizzle
 from tilegen.lab.addresses import Pattern, patterns
-from tilegen.lab.sites import Site, widen
+from tilegen.lab.sites import Site
+from tilegen.lab.widen import widen
 from tilegen.lowering.memory import bytes_of
 from tilegen.lowering.program import Launch
 

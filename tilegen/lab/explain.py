@@ -313,16 +313,19 @@ def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _
         roles_of(launch, sizes),
         kept_bytes(launch),
         {b.name: _registers_of_lane(b) for b in launch.buffers.values() if b.fragment},
-        _tensor_milliseconds(work, machine.arch),
+        _tensor_milliseconds(launch, work, machine.arch),
     )
 
 
 def _can_run(launch: Launch, arch: str) -> bool:
     """True if GPUs of `arch` have the shared memory and the instructions of the launch."""
+    return limits_of(arch).shared_of_block >= launch.shared_bytes and _has_instructions(launch, arch)
+
+
+def _has_instructions(launch: Launch, arch: str) -> bool:
     used = instructions_of((launch,))
     target = compiled_architecture(used, arch)
-    enough = limits_of(arch).shared_of_block >= launch.shared_bytes
-    return enough and all(each.runs_on(target) for each in used)
+    return all(each.runs_on(target) for each in used)
 
 
 def _registers_of_lane(buffer: Buffer) -> int:
@@ -330,12 +333,16 @@ def _registers_of_lane(buffer: Buffer) -> int:
     return bytes_of(buffer) // 4
 
 
-def _tensor_milliseconds(work: ArithmeticCount, arch: str) -> dict[str, float]:
-    """The least time of the tensor cores of each GPU in the table that has all of the formats, but for `arch`."""
+def _tensor_milliseconds(launch: Launch, work: ArithmeticCount, arch: str) -> dict[str, float]:
+    """The least time of the tensor cores of each GPU in the table that has all of the formats and the instructions of
+    the launch, but for `arch`."""
     return {
         f"{name} ({cores.device})": 1e3 * tensor_seconds(work.computing, cores)
         for name, cores in TENSOR_CORES.items()
-        if name != arch and work.computing and all(cores.rate(c.format) for c in work.computing)
+        if name != arch
+        and work.computing
+        and all(cores.rate(c.format, c.unit) for c in work.computing)
+        and _has_instructions(launch, name)
     }
 
 

@@ -84,8 +84,9 @@ def predict(
     cycle = machine.sms * machine.clock * 1e9
     busy = _busy_share(machine, shape)
     computing = (work.fused + work.plain) * lanes * _SLOWER.get(work.dtype, 1.0)
-    requests = sum(t.requests for t in moved)
-    by_warps = sum(c.runs for c in work.computing)
+    described = {c.name for c in work.computing}  # they read by themselves
+    requests = sum(t.requests for t in moved if t.site.by not in described)
+    by_warps = sum(c.runs * c.warps for c in work.computing)
     slots = (work.fused + work.plain + work.special) * lanes / WARP + requests + by_warps
     if hot and hot.what != "kernel" and hot.mix.get("tensor") and by_warps:
         slots = by_warps / hot.mix["tensor"] * hot.count

@@ -8,13 +8,14 @@ from math import prod
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.choices import tests_behind_else
-from tilegen.ir.instructions import Instruction, SharedRows
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Expr, Index, Load, Stmt
+from tilegen.ir.instructions import ROW_BYTES, Instruction, SharedRows
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Condition, Expr, Index, Load, Stmt
 from tilegen.ir.show import show_expr
 from tilegen.ir.walk import gathers, loads, substitute, walk
+from tilegen.lab.described import matrix_rows
 from tilegen.lab.gathers import names_in
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
-from tilegen.lowering.product_nodes import Described
+from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -36,7 +37,6 @@ from tilegen.proof.inlining import without_calls
 
 # Elements of an unrolled loop's accesses that are compared one by one.
 _EXPANDED = 256
-_WIDEST = 16  # bytes of one access
 
 
 @dataclass(frozen=True)
@@ -250,6 +250,8 @@ class _Collector:
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
             case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | BulkWait() | Release():
                 pass
+            case Begin() | Complete():
+                pass
             case _:
                 raise TypeError(node)
 
@@ -273,13 +275,18 @@ class _Collector:
         self.work.append(Work(stmt.value, stmt.reduce, held, stmt.is_copy, loops, tests, self.of_blocks))
 
     def perform(self, node: Perform, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
-        """An instruction of a warp, and the rows in shared memory whose addresses its first lanes give."""
+        """An instruction of a unit, the rows in shared memory whose addresses its first lanes give, and those of what
+        a descriptor tells of."""
         target = node.instruction.equation.target
         (lane,) = (name for name, kind, _ in self.launch.coordinates if kind == "thread.x")
         held: frozenset[str] = frozenset()
         for layout, operand in zip(node.instruction.operands, node.operands, strict=True):
             is_target = layout.operand.name == target
             if isinstance(operand, Described):
+                each, index, test = matrix_rows(node, layout, operand, lane)
+                width = ROW_BYTES // DTYPE_BYTES[layout.operand.dtype]
+                row = Site(operand.buffer, index, False, width, 0, (), (), (*tests, test), by=node.instruction.name)
+                self.site(row, layout.operand.dtype, (*loops, each))
                 continue
             if is_target:
                 held = frozenset(name for i in operand.index for name in i.names())
@@ -364,31 +371,3 @@ def _written_buffers(body: tuple[Spmd, ...]) -> Iterator[str]:
                 yield target.buffer
             case _:
                 pass
-
-
-def widen(site: Site, memory: Buffer) -> Site:
-    """`site` as a compiler makes it: scalar loads of shared memory that the innermost loop makes of neighbours become
-    one load of 8 or 16 bytes, where that is aligned. Others stay what they are."""
-    if site.store or site.width > 1 or memory.space != "shared" or not memory.order:
-        return site
-    *rows, fastest = (site.index[dim] for dim in memory.order)
-    pitch = memory.shape[memory.order[-1]].const + memory.pad
-    for place in range(len(site.loops) - 1, -1, -1):
-        loop = site.loops[place]
-        # A compiler unrolls the innermost loop of constant extent by itself, and no loop around it.
-        serial = [each for each in site.loops[place:] if each.kind == "serial"]
-        if len(serial) > 1 or not loop.extent.is_const:
-            break
-        along = fastest.linear_in(loop.name) and fastest.coefficient(loop.name) == 1
-        if not along or any(loop.name in row.names() for row in rows):
-            continue
-        for width in (4, 2):
-            rest = fastest - var(loop.name)
-            aligned = rest % width == const(0) and (not rows or pitch % width == 0)
-            aligned = aligned and (memory.swizzle is None or memory.swizzle.keeps(width))
-            if aligned and loop.extent.const % width == 0 and width * site.bytes <= _WIDEST:
-                shorter = replace(loop, extent=const(loop.extent.const // width))
-                index = tuple(i.substitute({loop.name: var(loop.name) * width}) for i in site.index)
-                loops = (*site.loops[:place], shorter, *site.loops[place + 1 :])
-                return replace(site, index=index, width=width, bytes=width * site.bytes, loops=loops)
-    return site

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from tilegen.ir.instructions import Instruction
+from tilegen.ir.instructions import UNITS, Instruction
 from tilegen.lab.metric import operations_per_point
 
 
@@ -25,10 +25,11 @@ class TensorCores:
     peaks: Mapping[str, float]
     share_of_warps: Mapping[str, float]
 
-    def rate(self, format_: str) -> float | None:
-        """TFLOP/s that instructions of one warp reach; None where the GPU has no such tensor cores."""
+    def rate(self, format_: str, unit: str = "warp") -> float | None:
+        """TFLOP/s that instructions of a unit reach; None where the GPU has no such tensor cores."""
         peak = self.peaks.get(format_)
-        return peak * self.share_of_warps.get(format_, 1.0) if peak else None
+        share = self.share_of_warps.get(format_, 1.0) if unit == "warp" else 1.0
+        return peak * share if peak else None
 
 
 def _cores(device: str, f16: float, tf32: float, i8: float, f64: float | None, share: float = 1.0) -> TensorCores:
@@ -51,27 +52,33 @@ TENSOR_CORES: Mapping[str, TensorCores] = {
 
 @dataclass(frozen=True)
 class InstructionCount:
-    """An instruction of warps in a launch.
+    """An instruction of warps or warpgroups in a launch.
 
     Attributes:
-        runs: by all warps of the launch; `of_a_warp` by each of them, on average.
+        runs: by all units of the launch; `of_a_unit` by each of them, on average.
         operations: of one run; 0 for a copy.
         format: of the factors: "bf16", "tf32".
+        unit: "warp" or "warpgroup".
     """
 
     name: str
     runs: float
-    of_a_warp: float
+    of_a_unit: float
     operations: int
     format: str
+    unit: str = "warp"
+
+    @property
+    def warps(self) -> int:
+        """Of a unit, each of which issues the instruction."""
+        return UNITS[self.unit] // UNITS["warp"]
 
 
-def count_of(instruction: Instruction, runs: float, of_a_warp: float) -> InstructionCount:
+def count_of(instruction: Instruction, runs: float, of_a_unit: float) -> InstructionCount:
     """So many runs of an instruction, with what its declaration says of each."""
     layout = instruction.operands[0]
-    return InstructionCount(
-        instruction.name, runs, of_a_warp, operations_of(instruction), layout.format or layout.operand.dtype
-    )
+    operations, format_ = operations_of(instruction), layout.format or layout.operand.dtype
+    return InstructionCount(instruction.name, runs, of_a_unit, operations, format_, instruction.unit)
 
 
 def operations_of(instruction: Instruction) -> int:
@@ -82,4 +89,4 @@ def operations_of(instruction: Instruction) -> int:
 
 def tensor_seconds(counts: Iterable[InstructionCount], cores: TensorCores) -> float:
     """The least time of all that is computed, each format at its own rate; formats without a rate take none."""
-    return sum(c.runs * c.operations / (rate * 1e12) for c in counts if (rate := cores.rate(c.format)))
+    return sum(c.runs * c.operations / (rate * 1e12) for c in counts if (rate := cores.rate(c.format, c.unit)))

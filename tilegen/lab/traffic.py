@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
 from tilegen.lab import formula
 from tilegen.lab.addresses import LINE, Pattern, count_distinct, mean_active_threads, patterns
 from tilegen.lab.banks import BankConflict, conflict
 from tilegen.lab.formula import Formula
 from tilegen.lab.roles import blocks_along
-from tilegen.lab.sites import Site, ThreadProgram, WarpWork, Work, iterations, widen
+from tilegen.lab.sites import Site, ThreadProgram, WarpWork, Work, iterations
 from tilegen.lab.tensor_cores import InstructionCount, count_of, operations_of
+from tilegen.lab.widen import widen
 from tilegen.lowering.program import For, Launch
 
 SECTOR = 32  # bytes of a transaction with global memory
@@ -70,7 +70,7 @@ class ArithmeticCount:
     """Instructions of threads that compute with floating point, all threads of the launch together.
 
     `fused` are multiply-adds; `plain` other additions, products, comparisons; `special` functions; `by_warps` the
-    instructions that warps run. Operations count a multiply-add twice.
+    instructions that warps or warpgroups run. Operations count a multiply-add twice.
     """
 
     fused: float
@@ -94,7 +94,8 @@ class Inner:
     """One iteration of the innermost loop of the main statement, for one thread.
 
     `shared` and `global_` are loads of memory, a vector one load; fractions are loads that not every iteration makes.
-    `by_warps` are the instructions of its warp that compute.
+    `by_warps` are the instructions of its `unit`, a warp or a warpgroup, that compute; what these read of shared memory
+    by themselves is no load of the thread's.
     """
 
     loop: str
@@ -103,6 +104,7 @@ class Inner:
     fused: float
     plain: float
     by_warps: float = 0.0
+    unit: str = "warp"
 
 
 def traffic(program: ThreadProgram, sizes: Mapping[str, int]) -> list[Traffic]:
@@ -178,15 +180,16 @@ def arithmetic(program: ThreadProgram, sizes: Mapping[str, int]) -> ArithmeticCo
 
 
 def _count_by_warps(program: ThreadProgram, sizes: Mapping[str, int]) -> tuple[InstructionCount, ...]:
-    """How often each instruction of warps runs, by name."""
+    """How often each instruction of warps or warpgroups runs, by name."""
     launch = program.launch
-    warps = launch.threads / WARP * prod(extent.evaluate(sizes) for extent in launch.grid)
+    threads_in_all = launch.threads * prod(extent.evaluate(sizes) for extent in launch.grid)
     found: dict[str, InstructionCount] = {}
     for work in program.warp_work:
         threads = mean_active_threads(launch, work.loops, work.tests, sizes)
-        runs = _block_count(launch, work.of_blocks, sizes) * threads / WARP * iterations(work.loops, sizes)
+        lanes = work.instruction.lanes
+        runs = _block_count(launch, work.of_blocks, sizes) * threads / lanes * iterations(work.loops, sizes)
         runs += found[work.instruction.name].runs if work.instruction.name in found else 0.0
-        found[work.instruction.name] = count_of(work.instruction, runs, runs / max(1.0, warps))
+        found[work.instruction.name] = count_of(work.instruction, runs, runs / max(1.0, threads_in_all / lanes))
     return tuple(found.values())
 
 
@@ -247,15 +250,13 @@ def inner(program: ThreadProgram, sizes: Mapping[str, int]) -> Inner | None:
     place = free[-1]
     outside = main.loops[: place + 1]
     name = main.loops[place].name
-    sites = [s for s in program.sites if name in s.around and not s.store]
+    computing = [w for w in program.warp_work if operations_of(w.instruction)]
+    reading = {w.instruction.name for w in computing}
+    sites = [s for s in program.sites if name in s.around and not s.store and s.by not in reading]
     works = [w for w in program.work if any(loop is main.loops[place] for loop in w.loops)]
     counts = [instructions(w) for w in works]
     runs = [_trip_count(w.loops, outside, sizes) for w in works]
-    by_warps = [
-        w
-        for w in program.warp_work
-        if operations_of(w.instruction) and any(loop is main.loops[place] for loop in w.loops)
-    ]
+    by_warps = [w for w in computing if any(loop is main.loops[place] for loop in w.loops)]
     spaces = {s.buffer: program.launch.buffers[s.buffer].space for s in sites}
     return Inner(
         name,
@@ -264,6 +265,7 @@ def inner(program: ThreadProgram, sizes: Mapping[str, int]) -> Inner | None:
         sum(c[0] * r for c, r in zip(counts, runs, strict=True)),
         sum((c[1] + c[2]) * r for c, r in zip(counts, runs, strict=True)),
         sum(_trip_count(w.loops, outside, sizes) for w in by_warps),
+        next((w.instruction.unit for w in by_warps), "warp"),
     )
 
 
