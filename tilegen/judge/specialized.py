@@ -31,10 +31,9 @@ def check_specialized(program: Projection) -> None:
 def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
     around = _loops_around(launch, loop)
     inner = next((each for each in around if each.kind not in BLOCK_KINDS), None)
-    if inner is not None or loop.across:
-        where = f"inside '{inner.name}'" if inner else f"across '{loop.across}'"
+    if inner is not None:
         raise Refused(
-            f"'{loop.name}' is specialized and runs {where}, and a producer begins once in a block",
+            f"'{loop.name}' is specialized and runs inside '{inner.name}', and a producer begins once in a block",
             None,
             "order the loops so that nothing but block loops is around it",
             code="form",
