@@ -17,11 +17,12 @@ sys.path.insert(0, str(Path(__file__).parent / "25_judge"))
 from enumeration import Wrong, as_written, lies_in, verdict  # noqa: F401
 from grid import BLOCKS, THREADS, coordinates
 from simulate_bulk import BulkMemory, BulkThread
+from simulate_rings import RingThread, has_ring, run_roles
 from simulate_warp import WARP, Lane, warp_steps
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Gather, Index, Load, Op, Scalar, Stmt
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -72,7 +73,7 @@ class _Launch:
         self.outputs = {t.name for t in launch.kernel.tensors if t.role == "output"}
         memory = [b for b in launch.buffers.values() if b.space not in ("vector", "lanes")]
         self.shapes = {b.name: tuple(e.evaluate(sizes) for e in b.shape) for b in memory}
-        self.seen, self.updated = {}, set()
+        self.seen, self.updated, self.ring = {}, set(), has_ring(launch)
 
     def run(self):
         for block in product(*(range(extent.evaluate(self.sizes)) for extent in reversed(self.launch.grid))):
@@ -82,6 +83,10 @@ class _Launch:
         shared, epoch, terms = _Shared(), {}, {}
         sizes = [range(n) for n in reversed(self.launch.block)]
         threads = [_Thread(self, block, t[::-1], shared, epoch, n, terms) for n, t in enumerate(product(*sizes))]
+        self.threads = threads = threads[: self.launch.threads]
+        if self.ring:
+            run_roles(self.launch, threads, shared, epoch)
+            return
         running = [warp_steps(threads[first : first + WARP]) for first in range(0, len(threads), WARP)]
         while running:
             stopped = [next(t, None) for t in running]
@@ -101,7 +106,7 @@ class _Shared(BulkMemory):
         self.flying = {}
 
 
-class _Thread(Lane, BulkThread):
+class _Thread(Lane, BulkThread, RingThread):
     def __init__(self, home, block, thread, shared, epoch, number, terms):
         self.home, self.block, self.thread = home, block, thread
         self.number, self.terms, self.exchanges = number, terms, 0
@@ -124,11 +129,15 @@ class _Thread(Lane, BulkThread):
                 case StartBarriers():
                     self.bulk(node)
                     yield "barrier", (*path, place)
+                case BulkWait() if self.home.ring:
+                    yield from self.wait_phase(node, (*path, place))
+                case Release():
+                    yield from self.release(node, (*path, place))
                 case BulkCopies() | BulkCopy() | BulkWait():
                     self.bulk(node)
                 case Barrier():
                     self._wait(node.wait)
-                    yield "barrier", (*path, place)
+                    yield ("part", (*path, place), node.threads) if node.threads else ("barrier", (*path, place))
                 case Combine():
                     yield from self.combine(node, (*path, place))
                 case Perform():

@@ -21,12 +21,16 @@ class BulkMemory(dict):
 
     Attributes:
         ended: for each barrier how many phases have ended; it has an entry from its start on.
+        arrived: for each barrier how many have arrived in this phase.
+        needed: for each barrier how many arrivals end a phase.
+        released: for each barrier what warps have told of there: touches of elements, and phases that they have seen.
         brought: for each element that a bulk copy has written, the barrier and the number of the phase.
     """
 
     def __init__(self):
         super().__init__()
         self.ended, self.brought = {}, {}
+        self.arrived, self.needed, self.released = {}, {}, {}
 
 
 class BulkThread:
@@ -36,17 +40,19 @@ class BulkThread:
         """Runs the node, in which nobody waits for other threads of the block."""
         match node:
             case StartBarriers(names):
-                for name, _ in names:
+                for name, arrivals in names:
                     for slot in range(self.home.shapes[name][0]):
                         self.shared.ended.setdefault((name, slot), 0)
+                        self.shared.arrived.setdefault((name, slot), 0)
+                        self.shared.needed[name, slot] = arrivals
             case BulkCopies(barrier, _, expected, body):
                 barrier = self._barrier(barrier)
-                if self.seen.get(barrier, -1) < self.shared.ended[barrier] - 1:
+                if not self.home.ring and self.seen.get(barrier, -1) < self.shared.ended[barrier] - 1:
                     raise Wrong("hang")  # it arrives twice in one phase
                 arrived = [self._copy_box(copy) for copy in self._copies(body)]
                 if sum(bytes_ for _, bytes_ in arrived) != expected or any(at != barrier for at, _ in arrived):
                     raise Wrong("hang")
-                self.shared.ended[barrier] += 1
+                self.arrive(barrier)
             case BulkCopy():
                 raise Wrong("hang")  # its bytes are expected in no phase
             case BulkWait(barrier, phase):
@@ -55,6 +61,12 @@ class BulkThread:
                 if last % 2 != phase.evaluate(self.env) % 2:
                     raise Wrong("hang")
                 self.seen[barrier] = last
+
+    def arrive(self, barrier):
+        self.shared.arrived[barrier] += 1
+        if self.shared.arrived[barrier] == self.shared.needed[barrier]:
+            self.shared.arrived[barrier] = 0
+            self.shared.ended[barrier] += 1
 
     def _barrier(self, access):
         place = self._place(access)
@@ -117,6 +129,8 @@ class BulkThread:
 
     def finish(self):
         """The thread that starts copies does not leave before they have arrived."""
+        if self.home.ring:
+            return  # the consumers wait for what the producer has started
         if not any(self.thread) and any(self.seen.get(b, -1) < n - 1 for b, n in self.shared.ended.items()):
             raise Wrong("race")
 
