@@ -24,7 +24,7 @@ from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.ir.swizzle import BULK_UNIT
 from tilegen.ir.walk import loads, loops
 from tilegen.judge import BoxCopy, box_copy, first_element
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, box_place
 from tilegen.lowering.conflicts import Path
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.grid import Need
@@ -259,10 +259,26 @@ def _copies(found: Bulk, box: BoxCopy, buffers: Mapping[str, Buffer], barrier: A
         found.maps += same
     source, place = first_element(box)
     coordinates = tuple(source[d] for d in reversed(tensor.order))
-    node: Spmd = BulkCopy(Access(box.target, place), same[0].name, barrier, coordinates)
+    node: Spmd = BulkCopy(Access(box.target, place), same[0].name, barrier, coordinates, _element(box, tensor))
     for loop in reversed(box.outside):
         node = For(loop.name, loop.extent, (node,), "unrolled")
     return node
+
+
+def _element(box: BoxCopy, tensor: Buffer) -> tuple[Affine, ...] | None:
+    """What the box hands over, by the places in it: the loops in it are digits of these."""
+    if box.stmt.element is None:
+        return None
+    assert isinstance(box.stmt.value, Load)
+    values: dict[str, Affine] = {}
+    for number, dim in enumerate(reversed(tensor.order)):
+        place = var(box_place(box.target, number))
+        digits = [(a, f) for a, f in box.stmt.value.index[dim].terms if a in box.inside]
+        for name, weight in digits:
+            higher = [f for _, f in digits if f > weight]
+            assert isinstance(name, str)
+            values[name] = place // weight % (min(higher) // weight) if higher else place // weight
+    return tuple(i.substitute(values) for i in box.stmt.element)
 
 
 def _need(tensor: Buffer) -> Need:

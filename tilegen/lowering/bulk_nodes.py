@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilegen.ir.affine import Affine
@@ -24,13 +24,20 @@ class BulkCopy:
     """A box of a tensor goes to `target`, one element behind another; zeros for what is beyond the tensor.
 
     `map` names the tensor map, which has the extents of the box; `coordinates` are those of its first element, that of
-    the fastest dimension first. The bytes arrive at `barrier`.
+    the fastest dimension first. The bytes arrive at `barrier`. Where the tensor is itself a copy, `element` is what of
+    its original an element of the box hands over; `box_place` names the places in the box.
     """
 
     target: Access
     map: str
     barrier: Access
     coordinates: tuple[Affine, ...]
+    element: tuple[Affine, ...] | None = field(default=None, compare=False, repr=False)
+
+
+def box_place(target: str, dimension: int) -> str:
+    """The name of the place along a dimension of the box, the fastest one being 0."""
+    return f"{target}.box{dimension}"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Load, Loop, Node, Stmt
 from tilegen.ir.swizzle import BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import rewrite_nodes
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers, box_place
 from tilegen.lowering.memory import shared_layout
 from tilegen.lowering.program import For, If, Launch, Spmd, nodes
 from tilegen.lowering.tensor_maps import TensorMap
@@ -139,13 +139,13 @@ def _nest_of(node: BulkCopy, launch: Launch, step: str) -> Spmd:
         raise Refused(f"a copy by '{node.map}' has another number of coordinates than '{tensor.name}' has dimensions")
     if any(not 1 <= extent <= MOST_ELEMENTS for extent in each.box):
         raise Refused(f"a box of '{node.map}' has more elements in a dimension than {MOST_ELEMENTS}")
-    names = [f"{target.name}.box{n}" for n in range(len(each.box))]
+    names = [box_place(target.name, n) for n in range(len(each.box))]
     source = dict(zip(reversed(tensor.order), node.coordinates, strict=True))
     for name, extent, dim in zip(names, each.box, reversed(tensor.order), strict=True):
         source[dim] += var(name) if extent > 1 else 0
     value = Load(tensor.name, tuple(source[d] for d in range(len(source))), tensor.dtype, Const(0, tensor.dtype))
     place = Access(target.name, _place_in(target, node.target.index, each.box, names))
-    nest: Spmd = Stmt(target.name, place, value, step=step)
+    nest: Spmd = Stmt(target.name, place, value, element=node.element, step=step)
     for name, extent in zip(names, each.box, strict=True):
         nest = For(name, const(extent), (nest,)) if extent > 1 else nest
     return nest
