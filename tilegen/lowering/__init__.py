@@ -11,8 +11,9 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node, Stmt, Tree
 from tilegen.ir.walk import accesses, gathers, loads, loops, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.batches import align_described, complete_batches, with_fences
-from tilegen.lowering.bulk import Bulk, bulk_copies, join_waits
+from tilegen.lowering.bulk import bulk_copies, join_waits
 from tilegen.lowering.bulk_loops import bulk_nests, deal_bulk_loops, without_arrivals
+from tilegen.lowering.bulk_plan import Bulk
 from tilegen.lowering.conflicts import Path, conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, deal_vector_loops, distribute, write_thread_loops
 from tilegen.lowering.flatten import (

@@ -9,8 +9,8 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, leaves, loops, rewrite_accesses
-from tilegen.lowering.bulk import Bulk
 from tilegen.lowering.bulk_nodes import StartBarriers
+from tilegen.lowering.bulk_plan import Bulk
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.grid import Product
 from tilegen.lowering.lanes import Lanes

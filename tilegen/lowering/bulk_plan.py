@@ -1,0 +1,70 @@
+"""What one launch does by bulk copies: what the stages of the lowering ask of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tilegen.ir.affine import const
+from tilegen.ir.nodes import Buffer
+from tilegen.lowering.conflicts import Path
+from tilegen.lowering.grid import Need
+from tilegen.lowering.pipeline import Pipe
+from tilegen.lowering.program import Spmd
+from tilegen.lowering.tensor_maps import TensorMap
+from tilegen.lowering.vectors import Needs
+
+Slot = tuple[Path, int]
+_ROOM = 1024  # bytes at whose multiples a buffer begins that a swizzle may permute
+
+
+@dataclass
+class Bulk:
+    """What one launch does by bulk copies.
+
+    Attributes:
+        barriers: one array for the nests that complete a phase together, one barrier a stage.
+        arrivals: how often each is arrived at in a phase, by their names.
+        maps: the tensor maps, each once.
+        starts: by the place of the first nest, what one thread does there.
+        waits: by place, what all threads wait for there, under a test.
+        filled: the buffers that are filled so.
+        needs: what each nest needs of sizes and addresses, by the name of its outermost loop.
+    """
+
+    barriers: dict[str, Buffer] = field(default_factory=dict)
+    arrivals: dict[str, int] = field(default_factory=dict)
+    maps: list[TensorMap] = field(default_factory=list)
+    starts: dict[Slot, Spmd] = field(default_factory=dict)
+    waits: dict[Slot, list[Spmd]] = field(default_factory=dict)
+    filled: frozenset[str] = frozenset()
+    needs: dict[str, Need] = field(default_factory=dict)
+
+    def add_barriers(self, word: str, names: tuple[str, ...], stages: int, arrivals: int, taken: frozenset[str]) -> str:
+        """The name of a new array of barriers."""
+        name = f"{names[0]}.{word}" if word in {*self.barriers, *taken} else word
+        self.barriers[name] = Buffer(name, "i64", (const(stages),), "barrier", (0,))
+        self.arrivals[name] = arrivals
+        return name
+
+    def others(self, pipes: tuple[Pipe, ...]) -> tuple[Pipe, ...]:
+        """`pipes` with the buffers that threads fill."""
+        return tuple(replace(pipe, buffers=pipe.buffers - self.filled) for pipe in pipes)
+
+    def tensors(self, buffers: tuple[Buffer, ...]) -> dict[str, Buffer]:
+        """Those of the buffers that are copied in bulk."""
+        return {b.name: b for b in buffers if any(each.buffer == b.name for each in self.maps)}
+
+    def memory(self, buffers: tuple[Buffer, ...]) -> dict[str, Buffer]:
+        """`buffers` and the barriers by name; what is filled so begins where boxes can."""
+        room = (replace(b, align=max(b.align, _ROOM)) if b.name in self.filled else b for b in buffers)
+        return {b.name: b for b in (*room, *self.barriers.values())}
+
+    def add_needs(self, needs: Needs) -> Needs:
+        """`needs`, with what the sizes and addresses of tensors have to be."""
+        for nest, need in self.needs.items():
+            open_ = tuple(c for c in need.requires if not needs.is_implied(c, ()))
+            needs.requires += [c for c in open_ if c not in needs.requires]
+            for name, by in need.alignment:
+                needs.alignment[name] = max(by, needs.alignment.get(name, 1))
+            needs.loops[nest] = Need(open_, need.alignment)
+        return needs
