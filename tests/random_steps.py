@@ -12,7 +12,7 @@ WORDS = (
     + ["cache_shared", "cache_register", "cache_register", "pad", "swizzle", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
     + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel"]
-    + ["stream", "roles", "tensorize", "bulk"]
+    + ["stream", "roles", "tensorize", "bulk", "specialize"]
 )  # fmt: skip
 
 
@@ -270,8 +270,8 @@ class _Launch:
                 tree = yield f"unroll({name})"
         if at and pick([True, False, False, False]):
             tree = yield f"pipeline({at}, {pick([2, 2, 3])})"
-            if pick([True, False]):
-                tree = yield f"peel({at})"
+            word = pick(["peel", "specialize", "", ""])
+            tree = (yield f"{word}({at})") if word else tree
         return tree
 
 
@@ -314,6 +314,8 @@ def warp_recipe(pick, tree, tiles):
         tree = yield f"serpentine({', '.join(registers[pick([0, 1]) :])})"
     if pick([True, True, False]):
         tree = yield f"pipeline(ko, {pick([2, 3])})"
+        if pick([True, False]):
+            tree = yield "specialize(ko)"
     if pick([True, False]):
         tree = yield f"pipeline(ki, {pick([2, 2, 3])}{pick(['', ', across=ko'])})"
     if pick([True, False]):

@@ -1,0 +1,66 @@
+"""Random products with specialized loops: each is proved, runs right on the simulator, and reads back.
+
+The random programs draw `specialize`, too; their tiles are seldom whole warps, rows of which are copied in bulk.
+"""
+
+import random
+
+import pytest
+from read_back import difference
+from simulate import faults
+from written import tree_from
+
+from tilegen.backends.text import emit
+from tilegen.lowering import lower
+from tilegen.lowering.bulk_nodes import Release
+from tilegen.proof import prove
+
+CASES = 12
+
+
+def text_of(rng):
+    """A product of tiles of TI x TJ, of which a thread has WI x WJ elements, with TK terms a stage."""
+    ti, tj, tk = rng.choice([8, 16]), rng.choice([16, 32]), rng.choice([8, 16])
+    wi, wj = rng.choice([(1, 1), (2, 1), (4, 1), (2, 2), (1, 2)])
+    while ti * tj // (wi * wj) % 32:
+        wi, wj = rng.choice([(1, 1), (2, 1)])
+    y, x = rng.choice([("thread.y", "thread.x"), ("thread.z", "thread.x"), ("thread.z", "thread.y")])
+    turned = rng.choice([True, False])
+    stored, read = ("K, M", "k, i") if turned else ("M, K", "i, k")
+    steps = [
+        f"tile(i, {ti}) -> bi, ti",
+        f"tile(j, {tj}) -> bj, tj",
+        f"tile(k, {tk}) -> ko, ki",
+        f"tile(ti, {wi}) -> ti, wi",
+        f"tile(tj, {wj}) -> tj, wj",
+        "order(bi, bj, ko, ti, tj, ki, wi, wj)",
+        "bind(bi, block.y)",
+        "bind(bj, block.x)",
+        f"bind(ti, {y})",
+        f"bind(tj, {x})",
+        "cache_register(C, at=bj)",
+        "cache_shared(A, at=ko)",
+        f"cache_shared(B, at=ko{rng.choice(['', ', vector=4'])})",
+        *rng.choice([[], ["cache_register(A.shared, at=ki)"]]),
+        "bulk(A.shared)",
+        "bulk(B.shared)",
+        *rng.choice([[], ["unroll(ki)"]]),
+        f"pipeline(ko, {rng.choice([2, 3, 4])})",
+        "specialize(ko)",
+    ]
+    kernel = f"kernel gemm(A: f32[{stored}], B: f32[K, N]) -> C: f32[M, N]:\n"
+    body = f"    C[i, j] = sum[k](A[{read}] * B[k, j])\n\nschedule s for gemm():\n"
+    return kernel + body + "".join(f"    {step}\n" for step in steps)
+
+
+@pytest.mark.parametrize("number", range(CASES))
+def test_a_random_ring(number):
+    rng = random.Random(number)
+    tree = tree_from(text_of(rng))
+    sizes = {"M": 4 * rng.randrange(1, 6), "N": 4 * rng.randrange(1, 10), "K": 4 * rng.randrange(1, 12)}
+    for version in ({}, {"whole": True}, {"wide": True}):
+        launches = lower(tree, **version)
+        assert any(isinstance(node, Release) for node in launches[0].nodes)
+        assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+        assert difference(emit(launches), launches, "cuda") is None
+    assert faults(lower(tree), tree, sizes) is None
