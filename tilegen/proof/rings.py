@@ -6,15 +6,22 @@
                  arrive at emptied[n%S], phase n/S           copy to slot n%S
 
 Theorem: iterations n of both, the producer's first, are a program with the same values, and no thread waits for ever,
-if the loops have one number of iterations, slots and phases are these, `filled` is arrived at once a phase, by the
-producer with the bytes that its copies bring, and `emptied` by each warp of the consumers, S slots and barriers are
-there, and nothing else touches the slots, the barriers or what is copied.
+if the loops have one number of iterations, the same in all threads of a block, slots and phases are these, `filled`
+is arrived at once a phase, by the producer with the bytes that its copies bring, and `emptied` by each warp of the
+consumers, S slots and barriers are there, and nothing else touches the slots, the barriers or what is copied.
 
 Why: by induction over n. A wait of the producer for phase n/S - 1 ends when all warps of the consumers have used the
 slot in iteration n - S (phase -1 is over from the beginning), so that nothing is overwritten that is still read. A wait
 of the consumers for phase n/S ends when the bytes of iteration n have come, so that they read what iteration n copies.
 Of a barrier no later phase can end before either has seen this one, for its arrivals come behind that wait: a parity
 tells the phase. Each wait is for arrivals that stand ahead of it in the one program, so all of them come.
+
+A warp arrives by one lane when its lanes have met behind their reads, whatever the shape of the block; asynchronous
+instructions have completed before (`check_completed`). The producer may leave while copies are on their way:
+consumers wait for all of them, for each iteration has its wait, and shared memory is there until the last thread
+leaves. Barriers of the consumers stand in the one program as if the producer were at them, though it is not. That
+orders nothing wrongly: it touches slots, for which the waits are, and tensors that no thread of the launch writes
+(`check_boxes`).
 """
 
 from __future__ import annotations
