@@ -37,6 +37,7 @@ def test_a_thread_that_reads_what_it_wrote_needs_none():
 def test_no_barrier_stands_in_a_test(name, schedule):
     for launch in lower(schedule_stock(name, schedule).tree):
         tests = [node for node in walk(launch.body) if isinstance(node, If)]
-        assert not [b for test in tests for b in walk(test) if isinstance(b, Barrier)]
+        # Consumers wait for each other beside a producer, in a test that all of them pass.
+        assert not [b for test in tests for b in walk(test) if isinstance(b, Barrier) and not b.threads]
         if not [b for b in launch.buffers.values() if b.space == "shared"]:
             assert not [b for b in walk(launch.body) if isinstance(b, Barrier)]
