@@ -353,7 +353,7 @@ class _Reader:
                 value = ("field", value, self.take())
             elif value[0] == "name" and self.next() == "<" and (end := self.end_of_template()):
                 self.take("<")
-                template = tuple(self.take() for _ in range(end - 1))
+                template = tuple(word for word in [self.take() for _ in range(end - 1)] if word != ",")
                 self.take(">"), self.take("(")
                 value = ("call", value[1], template, self.arguments())
             elif value[0] == "name" and self.took("("):
@@ -362,8 +362,9 @@ class _Reader:
                 return value
 
     def end_of_template(self):
-        """Where > and ( stand behind a number or the one or two words of a type; None if nowhere."""
-        return next((n for n in (2, 3) if self.next(n) == ">" and self.next(n + 1) == "("), None)
+        """Where > and ( stand behind a number or two, or the one or two words of a type; None if nowhere."""
+        places = (2, 3, 4) if self.next(2) == "," else (2, 3)
+        return next((n for n in places if self.next(n) == ">" and self.next(n + 1) == "("), None)
 
     def arguments(self):
         found = []

@@ -1,4 +1,4 @@
-"""Instructions of a warp as the PTX ISA has them: who holds what, and what is computed, read from their PTX alone.
+"""Instructions of a warp or a warpgroup as the PTX ISA has them: who holds what, and what is computed, read from their PTX alone.
 
 Nothing is taken from a declaration but its text in PTX, so that a layout declared wrongly is another one than this.
 """
@@ -39,6 +39,12 @@ LAYOUTS: dict[tuple[str, str], dict[str, Place]] = {
 TYPES = {"bf16": "bf16", "f16": "f16", "tf32": "f32", "s8": "i8", "f64": "f64", "f32": "f32", "s32": "i32"}
 BYTES = {"bf16": 2, "f16": 2, "i8": 1, "f32": 4, "i32": 4, "f64": 8}
 WARP, ROW = 32, 16  # lanes, and bytes of a row of ldmatrix
+# It adds to D, for its predicate is true, with factors of 1.
+_WGMMA = re.compile(
+    r"\{ \.reg \.pred add; setp\.eq\.u32 add, 1, 1; "
+    r"wgmma\.mma_async\.sync\.aligned\.m64n(?P<n>\d+)k(?P<k>\d+)\.(?P<d>\w+)\.(?P<a>\w+)\.(?P<b>\w+) "
+    r"\{(?P<D>\w+)\}, \{(?P<A>\w+)\}, \{(?P<B>\w+)\}, add(?:, 1, 1(?P<transposed>, [01], [01])?)?; \}"
+)
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,52 @@ class MoveMatrices:
         return matrix * 8 + row, column * 2 + byte % 2
 
 
-def read(ptx: str) -> Mma | MoveMatrices:
+# By the bytes of a swizzled row: how many bits of an address from 7 on are added, modulo 2, to those from 4 on.
+SWIZZLED_BITS = {128: 3, 64: 2, 32: 1}
+
+
+@dataclass(frozen=True)
+class Wgmma:
+    """D = A B + D by 128 lanes, A and B in shared memory by descriptor; `transposed` are those not in rows along k.
+
+    `names` are the operands in the text for D, A and B, `types` those of the language for them.
+    """
+
+    shape: tuple[int, int, int]
+    names: tuple[str, str, str]
+    types: tuple[str, str, str]
+    transposed: tuple[bool, bool]
+
+    def places(self, lane: int) -> list[tuple[int, int]]:
+        """Row and column of each element of D that a lane has, in the order of its registers."""
+        warp, lane = divmod(lane, WARP)
+        count = self.shape[0] * self.shape[1] // (4 * WARP)
+        return [
+            (16 * warp + lane // 4 + 8 * (e // 2 & 1), 8 * (e // 4) + lane % 4 * 2 + (e & 1)) for e in range(count)
+        ]
+
+    def row_and_byte(self, letter: str, row: int, k: int) -> tuple[int, int]:
+        """Where A[row, k] or B[k, row] lies: in which row in shared memory, and at which byte of it."""
+        size, transposed = BYTES[self.types["DAB".index(letter)]], self.transposed["AB".index(letter)]
+        return (k, row * size) if transposed else (row, k * size)
+
+
+def described_address(start: int, piece: int, stride: int, leading: int, row: int, byte: int) -> int:
+    """The address of a byte of a matrix, "Asynchronous Warpgroup Level Matrix Shared Memory Layout": cores of eight rows
+    of `piece` bytes, `stride` bytes from one to the next across the rows and `leading` along them; swizzled."""
+    address = start + byte % piece + row % 8 * piece + row // 8 * stride + byte // piece * leading
+    return address ^ (address >> 7 & (1 << SWIZZLED_BITS[piece]) - 1) << 4
+
+
+def read(ptx: str) -> Mma | MoveMatrices | Wgmma:
     """What the PTX of a declaration does. Raises ValueError for what is not known here."""
+    if found := _WGMMA.fullmatch(ptx):
+        types = tuple(TYPES[found[each]] for each in ("d", "a", "b"))
+        shape = (64, int(found["n"]), int(found["k"]))
+        flags = [each == "1" for each in (found["transposed"] or ", 0, 0").removeprefix(", ").split(", ")]
+        if shape[2] * BYTES[types[1]] != 32:
+            raise ValueError(ptx)
+        return Wgmma(shape, (found["D"], found["A"], found["B"]), types, (flags[0], flags[1]))
     opcode, _, rest = ptx.partition(" ")
     word, *parts = opcode.split(".")
     names = tuple(re.findall(r"\{(\w+)\}", rest))

@@ -24,6 +24,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt, init_value
 from tilegen.ir.walk import walk
 from tilegen.lowering import program as p
 from tilegen.lowering.memory import bytes_of
+from tilegen.lowering.product_nodes import Begin, Complete
 
 DRAWS = 2  # of random values for each launch
 SWIZZLED = 12  # where single bits of them tell: each is wrong in half of the draws
@@ -105,6 +106,9 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
     def _place(self, start, places):
         """The number along an axis, or a digit of it."""
         match start:
+            case ("call", "uniform", (), (("field", ("name", "threadIdx"), "y" | "z") as inner,)) if self.cuda:
+                same(self.launch.block[0] % 32, 0, "lanes of a warp, which all have the number")
+                return self._place(inner, places)
             case ("field", ("name", "blockIdx" | "threadIdx" as word), axis) if self.cuda:
                 return places.get(f"{word.removesuffix('Idx')}.{axis}")
             case ("call", "uniform", (), (number,)) if self.cuda:
@@ -217,6 +221,10 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
                 self._combine(node, texts)
             case p.Perform():
                 self.perform(node, texts)
+            case Begin():
+                self.begin(node, texts)
+            case Complete():
+                self.complete(node, texts)
             case p.Declare():
                 self._declare(node, texts)
             case p.VectorLoad() | p.VectorDeclare() | p.VectorStore() | p.VectorCopy():
@@ -278,6 +286,8 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
         if node.wait is not None:
             call = self._take(texts, c_text.Call).call
             same(call[1:3], ("wait_copies", (str(node.wait),)), "a wait")
+        if node.fence:
+            same(self._take(texts, c_text.Call).call, ("call", "fence_async", (), ()), "a fence")
         same(self._take(texts, c_text.Call).call, ("call", "__syncthreads", (), ()), "a barrier")
 
     def _declare(self, node, texts):

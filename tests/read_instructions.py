@@ -10,7 +10,10 @@ from ptx_isa import BYTES
 from read_calls import same
 from read_values import Mismatch, Values
 
-from tilegen.ir.instructions import SharedRows
+from tilegen.ir.affine import const
+from tilegen.ir.instructions import SharedMatrix, SharedRows
+from tilegen.ir.nodes import Access
+from tilegen.lowering.memory import bytes_of
 
 _FUNCTION = re.compile(
     r"^static __device__ __forceinline__ void (\w+)\(([^{]*)\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL
@@ -19,6 +22,7 @@ _PACKED = re.compile(r" *(const )?unsigned\* (\w+)_registers = static_cast<(cons
 _ASM = re.compile(r' *asm volatile\(((?:"[^"]*"\s*)+)\n *:(.*?)\n *:(.*?)(?:\n *:(.*?))?\);\n', re.DOTALL)
 _OPERAND = re.compile(r'"([=+]?\w)"\(((?:[^()]|\([^()]*\))*)\)')
 _REGISTER = re.compile(r"(?:reinterpret_cast<unsigned&>\(|__float_as_uint\()?(\w+)\[(\d+)\]\)?")
+_DESCRIPTOR = re.compile(r"\w+")
 _ADDRESS = re.compile(r"\(unsigned\)__cvta_generic_to_shared\((\w+)\)")
 _TYPES = {"f32": ("float", "f"), "f64": ("double", "d"), "i32": ("int", "r")}
 
@@ -53,12 +57,14 @@ def warp_functions(text):
 
 
 def _operands(text, packed):
-    """(constraint, operand, register); an address is the register "row"."""
+    """(constraint, operand, register); an address is the register "row", a descriptor the register "matrix"."""
     for constraint, value in _OPERAND.findall(text):
         if address := _ADDRESS.fullmatch(value):
             yield constraint, address[1], "row"
         elif register := _REGISTER.fullmatch(value):
             yield constraint, packed.get(register[1], register[1]), register[2]
+        elif constraint == "l" and _DESCRIPTOR.fullmatch(value):
+            yield constraint, value, "matrix"
         else:
             raise Mismatch(f"{value} is no register")
 
@@ -78,6 +84,17 @@ class Instructions(Values):
         given = dict(zip((name for _, name in function.parameters), call[3], strict=True))
         for layout, access in zip(instruction.operands, node.operands, strict=True):
             text = given[layout.operand.name]
+            if isinstance(layout, SharedMatrix):
+                form = access.form
+                same(
+                    text[:3],
+                    ("call", f"describe_{form.piece}", (str(form.stride), str(form.leading))),
+                    f"the descriptor of {layout.operand.name}",
+                )
+                ((sign, place),) = text[3]
+                same(sign, "&", f"the address of {layout.operand.name}")
+                same(self.place(place), self.place_of(access.start), f"the start of {layout.operand.name}")
+                continue
             if layout.operand.name in node.rounded:
                 text = unrounded(text, layout)
             if isinstance(layout, SharedRows) or text[0] == "&":
@@ -86,6 +103,22 @@ class Instructions(Values):
             else:  # a row of registers is the address of its first one
                 text = ("at", text, ("number", 0))
             same(self.place(text), self.place_of(access), f"the operand {layout.operand.name} of {instruction.name}")
+
+
+    def begin(self, node, texts):
+        """What asynchronous instructions need of the registers that they take."""
+        same(self._take(texts, c_text.Call).call, ("call", f"begin_{node.protocol}", (), ()), "what begins products")
+
+    def complete(self, node, texts):
+        """The wait for asynchronous instructions, and for all registers of what they compute."""
+        same(self._take(texts, c_text.Call).call, ("call", f"complete_{node.protocol}", (), ()), "a wait for products")
+        for name in node.results:
+            buffer = self.launch.buffers[name]
+            call = self._take(texts, c_text.Call).call
+            same(call[:3], ("call", "hold", (str(bytes_of(buffer) // 4),)), f"the registers of {name}")
+            first_of, ((sign, first),) = Access(name, (const(0),) * len(buffer.shape)), call[3]
+            same(sign, "&", f"the registers of {name}")
+            same(self.place(first), self.place_of(first_of), f"the first register of {name}")
 
 
 def unrounded(text, layout):
@@ -101,11 +134,13 @@ def unrounded(text, layout):
 def check_function(function, instruction):
     """Raises Mismatch unless the function is the PTX of the declaration, on the registers of its parameters."""
     *inputs, output = instruction.operands
+    described = [o.operand.name for o in instruction.operands if isinstance(o, SharedMatrix)]
     shared = [o.operand.name for o in instruction.operands if isinstance(o, SharedRows)]
     kinds = []
     for o in (output, *inputs):
         kind = "void" if o.operand.name in shared else _TYPES.get(o.operand.dtype, ("void",))[0]
-        kinds += [(f"{'const ' * (o is not output)}{kind}*", o.operand.name)]
+        kind = f"{'const ' * (o is not output)}{kind}*"
+        kinds += [("unsigned long long" if o.operand.name in described else kind, o.operand.name)]
     same(function.parameters, tuple(kinds), f"parameters of {function.name}")
     registers, constraints = {}, {}
     for o in instruction.operands:
@@ -113,7 +148,11 @@ def check_function(function, instruction):
         count = 1
         for extent in o.operand.shape:
             count *= extent.const
-        words = ["row"] if name in shared else [str(n) for n in range(count // 32 * size // max(4, size))]
+        if name in described:
+            registers[name], constraints[name] = f"{name}.matrix", [("l", name, "matrix")]
+            continue
+        lanes = {"warp": 32, "warpgroup": 128}[instruction.unit]
+        words = ["row"] if name in shared else [str(n) for n in range(count // lanes * size // max(4, size))]
         registers[name] = f"{name}.row" if name in shared else f"{{{', '.join(f'{name}.{word}' for word in words)}}}"
         bits = name in shared or instruction.is_copy or o.format
         letter = "r" if bits else _TYPES.get(o.operand.dtype, ("", "r"))[1]
@@ -130,4 +169,4 @@ def check_function(function, instruction):
         tuple(each for each in read if each[1] != target or target in shared),
         f"what {function.name} reads",
     )
-    same(function.touches_memory, bool(shared), f"whether {function.name} touches memory")
+    same(function.touches_memory, bool(shared or described), f"whether {function.name} touches memory")

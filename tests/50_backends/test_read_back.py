@@ -1,5 +1,6 @@
 """Every text reads back as the lowered program that it was printed from; a changed text does not."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -183,4 +184,34 @@ def test_a_changed_instruction(old, new):
     assert difference(text, launches, "cuda") is None
     changed = text.replace(old, new, 1)
     assert changed != text
+    assert difference(changed, launches, "cuda") is not None
+
+
+OF_WARPGROUPS = [
+    ("another distance of eight rows", "describe_128<1024, 0>(&As", "describe_128<2048, 0>(&As"),
+    ("another distance of pieces", "describe_128<1024, 0>(&Bs", "describe_128<1024, 1024>(&Bs"),
+    ("another swizzle", "describe_128<1024, 0>(&As", "describe_64<1024, 0>(&As"),
+    ("another start", "[wi * 64][fk * 16]", "[wi * 64][fk * 8]"),
+    ("another stage", "&Bs[ko % 4]", "&Bs[ko % 3]"),
+    ("operands exchanged", "(Pf, describe_128<1024, 0>(&As[ko % 4][wi * 64]", "(Pf, describe_128<1024, 0>(&As[ko % 4][0]"),
+    ("no begin", "        begin_wgmma();\n", ""),
+    ("no wait", "        complete_wgmma();\n", ""),
+    ("registers not held", "        hold<128>(&Pf[0]);\n", ""),
+    ("fewer registers held", "hold<128>(", "hold<64>("),
+    ("no fence", "        fence_async();\n", ""),
+    ("another number of the warpgroup", "uniform(threadIdx.y)", "uniform(threadIdx.z)"),
+    ("shared memory out of line", "__align__(1024)", "__align__(16)"),
+    ("another operand", '"l"(A)', '"l"(B)'),
+    ("an accumulator that is not read", '"+f"(C[0])', '"=f"(C[0])'),
+    ("B in rows along j", "add, 1, 1, 0, 0;", "add, 1, 1, 0, 1;"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), [case[1:] for case in OF_WARPGROUPS], ids=[case[0] for case in OF_WARPGROUPS])
+def test_a_changed_product_of_a_warpgroup(old, new):
+    launches = lower(schedule_stock("hgemm", "transposed_warpgroups").tree)
+    text = emit(launches, "cuda")
+    assert difference(text, launches, "cuda") is None
+    changed = re.sub(re.escape(old), lambda _: new, re.sub(r"\n *0>\(", " 0>(", text), count=1)
+    assert changed != re.sub(r"\n *0>\(", " 0>(", text)
     assert difference(changed, launches, "cuda") is not None

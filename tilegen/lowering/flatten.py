@@ -9,6 +9,7 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, leaves, loops, rewrite_accesses
+from tilegen.lowering.batches import described_buffers
 from tilegen.lowering.bulk_nodes import StartBarriers
 from tilegen.lowering.bulk_plan import Bulk
 from tilegen.lowering.distribute import Block
@@ -189,15 +190,17 @@ def _statement(stmt: Stmt, around: tuple[Loop, ...], context: Context) -> tuple[
 def kept_dims(buffers: tuple[Buffer, ...], node: Node, threads: frozenset[str]) -> dict[str, tuple[int, ...]]:
     """For each buffer on the chip, the dimensions that stay: without those of one element that no instruction takes.
 
-    Register buffers lose those that run over thread loops, too: every thread has its own slice.
+    Register buffers lose those that run over thread loops, too: every thread has its own slice. What is read by
+    descriptor keeps all.
     """
+    described = described_buffers(node)
     uses: dict[str, list[tuple[Affine, ...]]] = {}
     for access in accesses(node):
         uses.setdefault(access.buffer, []).append(access.index)
     mine = {var(name) for name in threads}
     kept: dict[str, tuple[int, ...]] = {}
     for buffer in buffers:
-        if buffer.space == "global":
+        if buffer.space == "global" or buffer.name in described:
             continue
         points = uses.get(buffer.name, [])
         whole = buffer.order[-1:] if buffer.pad or buffer.fragment else ()

@@ -150,6 +150,8 @@ def _described_index(
     name = layout.operand.name
     if buffer.space != "shared":
         raise Refused(f"the operand {name} lies in shared memory, and '{buffer.name}' does not")
+    if given.buffer != read.buffer:
+        raise Refused(f"the operand {name} lies in '{read.buffer}', and the descriptor is of '{given.buffer}'")
     try:
         form = described_form(buffer, read, layout, points, extents)
     except NotDescribed as reason:
