@@ -1,4 +1,4 @@
-"""Instructions of a warp or a warpgroup as the PTX ISA has them: who holds what, and what is computed, read from their PTX alone.
+"""Instructions of warps and warpgroups as the PTX ISA has them: who holds what, and what is computed, from their PTX.
 
 Nothing is taken from a declaration but its text in PTX, so that a layout declared wrongly is another one than this.
 """
@@ -110,9 +110,7 @@ class Wgmma:
         """Row and column of each element of D that a lane has, in the order of its registers."""
         warp, lane = divmod(lane, WARP)
         count = self.shape[0] * self.shape[1] // (4 * WARP)
-        return [
-            (16 * warp + lane // 4 + 8 * (e // 2 & 1), 8 * (e // 4) + lane % 4 * 2 + (e & 1)) for e in range(count)
-        ]
+        return [(16 * warp + lane // 4 + 8 * (e // 2 & 1), 8 * (e // 4) + lane % 4 * 2 + (e & 1)) for e in range(count)]
 
     def row_and_byte(self, letter: str, row: int, k: int) -> tuple[int, int]:
         """Where A[row, k] or B[k, row] lies: in which row in shared memory, and at which byte of it."""
@@ -121,8 +119,8 @@ class Wgmma:
 
 
 def described_address(start: int, piece: int, stride: int, leading: int, row: int, byte: int) -> int:
-    """The address of a byte of a matrix, "Asynchronous Warpgroup Level Matrix Shared Memory Layout": cores of eight rows
-    of `piece` bytes, `stride` bytes from one to the next across the rows and `leading` along them; swizzled."""
+    """The address of a byte of a matrix, "Asynchronous Warpgroup Level Matrix Shared Memory Layout": blocks of
+    eight rows of `piece` bytes, `stride` from one to the next across the rows and `leading` along them; swizzled."""
     address = start + byte % piece + row % 8 * piece + row // 8 * stride + byte // piece * leading
     return address ^ (address >> 7 & (1 << SWIZZLED_BITS[piece]) - 1) << 4
 

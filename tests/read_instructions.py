@@ -104,7 +104,6 @@ class Instructions(Values):
                 text = ("at", text, ("number", 0))
             same(self.place(text), self.place_of(access), f"the operand {layout.operand.name} of {instruction.name}")
 
-
     def begin(self, node, texts):
         """What asynchronous instructions need of the registers that they take."""
         same(self._take(texts, c_text.Call).call, ("call", f"begin_{node.protocol}", (), ()), "what begins products")

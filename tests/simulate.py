@@ -18,11 +18,14 @@ from enumeration import Wrong, as_written, lies_in, verdict  # noqa: F401
 from grid import BLOCKS, THREADS, coordinates
 from simulate_bulk import BulkMemory, BulkThread
 from simulate_rings import RingThread, has_ring, run_roles
+from simulate_values import Values
 from simulate_warp import WARP, Lane, warp_steps
+from simulate_warpgroup import WarpgroupLane, bases_of, check_all_came
 
 from tilegen.ir.affine import const
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Cast, Const, Gather, Index, Load, Op, Scalar, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Load, Stmt
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
+from tilegen.lowering.product_nodes import Begin, Complete
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -43,7 +46,6 @@ from tilegen.lowering.program import (
 
 # What a GPU has instructions for.
 ATOMIC = {("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32")}
-COMPARE = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "==": int.__eq__, "!=": int.__ne__}
 
 
 def faults(launches, tree, sizes):
@@ -73,6 +75,7 @@ class _Launch:
         self.outputs = {t.name for t in launch.kernel.tensors if t.role == "output"}
         memory = [b for b in launch.buffers.values() if b.space not in ("vector", "lanes")]
         self.shapes = {b.name: tuple(e.evaluate(sizes) for e in b.shape) for b in memory}
+        self.bases = bases_of(launch, self.shapes)
         self.seen, self.updated, self.ring = {}, set(), has_ring(launch)
 
     def run(self):
@@ -86,6 +89,7 @@ class _Launch:
         self.threads = threads = threads[: self.launch.threads]
         if self.ring:
             run_roles(self.launch, threads, shared, epoch)
+            check_all_came(shared)
             return
         running = [warp_steps(threads[first : first + WARP]) for first in range(0, len(threads), WARP)]
         while running:
@@ -95,23 +99,28 @@ class _Launch:
             if stopped[0] is None or stopped[0][0] == "barrier":
                 epoch.clear()
             if stopped[0] is None:
+                check_all_came(shared)
                 return
 
 
 class _Shared(BulkMemory):
-    """The shared memory of a block; `flying` are the elements that asynchronous copies are on their way to."""
+    """The shared memory of a block; `flying` are the elements that asynchronous copies are on their way to.
+
+    `unfenced` has who has written each element, up to his fence; `products` who has started them.
+    """
 
     def __init__(self):
         super().__init__()
-        self.flying = {}
+        self.flying, self.unfenced, self.products = {}, {}, {}
 
 
-class _Thread(Lane, BulkThread, RingThread):
+class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread):
     def __init__(self, home, block, thread, shared, epoch, number, terms):
         self.home, self.block, self.thread = home, block, thread
         self.number, self.terms, self.exchanges = number, terms, 0
         self.shared, self.epoch = shared, epoch
         self.registers, self.alive, self.functions, self.seen = {}, set(), {}, {}
+        self.start_products()
         self.groups = [[]]  # asynchronous copies: those not yet in a group last
         self.env = dict(home.sizes)
         places = dict(zip((*BLOCKS, *THREADS), (*block, *thread), strict=True))
@@ -121,6 +130,7 @@ class _Thread(Lane, BulkThread, RingThread):
     def steps(self):
         """Runs to the end; yields at each barrier and each exchange, told by the path of list places to it."""
         yield from self._body(self.home.launch.body, ())
+        self.finish_products()
         self.finish()
 
     def _body(self, body, path):
@@ -137,9 +147,15 @@ class _Thread(Lane, BulkThread, RingThread):
                     self.bulk(node)
                 case Barrier():
                     self._wait(node.wait)
+                    if node.fence:
+                        self.fence()
                     yield ("part", (*path, place), node.threads) if node.threads else ("barrier", (*path, place))
                 case Combine():
                     yield from self.combine(node, (*path, place))
+                case Begin():
+                    self.begin()
+                case Complete():
+                    self.complete(node)
                 case Perform():
                     yield from self.perform(node, (*path, place))
                 case For(name, extent, inner):
@@ -257,52 +273,6 @@ class _Thread(Lane, BulkThread, RingThread):
         else:
             self._write(stmt.target, value)
 
-    def _value(self, expr):
-        terms = self.home.terms
-        match expr:
-            case Const(value, _):
-                return terms.of("const", value)
-            case Index(index):
-                return terms.of("index", index.evaluate(self.env))
-            case Scalar(name):
-                return terms.of("scalar", name)
-            case Load():
-                return self._read(expr)
-            case Gather(buffer, index, _, other):
-                return terms.of("gather", buffer, *map(self._value, index), other and self._value(other))
-            case Op("select", (test, yes, no)) if (known := self._truth_of(test)) is not None:
-                return self._value(yes if known else no)
-            case Op(name, args):
-                return terms.of(name, *(self._value(a) for a in args))
-            case Cast(arg, dtype):
-                return terms.of(dtype, self._value(arg))
-            case _:
-                raise TypeError(expr)
-
-    def _truth_of(self, test):
-        """Whether a test of indices holds; None for one of data."""
-        match test:
-            case Op(name, (left, right)) if name in COMPARE:
-                sides = [self._whole(side) for side in (left, right)]
-                return None if None in sides else COMPARE[name](*sides)
-            case Op("not", (arg,)) if (known := self._truth_of(arg)) is not None:
-                return not known
-            case Op("and" | "or" as name, (left, right)):
-                sides = [self._truth_of(side) for side in (left, right)]
-                decides = name == "or"
-                return decides if decides in sides else None if None in sides else not decides
-            case _:
-                return None
-
-    def _whole(self, value):
-        match value:
-            case Index(index):
-                return index.evaluate(self.env)
-            case Const(int(number)):
-                return number
-            case _:
-                return None
-
     # -- memory
 
     def _send(self, access, value):
@@ -318,7 +288,7 @@ class _Thread(Lane, BulkThread, RingThread):
             for key, value in self.groups.pop(0):
                 self.shared.flying.pop(key, None)
                 self._note("shared", key, True)
-                self.shared[key] = value
+                self.shared[key], self.shared.unfenced[key] = value, self.number
 
     def _place(self, access):
         place = tuple(i.evaluate(self.env) for i in access.index)
@@ -342,6 +312,8 @@ class _Thread(Lane, BulkThread, RingThread):
 
     def _register(self, name, place):
         # A sum may go on where nobody looks: a register without a value is one that no result can have.
+        if (name, place) in self.busy:
+            raise Wrong("race")
         return self.registers.get((name, place), self.home.terms.of("undefined"))
 
     def _write(self, access, value):
@@ -349,12 +321,17 @@ class _Thread(Lane, BulkThread, RingThread):
         if space == "register" and access.buffer not in self.alive:
             raise Wrong("scope")
         if space in ("register", "vector"):
+            if (access.buffer, place) in self.busy:
+                raise Wrong("race")
+            self.fresh.add((access.buffer, place))
             self.registers[access.buffer, place] = value
             return
         key = self._key(space, access, place)
         self._note(space, key, True)
         memory = self.shared if space == "shared" else self.home.memory
         memory[key] = value
+        if space == "shared":
+            self.shared.unfenced[key] = self.number
 
     def _update(self, target, reduce, value):
         """An atomic update: one access, which other updates of the reduction may come before or behind."""

@@ -41,6 +41,7 @@ class RingThread:
         barrier, warp = self._barrier(node.barrier), self.number // WARP
         if self.number % WARP == 0:
             mine = {each.thread for each in self.home.threads if each.number // WARP == warp}
+            mine |= set() if warp % 4 else {("warpgroup", warp // 4)}  # whose products its first lane notes
             touched = [(key, t) for key in self.shared.brought for t in self.epoch.get(key, ()) if t[0] in mine]
             self.shared.released.setdefault(barrier, []).append((touched, dict(self.seen)))
             self.arrive(barrier)

@@ -6,7 +6,7 @@ An instruction does what the PTX ISA says of its text (ptx_isa.py).
 from __future__ import annotations
 
 from enumeration import Wrong
-from ptx_isa import BYTES, ROW, WARP, Mma, read
+from ptx_isa import BYTES, ROW, WARP, Mma, Wgmma, read
 
 
 def warp_steps(threads):
@@ -58,6 +58,9 @@ class Lane:
         does = read(node.instruction.ptx)
         self.exchanges += 1
         operands = {o.operand.name: a for o, a in zip(node.instruction.operands, node.operands, strict=True)}
+        if isinstance(does, Wgmma):
+            yield from self.multiply_later(does, operands, path)
+            return
         given = self._given(does, operands)
         for name in node.rounded:
             form, letter = node.instruction.layout(name).format, dict(zip(does.names, "DABC", strict=True))[name]

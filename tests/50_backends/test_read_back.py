@@ -193,7 +193,7 @@ OF_WARPGROUPS = [
     ("another swizzle", "describe_128<1024, 0>(&As", "describe_64<1024, 0>(&As"),
     ("another start", "[wi * 64][fk * 16]", "[wi * 64][fk * 8]"),
     ("another stage", "&Bs[ko % 4]", "&Bs[ko % 3]"),
-    ("operands exchanged", "(Pf, describe_128<1024, 0>(&As[ko % 4][wi * 64]", "(Pf, describe_128<1024, 0>(&As[ko % 4][0]"),
+    ("rows of another warpgroup", "&As[ko % 4][wi * 64]", "&As[ko % 4][0]"),
     ("no begin", "        begin_wgmma();\n", ""),
     ("no wait", "        complete_wgmma();\n", ""),
     ("registers not held", "        hold<128>(&Pf[0]);\n", ""),

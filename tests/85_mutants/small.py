@@ -48,6 +48,13 @@ FITTING = {
             "hgemm_bias_gelu.fused", "hgemm_residual.fused",
         )
     },
+    **{
+        f"hgemm.{rung}": {"TM": 64, "STAGES": 2}
+        for rung in (
+            "warpgroups", "half_warpgroups", "transposed_warpgroups", "sums_of_warpgroups", "bytes_by_warpgroups",
+            "hgemm_bias_gelu.fused_warpgroups", "hgemm_residual.fused_warpgroups",
+        )
+    },
     "hgemm.bytes": WARP_TILES | {"TN": 32, "WM": 32, "TK": 64},
     "layer_norm.warps": ROW,
     "layer_norm.blocks": LONG_ROW,

@@ -1,0 +1,49 @@
+"""Every fault in products by warpgroups is refused by the proof; the simulation, by the PTX ISA, sees its effects."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from simulate import faults
+from warpgroup_faults import FAULTS
+from warpgroups import CASES
+from written import tree_from
+
+from tilegen.lowering import lower
+from tilegen.proof import prove
+
+SIZES = {"M": 65, "N": 24, "K": 72}
+# The simulation runs the PTX, whatever a declaration says of it.
+BEYOND = ("lanes_of_the_result",)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.__name__)
+def test_a_fault_is_refused(case, fault):
+    tree = tree_from(CASES[case])
+    (launch,) = lower(tree)
+    faulty = list(fault(launch))
+    assert faulty
+    missed = [each for each in faulty if prove(tree.kernel, (each,), tree.reassociated).verdict == "proved"]
+    assert not missed
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_proved_runs(case):
+    tree = tree_from(CASES[case])
+    launches = lower(tree)
+    assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+    assert faults(launches, tree, SIZES) is None
+
+
+@pytest.mark.parametrize("fault", [f for f in FAULTS if f.__name__ not in BEYOND], ids=lambda f: f.__name__)
+def test_a_fault_is_seen_where_it_runs(fault):
+    # The distance of pieces tells where a row has several.
+    case, columns = ("panels", 72) if fault.__name__ == "leading" else ("ahead", 8)
+    tree = tree_from(CASES[case])
+    (launch,) = lower(tree)
+    seen = [faults((each,), tree, {"M": 9, "N": columns, "K": 72}) for each in fault(launch)]
+    assert seen.count(None) * 2 <= len(seen), seen

@@ -1,0 +1,43 @@
+"""Small products by warpgroups, for tests: B in rows along k or along j, copies at once or ahead, one or two panels."""
+
+from __future__ import annotations
+
+_TEXT = """
+kernel product(A: bf16[M, K], B: bf16[{shape}]) -> C: f32[M, N]:
+    C[i, j] = sum[k](f32(A[i, k]) * f32(B[{index}]))
+
+schedule s for product():
+    round_up(k, 64)
+    tile(i, {rows}) -> bi, ti
+    tile(j, {columns}) -> bj, tj
+    tile(k, 64) -> ko, ki
+    tile(ti, 64) -> wi, i64
+    tile(ki, 16) -> fk, k16
+    order(bi, bj, ko, wi, fk, i64, tj, k16)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(wi, thread.y)
+    cache_register(C, at=bj, vector=2) -> Cf
+    cache_shared(A, at=ko, vector=8) -> As
+    cache_shared(B, at=ko, vector=8{panel}) -> Bs
+    swizzle(As, 8)
+    swizzle(Bs, 8)
+    tensorize(i64, tj, k16, by=wgmma_m64n{columns}k16_{form}bf16)
+"""
+
+
+def product(*more, transposed=False, rows=64, columns=64, panel=True):
+    """The text of a product; `transposed` is one of B in rows along j."""
+    shape, index = ("K, N", "k, j") if transposed else ("N, K", "j, k")
+    form, panel = ("trans_", ", panel=64" * panel) if transposed else ("", "")
+    text = _TEXT.format(shape=shape, index=index, rows=rows, columns=columns, form=form, panel=panel)
+    return text + "".join(f"    {step}\n" for step in more)
+
+
+CASES = {
+    "rows along k": product(),
+    "rows along j": product(transposed=True),
+    "ahead": product("pipeline(ko, 2)"),
+    "panels": product("pipeline(ko, 2)", transposed=True, columns=128),
+    "two warpgroups": product("unroll(fk)", rows=128),
+}
