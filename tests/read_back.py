@@ -106,8 +106,10 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
     def _place(self, start, places):
         """The number along an axis, or a digit of it."""
         match start:
-            case ("call", "uniform", (), (("field", ("name", "threadIdx"), "y" | "z") as inner,)) if self.cuda:
-                same(self.launch.block[0] % 32, 0, "lanes of a warp, which all have the number")
+            case ("call", "uniform", (), (inner,)) if self.cuda:
+                # All lanes of a warp have it.
+                lanes = inner[2][1] if inner[0] == "/" else self.launch.block[0]
+                same((lanes % 32, inner[-1] == "x"), (0, False), "a number that is the same for a warp")
                 return self._place(inner, places)
             case ("field", ("name", "blockIdx" | "threadIdx" as word), axis) if self.cuda:
                 return places.get(f"{word.removesuffix('Idx')}.{axis}")

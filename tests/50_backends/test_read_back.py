@@ -7,6 +7,7 @@ import pytest
 from read_back import difference
 from stock import cases, modules, schedule_stock
 from tensorized import LOADED
+from warpgroups import product
 from written import tree_from
 
 from tilegen.backends.text import emit
@@ -196,8 +197,8 @@ OF_WARPGROUPS = [
     ("rows of another warpgroup", "&As[ko % 4][wi * 64]", "&As[ko % 4][0]"),
     ("no begin", "        begin_wgmma();\n", ""),
     ("no wait", "        complete_wgmma();\n", ""),
-    ("registers not held", "        hold<128>(&Pf[0]);\n", ""),
-    ("fewer registers held", "hold<128>(", "hold<64>("),
+    ("registers not held", "        hold<32>(&Cf[0]);\n", ""),
+    ("fewer registers held", "hold<32>(", "hold<16>("),
     ("no fence", "        fence_async();\n", ""),
     ("another number of the warpgroup", "uniform(threadIdx.y)", "uniform(threadIdx.z)"),
     ("shared memory out of line", "__align__(1024)", "__align__(16)"),
@@ -209,7 +210,7 @@ OF_WARPGROUPS = [
 
 @pytest.mark.parametrize(("old", "new"), [case[1:] for case in OF_WARPGROUPS], ids=[case[0] for case in OF_WARPGROUPS])
 def test_a_changed_product_of_a_warpgroup(old, new):
-    launches = lower(schedule_stock("hgemm", "transposed_warpgroups").tree)
+    launches = lower(tree_from(product("unroll(fk)", "pipeline(ko, 4)", rows=128)))
     text = emit(launches, "cuda")
     assert difference(text, launches, "cuda") is None
     changed = re.sub(re.escape(old), lambda _: new, re.sub(r"\n *0>\(", " 0>(", text), count=1)
