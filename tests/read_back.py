@@ -83,7 +83,14 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
 
     def _rest(self, body):
         places = {kind: self.rng.randrange(1, 10**4) for _, kind, _ in self.launch.coordinates}
-        self.env |= coordinates(self.launch, places, self.env)
+        along = dict(places)
+        if self.launch.left_out:  # all threads are launched along x, those along y and z behind one another
+            x, y, _ = self.launch.block
+            number = places["thread.x"] = self.rng.randrange(1, 10**4)
+            along |= {"thread.x": number % x, "thread.y": number // x % y, "thread.z": number // (x * y)}
+            if self.launch.block[2] == 1:
+                along["thread.y"] = number // x
+        self.env |= coordinates(self.launch, along, self.env)
         self.env[self.launch.tid] = self.launch.flat.evaluate(self.env)
         while body and (value := self._coordinate(body[0], places)) is not None:
             same(body[0].words, ("const", *self.integer), f"type of {body[0].name}")
