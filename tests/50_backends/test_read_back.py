@@ -13,7 +13,6 @@ from written import tree_from
 from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
-from tilegen.ir.walk import loops
 from tilegen.ir.written import tree_of
 from tilegen.lowering import lower
 from tilegen.schedule import apply
@@ -48,8 +47,6 @@ def wrong(tree, language, **version):
 @pytest.mark.parametrize(("name", "schedule"), cases())
 def test_stock_schedules(name, schedule, language):
     tree = schedule_stock(name, schedule).tree
-    if language == "cuda" and any(x.performed and x.performed.instruction.protocol for x in loops(tree.body)):
-        pytest.skip("calls of instructions with descriptors are not read back yet")
     for version in ({}, {"vector": False}, {"wide": True}):
         assert wrong(tree, language, **version) is None
 
