@@ -10,8 +10,8 @@ from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values
 from tilegen.interpreter.summation import sum_bound
-from tilegen.ir.instructions import Instruction, Summation
-from tilegen.ir.nodes import Tree
+from tilegen.ir.instructions import Instruction, SharedMatrix, Summation
+from tilegen.ir.nodes import DTYPE_BYTES, Tree
 from tilegen.ir.tolerance import PLAIN, Tolerance, tolerance_of
 from tilegen.schedule import apply
 
@@ -24,11 +24,16 @@ def scheduled(instruction: Instruction, steps: str = "", summed: str = "C") -> T
     a, b, c = (operand.operand.dtype for operand in instruction.operands)
     m, n, k = (each.extent.const for each in (*instruction.equation.loops, *instruction.equation.reduced))
     terms = instruction.text.split("sum[k](")[1].split("\n")[0]
+    first = ""
     if factor_type(instruction) == "tf32":
         terms = "tf32(A[i, k]) * tf32(B[k, j]))"
+        if isinstance(instruction.operands[0], SharedMatrix):  # which is copied from rounded numbers
+            first = "    var P: f32[M, K]\n    var Q: f32[K, N]\n"
+            first += "    P[y, x] = tf32(A[y, x])\n    Q[v, u] = tf32(B[v, u])\n"
+            terms = "P[i, k] * Q[k, j])"
     text = f"""
 kernel product(A: {a}[M, K], B: {b}[K, N]) -> C: {c}[M, N]:
-    C[i, j] = sum[k]({terms}
+{first}    C[i, j] = sum[k]({terms}
 schedule s for product:
     round_up(k, {4 * k})
     tile(i, {m}) -> bi, i
@@ -38,12 +43,27 @@ schedule s for product:
 {steps}    order(bi, bj, kp, ko, i, j, k)
     bind(bi, block.x)
     cache_register({summed}, at={"bj" if summed == "C" else "kp"})
-    cache_register(A, at=ko)
-    cache_register(B, at=ko)
+{loaded_factors(instruction, "PQ" if first else "AB")}
     tensorize(i, j, k, by={instruction.name})
 """
     module = parse(Source("product.tg", text))
     return apply(build(module.kernels["product"]), module.schedules[0], {}, {}, stock_instructions).tree
+
+
+def loaded_factors(instruction: Instruction, names: str) -> str:
+    """The steps that bring both to where the instruction reads them; what has a descriptor, in rows of 128 bytes."""
+    steps = []
+    for name, indices, operand in zip(names, ("i, k", "k, j"), instruction.operands, strict=False):
+        if not isinstance(operand, SharedMatrix):
+            steps.append(f"cache_register({name}, at=ko)")
+            continue
+        size = DTYPE_BYTES[operand.operand.dtype]
+        if indices.endswith(operand.along):
+            panel = f", vector={16 // size}, panel={128 // size}"
+        else:
+            panel = ", layout=[1, 0]"
+        steps += [f"cache_shared({name}, at=kp{panel}) -> {name}s", f"swizzle({name}s, {16 // size})"]
+    return "\n".join(f"    {step}" for step in steps)
 
 
 def on_one_row(tree: Tree, left: np.ndarray, right: np.ndarray, tolerance: Tolerance) -> tuple[float, float]:
@@ -68,7 +88,7 @@ def test_the_worst_data_stays_within_the_bound(name: str, summation: Summation) 
         # With 24 fraction bits an addition loses more than a rounding for each of its terms.
         assert (abs(got - value) > plain) == (summation.truncated and summation.bits == 24)
         if summation == instruction.summations[0]:
-            own = sum_bound(tolerance_of(tree).sums, tree.kernel.equations[0], count, {"M": 1, "N": 1, "K": count})
+            own = sum_bound(tolerance_of(tree).sums, tree.kernel.equations[-1], count, {"M": 1, "N": 1, "K": count})
             assert own
             # In f64 the reference's own roundings are two thirds of it.
             assert abs(got - value) > (0.3 if result == "f64" else 0.7) * own.share * (left * right).sum()
