@@ -108,12 +108,13 @@ def obligations(
 
     After a violation the later ones are not asked, since they rely on the earlier ones.
     """
-    program = project(replace(tree, body=without_events(tree.body)))
+    plain = replace(tree, body=without_events(tree.body))
+    program = project(plain)
     walls = CertainBarriers(program, stops)
     copied = [extra for extra in extras if program.leaves[extra.leaf].leaf.stmt.is_copy]
     computed = [extra for extra in extras if extra not in copied]
     # Where copies are concerned, what is printed: without the tests that are missing.
-    printed = project(_without_tests(tree, program, copied)) if copied else program
+    printed = project(_without_tests(plain, program, copied)) if copied else program
     touched = CertainBarriers(printed, stops) if copied else walls
     checks: tuple[tuple[str, tuple[Callable[[], None], ...]], ...] = (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed))),
