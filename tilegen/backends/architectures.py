@@ -61,10 +61,6 @@ def require_instructions(launches: Iterable[Launch], arch: str, device: str = ""
         notes = did_you_mean(arch, list(known)) or (f"known are {', '.join(known)}",)
         raise UsageError(f"there is no architecture '{arch}'", notes=notes)
     launches = tuple(launches)
-    if any(launch.maps for launch in launches) and arch_number(arch) < arch_number(BULK_ARCHITECTURE):
-        where = f"{device} is {arch}" if device else f"this is for {arch}"
-        notes = (f"a schedule without bulk(...) can run on {arch}", "tilegen check --device cpu copies by all threads")
-        raise DeviceError(f"bulk copies need {BULK_ARCHITECTURE} or later, and {where}", notes=notes)
     for instruction in instructions_of(launches):
         if not instruction.runs_on(arch):
             where = f"{device} is {arch}" if device else f"this is for {arch}"
@@ -75,3 +71,7 @@ def require_instructions(launches: Iterable[Launch], arch: str, device: str = ""
             )
             message = f"the instruction '{instruction.name}' needs {instruction.needs}, and {where}"
             raise DeviceError(message, instruction.span, notes=notes)
+    if any(launch.maps for launch in launches) and arch_number(arch) < arch_number(BULK_ARCHITECTURE):
+        where = f"{device} is {arch}" if device else f"this is for {arch}"
+        notes = (f"a schedule without bulk(...) can run on {arch}", "tilegen check --device cpu copies by all threads")
+        raise DeviceError(f"bulk copies need {BULK_ARCHITECTURE} or later, and {where}", notes=notes)
