@@ -25,6 +25,14 @@ def round_significand(x, bits):
     return math.copysign(math.floor(abs(x) / unit + 0.5) * unit, x)
 
 
+def cut_significand(x, bits):
+    """The number of so many bits next to x towards 0."""
+    if x == 0 or not math.isfinite(x):
+        return x
+    unit = 2.0 ** (math.frexp(x)[1] - bits)
+    return math.trunc(x / unit) * unit
+
+
 MATHS = {name: getattr(math, name) for name in ("exp", "log", "sin", "cos", "sqrt", "erf", "floor", "ceil", "tanh")}
 MATHS |= {
     "clamp": lambda x, low, high: min(max(x, low), high),
@@ -33,6 +41,7 @@ MATHS |= {
     "abs": abs,
     "round": round,
     "tf32": lambda x: round_significand(x, 11),
+    "tf32_rz": lambda x: cut_significand(x, 11),
     "rsqrt": lambda x: 1 / math.sqrt(x),
 }
 

@@ -74,6 +74,8 @@ FUNCTIONS = [
     "floor",
     "ceil",
     "round",
+    "tf32",
+    "tf32_rz",
     "abs",
 ]
 

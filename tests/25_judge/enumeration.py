@@ -368,7 +368,9 @@ class _Together(_Run):
             case Op(name, args):
                 found = [self._value(a, env, path) for a in args]
                 # Of integers a product with one zero is zero, too.
-                nothing = name in ("*", "+", "-", "neg", "abs", "min", "max", "tf32") and set(found) == {zero}
+                nothing = name in ("*", "+", "-", "neg", "abs", "min", "max", "tf32", "tf32_rz") and set(found) == {
+                    zero
+                }
                 nothing |= name == "*" and expr.dtype in INTEGERS and zero in found
                 nothing |= name == "select" and set(found[1:]) == {zero}
                 return zero if nothing else self.terms.of(name, *found)

@@ -13,7 +13,8 @@ NOTHING = {"sum": 0, "prod": 1, "max": -inf, "min": inf}  # the result of no ter
 class Terms:
     """Symbolic values, each structure one number, so that comparing them is cheap.
 
-    Comparisons of indices are known, and so is what a choice between two values takes by them. Factors have no order.
+    Comparisons of indices are known, and so is what a choice between two values takes by them. Factors have no order,
+    and a tf32 number has nothing to be cut off.
     """
 
     def __init__(self):
@@ -21,6 +22,8 @@ class Terms:
 
     def of(self, *term):
         match term:
+            case ("tf32_rz", one) if self.known[one][0] in ("tf32", "tf32_rz") or self.known[one] == ("const", 0):
+                return one
             case ("*", one, two) if one > two:
                 term = "*", two, one
             case (word, left, right) if word in COMPARE and None not in (self._whole(left), self._whole(right)):

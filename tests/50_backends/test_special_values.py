@@ -230,18 +230,22 @@ def test_c_is_told_that_integers_wrap_where_they_may() -> None:
     assert "t[i] = (int)c[i] * (int)c[i];" in text
 
 
+@pytest.mark.parametrize(("rounding", "added"), [("tf32", 0x1000), ("tf32_rz", 0)])
 @pytest.mark.parametrize("device", DEVICES)
-def test_tf32_is_the_nearest_number_of_ten_fraction_bits(device: str) -> None:
-    """Ties go away from 0; what is too large becomes infinite, and nan stays nan."""
+def test_roundings_to_tf32(device: str, rounding: str, added: int) -> None:
+    """The nearest number of ten fraction bits, ties away from 0, or the next one towards 0.
+
+    What is too large becomes infinite, and nan stays nan, whichever of its bits are set.
+    """
     bits = np.random.default_rng(0).integers(0, 2**32, 4000, dtype=np.uint64).astype(np.uint32)
     special = [0x3F800FFF, 0x3F801000, 0xBF801000, 0x7F7FFFFF, 0x7F800000, 0x7F800001, 0x7FFFFFFF, 0x80000000]
     x = np.concatenate([bits, np.array(special, np.uint32)])
     x = x[(x & 0x7F800000 != 0) | (x & 0x7FFFFF == 0)].view(np.float32)  # a device may take subnormal numbers as 0
-    kernel = tilegen.load("kernel r(A: f32[N]) -> B: f32[N]:\n    B[i] = tf32(A[i])\n").kernel()
+    kernel = tilegen.load(f"kernel r(A: f32[N]) -> B: f32[N]:\n    B[i] = {rounding}(A[i])\n").kernel()
     found = np.empty_like(x)
     kernel.schedule().compile(device=device)(A=x, B=found)
     with np.errstate(invalid="ignore"):
-        wanted = (x.view(np.uint32) + np.uint32(0x1000) & np.uint32(0xFFFFE000)).view(np.float32)
+        wanted = (x.view(np.uint32) + np.uint32(added) & np.uint32(0xFFFFE000)).view(np.float32)
     wanted = np.where(np.isfinite(x), wanted, x)
     assert np.array_equal(found, wanted, equal_nan=True)
     expected = reference(kernel.ir, {"N": len(x)}, {"A": x})["B"]

@@ -185,6 +185,7 @@ def test_without_torch_cupy_has_the_simplest_products() -> None:
     "text",
     [
         "    C[i, j] = sum[k](tf32(A[i, k]) * tf32(B[k, j]))",
+        "    C[i, j] = sum[k](tf32_rz(A[i, k]) * tf32_rz(B[k, j]))",
         "    var P: f32[M, K]\n    P[i, k] = tf32(A[i, k])\n    C[i, j] = sum[k](P[i, k] * tf32(B[k, j]))",
         "    var P: f32[K, M]\n    var Q: f32[K, N]\n    P[k, i] = tf32(A[i, k])\n    Q[k, j] = tf32(B[k, j])\n"
         "    C[i, j] = sum[k](P[k, i] * Q[k, j])",
@@ -195,7 +196,9 @@ def test_factors_that_the_kernel_rounds_are_tf32(text: str) -> None:
     assert str(found) == "torch.mm(A, B); tf32 x tf32 -> f32, sums in f32, allow_tf32=True"
 
 
-@pytest.mark.parametrize("factors", ["tf32(A[i, k]) * B[k, j]", "tf32(2 * A[i, k]) * tf32(B[k, j])"])
+@pytest.mark.parametrize(
+    "factors", ["tf32(A[i, k]) * B[k, j]", "A[i, k] * tf32_rz(B[k, j])", "tf32(2 * A[i, k]) * tf32(B[k, j])"]
+)
 def test_no_library_rounds_one_factor_or_a_computed_one(factors: str) -> None:
     text = f"kernel k(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n    C[i, j] = sum[k]({factors})\n"
     assert as_product(load(text).kernel().ir) is None

@@ -307,6 +307,8 @@ class Writer:
                 return self._parenthesise(f"{sign}{self.value(arg, _ATOM)}", _UNARY, parent)
             case Op("tf32", (arg,)):
                 return f"round_tf32({self.value(arg)})"
+            case Op("tf32_rz", (arg,)):
+                return f"cut_off_tf32({self.value(arg)})"
             case Op("select", (test, then, other)):
                 text = f"{self.value(test, 1)} ? {self.value(then, 1)} : {self.value(other, 1)}"
                 return f"({text})" if parent >= 0 else text

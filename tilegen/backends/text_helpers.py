@@ -168,6 +168,12 @@ __device__ __forceinline__ float round_tf32(float x)
 {
     return isfinite(x) ? __uint_as_float((__float_as_uint(x) + 0x1000) & 0xffffe000) : x;
 }""",
+    "cut_off_tf32(": """\
+// The number with 10 fraction bits next to x towards 0.
+__device__ __forceinline__ float cut_off_tf32(float x)
+{
+    return isfinite(x) ? __uint_as_float(__float_as_uint(x) & 0xffffe000) : x;
+}""",
     "tf32_fragment<": """\
 // The registers that a lane has of a fragment, rounded to tf32. The compiler shares what several calls round alike.
 template <int count> struct tf32_fragment
@@ -326,6 +332,12 @@ inline ushort round_bf16(float value)
 inline float round_tf32(float x)
 {
     return isfinite(x) ? as_float((as_uint(x) + 0x1000) & 0xffffe000) : x;
+}""",
+    "cut_off_tf32(": """\
+// The number with 10 fraction bits next to x towards 0.
+inline float cut_off_tf32(float x)
+{
+    return isfinite(x) ? as_float(as_uint(x) & 0xffffe000) : x;
 }""",
     "half_of_double(": "inline ushort half_of_double(double value) { return round_half(odd_float(value)); }",
     "bf16_of_double(": "inline ushort bf16_of_double(double value) { return round_bf16(odd_float(value)); }",

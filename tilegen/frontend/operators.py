@@ -8,6 +8,7 @@ from typing import TypeVar
 from tilegen.errors import SourceError, Span
 from tilegen.frontend.folding import Literal, constant, fold, index_arithmetic, limits, wrap
 from tilegen.frontend.index import COMPARISONS
+from tilegen.ir.instructions import ROUNDINGS
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, INTEGERS, Const, Expr, Index, Op
 
 DTYPES = (*FLOATS, *INTEGERS)
@@ -230,8 +231,8 @@ def _check_operand(name: str, dtype: str, span: Span) -> None:
             name, "cast the operands: i32(...)"
         )
         raise SourceError(f"'{name}' is for integers, not {dtype}", span, notes=(way_out,))
-    if name == "tf32" and dtype != "f32":
-        raise SourceError(f"'tf32' rounds an f32, not {dtype}", span, notes=("cast the argument: tf32(f32(...))",))
+    if name in ROUNDINGS and dtype != "f32":
+        raise SourceError(f"'{name}' rounds an f32, not {dtype}", span, notes=(f"cast the argument: {name}(f32(...))",))
     if dtype in INTEGERS and name not in _OF_INTEGERS:
         notes = (f"cast the argument: {name}(f32(...))",)
         raise SourceError(f"'{name}' is for floating-point numbers, not {dtype}", span, notes=notes)

@@ -106,6 +106,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ceil": _finite_only(math.ceil),
     "round": _finite_only(round),  # halves to even, as rint
     "tf32": lambda x: to_tf32(x),
+    "tf32_rz": lambda x: cut_off_to_tf32(x),
 }
 
 
@@ -149,6 +150,15 @@ def to_tf32(x: float) -> float:
     unit = math.ldexp(1.0, max(exponent, -125) - 11)
     rounded = math.floor(abs(x) / unit + 0.5) * unit
     return math.copysign(_INF if rounded >= 2.0**128 else rounded, x)
+
+
+def cut_off_to_tf32(x: float) -> float:
+    """The tf32 number next to `x` towards 0: 11 significant bits, exponents of f32."""
+    if x == 0 or not math.isfinite(x):
+        return x
+    _, exponent = math.frexp(x)
+    unit = math.ldexp(1.0, max(exponent, -125) - 11)
+    return math.copysign(math.floor(abs(x) / unit) * unit, x)
 
 
 def to_integer(dtype: str) -> Callable[[float], int]:

@@ -154,11 +154,14 @@ def _erf(values: Array) -> Array:
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(values), dtype=np.float64)
 
 
-def _tf32(values: Array) -> Array:
-    """The nearest numbers of 11 significant bits, ties away from 0, not less apart than the least ones of tf32."""
+def _tf32(values: Array, added: float = 0.5) -> Array:
+    """The nearest numbers of 11 significant bits, ties away from 0, not less apart than the least ones of tf32.
+
+    With 0 `added` to the last bit they are those next to `values` towards 0.
+    """
     unit = np.ldexp(1.0, np.maximum(np.frexp(values)[1], -125) - 11)
     with np.errstate(invalid="ignore"):
-        rounded = np.copysign(np.floor(np.abs(values) / unit + 0.5) * unit, values)
+        rounded = np.copysign(np.floor(np.abs(values) / unit + added) * unit, values)
     return np.where(np.isfinite(values), rounded, values)
 
 
@@ -167,4 +170,5 @@ _FUNCTIONS: dict[str, Any] = {
     "tan": np.tan, "tanh": np.tanh, "sinh": np.sinh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "erf": _erf, "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "tf32": _tf32,
+    "tf32_rz": lambda x: _tf32(x, added=0.0),
 }  # fmt: skip

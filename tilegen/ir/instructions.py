@@ -31,6 +31,9 @@ A tf32 value is an f32 whose last 13 bits are 0. An instruction computes with su
 function of the same name rounds to it.
 """
 
+ROUNDINGS = {"tf32": "tf32", "tf32_rz": "tf32"}
+"""The functions that round a number to a format, and the format."""
+
 ROW_BYTES = 16
 """Of the piece of an operand in shared memory whose address one lane gives."""
 

@@ -1,16 +1,16 @@
 """Formats of operands: an instruction that takes tf32 values is given such, and rounds nothing by itself.
 
 Theorem: an operand is given values of its format if the nest rounds each element that it reads, or if every statement
-that writes the buffer writes such a value: a number rounded by the format's function, a constant that the format has, a
-choice between such values, or an element of a buffer of such values, or what stands for those outside of it. Buffers
-may be told by each other, for a statement reads what has been written before: the first one that wrote another value
-would have read one. An input has any value, and so has an output, which may be an input, too.
+that writes the buffer writes such a value: a number rounded by a function of the format, a constant that the format
+has, a choice between such values, or an element of a buffer of such values, or what stands for those outside of it.
+Buffers may be told by each other, for a statement reads what has been written before: the first one that wrote another
+value would have read one. An input has any value, and so has an output, which may be an input, too.
 """
 
 from __future__ import annotations
 
 from tilegen.interpreter.scalar import FUNCTIONS
-from tilegen.ir.instructions import FORMATS
+from tilegen.ir.instructions import FORMATS, ROUNDINGS
 from tilegen.ir.matching import operand_accesses, rounded_operands
 from tilegen.ir.nodes import Const, Expr, Load, Op, Performed, Stmt, Tree
 from tilegen.ir.walk import leaves
@@ -61,7 +61,7 @@ def _other_value(tree: Tree, buffer: str, form: str, seen: set[str]) -> str | No
 
 def _other_term(tree: Tree, value: Expr, form: str, seen: set[str], written: str) -> str | None:
     match value:
-        case Op(name) if name == form:
+        case Op(name) if ROUNDINGS.get(name) == form:
             return None
         case Const(number, dtype):
             return None if dtype == FORMATS[form] and FUNCTIONS[form](float(number)) == number else written

@@ -13,6 +13,7 @@ from tilegen.interpreter.rounding import operation
 from tilegen.ir.affine import Affine
 from tilegen.ir.defined import defines_all
 from tilegen.ir.in_place import memory_of
+from tilegen.ir.instructions import ROUNDINGS
 from tilegen.ir.nodes import FLOATS, Cast, Const, Equation, Expr, Gather, Index, Kernel, Load, Op, Scalar
 from tilegen.ir.walk import loads, rewrite, substitute, walk
 
@@ -102,13 +103,13 @@ def as_product(kernel: Kernel) -> MatrixProduct | None:
 
 
 def _inline_roundings(kernel: Kernel) -> tuple[Equation, ...]:
-    """The equations, with those of the kind P[i, k] = tf32(A[i, k]) in the place of the tensors that they define."""
+    """The equations, with roundings like P[i, k] = tf32(A[i, k]) in the place of the tensors that they define."""
     made: dict[str, Equation] = {}
     left = []
     for equation in kernel.equations:
         target, value = kernel.tensor(equation.target), equation.value
         whole = equation.reduce is None and defines_all(equation, target) and target.role == "intermediate"
-        if whole and isinstance(value, Op) and value.name == "tf32" and isinstance(value.args[0], Load):
+        if whole and isinstance(value, Op) and value.name in ROUNDINGS and isinstance(value.args[0], Load):
             made[target.name] = equation
         else:
             left.append(equation)
@@ -138,12 +139,12 @@ def operands(equation: Equation) -> tuple[tuple[Load, str], tuple[Load, str]] | 
 
 
 def _operand(expr: Expr) -> tuple[Load, str] | None:
-    """A factor with its type, which is "tf32" where it is rounded to that."""
+    """A factor with its type, which is "tf32" where it is rounded to that, in whatever direction."""
     match without_casts(expr):
         case Load() as load:
             return load, load.dtype
-        case Op("tf32", (Load() as load,)):
-            return load, "tf32"
+        case Op(name, (Load() as load,)) if name in ROUNDINGS:
+            return load, ROUNDINGS[name]
         case _:
             return None
 
@@ -314,8 +315,8 @@ def product_difference(
         return 2 * float(abs(as_numbers(result, found.result) - sums.astype("int64").astype("int32")).max())
     bias, residual = (view(numbers[each.name], each) if each else 0 for each in (found.bias, found.residual))
     wanted = apply(xp, found.activation, found.inside, sums, bias, residual)
-    # Each factor is off by half an epsilon where it has been rounded.
-    factors = epsilon("tf32") if found.operands == "tf32" else 0.0
+    # Each factor is off by less than an epsilon where it has been rounded, in whatever direction.
+    factors = 2 * epsilon("tf32") if found.operands == "tf32" else 0.0
     allowed = (2 * a.shape[-1] * epsilon(found.sums) + factors) * xp.matmul(abs(a), abs(b)) * _SLOPE
     allowed += (
         4 * epsilon(found.operands if rounded else found.result) * (abs(sums) + abs(bias) + abs(residual)) + 1e-30
