@@ -24,6 +24,12 @@ def test_a_gemm_has_two_operations_a_point() -> None:
     assert rate(kernel(GEMM), sizes, 2.75, "TFLOP/s") == pytest.approx(49.98, abs=0.01)
 
 
+@pytest.mark.parametrize("rounding", ["tf32", "tf32_rz"])
+def test_a_rounding_is_no_operation(rounding: str) -> None:
+    text = GEMM.replace("A[i, k] * B[k, j]", f"{rounding}(A[i, k]) * {rounding}(B[k, j])")
+    assert operations(kernel(text), {"M": 64, "K": 32, "N": 16}) == 2 * 64 * 32 * 16
+
+
 def test_what_only_moves_is_measured_in_bytes() -> None:
     chain = tilegen.load("chain").kernel().ir
     assert moved_bytes(chain, {"N": 1000}) == 12000

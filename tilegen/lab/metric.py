@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from tilegen.backends.arrays import shape_of
+from tilegen.ir.instructions import ROUNDINGS
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Equation, Kernel, Op
 from tilegen.ir.walk import walk
 
@@ -15,7 +16,8 @@ _INTENSE = 10
 
 def operations(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     """Floating-point operations: each operator and function of an equation counts one for each point of its
-    ranges (an fma two), and each step of a reduction one. A matrix product has 2*M*N*K."""
+    ranges (an fma two), and each step of a reduction one; conversions and roundings to a format count nothing. A
+    matrix product has 2*M*N*K."""
     return sum(
         operations_per_point(e) * prod(r.extent.evaluate(sizes) for r in (*e.loops, *e.reduced))
         for e in kernel.equations
@@ -49,4 +51,5 @@ def rate(kernel: Kernel, sizes: Mapping[str, int], milliseconds: float, shown: s
 def operations_per_point(equation: Equation) -> int:
     """Operations of an equation for each point of its ranges."""
     found = [n for n in walk(equation.value) if isinstance(n, Op) and n.dtype in (*FLOATS, "i32", "i64")]
-    return sum(2 if op.name == "fma" else 1 for op in found) + (1 if equation.reduce else 0)
+    each = (2 if op.name == "fma" else 1 for op in found if op.name not in ROUNDINGS)
+    return sum(each) + (1 if equation.reduce else 0)
