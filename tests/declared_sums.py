@@ -55,8 +55,7 @@ def add_up(
 
 def factor_type(instruction: Instruction) -> str:
     """The type whose exponents and significands the factors have."""
-    first = instruction.operands[0]
-    return first.format or first.operand.dtype
+    return instruction.format_of(instruction.operands[0].operand.name)
 
 
 def worst_factors(summation: Summation, factor: str, result: str, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -49,12 +49,16 @@ _WGMMA = re.compile(
 
 @dataclass(frozen=True)
 class Mma:
-    """D = A B + C. `names` are the operands in the text for D, A, B and C, `types` those of the language for them."""
+    """D = A B + C. `names` are the operands in the text for D, A, B and C, `types` those of the language for them.
+
+    Of factors that are `cut_off` the last 13 bits are not read.
+    """
 
     shape: tuple[int, int, int]
     names: tuple[str, str, str, str]
     types: tuple[str, str, str, str]
     layout: dict[str, Place]
+    cut_off: bool
 
     def count(self, letter: str) -> int:
         """Elements of an operand that a lane has."""
@@ -140,7 +144,7 @@ def read(ptx: str) -> Mma | MoveMatrices | Wgmma:
     if word == "mma" and parts[:2] == ["sync", "aligned"] and parts[3:5] == ["row", "col"]:
         shape, types = parts[2], tuple(TYPES[each] for each in parts[5:])
         m, n, k = map(int, re.findall(r"\d+", shape))
-        return Mma((m, n, k), names, types, LAYOUTS[shape, parts[6]])
+        return Mma((m, n, k), names, types, LAYOUTS[shape, parts[6]], parts[6] == "tf32")
     if (
         word in ("ldmatrix", "stmatrix")
         and parts[:3] == ["sync", "aligned", "m8n8"]

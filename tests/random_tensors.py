@@ -49,7 +49,12 @@ UNITS = (
     Unit("mma_m16n8k32_i8", "i8", "i32", (16, 8, 32), _loads("i8", trans=False)),
     Unit("mma_m8n8k4_f64", "f64", "f64", (8, 8, 4), ((), ())),
     Unit("mma_m16n8k8_tf32", "f32", "f32", (16, 8, 8), _loads("tf32", trans=False), rounding="tf32"),
+    Unit("mma_m16n8k8_tf32_rz", "f32", "f32", (16, 8, 8), _loads("tf32", trans=False), rounding="tf32_rz"),
 )
+
+
+# By the rounding what times an integer from -3 to 3 gives that integer, rounded so, and another number otherwise.
+NEAR_INTEGERS = {"tf32": 1 - 2.0**-13, "tf32_rz": 1 + 5 * 2.0**-13}
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,9 @@ class Product:
 
 def random_product(pick) -> Product:
     """A product in any storage order, with something behind it or not."""
-    unit = pick([UNITS[0]] * 3 + [UNITS[1]] + [UNITS[2]] * 2 + [UNITS[3]] * 2 + [UNITS[4]] * 2 + [UNITS[5]] * 2)
+    unit = pick(
+        [UNITS[0]] * 3 + [UNITS[1]] + [UNITS[2]] * 2 + [UNITS[3]] * 2 + [UNITS[4]] * 2 + [UNITS[5]] * 2 + [UNITS[6]]
+    )
     a, b = pick(["A[i, k]", "A[i, k]", "A[k, i]"]), pick(["B[k, j]", "B[k, j]", "B[j, k]"])
     batch = pick([False] * 5 + [True])
     if batch:
@@ -243,7 +250,7 @@ def tensor_case(pick, number=0, *, engine=None) -> Case:
         if t.role == "input":
             drawn = rng.integers(-3, 4, [t.shape[d].evaluate(sizes) for d in t.order])
             if t.name in "AB" and product.unit.rounding:
-                drawn = drawn * (1 - 2.0**-13)  # these integers, rounded; others where nothing rounds, or truncates
+                drawn = drawn * NEAR_INTEGERS[product.unit.rounding]
             arrays[t.name] = from_values(drawn, t.dtype).transpose(np.argsort(t.order))
     case = TensorCase(product.text, start(kernel, stock_instructions), sizes, arrays)
     case.expected = reference(kernel, sizes, arrays)["out"]

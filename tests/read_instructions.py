@@ -153,7 +153,8 @@ def check_function(function, instruction):
         lanes = {"warp": 32, "warpgroup": 128}[instruction.unit]
         words = ["row"] if name in shared else [str(n) for n in range(count // lanes * size // max(4, size))]
         registers[name] = f"{name}.row" if name in shared else f"{{{', '.join(f'{name}.{word}' for word in words)}}}"
-        bits = name in shared or instruction.is_copy or o.format
+        # What the PTX calls tf32 is bits to it.
+        bits = name in shared or instruction.is_copy or (".tf32." in instruction.ptx and o is not output)
         letter = "r" if bits else _TYPES.get(o.operand.dtype, ("", "r"))[1]
         constraints[name] = [(letter, name, word) for word in words]
     wanted = re.sub(r"\{(\w+)\}", lambda match: registers[match[1]], instruction.ptx)

@@ -94,6 +94,8 @@ class Lane:
             {place: lanes[lane][letter][e] for (lane, e), place in does.places(letter).items()} for letter in "ABC"
         )
         widen = [lambda value, old=old: value if old == wide else terms.of(wide, value) for old in does.types[1:3]]
+        if does.cut_off:
+            widen = [lambda value: terms.of("tf32_rz", value)] * 2
         for (lane, e), (i, j) in does.places("D").items():
             if lane == self.number % WARP:
                 products = [terms.of("*", widen[0](a[i, k]), widen[1](b[k, j])) for k in range(depth)]

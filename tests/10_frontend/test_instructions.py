@@ -21,6 +21,7 @@ PTX_ISA: dict[str, dict[str, Place]] = {
     "mma_m16n8k16_f16": LAYOUTS["m16n8k16", "f16"],
     "mma_m16n8k16_f16_f16": LAYOUTS["m16n8k16", "f16"],
     "mma_m16n8k8_tf32": LAYOUTS["m16n8k8", "tf32"],
+    "mma_m16n8k8_tf32_rz": LAYOUTS["m16n8k8", "tf32"],
     "mma_m16n8k32_i8": LAYOUTS["m16n8k32", "s8"],
     "mma_m8n8k4_f64": LAYOUTS["m8n8k4", "f64"],
 }

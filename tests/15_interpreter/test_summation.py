@@ -25,7 +25,7 @@ def scheduled(instruction: Instruction, steps: str = "", summed: str = "C") -> T
     m, n, k = (each.extent.const for each in (*instruction.equation.loops, *instruction.equation.reduced))
     terms = instruction.text.split("sum[k](")[1].split("\n")[0]
     first = ""
-    if factor_type(instruction) == "tf32":
+    if instruction.operands[0].format == "tf32":
         terms = "tf32(A[i, k]) * tf32(B[k, j]))"
         if isinstance(instruction.operands[0], SharedMatrix):  # which is copied from rounded numbers
             first = "    var P: f32[M, K]\n    var Q: f32[K, N]\n"

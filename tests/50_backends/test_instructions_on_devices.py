@@ -20,8 +20,9 @@ from tilegen.backends.cuda import CudaEngine
 from tilegen.backends.instructions import device_function
 from tilegen.backends.trial import TRIAL_THREADS, trial_kernel
 from tilegen.errors import Source
-from tilegen.frontend import parse
+from tilegen.frontend import build, parse
 from tilegen.frontend.stock import stock_instructions
+from tilegen.interpreter import reference
 from tilegen.ir.affine import Affine
 from tilegen.ir.instructions import Fragment, Instruction, SharedMatrix, SharedRows, Summation
 
@@ -220,6 +221,32 @@ def added_up(instruction: Instruction, summation: Summation, a: np.ndarray, b: n
     return np.array(found).reshape(c.shape)
 
 
+def beyond_format(instruction: Instruction, random: np.random.Generator, factors: np.ndarray) -> np.ndarray:
+    """Factors that it cuts off to these: of tf32 numbers, f32 with anything in the last 13 bits."""
+    if factor_type(instruction) != "tf32" or instruction.operands[0].format:
+        return factors
+    bits = factors.astype(np.float32).view(np.uint32)
+    assert not (bits & 0x1FFF).any()
+    # A subnormal number may be taken as 0, or not: 0 stays what it is.
+    more = random.integers(0, 2**13, bits.shape, dtype=np.uint32) * (bits << 1 != 0)
+    more[..., 0, 0] = 0x1FFF * (bits[..., 0, 0] << 1 != 0)
+    return (bits | more).view(np.float32)
+
+
+@pytest.mark.parametrize("name", [name for name in PRODUCTS if name.endswith("tf32_rz")])
+def test_the_factors_given_are_cut_off_to_those_meant(name: str) -> None:
+    """As the interpreter has the function of that name."""
+    instruction, random = PRODUCTS[name], np.random.default_rng(3)
+    a, b, _ = (scattered(random, (4, *operand.shape), factor_type(instruction)) for operand in instruction.operands)
+    kernel = build(
+        parse(Source("cut.tg", "kernel cut(X: f32[N]) -> Y: f32[N]:\n    Y[i] = tf32_rz(X[i])\n")).kernels["cut"]
+    )
+    for meant in (a, b):
+        given = beyond_format(instruction, random, meant).ravel()
+        assert (given != meant.ravel()).mean() > 0.9
+        assert np.array_equal(reference(kernel, {"N": given.size}, {"X": given})["Y"].value, meant.ravel())
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", [name for name, each in PRODUCTS.items() if each.summations])
 def test_it_adds_up_as_declared(name: str) -> None:
@@ -238,7 +265,7 @@ def test_it_adds_up_as_declared(name: str) -> None:
         a = rounded(a / 64, factor)  # no sum is too large for f16
     start = scattered(random, (len(a) * len(b), *shapes[2]), result)
     start[:: len(b) + 1] = 0.0
-    found = run(instruction, [a, b], start)
+    found = run(instruction, [beyond_format(instruction, random, each) for each in (a, b)], start)
     starts = start.reshape(found.shape)
     for n, m in np.ndindex(len(a), len(b)):
         wanted = added_up(instruction, summation, a[n], b[m], starts[n, m])

@@ -11,7 +11,7 @@ from simulate import faults
 from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
-from tilegen.errors import IllegalStep, Source
+from tilegen.errors import IllegalStep, Source, StepError
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import stock_instructions
 from tilegen.ir.nodes import Const, Expr, Op, Tree
@@ -115,7 +115,9 @@ schedule s for gemm_tf32:
     tensorize(k8, nj, j8, by=ldmatrix_b_tf32)
     pipeline(ko, 2)
 """
-TEXTS = {"product": IN_THE_PRODUCT, "equations": IN_EQUATIONS, "stored": STORED}
+CUT_OFF = IN_THE_PRODUCT.replace("tf32(A[", "tf32_rz(A[").replace("tf32(B[", "tf32_rz(B[")
+CUT_OFF = CUT_OFF.replace("by=mma_m16n8k8_tf32", "by=mma_m16n8k8_tf32_rz")
+TEXTS = {"product": IN_THE_PRODUCT, "equations": IN_EQUATIONS, "stored": STORED, "cut off": CUT_OFF}
 FORMS = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 
 
@@ -183,6 +185,13 @@ def test_each_fragment_is_rounded_where_the_product_says_so() -> None:
     assert "ldmatrix_b_tf32(Q_shared_reg" in text
 
 
+def test_nothing_is_left_to_do_where_the_product_cuts_off() -> None:
+    text = emit(lower(scheduled(CUT_OFF)), "cuda")
+    assert "mma_m16n8k8_tf32_rz(C_reg" in text
+    assert "cut_off_tf32" not in text
+    assert "tf32_fragment" not in text
+
+
 @FORMS
 def test_the_text_reads_back_and_the_simulator_runs_it(text: str) -> None:
     tree = scheduled(text)
@@ -229,6 +238,17 @@ def test_nothing_is_rounded_silently(text: str, old: str, new: str, held: str, s
         scheduled(text.replace(old, new))
     assert f"'mma_m16n8k8_tf32' takes tf32 values, and '{held}' has others" in str(caught.value)
     assert caught.value.witness == f"the values of '{source}' are not rounded to tf32"
+
+
+@pytest.mark.parametrize(("old", "new"), [("tf32_rz(A[i, k])", "A[i, k]"), ("tf32_rz(B[k, j])", "tf32(B[k, j])")])
+def test_nothing_is_cut_off_silently(old: str, new: str) -> None:
+    with pytest.raises(StepError) as caught:
+        scheduled(CUT_OFF.replace(old, new))
+    assert "computes C[i, j] += sum[k](tf32_rz(A[i, k]) * tf32_rz(B[k, j]))" in str(caught.value)
+
+
+def test_numbers_that_were_cut_off_have_the_format() -> None:
+    assert scheduled(IN_EQUATIONS.replace("= tf32(B[k, j])", "= tf32_rz(B[k, j])"))
 
 
 def test_constants_of_ten_fraction_bits_need_no_rounding() -> None:

@@ -151,6 +151,7 @@ def test_operations_come_from_the_declaration():
     found = {name: operations_of(each) for name, each in stock_instructions().items()}
     assert found["mma_m8n8k4_f64"] == 2 * 8 * 8 * 4
     assert found["mma_m16n8k32_i8"] == 2 * 16 * 8 * 32
+    assert found["mma_m16n8k8_tf32_rz"] == found["mma_m16n8k8_tf32"] == 2 * 16 * 8 * 8
     assert found["mma_m16n8k16_f16_f16"] == found["mma_m16n8k16_bf16"] == 2 * 16 * 8 * 16
     assert all(count == 0 for name, count in found.items() if "matrix" in name)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 
 from tilegen.ir.instructions import (
+    FORMATS,
     PLACEHOLDER,
     ROW_BYTES,
     Fragment,
@@ -131,7 +132,7 @@ def _register_values(instruction: Instruction, fragment: Fragment) -> list[tuple
     _, constraint = REGISTERS.get(fragment.operand.dtype, PACKED)
     array = name if fragment.operand.dtype in REGISTERS else f"{name}_registers"
     values = [f"{array}[{r}]" for r in range(fragment.words)]
-    if constraint != "f" or not (instruction.is_copy or fragment.format):
+    if constraint != "f" or not (instruction.is_copy or instruction.format_of(name) in FORMATS):
         return [(constraint, value) for value in values]
     if name == instruction.equation.target:  # its registers are bits to the assembler
         return [("r", f"reinterpret_cast<unsigned&>({value})") for value in values]

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Load, Tensor
+from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Load, Op, Tensor
 from tilegen.ir.swizzle import Swizzle
+from tilegen.ir.walk import walk
 
 UNITS = {"warp": 32, "warpgroup": 128}
 """What runs an instruction as one, and how many lanes it has."""
@@ -260,6 +261,18 @@ class Instruction:
         if not isinstance(layout, Fragment):
             raise KeyError(operand)
         return layout
+
+    def format_of(self, operand: str) -> str:
+        """The format in which it computes with an operand: the one that it has, or is rounded to; else its type.
+
+        Raises KeyError if there is no operand of that name.
+        """
+        layout = self.layout(operand)
+        for node in walk(self.equation.value):
+            match node:
+                case Op(name, (Load(read),)) if read == operand and name in ROUNDINGS:
+                    return ROUNDINGS[name]
+        return layout.format or layout.operand.dtype
 
     @property
     def needs(self) -> str:
