@@ -60,6 +60,12 @@ def to_tf32(values):
     return ((bits + 0x1000) & 0xFFFFE000).astype(np.uint32).view(np.float32).astype(np.float64)
 
 
+def cut_to_tf32(values):
+    """f32 with ten bits behind the leading one, those below cut off."""
+    bits = values.astype(np.float32).view(np.uint32)
+    return (bits & 0xFFFFE000).astype(np.uint32).view(np.float32).astype(np.float64)
+
+
 def gelu_layer(i: Inputs) -> dict[str, Any]:
     x = i["A"] @ i["B"] + i["bias"]
     erf = np.vectorize(lambda v: math.erf(v / math.sqrt(2)))
@@ -250,6 +256,7 @@ CASES = [
     Case("examples/hgemm", "hgemm_f32", MNK, product),
     Case("examples/hgemm", "hgemm_i8", MNK, lambda i: {"C": i["A"] @ i["B"].T}),
     Case("examples/hgemm", "hgemm_tf32", MNK, lambda i: {"C": to_tf32(i["A"]) @ to_tf32(i["B"])}),
+    Case("examples/hgemm", "hgemm_tf32_rz", MNK, lambda i: {"C": cut_to_tf32(i["A"]) @ cut_to_tf32(i["B"])}),
     Case("examples/hgemm", "hgemm_tf32_stored", MNK, lambda i: {"C": to_tf32(i["A"]) @ to_tf32(i["B"])}),
     Case("examples/hgemm", "hgemm_nt", MNK, lambda i: {"C": i["A"] @ i["B"].T}, tolerance=2**-8),
     Case("examples/hgemm", "hgemm_bias_gelu", MNK, gelu_layer, tolerance=2**-8),

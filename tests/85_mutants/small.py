@@ -44,8 +44,8 @@ FITTING = {
     **{
         f"hgemm.{rung}": WARP_TILES | {"TN": 32, "WM": 32, "TK": 32}
         for rung in (
-            "overlapped", "staged", "padded", "half", "transposed", "sums", "rounded", "stored",
-            "hgemm_bias_gelu.fused", "hgemm_residual.fused",
+            "overlapped", "staged", "padded", "half", "transposed", "sums", "rounded",
+            "cut_off", "stored", "hgemm_bias_gelu.fused", "hgemm_residual.fused",
         )
     },
     **{
