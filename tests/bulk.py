@@ -85,6 +85,26 @@ schedule s for hgemm_f32(TM=128, TN=128, TK=64, WM=64, WN=64, STAGES=3):
     pipeline(ko, STAGES)
     pipeline(fk, 2, across=ko)
 """
+# A block has several tiles, one after the other.
+AGAIN = """
+kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule s for gemm():
+    tile(i, 16) -> bi, ti
+    tile(j, 32) -> bj, tj
+    tile(k, 8) -> ko, ki
+    tile(bj, 2) -> px, bx
+{wide}    tile(ti, 4) -> ti, wi
+    order(bi, bx, px, ko, ti, tj, {inner})
+    bind(bi, block.y)
+    bind(bx, block.x)
+    bind(ti, thread.y)
+    bind(tj, thread.x)
+    cache_register(C, at=px)
+    cache_shared(A, at=ko)
+    cache_shared(B, at=ko, vector=4)
+"""
 NARROW = GEMM.replace("    tile(ti, 4)", "    tile(tj, 2) -> tj, wj\n    tile(ti, 4)").replace("ki, wi)", "ki, wi, wj)")
 BOTH = "    bulk(A.shared)\n    bulk(B.shared)\n"
 CASES = {
@@ -105,4 +125,8 @@ CASES = {
     "halves": HALVES,
     "ring": GEMM + BOTH + "    pipeline(ko, 3)\n    specialize(ko)\n",
     "ring, narrow": NARROW + BOTH + "    pipeline(ko, 2)\n    specialize(ko)\n",
+    "ring, again": AGAIN.format(wide="", inner="ki, wi") + BOTH + "    pipeline(ko, 3)\n    specialize(ko)\n",
+    "ring, again, narrow": AGAIN.format(wide="    tile(tj, 2) -> tj, wj\n", inner="ki, wi, wj")
+    + BOTH
+    + "    pipeline(ko, 2)\n    specialize(ko)\n",
 }

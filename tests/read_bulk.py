@@ -6,9 +6,15 @@ import c_text
 from read_calls import same
 from read_values import Mismatch, Values
 
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
-
-NODES = StartBarriers | BulkCopies | BulkCopy | BulkWait | Release
+from tilegen.lowering.bulk_nodes import (
+    BulkCopies,
+    BulkCopy,
+    BulkWait,
+    NextSlot,
+    Release,
+    StartBarriers,
+    StartRing,
+)
 
 
 class BulkTexts(Values):
@@ -36,6 +42,16 @@ class BulkTexts(Values):
             case Release(barrier, _):
                 word, (at,) = self._call(texts)
                 same((word, self._barrier_at(at)), ("release", self._at(barrier)), "a release")
+            case StartRing(at):
+                # Read at one place of the ring: no two integers of it are alike there.
+                for name, value in ((at.slot, at.slots - 1), (at.phase, 2 * at.slots + 1)):
+                    text = self._take_declaration(texts, ("int",))
+                    same(self.term(text.start), 0, f"the start of {name}")
+                    self.env[name] = self.scope[text.name] = value
+            case NextSlot(at):
+                (_, word, kinds, arguments) = self._take(texts, c_text.Call).call
+                same((word, kinds), ("next_slot", (str(at.slots),)), "the next slot")
+                same([self.term(each) for each in arguments], [self.env[at.slot], self.env[at.phase]], "its place")
             case BulkCopy(target, name, barrier, coordinates):
                 word, (to, box, at, *places) = self._call(texts)
                 same(word, f"copy_box_{len(coordinates)}d", "a copy of a box")

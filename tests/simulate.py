@@ -24,7 +24,7 @@ from simulate_warpgroup import WarpgroupLane, bases_of, check_all_came
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Load, Stmt
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, NextSlot, Release, StartBarriers, StartRing
 from tilegen.lowering.product_nodes import Begin, Complete
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -139,6 +139,8 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread):
                 case StartBarriers():
                     self.bulk(node)
                     yield "barrier", (*path, place)
+                case StartRing(at) | NextSlot(at):
+                    self.go_on(at, started=isinstance(node, NextSlot))
                 case BulkWait() if self.home.ring:
                     yield from self.wait_phase(node, (*path, place))
                 case Release():

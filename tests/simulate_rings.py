@@ -35,6 +35,12 @@ class RingThread:
             for other, phase in seen.items():
                 self.seen[other] = max(phase, self.seen.get(other, -1))
 
+    def go_on(self, at, *, started):
+        """At the first slot, or the next one; the phase is counted on, as what it means is."""
+        slot = self.env[at.slot] + 1 if started else 0
+        phase = self.env[at.phase] if started else 0
+        self.env |= {at.slot: slot % at.slots, at.phase: phase + slot // at.slots}
+
     def release(self, node, path):
         """One lane arrives when the others of its warp are there, too."""
         yield "warp", path

@@ -15,7 +15,7 @@ from tilegen.lowering import lower
 from tilegen.lowering.bulk_nodes import Release
 from tilegen.proof import prove
 
-CASES = 12
+CASES = 16
 
 
 def text_of(rng):
@@ -26,6 +26,8 @@ def text_of(rng):
         wi, wj = rng.choice([(1, 1), (2, 1)])
     y, x = rng.choice([("thread.y", "thread.x"), ("thread.z", "thread.x"), ("thread.z", "thread.y")])
     turned = rng.choice([True, False])
+    again = rng.choice([0, 0, 2, 3])  # so many blocks along x, with several tiles each
+    outer, of_tile = ("bi, bx, px", "px") if again else ("bi, bj", "bj")
     stored, read = ("K, M", "k, i") if turned else ("M, K", "i, k")
     steps = [
         f"tile(i, {ti}) -> bi, ti",
@@ -33,12 +35,13 @@ def text_of(rng):
         f"tile(k, {tk}) -> ko, ki",
         f"tile(ti, {wi}) -> ti, wi",
         f"tile(tj, {wj}) -> tj, wj",
-        "order(bi, bj, ko, ti, tj, ki, wi, wj)",
+        *([f"tile(bj, {again}) -> px, bx"] if again else []),
+        f"order({outer}, ko, ti, tj, ki, wi, wj)",
         "bind(bi, block.y)",
-        "bind(bj, block.x)",
+        f"bind({'bx' if again else 'bj'}, block.x)",
         f"bind(ti, {y})",
         f"bind(tj, {x})",
-        "cache_register(C, at=bj)",
+        f"cache_register(C, at={of_tile})",
         "cache_shared(A, at=ko)",
         f"cache_shared(B, at=ko{rng.choice(['', ', vector=4'])})",
         *rng.choice([[], ["cache_register(A.shared, at=ki)"]]),

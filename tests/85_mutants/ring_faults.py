@@ -10,7 +10,14 @@ from places import nodes
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Load
 from tilegen.ir.walk import rewrite_accesses
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
+from tilegen.lowering.bulk_nodes import (
+    BulkCopies,
+    BulkCopy,
+    BulkWait,
+    NextSlot,
+    Release,
+    StartBarriers,
+)
 from tilegen.lowering.claims import Claim
 from tilegen.lowering.program import Barrier, For, If
 
@@ -114,19 +121,22 @@ def release_early(launch):
     """Before any of what stands before it in the iteration."""
 
     def change(node):
-        *before, last = node.body
-        if isinstance(last, Release):
-            for place in range(len(before)):
-                yield (replace(node, body=(*before[:place], last, *before[place:])),)
+        found = [n for n, each in enumerate(node.body) if isinstance(each, Release)]
+        for end in found:
+            before, last, behind = node.body[:end], node.body[end], node.body[end + 1 :]
+            for place in range(end):
+                yield (replace(node, body=(*before[:place], last, *before[place:], *behind)),)
 
     return loops_changed(launch, change)
 
 
 def release_behind_the_loop(launch):
-    return loops_changed(
-        launch,
-        lambda n: [(replace(n, body=n.body[:-1]), n.body[-1])] if isinstance(n.body[-1], Release) else [],
-    )
+    def change(node):
+        released = tuple(each for each in node.body if isinstance(each, Release))
+        if released:
+            yield (replace(node, body=tuple(each for each in node.body if each not in released)), *released)
+
+    return loops_changed(launch, change)
 
 
 def wait_late(launch):
@@ -243,8 +253,8 @@ def slot_used_outside(launch):
     """What is done in the loop is done behind it, too."""
 
     def change(node):
-        inner = node.body[1:-1]
-        if isinstance(node.body[-1], Release):
+        inner = tuple(each for each in node.body if not isinstance(each, BulkWait | Release | NextSlot))
+        if any(isinstance(each, Release) for each in node.body):
             yield (node, For(node.name, const(1), inner))
             yield (For(node.name, const(1), inner), node)
 
@@ -277,8 +287,9 @@ def copy_of_another_iteration(launch):
 
 def copies_before_the_wait(launch):
     def change(node):
-        if isinstance(node.body[-1], BulkCopies):
-            yield (replace(node, body=node.body[::-1]),)
+        first, second, *rest = node.body
+        if isinstance(second, BulkCopies):
+            yield (replace(node, body=(second, first, *rest)),)
 
     return loops_changed(launch, change)
 

@@ -9,6 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from bulk import CASES
+from place_faults import PLACE_FAULTS
 from ring_faults import FAULTS
 from simulate import faults
 from written import tree_from
@@ -20,11 +21,14 @@ from tilegen.poly import Facts, Refused
 from tilegen.proof import prove
 from tilegen.proof.bulk import check_boxes
 
-RINGS = ["ring", "ring, narrow"]
+RINGS = ["ring", "ring, narrow", "ring, again", "ring, again, narrow"]
+COUNTED = RINGS[2:]
 SIZES = {"M": 13, "N": 20, "K": 44}
-# What the simulation does not have: words. Of three others some do no harm: a phase that stands in no text, or has the
-# same parity; of two slots the other one, which is released later; another of the threads that are idle.
-BEYOND = ("wait_names_others", "wait_of_the_other_kind")
+OF_SEVERAL_TILES = {"M": 13, "N": 72, "K": 20}
+# What the simulation does not have: words, and integers without a value. Of three others some do no harm: a phase that
+# stands in no text, or has the same parity; of two slots the other one, which is released later; another of the threads
+# that are idle.
+BEYOND = ("wait_names_others", "wait_of_the_other_kind", "start_dropped")
 HARMLESS = {"phase_shifted": 8, "slot_shifted": 2, "other_producer": 1}
 
 
@@ -37,6 +41,26 @@ def test_a_fault_is_refused(case, fault):
     assert faulty
     missed = [each for each in faulty if prove(tree.kernel, (each,), tree.reassociated).verdict == "proved"]
     assert not missed
+
+
+@pytest.mark.parametrize("case", COUNTED)
+@pytest.mark.parametrize("fault", PLACE_FAULTS, ids=lambda f: f.__name__)
+def test_a_wrong_place_in_a_ring_is_refused(case, fault):
+    tree = tree_from(CASES[case])
+    (launch,) = lower(tree)
+    faulty = list(fault(launch))
+    assert faulty
+    missed = [each for each in faulty if prove(tree.kernel, (each,), tree.reassociated).verdict == "proved"]
+    assert not missed
+
+
+@pytest.mark.parametrize("fault", [f for f in PLACE_FAULTS if f.__name__ not in BEYOND], ids=lambda f: f.__name__)
+def test_a_wrong_place_in_a_ring_is_seen_where_it_runs(fault):
+    tree = tree_from(CASES["ring, again, narrow"])
+    assert faults(lower(tree), tree, OF_SEVERAL_TILES) is None
+    (launch,) = lower(tree)
+    seen = [faults((each,), tree, OF_SEVERAL_TILES) for each in fault(launch)]
+    assert seen.count(None) == HARMLESS.get(fault.__name__, 0)
 
 
 def test_nothing_writes_what_is_copied():

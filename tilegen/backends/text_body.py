@@ -15,7 +15,7 @@ from tilegen.backends.text_perform import call_of, complete_lines
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Access, Condition, Load, Op, Stmt
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, NextSlot, Release, StartBarriers, StartRing
 from tilegen.lowering.product_nodes import Begin, Complete
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -110,7 +110,7 @@ class Body:
                 return combine_lines(node, w, self._launch)
             case Perform():
                 return self._perform(node)
-            case StartBarriers() | BulkCopies() | BulkCopy() | BulkWait() | Release():
+            case StartBarriers() | BulkCopies() | BulkCopy() | BulkWait() | Release() | StartRing() | NextSlot():
                 return bulk_lines(node, w, self.lines)
             case Declare():
                 return self._declare(node)

@@ -8,7 +8,16 @@ from dataclasses import replace
 from tilegen.backends.text_expr import Writer
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Access
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
+from tilegen.lowering.bulk_nodes import (
+    BulkCopies,
+    BulkCopy,
+    BulkNode,
+    BulkWait,
+    NextSlot,
+    Release,
+    StartBarriers,
+    StartRing,
+)
 from tilegen.lowering.program import Spmd
 
 _COPY_BOX = """\
@@ -72,6 +81,13 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
     }
 }""",
+    "next_slot<": """\
+// The next slot of a ring, behind the last one the first in a phase of the other parity.
+template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
+{
+    slot = slot + 1 < slots ? slot + 1 : 0;
+    parity ^= slot == 0;
+}""",
     "wait_barrier(": """\
 // Waits until the barrier's phase of this parity is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
@@ -90,7 +106,7 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
 
 
 def bulk_lines(
-    node: StartBarriers | BulkCopies | BulkCopy | BulkWait | Release,
+    node: BulkNode,
     writer: Writer,
     lines: Callable[[Iterable[Spmd]], list[str]],
 ) -> list[str]:
@@ -110,6 +126,10 @@ def bulk_lines(
         case Release(barrier, _, buffers):
             names = f"{', '.join(buffers[:-1])} and {buffers[-1]} have" if buffers[1:] else f"{buffers[0]} has"
             return [f"release({_address(barrier, writer)});  // {names} been read"]
+        case StartRing(place):
+            return [f"int {writer.names[name]} = 0;" for name in (place.slot, place.phase)]
+        case NextSlot(place):
+            return [f"next_slot<{place.slots}>({writer.names[place.slot]}, {writer.names[place.phase]});"]
         case BulkCopy(target, name, barrier, coordinates):
             integers = [writer.index(c) for c in coordinates]
             integers = [f"static_cast<int>({c})" for c in integers] if writer.wide else integers

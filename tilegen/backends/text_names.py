@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tilegen.ir.in_place import memory_of
-from tilegen.lowering.bulk_nodes import BulkCopies
+from tilegen.lowering.bulk_nodes import BulkCopies, StartRing
 from tilegen.lowering.program import Combine, For, Function, If, Launch, Let, Perform, Spmd
 from tilegen.lowering.reserved_words import fresh, means
 
@@ -54,6 +54,8 @@ def _integers(node: Spmd) -> tuple[str, ...]:
             return (name,)
         case Function(parameters=names):
             return names
+        case StartRing(place):
+            return place.slot, place.phase
         case _:
             return ()
 
@@ -83,6 +85,10 @@ def _see(nodes: Iterable[Spmd], path: tuple[str, ...], near: dict[str, set[str]]
                 _note_overlaps(near, name, inner)
                 inner = (*inner, name)
             _see(node.body, inner, near)
+        elif isinstance(node, StartRing):
+            for name in _integers(node):
+                _note_overlaps(near, name, path)
+                path = (*path, name)
         elif isinstance(node, _NAMED):
             _note_overlaps(near, node.name, path)
             if isinstance(node, Let):

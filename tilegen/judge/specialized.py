@@ -1,7 +1,9 @@
 """Specialized loops: a producer can fill what the others use, each in a loop of its own.
 
-Theorem: the iterations of a pipelined loop may be divided between a producer and consumers if the loop runs once in a
-block, and what it copies ahead are bulk copies alone. All else is the work of the consumers.
+Theorem: the iterations of a pipelined loop may be divided between a producer and consumers if what it copies ahead are
+bulk copies alone. All else is the work of the consumers. Where the loop runs several times in a block, the producer
+goes on with the next run while the consumers are still behind the last one: no statement of the launch writes what it
+copies (`bulk`), and nothing else touches the slots.
 """
 
 from __future__ import annotations
@@ -29,13 +31,12 @@ def check_specialized(program: Projection) -> None:
 
 
 def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
-    around = _loops_around(launch, loop)
-    inner = next((each for each in around if each.kind not in BLOCK_KINDS), None)
+    inner = next((each for each in _loops_around(launch, loop) if each.kind not in (*BLOCK_KINDS, "serial")), None)
     if inner is not None:
         raise Refused(
-            f"'{loop.name}' is specialized and runs inside '{inner.name}', and a producer begins once in a block",
+            f"'{loop.name}' is specialized and runs inside '{inner.name}', which is no loop of the whole block",
             None,
-            "order the loops so that nothing but block loops is around it",
+            f"order the loops so that '{inner.name}' is inside '{loop.name}'",
             code="form",
         )
     copies = loop.body[: leading_copies(loop, staged_buffers(program.tree, loop))]

@@ -14,7 +14,7 @@ from tilegen.ir.show import show_expr
 from tilegen.ir.walk import gathers, loads, substitute, walk
 from tilegen.lab.described import matrix_rows
 from tilegen.lab.gathers import names_in
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, NextSlot, Release, StartBarriers, StartRing
 from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -250,7 +250,7 @@ class _Collector:
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
             case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | BulkWait() | Release():
                 pass
-            case Begin() | Complete():
+            case Begin() | Complete() | StartRing() | NextSlot():
                 pass
             case _:
                 raise TypeError(node)

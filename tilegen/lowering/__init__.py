@@ -43,7 +43,7 @@ from tilegen.lowering.registers import declare, lives, unroll_register_loops
 from tilegen.lowering.reserved_words import fresh
 from tilegen.lowering.roles import Roles
 from tilegen.lowering.running import without_dead
-from tilegen.lowering.specialized import split_roles, without_idle_producers
+from tilegen.lowering.specialized import split_roles, with_whole_rings, without_idle_producers
 from tilegen.lowering.starts import starts
 from tilegen.lowering.vectors import Needs, vectorize
 from tilegen.lowering.waits import asynchronous, covered_pipes, group_ends, with_waits
@@ -85,6 +85,7 @@ def lower(
     if not vector:
         loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
         loose |= {loop.name for loop in bulk_nests(tree.body)}
+    loose = with_whole_rings(tree, loose)
     if loose:
         dealt = (deal_vector_loops(deal_bulk_loops(node, loose), loose) for node in tree.body)
         tree = replace(tree, body=tuple(dealt))

@@ -244,7 +244,7 @@ def _phase(run: _Run, tile: Affine, pipe: Pipe | None, stages: int) -> Affine:
     if pipe is None:
         return _count(run, around)
     *outer, loop = around
-    if not outer:
+    if not outer or loop.specialized:  # its roles count on from one run to the next
         return tile // stages
     whole = next(each for each in _extents_of(run, pipe, loop))
     if not whole.is_const or whole.const % stages:

@@ -68,9 +68,39 @@ class BulkWait:
 
 
 @dataclass(frozen=True)
+class RingPlace:
+    """Where a thread is in a ring of so many slots, for as often as its loop runs: two integers of its own.
+
+    `slot` is the slot of an iteration, and `phase` how often the ring has begun anew. Of the phase the text has the
+    parity, which is all that a wait asks for.
+    """
+
+    slot: str
+    phase: str
+    slots: int
+
+
+@dataclass(frozen=True)
+class StartRing:
+    """Each thread that comes by is at slot 0 and phase 0."""
+
+    place: RingPlace
+
+
+@dataclass(frozen=True)
+class NextSlot:
+    """Each thread that comes by goes on to the next slot, behind the last one to the first in the next phase."""
+
+    place: RingPlace
+
+
+@dataclass(frozen=True)
 class Release:
     """Each warp arrives at `barrier`: it has read what of this phase was in `buffers`, which can be filled again."""
 
     barrier: Access
     phase: Affine
     buffers: tuple[str, ...]
+
+
+BulkNode = StartBarriers | BulkCopies | BulkCopy | BulkWait | Release | StartRing | NextSlot

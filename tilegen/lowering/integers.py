@@ -28,7 +28,7 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.ranges import follows
 from tilegen.ir.walk import walk
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartRing
 from tilegen.lowering.program import (
     Call,
     Combine,
@@ -210,8 +210,8 @@ class _Claims:
             match node:
                 case For(name, extent):
                     self.body(node.body, {**names, name: self.loop(extent, names)}, functions)
-                case Let(name, value):
-                    names = {**names, name: self.reach(value, names)}
+                case Let() | StartRing():
+                    names = {**names, **self.named(node, names)}
                     self.scopes.append(names)
                 case If():
                     self.tests(node.test, names)
@@ -251,6 +251,13 @@ class _Claims:
                     self.reach(node.phase, names)
                 case _:
                     pass  # a barrier, the end of a group, a variable: nothing is computed
+
+    def named(self, node: Let | StartRing, names: Names) -> Names:
+        """What a node names, for the rest of its list."""
+        if isinstance(node, Let):
+            return {node.name: self.reach(node.value, names)}
+        place = node.place
+        return {place.slot: self.loop(const(place.slots), names), place.phase: self.loop(const(2), names)}
 
     def tests(self, test: Iterable[Condition], names: Names) -> None:
         for condition in test:

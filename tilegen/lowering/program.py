@@ -33,7 +33,7 @@ from tilegen.ir.nodes import (
     Tree,
 )
 from tilegen.ir.walk import loops, walk
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, NextSlot, Release, StartBarriers, StartRing
 from tilegen.lowering.claims import Claim, sentence
 from tilegen.lowering.grid import Need, Product
 from tilegen.lowering.product_nodes import Begin, Complete, Described
@@ -239,7 +239,7 @@ class Call:
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
     | AsyncGroup | Combine | Perform | Begin | Complete | StartBarriers | BulkCopy | BulkCopies | BulkWait | Release
-    | Function | Call | Stmt
+    | StartRing | NextSlot | Function | Call | Stmt
 )  # fmt: skip
 
 

@@ -4,17 +4,41 @@ for ko < n                                    if consumer
   if producer: wait; fill As[ko%4]              for ko < n: wait; use As[ko%4]; release
   if consumer: wait; use As[ko%4]; release    else if producer
                                                 for ko < n: wait; fill As[ko%4]
+
+Where the loop runs several times, each role counts its slots and phases by itself, from one run to the next: the
+producer fills for the next run while the consumers are busy with the end of this one.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from tilegen.ir.nodes import Loop, Tree
-from tilegen.ir.walk import loops, rewrite_nodes
-from tilegen.lowering.bulk_nodes import BulkCopies, StartBarriers
+from tilegen.ir.affine import Affine, Mod, var
+from tilegen.ir.nodes import Access, Load, Loop, Tree
+from tilegen.ir.walk import loops, rewrite, rewrite_nodes
+from tilegen.lowering.bulk_loops import bulk_nests
+from tilegen.lowering.bulk_nodes import (
+    BulkCopies,
+    BulkWait,
+    NextSlot,
+    Release,
+    RingPlace,
+    StartBarriers,
+    StartRing,
+)
 from tilegen.lowering.distribute import Block
-from tilegen.lowering.program import Barrier, Flag, For, If, Let, Spmd, with_body
+from tilegen.lowering.program import Barrier, Flag, For, If, Let, Spmd, nodes, with_body
+
+
+def with_whole_rings(tree: Tree, loose: frozenset[str]) -> frozenset[str]:
+    """`loose` with all bulk nests of a specialized loop of which one is: a producer starts all copies, or there is
+    none."""
+    for loop in loops(tree.body):
+        names = {nest.name for nest in bulk_nests(loop.body)} if loop.specialized else set()
+        if names & loose:
+            loose |= names
+    return loose
 
 
 def without_idle_producers(tree: Tree) -> Tree:
@@ -35,7 +59,7 @@ def split_roles(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
         return body
     common = [n for n in body if isinstance(n, StartBarriers | Flag | Let)]
     rest = tuple(n for n in body if not isinstance(n, StartBarriers | Flag | Let))
-    consuming, producing = _consuming(rest, block), _producing(rest)
+    consuming, producing = (_counting_on(role) for role in (_consuming(rest, block), _producing(rest)))
     return (*common, If((block.consumers,), consuming, (If((block.first_producer,), producing),)))
 
 
@@ -75,3 +99,36 @@ def _producing(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
         elif isinstance(node, If) and (inner := _producing(node.body)):
             out.append(replace(node, body=inner, orelse=_producing(node.orelse)))
     return tuple(out)
+
+
+# -- loops that run several times
+
+
+def _counting_on(role: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """`role`, where its ring's loop stands in others, with the slot and the phase in integers of their own."""
+    ring = next((node for node in nodes(role) if isinstance(node, For) and any(map(_is_wait, node.body))), None)
+    if ring is None or any(node is ring for node in role):
+        return role
+    wait = next(node for node in ring.body if isinstance(node, BulkWait))
+    (slot,) = wait.barrier.index
+    ((atom, _),) = slot.terms
+    assert isinstance(atom, Mod)
+    place = RingPlace(f"{ring.name}.slot", f"{ring.name}.phase", atom.by)
+    counted = rewrite(ring.body, lambda value: _at_place(value, slot, atom, place))
+    new = replace(ring, body=(*counted, NextSlot(place)))
+    return (StartRing(place), *rewrite(role, lambda value: new if value is ring else value))
+
+
+def _is_wait(node: Spmd) -> bool:
+    return isinstance(node, BulkWait)
+
+
+def _at_place(value: Any, slot: Affine, atom: Mod, place: RingPlace) -> Any:
+    """An access to a slot, or the phase of an event, by the integers that say where a thread is in the ring."""
+    match value:
+        case Access(index=(first, *rest)) | Load(index=(first, *rest)) if first == slot:
+            return replace(value, index=(var(place.slot), *rest))
+        case BulkWait() | BulkCopies() | Release():
+            return replace(value, phase=var(place.phase) + (value.phase - atom.arg // atom.by))
+        case _:
+            return value

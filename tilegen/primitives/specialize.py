@@ -36,7 +36,8 @@ class Specialize:
     The meaning of the loop does not change. The block gets one more row of threads along its last axis, of which one,
     the producer, starts the copies of an iteration when all others have read what lay there before; these, the
     consumers, wait for what has arrived, use it, and say when they have. So nobody waits for the whole block. Where
-    bulk copies cannot be made, the loop is pipelined without them.
+    loops stand around it, so that a block computes several tiles, the producer goes on with the next one while the
+    consumers are still storing the last. Where bulk copies cannot be made, the loop is pipelined without them.
     """
 
     loop: LoopName

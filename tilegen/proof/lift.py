@@ -178,7 +178,7 @@ class _Lift:
     def _is_divided(self, loop: For) -> bool:
         """True if threads wait for each other in the loop, or do some of it each and some of it together."""
         divides = any(isinstance(v, Barrier | Combine) or is_wait(v) for v in nodes(loop.body))
-        divides |= any(fills_ring(node) for node in loop.body) and not fills_ring(loop)
+        divides |= any(map(fills_ring, nodes(loop.body))) and not fills_ring(loop)
         return divides or len(self._axes(loop)) > 1
 
     def _axes(self, node: Spmd) -> frozenset[frozenset[str]]:

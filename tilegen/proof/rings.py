@@ -16,6 +16,11 @@ of the consumers for phase n/S ends when the bytes of iteration n have come, so 
 Of a barrier no later phase can end before either has seen this one, for its arrivals come behind that wait: a parity
 tells the phase. Each wait is for arrivals that stand ahead of it in the one program, so all of them come.
 
+The loops may run several times, inside loops and tests that are the same in both roles and in all threads of a block.
+Then n counts the iterations of all runs, which is what each role does in integers of its own: slot n%S and phase n/S,
+both 0 before all, and the next ones at the end of each iteration. The iterations of both are one program in that order;
+which slot an iteration has there tells nothing, and it is written as n%S with the n of its run.
+
 A warp arrives by one lane when its lanes have met behind their reads, whatever the shape of the block; asynchronous
 instructions have completed before (`check_completed`). The producer may leave while copies are on their way:
 consumers wait for all of them, for each iteration has its wait, and shared memory is there until the last thread
@@ -26,16 +31,26 @@ orders nothing wrongly: it touches slots, for which the waits are, and tensors t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.lanes import WARP
-from tilegen.ir.nodes import THREAD_KINDS, Access, Condition
-from tilegen.ir.walk import accesses
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartBarriers
-from tilegen.lowering.program import Barrier, Combine, For, If, Launch, Spmd, nodes, with_body
+from tilegen.ir.nodes import THREAD_KINDS, Access, Condition, Load
+from tilegen.ir.walk import accesses, rewrite, rewrite_accesses, walk
+from tilegen.lowering.bulk_nodes import (
+    BulkCopies,
+    BulkCopy,
+    BulkWait,
+    NextSlot,
+    Release,
+    RingPlace,
+    StartBarriers,
+    StartRing,
+)
+from tilegen.lowering.program import Barrier, Combine, For, If, Launch, Spmd, names_in, nodes, with_body
 from tilegen.poly import Refused
 from tilegen.proof.bulk import bytes_of_copies
 
@@ -63,15 +78,15 @@ def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...]
         raise Refused("producers stand in several places, or their barriers have not been started")
     (place, roles), start = found[0], body[0]
     _check_threads(roles, launch)
-    loop, used, ring = _find_ring(
-        roles, frozenset(name for name, kind, _ in launch.coordinates if kind in THREAD_KINDS) | {launch.tid}
-    )
+    names = frozenset(name for name, kind, _ in launch.coordinates if kind in THREAD_KINDS) | {launch.tid}
+    loop, used, ring = _find_ring(roles, names)
     arrivals = {ring.filled: 1, ring.emptied: _consuming_threads(roles, launch) // WARP}
     if any((name, count) not in start.barriers for name, count in arrivals.items()):
         raise Refused("the barriers of a ring are not started with the arrivals that they get")
     _check_loop(loop, used, ring, launch)
     _check_nothing_else(body, roles, ring, used, _consuming_threads(roles, launch))
-    joined = tuple(_join(node, roles, loop, used, ring) for node in roles.consuming)
+    consuming = (node for node in roles.consuming if not isinstance(node, StartRing))
+    joined = tuple(_join(node, roles, loop, used, ring) for node in consuming)
     others = replace(start, barriers=tuple(each for each in start.barriers if each[0] not in arrivals))
     return (others, *body[1:place], *joined, *body[place + 1 :]), frozenset(ring.slots)
 
@@ -115,30 +130,60 @@ def _consuming_threads(roles: _Roles, launch: Launch) -> int:
 
 @dataclass(frozen=True)
 class _Ring:
-    """The names of its barriers and slots, and of the loop."""
+    """The names of its barriers and slots, and of the loop; where a role is in it, if that runs several times."""
 
     loop: str
     filled: str
     emptied: str
     slots: tuple[str, ...]
+    place: RingPlace | None
 
 
 def _find_ring(roles: _Roles, threads: frozenset[str]) -> tuple[For, For, _Ring]:
     """(the producer's loop, the consumers' loop, the ring); `threads` are the names that tell threads apart."""
-    if len(roles.producing) != 1 or not isinstance(roles.producing[0], For):
-        raise Refused("a producer does more than one loop")
-    loop = roles.producing[0]
-    same = [node for node in roles.consuming if isinstance(node, For) and node.name == loop.name]
-    if len(same) != 1 or same[0].extent != loop.extent:
-        raise Refused(f"producer and consumers have different loops '{loop.name}'")
-    if loop.extent.names() & threads:
-        raise Refused(f"how often '{loop.name}' runs is not the same for all threads of a block")
-    match loop.body:
+    place, producing, consuming = None, roles.producing, roles.consuming
+    if isinstance(producing[0], StartRing):
+        if not isinstance(consuming[0], StartRing) or consuming[0] != producing[0]:
+            raise Refused("producer and consumers do not begin at the same place of a ring")
+        place, producing, consuming = producing[0].place, producing[1:], consuming[1:]
+    loop, used = _same_loop(producing, consuming, threads, nested=place is not None)
+    inner = loop.body
+    if place:
+        if loop.body[-1:] != (NextSlot(place),) or used.body[-1:] != (NextSlot(place),):
+            raise Refused(f"an iteration of '{loop.name}' does not end at the next slot of its ring")
+        inner = loop.body[:-1]
+    match inner:
         case (BulkWait(emptied, _, _, False), BulkCopies(filled, _, _, copies)):
             slots = dict.fromkeys(node.target.buffer for node in nodes(copies) if isinstance(node, BulkCopy))
-            return loop, same[0], _Ring(loop.name, filled.buffer, emptied.buffer, tuple(slots))
+            return loop, used, _Ring(loop.name, filled.buffer, emptied.buffer, tuple(slots), place)
         case _:
             raise Refused("a producer does more than wait for room and fill it")
+
+
+def _same_loop(
+    producing: tuple[Spmd, ...], consuming: tuple[Spmd, ...], threads: frozenset[str], *, nested: bool
+) -> tuple[For, For]:
+    """The loop of a ring in both roles, inside the same loops and tests: `nested` in such, or not at all."""
+    (first,) = producing if len(producing) == 1 else (None,)
+    match first:
+        case If(test, inner, (), "", ()):
+            same = [node for node in consuming if isinstance(node, If) and node.test == test and not node.orelse]
+            if len(same) != 1 or names_in(c.value for c in test) & threads or not nested:
+                raise Refused("a producer runs under a test that is not one of all consumers")
+            return _same_loop(inner, same[0].body, threads, nested=nested)
+        case For(name, extent, inner):
+            loops = [node for node in consuming if isinstance(node, For) and node.name == name]
+            if len(loops) != 1 or loops[0].extent != extent:
+                raise Refused(f"producer and consumers have different loops '{name}'")
+            if extent.names() & threads:
+                raise Refused(f"how often '{name}' runs is not the same for all threads of a block")
+            if isinstance(inner[0], BulkWait):
+                return first, loops[0]
+            if not nested:
+                raise Refused(f"'{name}' runs a ring's loop several times, and no role counts on")
+            return _same_loop(inner, loops[0].body, threads, nested=nested)
+        case _:
+            raise Refused("a producer does more than one loop")
 
 
 def _check_loop(loop: For, used: For, ring: _Ring, launch: Launch) -> None:
@@ -148,7 +193,11 @@ def _check_loop(loop: For, used: For, ring: _Ring, launch: Launch) -> None:
     if stages or not count.is_const:
         raise Refused(f"the ring of '{ring.loop}' has different numbers of slots and barriers")
     slot, phase = var(loop.name) % count.const, var(loop.name) // count.const
-    empty, fill = loop.body
+    if ring.place:
+        slot, phase = var(ring.place.slot), var(ring.place.phase)
+        if ring.place.slots != count.const:
+            raise Refused(f"the ring of '{ring.loop}' has {count} slots, and {ring.place.slots} are counted")
+    empty, fill = loop.body[:2]
     assert isinstance(empty, BulkWait)
     assert isinstance(fill, BulkCopies)
     _check_event(empty.barrier, empty.phase, ring.emptied, slot, phase - 1)
@@ -197,7 +246,7 @@ def _slots_used(body: tuple[Spmd, ...], ring: _Ring) -> Iterator[Access]:
 def _check_nothing_else(body: tuple[Spmd, ...], roles: _Roles, ring: _Ring, used: For, consuming: int) -> None:
     """Beside the two loops nothing touches the ring, waits for the whole block, or writes what is copied."""
     mine = {ring.filled, ring.emptied}
-    others = tuple(node for node in (*body, *roles.consuming) if node is not used and not _roles_of(node))
+    others = tuple(node for node in (*body, *rewrite(roles.consuming, _without(used))) if not _roles_of(node))
     for node in nodes((*others, used)):
         if isinstance(node, Combine) or (isinstance(node, Barrier) and node.threads != consuming):
             raise Refused("all threads of a block wait for each other, and some of them are producers")
@@ -206,19 +255,47 @@ def _check_nothing_else(body: tuple[Spmd, ...], roles: _Roles, ring: _Ring, used
             raise Refused(f"'{node.barrier.buffer}' is used outside of '{ring.loop}'")
     if used_outside := next(_slots_used(others, ring), None):
         raise Refused(f"'{used_outside.buffer}' is used outside of '{ring.loop}'")
+    counting = [node for node in nodes((*body, *others)) if isinstance(node, StartRing | NextSlot)]
+    if len(counting) != (5 if ring.place else 0):  # both in each role; what consumers start with is seen twice
+        raise Refused(f"a place in the ring of '{ring.loop}' changes in between")
+    if ring.place and names_in(walk(others)) & {ring.place.slot, ring.place.phase}:
+        raise Refused(f"a place in the ring of '{ring.loop}' is used outside of it")
+
+
+def _without(loop: For) -> Callable[[Any], Any]:
+    return lambda value: () if value is loop else value
 
 
 def _join(node: Spmd, roles: _Roles, loop: For, used: For, ring: _Ring) -> Spmd:
     """What the consumers do, under their test, and in the ring's loop first what the producer does."""
     if isinstance(node, Barrier):
         return replace(node, threads=0)  # whoever touches anything but the ring waits at it
+    if isinstance(node, For | If) and node is not used and any(each is used for each in nodes((node,))):
+        return with_body(node, tuple(_join(each, roles, loop, used, ring) for each in node.body))
     if node is not used:
         return If((roles.consumes,), (node,))
-    (_, fill) = loop.body
+    fill = loop.body[1]
     assert isinstance(fill, BulkCopies)
     rest = tuple(
         _join(each, roles, loop, used, ring)
         for each in used.body
-        if not isinstance(each, Release) and not (isinstance(each, BulkWait) and each.barrier.buffer == ring.filled)
+        if not isinstance(each, Release | NextSlot)
+        and not (isinstance(each, BulkWait) and each.barrier.buffer == ring.filled)
     )
-    return with_body(used, (If((roles.produces,), fill.body), *rest))
+    joined = with_body(used, (If((roles.produces,), fill.body), *rest))
+    return _at_slots(joined, ring) if ring.place else joined
+
+
+def _at_slots(loop: For, ring: _Ring) -> For:
+    """The joined loop with the slot of each iteration in its own number."""
+    assert ring.place
+    here, slot = var(ring.place.slot), var(loop.name) % ring.place.slots
+
+    def change(access: Access | Load) -> Access | Load:
+        own = access.buffer in (*ring.slots, ring.filled) and access.index[0] == here
+        return replace(access, index=(slot, *access.index[1:])) if own else access
+
+    new = rewrite_accesses(loop, change)
+    if names_in(walk(new)) & {ring.place.slot, ring.place.phase}:
+        raise Refused(f"a place in the ring of '{ring.loop}' says more than which slot is used")
+    return new
