@@ -102,13 +102,15 @@ SWIZZLED_BITS = {128: 3, 64: 2, 32: 1}
 class Wgmma:
     """D = A B + D by 128 lanes, A and B in shared memory by descriptor; `transposed` are those not in rows along k.
 
-    `names` are the operands in the text for D, A and B, `types` those of the language for them.
+    `names` are the operands in the text for D, A and B, `types` those of the language for them. Of factors that are
+    `cut_off` the last 13 bits are not read.
     """
 
     shape: tuple[int, int, int]
     names: tuple[str, str, str]
     types: tuple[str, str, str]
     transposed: tuple[bool, bool]
+    cut_off: bool
 
     def places(self, lane: int) -> list[tuple[int, int]]:
         """Row and column of each element of D that a lane has, in the order of its registers."""
@@ -137,7 +139,7 @@ def read(ptx: str) -> Mma | MoveMatrices | Wgmma:
         flags = [each == "1" for each in (found["transposed"] or ", 0, 0").removeprefix(", ").split(", ")]
         if shape[2] * BYTES[types[1]] != 32:
             raise ValueError(ptx)
-        return Wgmma(shape, (found["D"], found["A"], found["B"]), types, (flags[0], flags[1]))
+        return Wgmma(shape, (found["D"], found["A"], found["B"]), types, (flags[0], flags[1]), found["a"] == "tf32")
     opcode, _, rest = ptx.partition(" ")
     word, *parts = opcode.split(".")
     names = tuple(re.findall(r"\{(\w+)\}", rest))

@@ -114,7 +114,8 @@ class WarpgroupLane:
         self.busy = {key for key in self.busy if key[0] not in node.results}
 
     def _run_product(self, does, keys, described):
-        terms, wide, depth = self.home.terms, does.types[0], range(does.shape[2])
+        terms, depth = self.home.terms, range(does.shape[2])
+        widened = "tf32_rz" if does.cut_off else does.types[0]
         for letter, each in zip("AB", described, strict=True):
             self._touch(does, letter, each)
 
@@ -122,7 +123,7 @@ class WarpgroupLane:
             elements = [self._element(does, letter, described["AB".index(letter)], row, k) for k in depth]
             if any(key not in self.shared for key in elements):
                 raise Wrong("uninitialised")
-            return [terms.of(wide, self.shared[key]) for key in elements]
+            return [terms.of(widened, self.shared[key]) for key in elements]
 
         places = does.places(self.number % LANES)
         a = {i: values("A", i) for i in {i for i, _ in places}}
