@@ -1,0 +1,277 @@
+// needs sm_80 or later: mma_m16n8k8_tf32_rz
+
+// One vector store of neighbouring registers.
+template <typename Vector, typename T> __device__ __forceinline__ void store_vector(T* memory, const T* registers)
+{
+    Vector vector;
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
+        reinterpret_cast<T*>(&vector)[lane] = registers[lane];
+    *reinterpret_cast<Vector*>(memory) = vector;
+}
+
+// The same where `inside` holds; elsewhere nothing is read, and zeros are written.
+template <int bytes> __device__ __forceinline__ void copy_async_or_zero(void* to, const void* from, bool inside)
+{
+#if __CUDA_ARCH__ >= 800
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const int read = inside ? bytes : 0;
+    if (bytes == 16)
+        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(read)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(bytes), "r"(read)
+                     : "memory");
+#else
+    for (int i = 0; i < bytes / 4; ++i)
+        static_cast<int*>(to)[i] = inside ? static_cast<const int*>(from)[i] : 0;
+#endif
+}
+
+// The asynchronous copies made since the last call form a group.
+__device__ __forceinline__ void end_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits until at most `groups` groups of copies, the latest ones, are still under way.
+template <int groups> __device__ __forceinline__ void wait_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+#endif
+}
+
+// D[i, k] = S[i, k]   by a warp; S: f32[16, 8] in shared, D: f32[16, 8]
+// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / 4 * 16, element k % 4
+static __device__ __forceinline__ void ldmatrix_a_tf32(float* D, const void* S)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(reinterpret_cast<unsigned&>(D[0])), "=r"(reinterpret_cast<unsigned&>(D[1])),
+            "=r"(reinterpret_cast<unsigned&>(D[2])), "=r"(reinterpret_cast<unsigned&>(D[3]))
+        : "r"((unsigned)__cvta_generic_to_shared(S))
+        : "memory");
+}
+
+// C[i, j] += sum[k](tf32_rz(A[i, k]) * tf32_rz(B[k, j]))   by a warp; A: f32[16, 8], B: f32[8, 8], C: f32[16, 8]
+static __device__ __forceinline__ void mma_m16n8k8_tf32_rz(float* C, const float* A, const float* B)
+{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
+        : "r"(__float_as_uint(A[0])), "r"(__float_as_uint(A[1])), "r"(__float_as_uint(A[2])),
+            "r"(__float_as_uint(A[3])), "r"(__float_as_uint(B[0])), "r"(__float_as_uint(B[1])));
+}
+
+// hgemm_tf32_rz: grid (ceil(N/128), ceil(M/256)), block (32, 2, 4), 150528 bytes of shared memory (dynamic)
+// for arrays of fewer than 2^31 - 2^20 elements, as A[M + 255, K + 92] and B[K + 95, N + 124] would have, ceil(M/256)
+//     <= 65535
+// needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 8 bytes
+extern "C" __global__ void __launch_bounds__(256)
+hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
+              int M, int K, int N)
+{
+    const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int wi = threadIdx.z;                // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
+    const int wj = threadIdx.y;                // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
+    // tile(ii, 16) -> fi, i16; tensorize(i16, j8, k8, by=mma_m16n8k8_tf32_rz)
+    const int lane = threadIdx.x;
+    const int tid = wi * 64 + wj * 32 + lane;
+
+    extern __shared__ __align__(16) unsigned char shared[];
+    // cache_shared(A, at=ko, vector=4) -> As
+    // element c of row r lies at c ^ ((r & 7) << 2)
+    float (*As)[256][32] = reinterpret_cast<float (*)[256][32]>(shared);
+    // cache_shared(B, at=ko, vector=4) -> Bs
+    float (*Bs)[32][136] = reinterpret_cast<float (*)[32][136]>(shared + 98304);
+
+    // cache_register(C, at=bj, vector=2) -> Cf
+    float Cf[4][4][2][4];
+    #pragma unroll
+    for (int fi = 0; fi < 2; ++fi) {
+        const auto start_Cf = [&](int slot, int fj, int nj) {
+            #pragma unroll
+            for (int i16_high = 0; i16_high < 2; ++i16_high) {
+                // tile(jn, 8) -> nj, j8
+                #pragma unroll
+                for (int j8_low = 0; j8_low < 2; ++j8_low)
+                    Cf[fi * 2 + slot][fj][nj][i16_high * 2 + j8_low] = 0.0f;
+            }
+        };
+
+        // tile(jj, 16) -> fj, jn
+        #pragma unroll
+        for (int fj = 0; fj < 4; ++fj)
+            #pragma unroll
+            for (int nj = 0; nj < 2; ++nj)
+                start_Cf(0, fj, nj);
+
+        #pragma unroll
+        for (int fj = 0; fj < 4; ++fj)
+            #pragma unroll
+            for (int nj = 0; nj < 2; ++nj)
+                start_Cf(1, 3 - fj, 1 - nj);
+    }
+
+    const auto load_shared = [&](int ko, int ahead) {
+        #pragma unroll
+        for (int part = 0; part < 8; ++part) {
+            const int i = part * 32 + tid / 8;
+            const int k = tid % 8;
+            copy_async_or_zero<16>(&As[(ahead + ko) % 3][i][(k * 4) ^ ((i & 7) << 2)],
+                &A[(bi * 256 + i) * K + ahead * 32 + ko * 32 + k * 4],
+                bi * 256 + i < M && ahead * 32 + ko * 32 + k * 4 + 3 < K);
+        }
+
+        #pragma unroll
+        for (int part = 0; part < 4; ++part)
+            copy_async_or_zero<16>(&Bs[(ahead + ko) % 3][part * 8 + wi * 2 + wj][lane * 4],
+                &B[(ahead * 32 + ko * 32 + part * 8 + wi * 2 + wj) * N + bj * 128 + lane * 4],
+                ahead * 32 + ko * 32 + part * 8 + wi * 2 + wj < K && bj * 128 + lane * 4 + 3 < N);
+    };
+
+    // tile(k, TK) -> ko, ki
+    // pipeline(ko, STAGES)
+    #pragma unroll
+    for (int fill = 0; fill < 2; ++fill) {
+        if (fill * 32 < K)
+            load_shared(fill, 0);
+
+        end_copies();
+    }
+
+    wait_copies<1>();
+    __syncthreads();  // As and Bs are complete: written above, read below
+
+    // cache_register(As, at=fk) -> Af
+    float Af[2][4][4];
+
+    const auto load_Af = [&](int slot, int fk) {
+        #pragma unroll
+        for (int fi = 0; fi < 2; ++fi) {
+            ldmatrix_a_tf32(Af[fk % 2][fi * 2],
+                &As[slot][wi * 64 + fi * 32 + lane % 16][(fk * 8 + (lane / 16) * 4) ^ (((lane % 16) & 7) << 2)]);
+            ldmatrix_a_tf32(Af[fk % 2][fi * 2 + 1],
+                &As[slot][wi * 64 + fi * 32 + lane % 16 + 16][(fk * 8 + (lane / 16) * 4) ^ (((lane % 16) & 7) << 2)]);
+        }
+    };
+
+    load_Af(0, 0);
+
+    // cache_register(Bs, at=fk) -> Bf
+    float Bf[2][4][2][2];
+
+    const auto load_Bf = [&](int slot, int fk) {
+        #pragma unroll
+        for (int fj = 0; fj < 4; ++fj)
+            #pragma unroll
+            for (int nj = 0; nj < 2; ++nj) {
+                // tile(ki, 8) -> fk, k8
+                #pragma unroll
+                for (int k8_high = 0; k8_high < 2; ++k8_high)
+                    Bf[fk % 2][fj][nj][k8_high] =
+                        Bs[slot][fk * 8 + k8_high * 4 + lane % 4][wj * 64 + fj * 16 + nj * 8 + lane / 4];
+            }
+    };
+
+    load_Bf(0, 0);
+
+    const auto multiply = [&](int slot) {
+        #pragma unroll
+        for (int fi = 0; fi < 2; ++fi) {
+            #pragma unroll
+            for (int fj = 0; fj < 4; ++fj)
+                #pragma unroll
+                for (int nj = 0; nj < 2; ++nj)
+                    mma_m16n8k8_tf32_rz(Cf[fi * 2][fj][nj], Af[slot][fi * 2], Bf[slot][fj][nj]);
+
+            #pragma unroll
+            for (int fj = 0; fj < 4; ++fj)
+                #pragma unroll
+                for (int nj = 0; nj < 2; ++nj)
+                    mma_m16n8k8_tf32_rz(Cf[fi * 2 + 1][3 - fj][1 - nj], Af[slot][fi * 2 + 1], Bf[slot][3 - fj][1 - nj]);
+        }
+    };
+
+    for (int ko = 0; ko < (K + 31) / 32; ++ko) {
+        if (ko * 32 + 64 < K)
+            load_shared(ko, 2);
+
+        end_copies();
+
+        // unroll(fk)
+        // pipeline(fk, 2, across=ko)
+        #pragma unroll
+        for (int fk = 0; fk < 3; ++fk) {
+            load_Af(ko % 3, fk + 1);
+            load_Bf(ko % 3, fk + 1);
+            multiply(fk % 2);
+        }
+
+        wait_copies<1>();
+        __syncthreads();  // before the next ko overwrites As and Bs
+
+        if (ko * 32 + 32 < K) {
+            load_Af((ko + 1) % 3, 0);
+            load_Bf((ko + 1) % 3, 0);
+        }
+
+        multiply(1);
+    }
+
+    if (bj * 128 + 127 < N && bi * 256 + 255 < M) {
+        #pragma unroll
+        for (int fi = 0; fi < 2; ++fi) {
+            #pragma unroll
+            for (int fj = 0; fj < 4; ++fj)
+                #pragma unroll
+                for (int nj = 0; nj < 2; ++nj)
+                    #pragma unroll
+                    for (int i16_high = 0; i16_high < 2; ++i16_high)
+                        store_vector<float2>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4) * N + bj * 128
+                            + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2],
+                            &Cf[fi * 2][fj][nj][i16_high * 2]);
+
+            #pragma unroll
+            for (int fj = 0; fj < 4; ++fj)
+                #pragma unroll
+                for (int nj = 0; nj < 2; ++nj)
+                    #pragma unroll
+                    for (int i16_high = 0; i16_high < 2; ++i16_high)
+                        store_vector<float2>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 + 16) * N
+                            + bj * 128 + wj * 64 + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
+                            &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
+        }
+    } else {
+        #pragma unroll
+        for (int fi = 0; fi < 2; ++fi) {
+            #pragma unroll
+            for (int fj = 0; fj < 4; ++fj)
+                #pragma unroll
+                for (int nj = 0; nj < 2; ++nj)
+                    if (bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
+                        #pragma unroll
+                        for (int i16_high = 0; i16_high < 2; ++i16_high)
+                            if (bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 < M)
+                                store_vector<float2>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4) * N
+                                    + bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2],
+                                    &Cf[fi * 2][fj][nj][i16_high * 2]);
+
+            #pragma unroll
+            for (int fj = 0; fj < 4; ++fj)
+                #pragma unroll
+                for (int nj = 0; nj < 2; ++nj)
+                    if (bj * 128 + wj * 64 + (lane % 4) * 2 + 57 < fj * 16 + nj * 8 + N)
+                        #pragma unroll
+                        for (int i16_high = 0; i16_high < 2; ++i16_high)
+                            if (bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 + 16 < M)
+                                store_vector<float2>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 + 16)
+                                    * N
+                                    + bj * 128 + wj * 64 + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
+                                    &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
+        }
+    }
+}
