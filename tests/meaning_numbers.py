@@ -7,7 +7,7 @@ import math
 import operator
 
 BITS = {"i64": 64, "i32": 32, "i8": 8, "u8": 8}
-FLOATS = ("f64", "f32", "f16", "bf16")
+FLOATS = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2")
 COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
 COMPARE |= {ast.Eq: operator.eq, ast.NotEq: operator.ne}
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}

@@ -21,6 +21,7 @@ from tilegen.interpreter.dtypes import from_values
 from tilegen.lab.check import Case, cases, check
 
 FLOATS, INTEGERS = ("f64", "f32", "f16", "bf16"), ("i64", "i32", "i8", "u8")
+BYTE_FLOATS = ("e4m3", "e5m2")  # of which there are casts and choices alone
 FUNCTIONS = [
     "abs", "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos",
     "atan", "erf", "floor", "ceil", "round",
@@ -47,7 +48,9 @@ class Drawn:
 
     def leaf(self, dtype: str) -> str:
         if self.rng.random() < 0.2:
-            number = self.rng.choice(["0.5", "2", "-1", "3", "0.1", "7"] if dtype in FLOATS else ["2", "3", "7", "1"])
+            number = self.rng.choice(
+                ["0.5", "2", "-1", "3", "0.1", "7"] if dtype not in INTEGERS else ["2", "3", "7", "1"]
+            )
             return f"{dtype}({number})"
         return f"{self.choose('a', 'b')}_{dtype}[{self.index}]"
 
@@ -56,12 +59,12 @@ class Drawn:
     def expression(self, dtype: str, depth: int) -> str:
         if depth == 0:
             return self.leaf(dtype)
-        kind = self.rng.random()
+        kind = self.rng.random() * (0.27 if dtype in BYTE_FLOATS else 1)
         if kind < 0.12:
             test, left, right = self.test(depth - 1), *self.two(dtype, depth)
             return f"({left} if {test} else {right})"
         if kind < 0.27:
-            other = self.rng.choice([t for t in (*FLOATS, *INTEGERS) if t != dtype])
+            other = self.rng.choice([t for t in (*FLOATS, *BYTE_FLOATS, *INTEGERS) if t != dtype])
             return f"{dtype}({self.expression(other, depth - 1)})"
         return self.of_floats(dtype, depth) if dtype in FLOATS else self.of_integers(dtype, depth)
 
@@ -116,7 +119,7 @@ def kernel(seed: int, count: int = 6, swap: int = -1, floats: tuple[str, ...] = 
         value = f"{reduce}[k < K]({value})" if reduce else value.replace("[i]", "[i, 0]")
         lines.append(f"    y{number}[i] = {value}\n")
         names.append(f"y{number}: {'i32' if reduce.startswith('arg') else dtype}[N]")
-    inputs = [f"{name}_{dtype}: {dtype}[N, K]" for dtype in (*FLOATS, *INTEGERS) for name in "ab"]
+    inputs = [f"{name}_{dtype}: {dtype}[N, K]" for dtype in (*FLOATS, *BYTE_FLOATS, *INTEGERS) for name in "ab"]
     return f"kernel k({', '.join(inputs)}) -> {', '.join(names)}:\n{''.join(lines)}", drawn.count
 
 
@@ -125,9 +128,9 @@ def special(seed: int, sizes: dict[str, int]) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     shape = (sizes["N"], sizes["K"])
     arrays = {}
-    for dtype in (*FLOATS, *INTEGERS):
+    for dtype in (*FLOATS, *BYTE_FLOATS, *INTEGERS):
         for name in "ab":
-            if dtype in FLOATS:
+            if dtype not in INTEGERS:
                 values = np.where(rng.random(shape) < 0.5, rng.choice(SPECIAL, shape), rng.standard_normal(shape) * 2)
                 arrays[f"{name}_{dtype}"] = from_values(values, dtype)
                 continue

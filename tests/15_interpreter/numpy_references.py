@@ -268,6 +268,8 @@ CASES = [
     Case("examples/mixed_precision", "gemm_i8", MNK, product),
     Case("examples/mixed_precision", "quantize", VECTOR, quantize),
     Case("examples/mixed_precision", "to_bf16", VECTOR, lambda i: {"Y": i["X"]}, tolerance=2**-8),
+    Case("examples/mixed_precision", "to_e4m3", VECTOR, lambda i: {"Y": i["X"] * i["scale"]}, tolerance=2**-4),
+    Case("examples/mixed_precision", "gemm_fp8", MNK, product),
     Case("schedules/blur", "blur", MN, box_blur),
     Case("schedules/chain", "chain", VECTOR, chain, positive=True),
     Case("schedules/conv1d", "conv1d", VECTOR, lambda i: {"Y": np.convolve(i["X"], np.ones(3) / 3, "valid")}),

@@ -11,7 +11,8 @@ from numpy_references import CASES, Case, Inputs, Sizes
 
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
-from tilegen.interpreter import NUMPY, bf16_to_float32, float_to_bf16, reference, run
+from tilegen.interpreter import NUMPY, reference, run
+from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import FLOATS, Kernel
 from tilegen.ir.written import tree_of
@@ -40,17 +41,10 @@ def inputs_of(kernel: Kernel, case: Case, sizes: Sizes) -> Inputs:
         if tensor.dtype in FLOATS:
             values = random.standard_normal(shape)
             values = np.abs(values) % 1 + 0.1 if case.positive else values
-            bf16 = tensor.dtype == "bf16"
-            arrays[memory_of(tensor.name)] = float_to_bf16(values) if bf16 else values.astype(NUMPY[tensor.dtype])
+            arrays[memory_of(tensor.name)] = from_values(values, tensor.dtype)
         else:
             arrays[memory_of(tensor.name)] = random.integers(-100, 100, shape).astype(NUMPY[tensor.dtype])
     return arrays | {s.name: NUMPY[s.dtype].type(random.standard_normal()) for s in kernel.scalars}
-
-
-def wide(array: Any, dtype: str) -> Any:
-    if dtype == "bf16":
-        return bf16_to_float32(array).astype(np.float64)
-    return array.astype(np.float64 if dtype in FLOATS else np.int64)
 
 
 @pytest.mark.parametrize(("case", "sizes"), ALL, ids=name_of)
@@ -58,7 +52,7 @@ def test_example(case: Case, sizes: Sizes) -> None:
     kernel = kernel_of(case)
     arrays = inputs_of(kernel, case, sizes)
     dtypes = {one.name: one.dtype for one in (*kernel.tensors, *kernel.scalars)}
-    expected = case.expected({name: wide(a, dtypes[name]) for name, a in arrays.items()})
+    expected = case.expected({name: to_values(a, dtypes[name]) for name, a in arrays.items()})
     results = run(tree_of(kernel), sizes, arrays)
     references = reference(kernel, sizes, arrays)
     assert results.keys() == references.keys() == expected.keys()
@@ -68,7 +62,7 @@ def test_example(case: Case, sizes: Sizes) -> None:
         assert ref.value.shape == right.shape
         assert np.array_equal(ref.written, ~np.isnan(right.astype(np.float64)))
         w = ref.written
-        computed = wide(result, kernel.tensor(name).dtype)
+        computed = to_values(result, kernel.tensor(name).dtype)
         np.testing.assert_allclose(computed[w], right[w], rtol=0, atol=tolerance)
         if ref.accepts is not None:
             assert ref.accepts(result).all()

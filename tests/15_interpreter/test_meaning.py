@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from meaning import Erroneous, is_admitted, meaning
 from numpy_references import CASES
-from test_examples import ROOT, inputs_of, kernel_of, wide
+from test_examples import ROOT, inputs_of, kernel_of
+
+from tilegen.interpreter.dtypes import to_values
 
 SMALL = [(case, sizes) for case in CASES for sizes in case.sizes if prod(sizes.values()) < 400]
 FIVE = np.array([1, 2, 3, 4, 5])
@@ -20,7 +22,7 @@ def test_stock_kernels_mean_what_numpy_says(case, sizes):
     text = Path(ROOT / f"{case.file}.tg").read_text()
     kernel = kernel_of(case)
     dtypes = {one.name: one.dtype for one in (*kernel.tensors, *kernel.scalars)}
-    arrays = {n: wide(a, dtypes[n]) for n, a in inputs_of(kernel, case, sizes).items()}
+    arrays = {n: to_values(a, dtypes[n]) for n, a in inputs_of(kernel, case, sizes).items()}
     assert is_admitted(text, sizes, case.kernel, case.attributes)
     got = meaning(text, sizes, arrays, name=case.kernel, attributes=case.attributes)
     for name, right in case.expected(arrays).items():

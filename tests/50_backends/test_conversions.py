@@ -183,6 +183,69 @@ def test_bf16_arrays_of_ml_dtypes_come_back_as_such() -> None:
     assert result.astype(np.float32).tolist() == [2, -5]
 
 
+@pytest.mark.pocl
+@pytest.mark.parametrize("dtype", ["e4m3", "e5m2"])
+def test_arrays_of_byte_floats(dtype: str) -> None:
+    text = f"kernel k(x: {dtype}[N]) -> y: {dtype}[N]:\n    y[i] = {dtype}(f32(x[i]) * 2)\n"
+    twice = tilegen.load(text).kernel().schedule().compile("cpu")
+    word = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}[dtype]
+    assert to_values(twice(from_values(np.array([1.0, -2.5]), dtype)), dtype).tolist() == [2, -5]
+    with pytest.raises(ArgumentError, match=f"x is int8, and the kernel takes {dtype}") as caught:
+        twice(np.ones(2, np.int8))
+    assert f"torch.{word} or ml_dtypes.{word}, or their 8 bits in uint8" in caught.value.render()
+
+
+@pytest.mark.pocl
+def test_arrays_of_byte_floats_of_ml_dtypes_come_back_as_such() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    text = "kernel k(x: e4m3[N]) -> y: e4m3[N], z: f32[N]:\n    y[i] = x[i]\n    z[i] = f32(x[i])\n"
+    program = tilegen.load(text).kernel().schedule().compile("cpu")
+    y, z = program(np.array([1.0, -2.5], ml_dtypes.float8_e4m3fn))
+    assert (y.dtype, y.astype(np.float32).tolist(), z.tolist()) == (ml_dtypes.float8_e4m3fn, [1, -2.5], [1, -2.5])
+    with pytest.raises(ArgumentError, match="x is float8_e5m2, and the kernel takes e4m3"):
+        program(np.array([1.0, -2.5], ml_dtypes.float8_e5m2))
+
+
+@pytest.mark.pocl
+@pytest.mark.parametrize("dtype", ["e4m3", "e5m2"])
+def test_byte_floats_in_the_text(dtype: str) -> None:
+    """All bytes, all numbers half-way between two and beside it, and what is beyond."""
+    head = f"kernel k(x: f32[N], z: f64[N], n: i64[N], b: {dtype}[N]) -> "
+    text = f"{head}p: {dtype}[N], q: {dtype}[N], r: {dtype}[N], s: f32[N]:\n    p[i] = {dtype}(x[i])\n"
+    text += f"    q[i] = {dtype}(z[i])\n    r[i] = {dtype}(n[i])\n    s[i] = f32(b[i])\n"
+    bits = np.arange(256, dtype=np.uint8)
+    values = to_values(bits, dtype)
+    middle = (values[:127] + values[1:128]) / 2
+    near = np.concatenate([np.nextafter(middle, 0), middle, np.nextafter(middle, np.inf), values])
+    z = np.concatenate([near, -near, [1e9, 1e300, 1e-300, -1e-300, np.inf, np.nan, -0.0]])
+    x, n = np.clip(z, -3e38, 3e38).astype(np.float32), (np.arange(len(z)) - len(z) // 2) * 131
+    p, q, r, s = tilegen.load(text).kernel().schedule().compile("cpu")(x, z, n, np.resize(bits, len(z)))
+    for got, given in ((p, x), (q, z), (r, n)):
+        np.testing.assert_array_equal(to_values(got, dtype), to_values(from_values(given, dtype), dtype))
+    np.testing.assert_array_equal(s, np.resize(values, len(z)))
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_cuda_has_types_of_byte_floats(arch: str) -> None:
+    """sm_80 without the instructions that convert them, sm_90 with them."""
+    head = "kernel k(x: f32[N], n: i64[N], z: f64[N], b: e5m2[N]) -> y: e4m3[N], u: e5m2[N], v: e4m3[N], w: e4m3[N]:\n"
+    text = f"{head}    y[i] = e4m3(x[i])\n    u[i] = e5m2(z[i])\n    v[i] = e4m3(n[i])\n    w[i] = e4m3(b[i])\n"
+    source = tilegen.load(text).kernel().schedule().source()
+    for word in ("#include <cuda_fp8.h>", "__nv_fp8_e4m3(x[i])", "__nv_fp8_e5m2(z[i])", "__nv_fp8_e4m3(float(b[i]))"):
+        assert word in source
+    nvrtc.compile_text(source, arch)
+
+
+@pytest.mark.pocl
+def test_byte_floats_move_16_at_a_time() -> None:
+    text = "kernel k(x: e4m3[N]) -> y: e4m3[N] where N % 16 == 0:\n    y[i] = x[i]\n"
+    made = tilegen.load(text).kernel().schedule().tile("i", 16, into=("b", "v")).vectorize("v")
+    assert "*reinterpret_cast<uint4*>(&y[b * 16]) = *reinterpret_cast<const uint4*>(&x[b * 16]);" in made.source()
+    bits = np.arange(256, dtype=np.uint8)
+    np.testing.assert_array_equal(made.compile("cpu")(bits), bits)
+
+
 def test_a_torch_tensor_with_a_gradient_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     class Tensor:
         """As much of a torch tensor as is asked for it."""

@@ -78,6 +78,8 @@ def test_text_compiles(dtype):
         ("i32", 2**31, "alpha is 2147483648, and i32 goes from -2147483648 to 2147483647"),
         ("u8", -1, "alpha is -1, and u8 goes from 0 to 255"),
         ("i8", 128, "alpha is 128, and i8 goes from -128 to 127"),
+        ("e4m3", 449, "alpha is 449, and e4m3 goes from -448 to 448"),
+        ("e5m2", float("-inf"), "alpha is -inf, and e5m2 goes from -57344 to 57344"),
         ("f16", 65520, "alpha is 65520, which is too large for f16"),
         ("f32", 1e39, "alpha is 1e+39, which is too large for f32"),
         ("f64", 10**400, "which is too large for f64"),
@@ -102,6 +104,7 @@ def test_rounded_as_in_an_array():
     assert np.isnan(stored_scalar(Scalar("a", "f32"), float("nan")))
     half = Scalar("a", "bf16")
     assert passed_scalar(half, stored_scalar(half, 1.00390625)) == 1.0  # a tie, to even
+    assert passed_scalar(Scalar("a", "e4m3"), stored_scalar(Scalar("a", "e4m3"), 17)) == 16
     assert stored_scalar(Scalar("a", "i64"), np.int64(-(2**63))) == -(2**63)
 
 

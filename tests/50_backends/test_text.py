@@ -13,7 +13,8 @@ from tilegen.backends.text_expr import Writer
 from tilegen.backends.text_wrap import wrap_line
 from tilegen.errors import DeviceError, Source
 from tilegen.frontend import build, parse
-from tilegen.interpreter import bf16_to_float32, float_to_bf16, reference
+from tilegen.interpreter import reference
+from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition
 from tilegen.ir.swizzle import Swizzle
@@ -152,11 +153,8 @@ def arrays_of(kernel, sizes):
         match tensor.dtype:
             case "i8":
                 arrays[tensor.name] = rng.integers(-9, 9, shape).astype(np.int8)
-            case "bf16":
-                arrays[tensor.name] = float_to_bf16(rng.normal(size=shape).astype(np.float32))
             case dtype:
-                kind = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype]
-                arrays[tensor.name] = rng.normal(size=shape).astype(kind)
+                arrays[tensor.name] = from_values(rng.normal(size=shape), dtype)
     return arrays
 
 
@@ -170,8 +168,7 @@ def run_on_pocl(scheduled_kernel, sizes):
     (output,) = [t for t in kernel.tensors if t.role == "output"]
     got = Program(scheduled_kernel.tree, OpenclEngine())(**arrays)
     wanted = expected[output.name]
-    if output.dtype == "bf16":
-        got = bf16_to_float32(got)
+    got = to_values(got, output.dtype)
     wrong = wanted.written & (np.abs(got - wanted.value) > wanted.bound)
     assert not wrong.any(), (got[wrong][:3], wanted.value[wrong][:3])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,11 @@ from tilegen.errors import ArgumentError
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Kernel, Tensor
 
-# bf16 travels as its 16 bits, which a numpy or cupy without such a type has in uint16, and in nothing else.
+# Types that travel as their bits, which a numpy or cupy without such a type has in unsigned integers, and in nothing
+# else: what torch and ml_dtypes call them.
+AS_BITS = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 NUMPY_NAME = {
-    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16",
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16", "e4m3": "uint8", "e5m2": "uint8",
     "i64": "int64", "i32": "int32", "i8": "int8", "u8": "uint8", "bool": "bool",
 }  # fmt: skip
 GUARD_BYTES = 1024
@@ -94,16 +96,47 @@ def as_stored(tensor: Tensor, array: Any) -> Any:
     """A numpy or cupy array in the type that the tensor is stored in: the bits of bfloat16 as uint16.
 
     Raises:
-        ArgumentError: it is of another type. Integers of 16 bits are no bf16 unless they say that they are its bits.
+        ArgumentError: it is of another type. Signed integers are no bf16: they do not say that they are its bits.
     """
-    wanted = NUMPY_NAME[tensor.dtype]
-    if tensor.dtype == "bf16" and str(array.dtype) == "bfloat16":
+    wanted, word = NUMPY_NAME[tensor.dtype], AS_BITS.get(tensor.dtype)
+    if str(array.dtype) == word:
         array = array.view(wanted)
     if array.dtype != wanted:
-        notes = ("its numbers are torch.bfloat16 or ml_dtypes.bfloat16, or their 16 bits in uint16",)
-        message = f"{tensor.name} is {array.dtype}, and the kernel takes {tensor.dtype}"
-        raise ArgumentError(message, notes=notes if tensor.dtype == "bf16" else ())
+        raise _other_type(tensor, array.dtype)
     return array
+
+
+def _other_type(tensor: Tensor, given: Any) -> ArgumentError:
+    wanted, word = NUMPY_NAME[tensor.dtype], AS_BITS.get(tensor.dtype)
+    bits = 8 * DTYPE_BYTES[tensor.dtype]
+    notes = (f"its numbers are torch.{word} or ml_dtypes.{word}, or their {bits} bits in {wanted}",) if word else ()
+    return ArgumentError(f"{tensor.name} is {given}, and the kernel takes {tensor.dtype}", notes=notes)
+
+
+def bits_of_torch(torch: Any, value: Any, tensor: Tensor) -> tuple[Any, str]:
+    """A tensor of torch as numpy and cupy know it, and the type to view it in then; "" where it is as it should be.
+
+    Raises:
+        ArgumentError: its numbers are of a type without a number type in numpy, and not of that of `tensor`.
+    """
+    for dtype, word in AS_BITS.items():
+        if value.dtype != getattr(torch, word, None):
+            continue
+        if dtype != tensor.dtype:
+            raise _other_type(tensor, word)
+        return value.view(torch.int16 if DTYPE_BYTES[dtype] == 2 else torch.uint8), NUMPY_NAME[dtype]
+    return value, ""
+
+
+def as_torch(torch: Any, adopt: Callable[[Any], Any], array: Any, dtype: str) -> Any:
+    """An array of numpy or cupy with numbers of `dtype` as a tensor of torch.
+
+    `adopt` makes one of an array of a type that all of them know.
+    """
+    if dtype not in AS_BITS:
+        return adopt(array)
+    signed = array.view("int16") if DTYPE_BYTES[dtype] == 2 else array  # not every torch knows uint16
+    return adopt(signed).view(getattr(torch, AS_BITS[dtype]))
 
 
 def bare(value: Any, name: str) -> Any:

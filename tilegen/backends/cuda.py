@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
-from tilegen.backends.arrays import as_stored, bare
+from tilegen.backends.arrays import as_stored, as_torch, bare, bits_of_torch
 from tilegen.backends.tensor_maps import encode
 from tilegen.errors import ArgumentError, DeviceError
 from tilegen.ir.nodes import Tensor
@@ -62,24 +62,24 @@ class CudaEngine:
         Raises:
             ArgumentError: not an array, not on this GPU, or not of the tensor's dtype.
         """
-        array = as_stored(tensor, self._as_cupy(value, tensor.name))
+        array = as_stored(tensor, self._as_cupy(value, tensor))
         here = self.xp.cuda.Device().id
         if array.device.id != here:
             notes = ("all arrays of a call lie on the current device",)
             raise ArgumentError(f"{tensor.name} is on GPU {array.device.id}, not on GPU {here}", notes=notes)
         return array
 
-    def _as_cupy(self, value: Any, name: str) -> Any:
+    def _as_cupy(self, value: Any, tensor: Tensor) -> Any:
+        name = tensor.name
         if isinstance(value, self.xp.ndarray):
             return value
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
             if not value.is_cuda:
                 raise ArgumentError(f"{name} is on the CPU", notes=(f"{name}.cuda() moves it to the GPU",))
-            value = bare(value, name)
-            # cupy knows no bfloat16 by this road; its bits it does.
-            bits = value.dtype == torch.bfloat16
-            return self.xp.from_dlpack(value.view(torch.int16)).view("uint16") if bits else self.xp.from_dlpack(value)
+            value, kind = bits_of_torch(torch, bare(value, name), tensor)
+            array = self.xp.from_dlpack(value)
+            return array.view(kind) if kind else array
         if hasattr(value, "__cuda_array_interface__"):
             return self.xp.asarray(value)
         if hasattr(value, "__array_interface__"):
@@ -96,9 +96,7 @@ class CudaEngine:
         torch = sys.modules.get("torch")
         if torch is None or not given or not isinstance(given[0], torch.Tensor):
             return array
-        if tensor.dtype != "bf16":
-            return torch.from_dlpack(array)
-        return torch.from_dlpack(array.view("int16")).view(torch.bfloat16)
+        return as_torch(torch, torch.from_dlpack, array, tensor.dtype)
 
     def free_bytes(self) -> int | None:
         free, _ = self.xp.cuda.runtime.memGetInfo()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.backends.arrays import as_stored, bare
+from tilegen.backends.arrays import AS_BITS, as_stored, as_torch, bare, bits_of_torch
 from tilegen.backends.memory import free_bytes
 from tilegen.errors import ArgumentError
 from tilegen.ir.nodes import Tensor
@@ -29,12 +29,13 @@ class HostArrays:
         Raises:
             ArgumentError: not an array, not on the CPU, not of the tensor's dtype, or a read-only output.
         """
-        array = as_stored(tensor, self._as_numpy(value, tensor.name))
+        array = as_stored(tensor, self._as_numpy(value, tensor))
         if tensor.role == "output" and not array.flags.writeable:
             raise ArgumentError(f"{tensor.name} is read-only, and the kernel writes to it")
         return array
 
-    def _as_numpy(self, value: Any, name: str) -> Any:
+    def _as_numpy(self, value: Any, tensor: Tensor) -> Any:
+        name = tensor.name
         if isinstance(value, np.ndarray):
             return value
         if hasattr(value, "__cuda_array_interface__"):
@@ -42,8 +43,8 @@ class HostArrays:
             raise ArgumentError(f"{name} is on a GPU, and this kernel runs on the CPU", notes=notes)
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
-            value = bare(value, name)
-            return value.view(torch.int16).numpy().view("uint16") if value.dtype == torch.bfloat16 else value.numpy()
+            value, kind = bits_of_torch(torch, bare(value, name), tensor)
+            return value.numpy().view(kind) if kind else value.numpy()
         if not hasattr(value, "__dlpack__"):
             raise ArgumentError(f"{name} is a {type(value).__name__}, not an array")
         try:
@@ -52,14 +53,16 @@ class HostArrays:
             raise ArgumentError(f"{name} cannot be used on the CPU: {error}") from None
 
     def give_back(self, array: Any, tensor: Tensor, given: Sequence[Any]) -> Any:
-        """The numpy `array`, as a torch tensor if the first of what was given is one; bf16 in the type that came."""
+        """The numpy `array`, as a torch tensor if the first of what was given is one.
+
+        What numpy has no type of is in the type that came.
+        """
         torch = sys.modules.get("torch")
         if torch is None or not given or not isinstance(given[0], torch.Tensor):
-            dtypes = [value.dtype for value in given if str(getattr(value, "dtype", "")) == "bfloat16"]
-            return array.view(dtypes[0]) if tensor.dtype == "bf16" and dtypes else array
-        if tensor.dtype != "bf16":
-            return torch.from_numpy(array)
-        return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
+            word = AS_BITS.get(tensor.dtype)
+            dtypes = [value.dtype for value in given if str(getattr(value, "dtype", "")) == word]
+            return array.view(dtypes[0]) if dtypes else array
+        return as_torch(torch, torch.from_numpy, array, tensor.dtype)
 
     def free_bytes(self) -> int | None:
         return free_bytes()

@@ -8,12 +8,13 @@ import numpy as np
 
 from tilegen.backends.arrays import NUMPY_NAME
 from tilegen.errors import ArgumentError
+from tilegen.interpreter.byte_floats import BYTE_FORMATS
 from tilegen.interpreter.dtypes import from_values, to_values
-from tilegen.ir.nodes import FLOATS, Scalar
+from tilegen.ir.nodes import BYTE_FLOATS, FLOATS, SHORT_FLOATS, Scalar
 
 
 def stored_scalar(scalar: Scalar, value: object) -> Any:
-    """`value`, a number of Python or numpy, as a numpy scalar of the type; bf16 as its bits in uint16.
+    """`value`, a number of Python or numpy, as a numpy scalar of the type, or of its bits.
 
     An integer type takes integers alone. A floating-point type rounds to nearest, as it does in an array.
 
@@ -41,6 +42,10 @@ def _round_scalar(scalar: Scalar, value: Any) -> Any:
         number = float(value)
     except OverflowError:
         number = np.inf
+    largest = BYTE_FORMATS[scalar.dtype].largest if scalar.dtype in BYTE_FLOATS else np.inf
+    if abs(number) > largest:
+        message = f"{scalar.name} is {value}, and {scalar.dtype} goes from {-largest:g} to {largest:g}"
+        raise ArgumentError(message)
     stored = from_values(np.asarray(number), scalar.dtype)[()]
     overflows = np.isinf(to_values(np.asarray(stored), scalar.dtype)) and not (
         isinstance(value, float | np.floating) and np.isinf(value)
@@ -51,7 +56,7 @@ def _round_scalar(scalar: Scalar, value: Any) -> Any:
 
 
 def passed_scalar(scalar: Scalar, stored: Any) -> Any:
-    """A stored scalar as a kernel's text takes it: a 16-bit float as the f32 of the same value."""
-    if scalar.dtype in ("f16", "bf16"):
+    """A stored scalar as a kernel's text takes it: a short float as the f32 of the same value."""
+    if scalar.dtype in SHORT_FLOATS:
         return np.float32(to_values(np.asarray(stored), scalar.dtype))
     return stored

@@ -14,7 +14,7 @@ from tilegen.backends.text_lanes import combine_lines
 from tilegen.backends.text_perform import call_of, complete_lines
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import const
-from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Access, Condition, Load, Op, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, NextSlot, Release, StartBarriers, StartRing
 from tilegen.lowering.product_nodes import Begin, Complete
 from tilegen.lowering.program import (
@@ -295,7 +295,7 @@ class Body:
         if stmt.reduce in ("argmax", "argmin"):
             return notes + self._arg(stmt, target)
         dtype = self._launch.buffers[stmt.target.buffer].dtype
-        if stmt.reduce in ("sum", "prod") and dtype not in ("f16", "bf16", "i32", "i64"):
+        if stmt.reduce in ("sum", "prod") and dtype not in (*SHORT_FLOATS, "i32", "i64"):
             sign, level = ("+", 5) if stmt.reduce == "sum" else ("*", 6)
             return [*notes, f"{target} {sign}= {w.value(stmt.value, level - 5)};"]
         word = {"sum": "+", "prod": "*"}.get(stmt.reduce, stmt.reduce)
@@ -327,13 +327,13 @@ class Body:
             second = f"const {w.working_type(stmt.arg.dtype)} index = {w.value(stmt.arg)};"
             old = w.load_value(stmt.best)
             test = f"candidate {sign} {old} || (candidate == {old} && index < {w.load_value(stmt.target)})"
-            stored = f"{w.dialect.narrow[dtype]}(candidate)" if dtype in ("f16", "bf16") else "candidate"
+            stored = f"{w.dialect.narrow[dtype]}(candidate)" if dtype in SHORT_FLOATS else "candidate"
             return ["{", first, second, f"if ({test}) {{", f"{best} = {stored};", f"{target} = index;", "}", "}"]
         update = [f"{target} = {w.store_value(stmt.arg, stmt.target)};", "}"]
         if isinstance(stmt.value, Load) and self._launch.buffers[stmt.value.buffer].space == "register":
             stored = w.store_value(stmt.value, stmt.best)
             return [f"if ({value} {sign} {w.load_value(stmt.best)}) {{", f"{best} = {stored};", *update]
-        stored = f"{w.dialect.narrow[dtype]}(candidate)" if dtype in ("f16", "bf16") else "candidate"
+        stored = f"{w.dialect.narrow[dtype]}(candidate)" if dtype in SHORT_FLOATS else "candidate"
         inner = [f"if (candidate {sign} {w.load_value(stmt.best)}) {{", f"{best} = {stored};", *update]
         first = f"const {w.working_type(stmt.value.dtype)} candidate = {value};"
         return ["{", first, *inner, "}"]

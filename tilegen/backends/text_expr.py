@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from math import isinf
 
 from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text_gather import offset_of, tests_of
 from tilegen.backends.text_integers import BITS, brought_back, divides, of_one_type, saturating_helper
+from tilegen.backends.text_literals import decimal
 from tilegen.backends.text_wrapping import may_wrap, wrapping_op
-from tilegen.interpreter.scalar import converter, to_f32
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
+from tilegen.ir.nodes import (
+    BYTE_FLOATS,
+    DTYPE_BYTES,
+    FLOATS,
+    SHORT_FLOATS,
+    Access,
+    Buffer,
+    Cast,
+    Condition,
+    Const,
+    Expr,
+    Gather,
+    Index,
+    Load,
+    Op,
+    Scalar,
+)
 from tilegen.ir.swizzle import Swizzle
 
 _BINARY = {
@@ -21,8 +36,6 @@ _BINARY = {
 }  # fmt: skip
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _UNARY, _ATOM = 7, 8
-_HALVES = ("f16", "bf16")
-_FLOATS = ("f64", "f32", "f16", "bf16")
 # operations that C calls differently for floating point; CUDA adds an f for f32
 _FLOAT_WORDS = {"abs": "fabs", "min": "fmin", "max": "fmax", "round": "rint", "pow": "pow", "fma": "fma"}
 
@@ -211,19 +224,19 @@ class Writer:
 
     def working_type(self, dtype: str) -> str:
         """The C type that values of `dtype` are computed in."""
-        return "float" if dtype in _HALVES else self.dialect.types[dtype]
+        return "float" if dtype in SHORT_FLOATS else self.dialect.types[dtype]
 
     def store_value(self, value: Expr, target: Access) -> str:
         """`value` as it is assigned to `target`."""
         dtype = self.buffers[target.buffer].dtype
         if isinstance(value, Load) and value.fallback is None and self.buffers[value.buffer].dtype == dtype:
             return self.fetch(value.buffer, value.index)
-        if dtype not in _HALVES:
+        if dtype not in SHORT_FLOATS:
             return self.value(value, -1)
         return self._narrow(value.arg if isinstance(value, Cast) and value.dtype == dtype else value, dtype)
 
     def _narrow(self, value: Expr, dtype: str) -> str:
-        """`value` rounded, once, to a 16-bit float."""
+        """`value` rounded, once, to a short float."""
         word = self.dialect.once.get((value.dtype, dtype), self.dialect.narrow[dtype])
         return f"{word}({self.value(value)})"
 
@@ -259,12 +272,12 @@ class Writer:
     def load_value(self, access: Access) -> str:
         """The element as a value to compute with."""
         dtype, text = self.buffers[access.buffer].dtype, self.fetch(access.buffer, access.index)
-        return f"{self.dialect.widen[dtype]}({text})" if dtype in _HALVES else text
+        return f"{self.dialect.widen[dtype]}({text})" if dtype in SHORT_FLOATS else text
 
     def _gather_text(self, gather: Gather, parent: int) -> str:
         dtype = self.buffers[gather.buffer].dtype
         text = self._add_hint(gather.buffer, f"{self.names[gather.buffer]}[{offset_of(self, gather)}]")
-        text = f"{self.dialect.widen[dtype]}({text})" if dtype in _HALVES else text
+        text = f"{self.dialect.widen[dtype]}({text})" if dtype in SHORT_FLOATS else text
         if gather.fallback is None:
             return text
         text = f"{tests_of(self, gather)} ? {text} : {self.value(gather.fallback, 1)}"
@@ -275,18 +288,19 @@ class Writer:
         return self._add_hint(buffer, self.element(buffer, index))
 
     def _add_hint(self, buffer: str, text: str) -> str:
-        """An element, with a hint where it need not stay in a cache."""
-        return f"__ldcs(&{text})" if self.buffers[buffer].streamed and self.dialect is CUDA else text
+        """An element, with a hint where it need not stay in a cache; CUDA has none for one float of a byte."""
+        hinted = self.buffers[buffer].streamed and self.dialect is CUDA
+        return f"__ldcs(&{text})" if hinted and self.buffers[buffer].dtype not in BYTE_FLOATS else text
 
     def constant(self, value: float | int, dtype: str) -> str:
         if dtype == "bool":
             return "true" if value else "false"
-        if dtype not in _FLOATS:
+        if dtype not in FLOATS:
             # The least integer has no literal: its digits alone are out of range.
             if value in (-(2**31), -(2**63)):
                 return f"({self._integer(int(value) + 1)} - 1)"
             return self._integer(int(value)) + (self.dialect.long if dtype == "i64" and abs(value) < 2**31 else "")
-        return _decimal(float(value), dtype)
+        return decimal(float(value), dtype)
 
     def _operation(self, op: Op, parent: int) -> str:
         if may_wrap(op, self.wide):
@@ -338,14 +352,14 @@ class Writer:
 
     def _approximation(self, op: Op) -> str:
         """The function that approximates `op`, where a step has allowed that; else nothing."""
-        allowed = op.name in self.approximate and op.dtype in _FLOATS and op.dtype != "f64"
+        allowed = op.name in self.approximate and op.dtype in FLOATS and op.dtype != "f64"
         return self.dialect.approximations.get(op.name, "") if allowed else ""
 
     def _parenthesise(self, text: str, level: int, parent: int) -> str:
         return f"({text})" if level < parent else text
 
     def _word(self, op: Op) -> str:
-        floating = op.dtype in _FLOATS
+        floating = op.dtype in FLOATS
         if op.name in ("//", "%"):
             word = "floor_div" if op.name == "//" else "floor_mod"
             return f"f{word}" if floating else word if divides(op) else f"{word}_or_0"
@@ -357,27 +371,15 @@ class Writer:
         return word if op.dtype == "f64" else word + self.dialect.suffix
 
     def _cast(self, arg: Expr, dtype: str) -> str:
-        if dtype in _HALVES:
+        if dtype in SHORT_FLOATS:
             return f"{self.dialect.widen[dtype]}({self._narrow(arg, dtype)})"
         if self.working_type(arg.dtype) == self.working_type(dtype):
             return self.value(arg, _ATOM)
-        if isinstance(arg, Index) and dtype in _FLOATS and arg.index.names() == {str(arg.index)}:
+        if isinstance(arg, Index) and dtype in FLOATS and arg.index.names() == {str(arg.index)}:
             return f"({self.working_type(dtype)}){self.index(arg.index)}"  # no arithmetic, whose type would matter
-        if arg.dtype in _FLOATS and dtype not in _FLOATS:
+        if arg.dtype in FLOATS and dtype not in FLOATS:
             return f"{saturating_helper(self.working_type(dtype), self.working_type(arg.dtype))}({self.value(arg)})"
         return f"({self.working_type(dtype)}){self.value(arg, _ATOM)}"
-
-
-def _decimal(value: float, dtype: str) -> str:
-    """The literal of a floating-point number of the type, as it is written where that means the same in C."""
-    rounded = converter(dtype)(value)
-    if isinf(rounded):
-        return "-INFINITY" if rounded < 0 else "INFINITY"
-    # C rounds a literal to f32 from its digits, Python from a double: two ways where that is half-way between two.
-    across = 2 * value - rounded
-    halfway = value != rounded and to_f32(across) == across
-    text = repr(rounded if dtype in _HALVES or dtype == "f32" and halfway else value)
-    return text if dtype == "f64" else f"{text}f"
 
 
 def _never_negative(value: Affine) -> bool:
@@ -388,7 +390,7 @@ def _never_negative(value: Affine) -> bool:
 
 
 def vector_word(dtype: str, width: int) -> str:
-    """CUDA's own vector type, or nothing: 16-bit floats and long vectors of bytes travel in integers."""
+    """CUDA's own vector type, or nothing: short floats and long vectors of bytes travel in integers."""
     words = {"f64": "double", "f32": "float", "i64": "longlong", "i32": "int", "i8": "char", "u8": "uchar"}
     return f"{words[dtype]}{width}" if dtype in words and width <= 4 else ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilegen.backends.text_bulk import BULK_FUNCTIONS
+from tilegen.backends.text_byte_floats import BYTE_FLOAT_FUNCTIONS
 from tilegen.backends.text_copies import ASYNCHRONOUS_COPIES, ASYNCHRONOUS_PRODUCTS
 from tilegen.backends.text_dialect import CUDA, Dialect
 from tilegen.backends.text_integers import conversions, magnitudes
@@ -69,6 +70,7 @@ _BF16_WORDS = ("__nv_bfloat16", "__bfloat162float(", "__float2bfloat16(", "__dou
 _CUDA = {
     **dict.fromkeys(("__half", "__half2float(", "__float2half(", "__double2half("), "#include <cuda_fp16.h>"),
     **dict.fromkeys(_BF16_WORDS, "#include <cuda_bf16.h>"),
+    **dict.fromkeys(("__nv_fp8_e4m3", "__nv_fp8_e5m2"), "#include <cuda_fp8.h>"),
     "INFINITY": "#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#endif",
     **{f"{reduce}_of_lanes<": _LANES.format(reduce=reduce, update=update) for reduce, update in _UPDATES.items()},
     **{f"{reduce}_of_lanes<": _PAIRS.format(reduce=reduce, sign=sign) for reduce, sign in _SIGNS.items()},
@@ -339,6 +341,7 @@ inline float cut_off_tf32(float x)
 {
     return isfinite(x) ? as_float(as_uint(x) & 0xffffe000) : x;
 }""",
+    **BYTE_FLOAT_FUNCTIONS,
     "half_of_double(": "inline ushort half_of_double(double value) { return round_half(odd_float(value)); }",
     "bf16_of_double(": "inline ushort bf16_of_double(double value) { return round_bf16(odd_float(value)); }",
     "bf16_of_long(": """\

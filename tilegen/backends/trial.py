@@ -12,7 +12,9 @@ TRIAL_THREADS = 128
 """Of a block of a trial: as many warps or warpgroups as these are."""
 
 # Elements in memory; those that share registers as bits.
-_MEMORY = {"f16": "unsigned short", "bf16": "unsigned short", "i8": "unsigned char", "u8": "unsigned char"}
+_MEMORY = dict.fromkeys(("f16", "bf16"), "unsigned short") | dict.fromkeys(
+    ("e4m3", "e5m2", "i8", "u8"), "unsigned char"
+)
 
 
 def trial_kernel(instruction: Instruction) -> str:

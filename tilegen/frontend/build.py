@@ -14,11 +14,11 @@ from tilegen.frontend.index import affine_of, conditions_of, constant_truth
 from tilegen.frontend.index_words import Declared, IndexWords, check_words, words_of
 from tilegen.frontend.loops import loops_of
 from tilegen.frontend.nested import NestedReduction
-from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, adapt_to_default
+from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, adapt_to_default, not_computed_error
 from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_of
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.in_place import old_of
-from tilegen.ir.nodes import INTEGERS, REDUCTIONS, Condition, Equation, Expr, Kernel, Scalar, Tensor
+from tilegen.ir.nodes import BYTE_FLOATS, INTEGERS, REDUCTIONS, Condition, Equation, Expr, Kernel, Scalar, Tensor
 from tilegen.ir.walk import loads
 
 MOST_DIMENSIONS = 32  # as arrays have
@@ -269,6 +269,9 @@ def _equation(
     if best is None:
         _check_type(equation, typed.dtype, target)
     if reduce is not None:
+        if typed.dtype in BYTE_FLOATS:
+            note = f"cast what it reduces: {reduce}[...](f32(...))"
+            raise not_computed_error(reduce, typed.dtype, equation.value.span, note)
         _check_not_reduced(typed, target)
     return Equation(
         target.name,

@@ -9,7 +9,7 @@ from tilegen.errors import SourceError, Span
 from tilegen.frontend.folding import Literal, constant, fold, index_arithmetic, limits, wrap
 from tilegen.frontend.index import COMPARISONS
 from tilegen.ir.instructions import ROUNDINGS
-from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, INTEGERS, Const, Expr, Index, Op
+from tilegen.ir.nodes import BYTE_FLOATS, DTYPE_BYTES, FLOATS, INTEGERS, Const, Expr, Index, Op
 
 DTYPES = (*FLOATS, *INTEGERS)
 _BITS = ("&", "|", "^", "<<", ">>", "~")
@@ -78,7 +78,8 @@ def may_be(value: Typed, dtype: str) -> bool:
         case Index():
             return dtype in _OF_INDICES
         case Open():
-            return (dtype in _OF_INDICES or not value.indexed) and (dtype in FLOATS or not value.fraction)
+            fits = dtype in FLOATS or not value.fraction
+            return fits and (dtype in _OF_INDICES or not value.indexed) and dtype not in BYTE_FLOATS
         case _:
             return False
 
@@ -173,6 +174,9 @@ def _operation(
     budget: Budget, name: str, args: tuple[Typed, ...], dtype: str, span: Span, places: tuple[Span, ...]
 ) -> Expr:
     """The operation in `dtype`, which what is open in `args` takes."""
+    for kind in (dtype, *(a.dtype for a in args if isinstance(a, Expr) and not is_open(a))):
+        if kind in BYTE_FLOATS and name != "select":
+            raise not_computed_error(name, kind, span, "cast the operands: f32(...)")
     condition = tuple(adapt(c, "bool") for c in args[:1]) if name == "select" else ()
     operands = _of_one_type(name, args[len(condition) :], dtype, span, places[len(condition) :])
     dtype = operands[0].dtype
@@ -210,6 +214,12 @@ def check_bool(name: str, value: Typed, span: Span) -> None:
             value.span if isinstance(value, Literal) else span,
             notes=("a condition is a comparison, such as x > 0",),
         )
+
+
+def not_computed_error(name: str, dtype: str, span: Span, note: str) -> SourceError:
+    """What to say of an operation or a reduction in one of BYTE_FLOATS; `note` is the way out."""
+    text = f"'{name}' is not computed in {dtype}: numbers of this type are stored and cast, and nothing else"
+    return SourceError(text, span, notes=(note,))
 
 
 def _check_operand(name: str, dtype: str, span: Span) -> None:

@@ -1,4 +1,4 @@
-"""How tilegen's types look in numpy. bf16 has no numpy type: its bits are kept in uint16."""
+"""How tilegen's types look in numpy. What it has no type of is kept as bits: bf16 in uint16, e4m3 and e5m2 in uint8."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tilegen.errors import ArgumentError
+from tilegen.interpreter.byte_floats import bytes_to_float32, float_to_bytes
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.nodes import FLOATS, Kernel, Scalar, Tensor
+from tilegen.ir.nodes import BYTE_FLOATS, FLOATS, Kernel, Scalar, Tensor
 
 Array = npt.NDArray[Any]
 
@@ -19,6 +20,8 @@ NUMPY: Mapping[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(np.uint16),
+    "e4m3": np.dtype(np.uint8),
+    "e5m2": np.dtype(np.uint8),
     "i64": np.dtype(np.int64),
     "i32": np.dtype(np.int32),
     "i8": np.dtype(np.int8),
@@ -52,13 +55,20 @@ def to_values(array: Array, dtype: str) -> Array:
     """An array as stored -> its values: float64 for floating-point types, int64 for integers."""
     if dtype == "bf16":
         return bf16_to_float32(array).astype(np.float64)
+    if dtype in BYTE_FLOATS:
+        return bytes_to_float32(array, dtype).astype(np.float64)
     return array.astype(np.float64 if dtype in FLOATS else np.int64)
 
 
-def from_values(values: Array, dtype: str) -> Array:
-    """Values -> an array as stored, rounded to nearest (floating point) or wrapped (integers)."""
+def from_values(values: Array, dtype: str, xp: Any = np) -> Array:
+    """Values -> an array as stored, rounded to nearest (floating point) or wrapped (integers).
+
+    `values` are an array of `xp`, numpy or cupy, and so is the result.
+    """
     if dtype == "bf16":
-        return float_to_bf16(values)
+        return float_to_bf16(values, xp)
+    if dtype in BYTE_FLOATS:
+        return float_to_bytes(values, dtype, xp)
     with np.errstate(over="ignore", invalid="ignore"):
         return values.astype(NUMPY[dtype])
 
@@ -95,5 +105,7 @@ def check_arguments(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[st
         if array.dtype != NUMPY[tensor.dtype]:
             raise ArgumentError(
                 f"'{name}' has the type {array.dtype}, and {tensor.dtype} is declared",
-                notes=("the bits of bf16 numbers are given as uint16",) if tensor.dtype == "bf16" else (),
+                notes=(f"the bits of {tensor.dtype} numbers are given as {NUMPY[tensor.dtype]}",)
+                if tensor.dtype in ("bf16", *BYTE_FLOATS)
+                else (),
             )

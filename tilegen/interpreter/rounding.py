@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.interpreter.approximate import approximation_error
+from tilegen.interpreter.byte_floats import BYTE_FORMATS
 from tilegen.interpreter.dtypes import NUMPY, Array, wrap
 from tilegen.interpreter.uncertain import (
     EXACT,
@@ -35,13 +36,15 @@ from tilegen.interpreter.uncertain import (
     quotient,
     select,
 )
-from tilegen.ir.nodes import FLOATS, INTEGERS
+from tilegen.ir.nodes import BYTE_FLOATS, FLOATS, INTEGERS
 
-_UNIT = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
-# What an underflow costs: a number of the range of f32 may be taken as 0 if it is subnormal, one of f16 is kept.
-_TINY = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-24, "bf16": 2.0**-126}
-_LEAST_NORMAL = _TINY | {"f16": 2.0**-14}
+_UNIT = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "e4m3": 2.0**-4, "e5m2": 2.0**-3}
+# What an underflow costs: a number of the range of f32 may be taken as 0 if it is subnormal, one of less is kept.
+_TINY = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-24, "bf16": 2.0**-126, "e4m3": 2.0**-9, "e5m2": 2.0**-16}
+_LEAST_NORMAL = _TINY | {"f16": 2.0**-14, "e4m3": 2.0**-6, "e5m2": 2.0**-14}
+# What is larger is no number of the type; one that takes the largest for it has no such numbers.
 _LARGEST = {"f64": 1.7976931348623157e308, "f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
+_LARGEST |= dict.fromkeys(BYTE_FLOATS, float("inf"))
 
 _ULPS = {
     "/": 2.5, "sqrt": 3, "rsqrt": 2, "exp": 3, "exp2": 3, "log": 3, "log2": 3, "sin": 4, "cos": 4, "tan": 5,
@@ -193,19 +196,31 @@ def cast(pair: Pair, old: str, new: str) -> Pair:
     """A pair of type `old` as `new`.
 
     From a float to an integer the fraction is cut off, what is beyond the range becomes its end, and nan becomes 0.
+    What is beyond the range of a float of one byte becomes its end, too.
     """
     value, error = pair
     if new in INTEGERS:
         return _truncate(value, error, new) if old in FLOATS else _wrap_pair((value.astype(np.int64), error), new)
     value = value.astype(np.float64)
     if old in FLOATS:
-        exact = _UNIT[new] <= _UNIT[old] and (old, new) != ("bf16", "f16")
+        exact = _UNIT[new] <= _UNIT[old] and (old, new) not in (("bf16", "f16"), ("e5m2", "e4m3"))
     else:
         exact = bool(np.all(np.abs(value) <= min(1 / _UNIT[new], _LARGEST[new])))
     if exact:
         return value, error
+    if new in BYTE_FLOATS:
+        return _saturate(value, error, new)
     value, wider = round_to(value, error, new)
     return value, np.where(np.isinf(error), np.inf, error_with_overflow(value, wider, new))
+
+
+def _saturate(value: Array, error: Array, dtype: str) -> Pair:
+    """Numbers brought into the range, which takes none further from another, and rounded."""
+    largest = BYTE_FORMATS[dtype].largest
+    value = np.clip(value, -largest, largest)
+    size = np.where(np.isfinite(value), np.minimum(np.abs(value) + error, largest), 0.0)
+    rounding = unit(dtype) * size + np.where(size > 0, _TINY[dtype], 0.0)
+    return value, error + rounding
 
 
 def _truncate(value: Array, error: Array, dtype: str) -> Pair:

@@ -19,8 +19,8 @@ from tilegen.interpreter.dtypes import Array, check_arguments, from_values, to_v
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Buffer, Tree
 
-# Memory of one letter of `array`: f32 rounds as it stores; f16 and bf16 are rounded before.
-_MEMORY = {"f32": "f"} | {dtype: "d" for dtype in ("f64", "f16", "bf16")}
+# Memory of one letter of `array`: f32 rounds as it stores; shorter floats are rounded before.
+_MEMORY = {dtype: "d" for dtype in FLOATS} | {"f32": "f"}
 
 
 class InterpreterError(TilegenError):
@@ -45,7 +45,7 @@ def run(tree: Tree, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> di
     """The outputs of `tree` at the given sizes, by name, each of its tensor's shape.
 
     `arrays` has the inputs by name, of their tensors' logical shapes whatever the storage order, and
-    scalars without a dimension; bf16 as bits in uint16. Every loop runs in order, whatever its kind. Each
+    scalars without a dimension; bf16, e4m3 and e5m2 as their bits. Every loop runs in order, whatever its kind. Each
     assignment is computed in double precision and rounded to the target's type. An output element that
     nothing writes is nan, or the least integer.
 
@@ -107,9 +107,7 @@ def _memory(buffer: Buffer, shape: tuple[int, ...], arrays: Mapping[str, Array])
 
 
 def _poison(values: Array, written: Array, dtype: str) -> Array:
-    poison: Any = np.nan if dtype in FLOATS else np.iinfo(values.dtype).min
-    if dtype == "bf16":
-        poison = 0x7FC0
+    poison = from_values(np.asarray(np.nan), dtype) if dtype in FLOATS else np.iinfo(values.dtype).min
     return np.where(written, values, np.asarray(poison, values.dtype))
 
 

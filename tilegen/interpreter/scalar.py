@@ -6,8 +6,10 @@ import math
 import struct
 from collections.abc import Callable
 from ctypes import c_float
+from functools import partial
 from typing import Any
 
+from tilegen.interpreter.byte_floats import to_byte_float
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS
 
 _NAN, _INF = float("nan"), float("inf")
@@ -194,6 +196,8 @@ def converter(dtype: str) -> Callable[[Any], Any]:
             return to_f16
         case "bf16":
             return to_bf16
+        case "e4m3" | "e5m2":
+            return partial(to_byte_float, dtype=dtype)
         case "bool":
             return bool
         case _:

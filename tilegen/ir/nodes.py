@@ -20,8 +20,16 @@ from tilegen.ir.swizzle import Swizzle
 if TYPE_CHECKING:
     from tilegen.ir.instructions import Fragment, Instruction
 
-FLOATS, INTEGERS = ("f64", "f32", "f16", "bf16"), ("i64", "i32", "i8", "u8")
-DTYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
+BYTE_FLOATS = ("e4m3", "e5m2")  # stored and cast, and nothing else
+SHORT_FLOATS = ("f16", "bf16", *BYTE_FLOATS)  # computed with in f32
+FLOATS, INTEGERS = ("f64", "f32", *SHORT_FLOATS), ("i64", "i32", "i8", "u8")
+DTYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1} | {
+    "i64": 8,
+    "i32": 4,
+    "i8": 1,
+    "u8": 1,
+    "bool": 1,
+}
 
 BLOCK_KINDS = ("block.x", "block.y", "block.z")
 THREAD_KINDS = ("thread.x", "thread.y", "thread.z")

@@ -12,6 +12,7 @@ from tilegen import interpreter
 from tilegen.backends.arrays import GUARD_VALUE, NUMPY_NAME, empty, guarded_array, shape_of
 from tilegen.backends.device_program import Program
 from tilegen.errors import WrongResult
+from tilegen.interpreter.dtypes import to_values
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Kernel, Tensor, Tree
 from tilegen.ir.tolerance import PLAIN, Tolerance, tolerance_of
@@ -178,9 +179,7 @@ def _largest_error(tensor: Tensor, got: np.ndarray[Any, Any], case: Case) -> flo
 
 def _as_numbers(tensor: Tensor, got: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """An output in a type in which its difference from the reference is exact."""
-    if tensor.dtype == "bf16":
-        return (got.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return got.astype(np.int64 if got.dtype.kind in "iub" else np.float64)
+    return to_values(got, tensor.dtype)
 
 
 def _wrong_result(

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.backends.arrays import NUMPY_NAME, empty, shape_of
+from tilegen.backends.arrays import empty, shape_of
 from tilegen.backends.scalars import stored_scalar
-from tilegen.interpreter import float_to_bf16
+from tilegen.interpreter.dtypes import from_values
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import FLOATS, Const, Gather, Index, Kernel, Load, Op, Scalar, Tensor
 from tilegen.ir.walk import gathers, loads, walk
@@ -142,10 +142,7 @@ def _avoid_zero_divisors(kernel: Kernel, tensor: Tensor, values: Any) -> Any:
 def array_of(xp: Any, tensor: Tensor, values: Any) -> Any:
     """`values` in the tensor's dtype and storage order."""
     array = empty(xp, tensor, values.shape)
-    if tensor.dtype == "bf16":
-        array[...] = float_to_bf16(values, xp)
-    else:
-        array[...] = values.astype(NUMPY_NAME[tensor.dtype])
+    array[...] = from_values(values, tensor.dtype, xp)
     return array
 
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from tilegen.backends.arrays import as_torch
 from tilegen.backends.engine import Engine
 from tilegen.ir.nodes import Kernel
 from tilegen.lab.convolution import Convolution, as_convolution, as_library_has_them, convolution_difference
@@ -109,9 +110,7 @@ class Library:
 
     def _tensor(self, array: Any, dtype: str) -> Any:
         """A tensor of torch on the memory of `array`."""
-        if dtype == "bf16":
-            return self._torch.from_dlpack(array.view("int16")).view(self._torch.bfloat16)
-        return self._torch.from_dlpack(array)
+        return as_torch(self._torch, self._torch.from_dlpack, array, dtype)
 
     def _product_scope(self, found: MatrixProduct, rival: Rival, arrays: Mapping[str, Any]) -> dict[str, Any]:
         if self._torch is None:

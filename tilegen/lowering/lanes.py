@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.lanes import combining_loop, copied_registers
-from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Stmt, Tree
+from tilegen.ir.nodes import SHORT_FLOATS, Access, Buffer, Condition, Load, Loop, Stmt, Tree
 from tilegen.ir.show import show_condition
 from tilegen.ir.walk import leaves
 from tilegen.lowering.program import Combine, For, If, Spmd
@@ -59,8 +59,8 @@ class Lanes:
         while name in self.results:
             number += 1
             name = f"{stem}.lanes{number}"
-        # 16-bit floats are computed with in 32 bits.
-        self.results[name] = Buffer(name, "f32" if dtype in ("f16", "bf16") else dtype, (), "lanes", ())
+        # Short floats are computed with in 32 bits.
+        self.results[name] = Buffer(name, "f32" if dtype in SHORT_FLOATS else dtype, (), "lanes", ())
         return self.results[name]
 
     def under(self, test: Condition, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:

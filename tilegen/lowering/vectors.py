@@ -14,7 +14,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
 from tilegen.ir.choices import condition_of
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import rewrite_accesses, substitute, writes
 from tilegen.lowering.grid import Need
 from tilegen.lowering.guards import IsImplied, Tests
@@ -22,7 +22,6 @@ from tilegen.lowering.program import For, If, Spmd, VectorCopy, VectorDeclare, V
 from tilegen.lowering.reads import inside
 
 LARGEST = 16  # bytes of one access
-_HALVES = ("f16", "bf16")  # OpenCL has no vectors of these
 
 
 @dataclass
@@ -194,7 +193,7 @@ class _Lanes:
     def _of_registers(self, stmt: Stmt, guard: Tests, stored: bool) -> VectorCopy | None:
         """A copy between memory and as many neighbours in registers; `stored` if its target is a vector."""
         value, target = stmt.value, self.needs.buffers[stmt.target.buffer]
-        if not isinstance(value, Load) or value.dtype != target.dtype or target.dtype in _HALVES or stmt.reduce:
+        if not isinstance(value, Load) or value.dtype != target.dtype or target.dtype in SHORT_FLOATS or stmt.reduce:
             return None
         memory = self.needs.buffers.get(value.buffer)
         if memory is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.nodes import Access, Buffer, Const, Stmt
+from tilegen.ir.nodes import SHORT_FLOATS, Access, Buffer, Const, Stmt
 from tilegen.lowering.program import Declare, For, If, Spmd, with_body
 
 Element = dict[str, tuple[int, int, int]]  # loop -> (dimension, factor, constant): the place is factor*loop + constant
@@ -42,7 +42,7 @@ def _nest_value(nest: Spmd) -> Const:
 
 def _zero_loops(node: Spmd, buffer: Buffer) -> For | None:
     """`node`, which gives each element of `buffer` the value 0 once, as loops over its dimensions, or else None."""
-    found = _find_starts(node, {}, buffer) if buffer.shape and buffer.dtype not in ("f16", "bf16") else None
+    found = _find_starts(node, {}, buffer) if buffer.shape and buffer.dtype not in SHORT_FLOATS else None
     if not found:
         return None
     shape = [extent.const for extent in buffer.shape]

@@ -1,0 +1,79 @@
+"""Floating-point numbers of one byte: e4m3 and e5m2 as OCP's 8-bit floating point specification has them.
+
+The sign is the highest bit. e4m3 has no infinities, and one NaN of each sign; e5m2 has both, as f16 does. What is
+brought into them is rounded to nearest, ties to even, and what is too large, infinities too, becomes the largest number
+of its sign: `cvt.rn.satfinite` of PTX. NaN stays NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+NAN = 0x7F  # the bits of a NaN in both
+
+
+@dataclass(frozen=True)
+class ByteFormat:
+    """`fraction` bits behind the leading one; the exponent of the least normal number, and the largest number."""
+
+    fraction: int
+    least: int
+    largest: float
+
+
+BYTE_FORMATS: Mapping[str, ByteFormat] = {"e4m3": ByteFormat(3, -6, 448.0), "e5m2": ByteFormat(2, -14, 57344.0)}
+
+
+def to_byte_float(x: float, dtype: str) -> float:
+    """The number of the type next to `x`, a float or an integer of 64 bits."""
+    if x == 0 or x != x:
+        return x
+    kind = BYTE_FORMATS[dtype]
+    size = min(abs(x), kind.largest)
+    unit = math.ldexp(1.0, max(math.frexp(size)[1] - 1, kind.least) - kind.fraction)
+    return math.copysign(round(size / unit) * unit, x)
+
+
+def float_to_bytes(values: Array, dtype: str, xp: Any = np) -> Array:
+    """The bits (uint8) of the numbers of the type next to `values`, in an array of `xp`, numpy or cupy.
+
+    `values` are floats, or integers, none of which is near to 2^53 without being too large for the type anyway.
+    """
+    kind, exact = BYTE_FORMATS[dtype], values.astype(np.float64)
+    size = xp.minimum(abs(exact), kind.largest)
+    exponent = xp.where(size > 0, xp.maximum(xp.frexp(size)[1] - 1, kind.least), kind.least)
+    units = xp.rint(xp.where(xp.isnan(size), 0.0, size) * xp.exp2(kind.fraction - exponent.astype(np.float64)))
+    # The leading one counts as one more of the exponent; where rounding makes it a two, as two more.
+    bits = units.astype(np.int64) + ((exponent - kind.least) << kind.fraction)
+    bits = xp.where(xp.isnan(exact), NAN, bits) + 128 * xp.signbit(exact)
+    result: Array = bits.astype(np.uint8)
+    return result
+
+
+def bytes_to_float32(bits: Array, dtype: str) -> Array:
+    """The values of numbers of the type given by their bits (uint8)."""
+    return _VALUES[dtype][bits]
+
+
+def _values(dtype: str) -> Array:
+    """The value of each byte."""
+    kind, bits = BYTE_FORMATS[dtype], np.arange(128)
+    exponent, fraction = bits >> kind.fraction, bits & (2**kind.fraction - 1)
+    leading = np.where(exponent > 0, 2**kind.fraction, 0)
+    values = np.ldexp((leading + fraction).astype(np.float32), np.maximum(exponent, 1) - 1 + kind.least - kind.fraction)
+    beyond = values > kind.largest
+    values[beyond] = np.nan
+    if dtype == "e5m2":
+        values[beyond & (fraction == 0)] = np.inf
+    return np.concatenate([values, -values])
+
+
+_VALUES: Mapping[str, Array] = {dtype: _values(dtype) for dtype in BYTE_FORMATS}
