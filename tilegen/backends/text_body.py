@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tilegen.backends.text_arrays import register_extents
 from tilegen.backends.text_bulk import bulk_lines
+from tilegen.backends.text_bulk_stores import store_lines
 from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer, vector_word
 from tilegen.backends.text_functions import seen_by
@@ -15,7 +16,7 @@ from tilegen.backends.text_perform import call_of, complete_lines
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, NextSlot, Release, StartBarriers, StartRing
+from tilegen.lowering.bulk_nodes import BulkCopy, BulkNode, BulkStore, StoreNode, StoresRead
 from tilegen.lowering.product_nodes import Begin, Complete
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -40,7 +41,21 @@ from tilegen.lowering.program import (
 
 _UNROLLED = ("unrolled", "vector")
 _VECTORS = (VectorLoad, VectorStore, VectorCopy, VectorDeclare)
-_PLAIN = (Stmt, *_VECTORS, Declare, Flag, Let, AsyncGroup, Begin, Complete, Call, Perform, BulkCopy)
+_PLAIN = (
+    Stmt,
+    *_VECTORS,
+    Declare,
+    Flag,
+    Let,
+    AsyncGroup,
+    Begin,
+    Complete,
+    Call,
+    Perform,
+    BulkCopy,
+    BulkStore,
+    StoresRead,
+)
 
 
 class Body:
@@ -110,8 +125,10 @@ class Body:
                 return combine_lines(node, w, self._launch)
             case Perform():
                 return self._perform(node)
-            case StartBarriers() | BulkCopies() | BulkCopy() | BulkWait() | Release() | StartRing() | NextSlot():
+            case _ if isinstance(node, BulkNode):
                 return bulk_lines(node, w, self.lines)
+            case _ if isinstance(node, StoreNode):
+                return store_lines(node, w, self.lines)
             case Declare():
                 return self._declare(node)
             case Begin(protocol):

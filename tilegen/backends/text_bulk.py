@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from tilegen.backends.text_expr import Writer
-from tilegen.ir.affine import const
+from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Access
 from tilegen.lowering.bulk_nodes import (
     BulkCopies,
@@ -131,17 +131,22 @@ def bulk_lines(
         case NextSlot(place):
             return [f"next_slot<{place.slots}>({writer.names[place.slot]}, {writer.names[place.phase]});"]
         case BulkCopy(target, name, barrier, coordinates):
-            integers = [writer.index(c) for c in coordinates]
-            integers = [f"static_cast<int>({c})" for c in integers] if writer.wide else integers
-            given = [_first_place(target, writer), writer.names[name], _address(barrier, writer), *integers]
+            integers = coordinates_of(coordinates, writer)
+            given = [first_place(target, writer), writer.names[name], _address(barrier, writer), *integers]
             return [f"copy_box_{len(integers)}d({', '.join(given)});"]
+
+
+def coordinates_of(coordinates: Iterable[Affine], writer: Writer) -> list[str]:
+    """The coordinates of a box as the integers of 32 bits that the hardware takes."""
+    integers = [writer.index(c) for c in coordinates]
+    return [f"static_cast<int>({c})" for c in integers] if writer.wide else integers
 
 
 def _address(barrier: Access, writer: Writer) -> str:
     return f"&{writer.element(barrier.buffer, barrier.index)}"
 
 
-def _first_place(access: Access, writer: Writer) -> str:
+def first_place(access: Access, writer: Writer) -> str:
     """The address of an element whose place no swizzle changes: of the array that begins there."""
     bare = replace(writer.buffers[access.buffer], swizzle=None)
     buffer = replace(writer, buffers={**writer.buffers, bare.name: bare})

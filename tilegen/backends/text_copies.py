@@ -68,7 +68,7 @@ template <int stride, int leading> __device__ __forceinline__ unsigned long long
 
 ASYNCHRONOUS_PRODUCTS = {
     "fence_async(": """\
-// What this thread has written to shared memory is there for instructions that read it by descriptor.
+// What this thread has written to shared memory is there for what reads it by descriptor or in bulk.
 __device__ __forceinline__ void fence_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

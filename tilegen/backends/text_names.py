@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tilegen.ir.in_place import memory_of
-from tilegen.lowering.bulk_nodes import BulkCopies, StartRing
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkStores, StartRing
 from tilegen.lowering.program import Combine, For, Function, If, Launch, Let, Perform, Spmd
 from tilegen.lowering.reserved_words import fresh, means
 
@@ -77,7 +77,7 @@ def _see(nodes: Iterable[Spmd], path: tuple[str, ...], near: dict[str, set[str]]
         if isinstance(node, If):
             _see(node.body, path, near)
             _see(node.orelse, path, near)
-        elif isinstance(node, BulkCopies):
+        elif isinstance(node, BulkCopies | BulkStores):
             _see(node.body, path, near)
         elif isinstance(node, Function):
             inner = path

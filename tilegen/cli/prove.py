@@ -26,6 +26,7 @@ MEANING = {
     "barriers": "each barrier is needed, and guards what its comment says",
     "values": "every operand is the element that the kernel reads, and is there",
     "waits": "every asynchronous copy has ended when it is waited for",
+    "stores": "bulk stores read what is complete, once, and before it is overwritten or gone; no wait is in vain",
     "arrivals": "bulk copies have arrived where they are read, each wait gets its arrival, none is in vain",
     "fences": "what threads write is fenced where instructions read it by descriptor",
     "vectors": "every vector access is whole and aligned",

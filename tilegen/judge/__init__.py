@@ -16,6 +16,7 @@ from tilegen.ir.nodes import Kernel, Tree
 from tilegen.judge.atomics import check_atomics
 from tilegen.judge.bounds import check_bounds
 from tilegen.judge.bulk import BoxCopy, box_copy, check_bulk, first_element
+from tilegen.judge.bulk_stores import check_bulk_stores
 from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
 from tilegen.judge.cross_thread import Dependence, DependenceKind, dependences
@@ -75,6 +76,7 @@ CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
     ("that every copy hands over the right value", check_values),
     ("that vectors are contiguous and aligned", check_vectors),
     ("that bulk copies are boxes", check_bulk),
+    ("that the order of bulk stores does not matter", check_bulk_stores),
     ("that instructions compute their nests", check_matrices),
     ("that copies can run ahead", check_ahead),
     ("that a producer can fill what others use", check_specialized),

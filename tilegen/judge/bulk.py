@@ -43,7 +43,9 @@ class BoxCopy:
 
     Attributes:
         nest: the name of the outermost loop.
-        tensor, target: the buffers that it reads and writes.
+        tensor, target: the buffers in global and in shared memory.
+        stores: it goes from shared to global memory.
+        index, place: of an element in the tensor and in the shared buffer.
         outside: the loops outside of the box, outermost first: each of their iterations is a copy.
         extents: of the box, the fastest dimension of the tensor first.
         swizzle: bytes of a swizzled row, or 0.
@@ -59,16 +61,33 @@ class BoxCopy:
     swizzle: int
     stmt: Stmt
     inside: frozenset[str]
+    stores: bool
+    index: tuple[Affine, ...]
+    place: tuple[Affine, ...]
 
 
 def check_bulk(program: Projection) -> None:
     """Refused where a nest of bulk loops is no copy of boxes, or something else writes what it fills."""
     for launch in program.tree.body:
-        for path, nest in _bulk_nests(launch, ()):
-            box = box_copy(nest, program.buffers)
-            _check_surroundings(program, launch, path, box)
-            _check_stages(program, box)
-            _check_guard(program, box)
+        for path, box in boxes_in(launch, program.buffers):
+            check_box(program, path, box)
+            if not box.stores:
+                _check_surroundings(program, launch, box)
+
+
+def check_box(program: Projection, path: tuple[Loop, ...], box: BoxCopy) -> None:
+    """Refused where a box of either direction, inside the loops `path`, is not as one thread can copy it."""
+    for each in path:
+        if each.kind in THREAD_KINDS:
+            raise Refused(f"a bulk copy is the work of one thread, and stands in '{each.name}'", code="form")
+    _check_stages(program, box)
+    _check_guard(program, box)
+
+
+def boxes_in(launch: Node, buffers: Mapping[str, Buffer]) -> Iterator[tuple[tuple[Loop, ...], BoxCopy]]:
+    """(the loops around, what it copies) for each nest of bulk loops."""
+    for path, nest in _bulk_nests(launch, ()):
+        yield path, box_copy(nest, buffers)
 
 
 def _bulk_nests(node: Node, path: tuple[Loop, ...]) -> Iterator[tuple[tuple[Loop, ...], Loop]]:
@@ -88,9 +107,14 @@ def box_copy(nest: Loop, buffers: Mapping[str, Buffer]) -> BoxCopy:
     inner, stmt = found
     if not (stmt.is_copy and isinstance(stmt.value, Load) and stmt.reduce is None):
         raise Refused(f"'{stmt.name}' does more than copy, in bulk loops", code="form")
-    tensor, target = buffers[stmt.value.buffer], buffers[stmt.target.buffer]
-    if tensor.space != "global" or target.space != "shared":
-        raise Refused(f"a bulk copy goes from global to shared memory, not from {tensor.space} memory", code="form")
+    read, written = (stmt.value.buffer, stmt.value.index), (stmt.target.buffer, stmt.target.index)
+    spaces = buffers[read[0]].space, buffers[written[0]].space
+    if {*spaces} != {"global", "shared"}:
+        message = f"a bulk copy goes between global and shared memory, not from {spaces[0]} to {spaces[1]} memory"
+        raise Refused(message, code="form")
+    stores = spaces[1] == "global"
+    (name, index), (home, place) = (written, read) if stores else (read, written)
+    tensor, target = buffers[name], buffers[home]
     fallback = stmt.value.fallback
     if fallback is not None and (fallback.value != 0 or copysign(1, fallback.value) < 0):
         raise Refused(
@@ -102,13 +126,13 @@ def box_copy(nest: Loop, buffers: Mapping[str, Buffer]) -> BoxCopy:
     if len(tensor.shape) > MOST_DIMENSIONS or not tensor.shape:
         raise Refused(f"a bulk copy takes a tensor of 1 to {MOST_DIMENSIONS} dimensions", code="form")
     swizzle = _swizzle_of(target)
-    extents, inside = _extents_of_box(inner, stmt, tensor, target, swizzle)
+    extents, inside = _extents_of_box(inner, (index, place), tensor, target, swizzle)
     _check_extents(tensor, target, extents, swizzle)
     outside = tuple(each for each in inner if each.name not in inside)
-    _check_separate(stmt, inside)
-    _check_places(stmt, target, inside)
+    _check_separate((*index, *place), inside)
+    _check_places(place, target, inside)
     _check_pitch(tensor)
-    return BoxCopy(nest.name, tensor.name, target.name, outside, extents, swizzle, stmt, inside)
+    return BoxCopy(nest.name, tensor.name, target.name, outside, extents, swizzle, stmt, inside, stores, index, place)
 
 
 def _swizzle_of(target: Buffer) -> int:
@@ -122,7 +146,7 @@ def _swizzle_of(target: Buffer) -> int:
         panel = f"rows of 128 bytes, which cache_shared(..., panel={128 // size}) makes, can be swizzled"
         raise Refused(
             f"the swizzle of '{target.name}' is {target.swizzle} in rows of {length * size} bytes, and no bulk copy "
-            "writes so",
+            "permutes so",
             None,
             ways[BULK_SPANS.index(length * size)] + " is how it does" if length * size in BULK_SPANS else panel,
             code="form",
@@ -159,12 +183,17 @@ def _step_of(index: tuple[Affine, ...], strides: Mapping[int, int], loop: str) -
 
 
 def _extents_of_box(
-    inner: tuple[Loop, ...], stmt: Stmt, tensor: Buffer, target: Buffer, swizzle: int
+    inner: tuple[Loop, ...],
+    of_element: tuple[tuple[Affine, ...], tuple[Affine, ...]],
+    tensor: Buffer,
+    target: Buffer,
+    swizzle: int,
 ) -> tuple[tuple[int, ...], frozenset[str]]:
-    """The extents of the largest box that the loops are digits of, and the loops in it."""
-    assert isinstance(stmt.value, Load)
+    """The extents of the largest box that the loops are digits of, and the loops in it. `of_element` is where an
+    element is in the tensor and in the buffer."""
+    index, place = of_element
     size, strides = DTYPE_BYTES[tensor.dtype], strides_in(target)
-    steps = {each.name: _step_of(stmt.target.index, strides, each.name) for each in inner}
+    steps = {each.name: _step_of(place, strides, each.name) for each in inner}
     extents: list[int] = []
     inside: set[str] = set()
     for number, dim in enumerate(reversed(tensor.order)):
@@ -179,7 +208,7 @@ def _extents_of_box(
                 and each.extent.is_const
                 and extent * each.extent.const <= most
                 and steps[each.name] == before * extent
-                and _is_digit(stmt.value.index, dim, each.name, extent)
+                and _is_digit(index, dim, each.name, extent)
             ),
             None,
         ):
@@ -210,25 +239,24 @@ def _check_extents(tensor: Buffer, target: Buffer, extents: tuple[int, ...], swi
         )
 
 
-def _check_separate(stmt: Stmt, inside: frozenset[str]) -> None:
+def _check_separate(indices: tuple[Affine, ...], inside: frozenset[str]) -> None:
     """No index divides a loop of the box: the box begins where these are 0."""
-    assert isinstance(stmt.value, Load)
-    for index in (*stmt.value.index, *stmt.target.index):
+    for index in indices:
         if not all(index.linear_in(name) for name in inside):
             raise Refused(f"'{index}' divides a loop of a bulk copy", code="form")
 
 
-def _check_places(stmt: Stmt, target: Buffer, inside: frozenset[str]) -> None:
-    """Each box is put at a multiple of 128 bytes of the buffer."""
+def _check_places(place: tuple[Affine, ...], target: Buffer, inside: frozenset[str]) -> None:
+    """Each box is at a multiple of 128 bytes of the buffer."""
     strides, size = strides_in(target), DTYPE_BYTES[target.dtype]
-    for dim, index in enumerate(stmt.target.index):
+    for dim, index in enumerate(place):
         outer = [(atom, factor) for atom, factor in index.terms if atom not in inside]
         for atom, factor in (*outer, ("", index.const)):
             step = factor * strides[dim] * size
             if step % _PLACE:
                 where = f"a step of '{Affine(((atom, 1),))}'" if atom else "its begin"
                 raise Refused(
-                    f"the boxes that bulk copies put into '{target.name}' begin at multiples of {_PLACE} bytes, and "
+                    f"the boxes of bulk copies in '{target.name}' begin at multiples of {_PLACE} bytes, and "
                     f"{where} is {step} bytes",
                     None,
                     f"swizzle({target.name}, {BULK_UNIT // size}) parts banks without a pad"
@@ -264,10 +292,7 @@ def _check_pitch(tensor: Buffer) -> None:
         )
 
 
-def _check_surroundings(program: Projection, launch: Node, path: tuple[Loop, ...], box: BoxCopy) -> None:
-    for each in path:
-        if each.kind in THREAD_KINDS:
-            raise Refused(f"a bulk copy is the work of one thread, and stands in '{each.name}'", code="form")
+def _check_surroundings(program: Projection, launch: Node, box: BoxCopy) -> None:
     for other in loops(launch):
         if other.peeled and program.buffers[box.target].scope == other.name:
             raise Refused(
@@ -276,7 +301,7 @@ def _check_surroundings(program: Projection, launch: Node, path: tuple[Loop, ...
                 f"leave peel({other.name}) out",
                 code="form",
             )
-    bulk = {id(nest.stmt) for _, each in _bulk_nests(launch, ()) for nest in (box_copy(each, program.buffers),)}
+    bulk = {id(each.stmt) for _, each in boxes_in(launch, program.buffers)}
     for stmt in stmts(launch):
         for name, _ in writes(stmt):
             if name == box.target and id(stmt) not in bulk:
@@ -298,11 +323,10 @@ def _check_surroundings(program: Projection, launch: Node, path: tuple[Loop, ...
 def _check_guard(program: Projection, box: BoxCopy) -> None:
     """Whatever is inside of the tensor is copied: the bounds of the tensor are all that the guard says."""
     leaf = next(p.leaf for p in program.leaves if p.leaf.stmt is box.stmt)
-    assert isinstance(box.stmt.value, Load)
     shape = program.buffers[box.tensor].shape
     inside = tuple(
         row
-        for index, extent in zip(box.stmt.value.index, shape, strict=True)
+        for index, extent in zip(box.index, shape, strict=True)
         for condition in (Condition(index), Condition(extent - 1 - index))
         for row in rows_of(condition)
     )
@@ -313,8 +337,9 @@ def _check_guard(program: Projection, box: BoxCopy) -> None:
                 found = example(question, [*program.kernel.sizes, *leaf.names])
                 assert found is not None
                 words = Words(program.original, found)
+                does = f"to '{box.tensor}' writes" if box.stores else f"of '{box.tensor}' brings"
                 raise Refused(
-                    f"a bulk copy of '{box.tensor}' brings a whole box, and some elements are left out",
+                    f"a bulk copy {does} a whole box, and some elements are left out",
                     f"{words.instance(leaf)} does not run{words.sizes}",
                     "leave this copy to all threads",
                     code="form",
@@ -323,9 +348,5 @@ def _check_guard(program: Projection, box: BoxCopy) -> None:
 
 def first_element(box: BoxCopy) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
     """(index in the tensor, index in the buffer) of the first element of the box, in the loops outside of it."""
-    assert isinstance(box.stmt.value, Load)
     start = dict.fromkeys(box.inside, const(0))
-    return (
-        tuple(i.substitute(start) for i in box.stmt.value.index),
-        tuple(i.substitute(start) for i in box.stmt.target.index),
-    )
+    return tuple(i.substitute(start) for i in box.index), tuple(i.substitute(start) for i in box.place)

@@ -14,7 +14,18 @@ from tilegen.ir.show import show_expr
 from tilegen.ir.walk import gathers, loads, substitute, walk
 from tilegen.lab.described import matrix_rows
 from tilegen.lab.gathers import names_in
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, NextSlot, Release, StartBarriers, StartRing
+from tilegen.lowering.bulk_nodes import (
+    BulkCopies,
+    BulkCopy,
+    BulkStore,
+    BulkStores,
+    BulkWait,
+    NextSlot,
+    Release,
+    StartBarriers,
+    StartRing,
+    StoresRead,
+)
 from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -232,9 +243,9 @@ class _Collector:
                 self.site(Site(target.buffer, target.index, True, width, 0, (), (), tests), dtype, loops)
             case Perform():
                 self.perform(node, loops, tests)
-            case BulkCopies(body=copies):
+            case BulkCopies(body=copies) | BulkStores(body=copies):
                 self.list(copies, loops, tests)
-            case BulkCopy():
+            case BulkCopy() | BulkStore():
                 self.bulk_copy(node, loops, tests)
             case Barrier():
                 self.barriers.append(loops)
@@ -250,7 +261,7 @@ class _Collector:
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
             case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | BulkWait() | Release():
                 pass
-            case Begin() | Complete() | StartRing() | NextSlot():
+            case Begin() | Complete() | StartRing() | NextSlot() | StoresRead():
                 pass
             case _:
                 raise TypeError(node)
@@ -297,8 +308,9 @@ class _Collector:
                 self.site(row, layout.operand.dtype, loops)
         self.warp_work.append(WarpWork(node.instruction, held, loops, tests, self.of_blocks))
 
-    def bulk_copy(self, node: BulkCopy, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
-        """The rows of a box: what the hardware reads of global memory, and no thread of the block does."""
+    def bulk_copy(self, node: BulkCopy | BulkStore, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
+        """The rows of a box: what the hardware reads or writes of global memory, and no thread of the block does."""
+        stores = isinstance(node, BulkStore)
         each = next(m for m in self.launch.maps if m.name == node.map)
         tensor = self.launch.buffers[each.buffer]
         index = dict(zip(reversed(tensor.order), node.coordinates, strict=True))
@@ -307,7 +319,7 @@ class _Collector:
                 row = For(f"{each.name}.row{number}", const(each.box[number]), ())
                 index[dim], loops = index[dim] + var(row.name), (*loops, row)
         place = tuple(index[d] for d in sorted(index))
-        self.site(Site(tensor.name, place, False, each.box[0], 0, (), (), tests, by=each.name), each.dtype, loops)
+        self.site(Site(tensor.name, place, stores, each.box[0], 0, (), (), tests, by=each.name), each.dtype, loops)
 
     def reads(self, value: object, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         """What is read for a value: loads, and gathers with the loads of their indices."""

@@ -14,6 +14,7 @@ from tilegen.lowering.batches import align_described, complete_batches, with_fen
 from tilegen.lowering.bulk import bulk_copies, join_waits
 from tilegen.lowering.bulk_loops import bulk_nests, deal_bulk_loops, without_arrivals
 from tilegen.lowering.bulk_plan import Bulk
+from tilegen.lowering.bulk_stores import add_store_waits, add_stores, check_stored, join_stores
 from tilegen.lowering.conflicts import Path, conflicts
 from tilegen.lowering.distribute import Block, Shares, block_of, deal_vector_loops, distribute, write_thread_loops
 from tilegen.lowering.flatten import (
@@ -115,8 +116,8 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     plain = write_thread_loops(dealt, block, told)
     where, extents = coordinates(dealt), _extents(dealt, block)
     is_implied = implication_checker(tree.kernel, extents, requires)
-    bulk = bulk_copies(plain, tree, pipes, block, taken)
-    stops, groups, ahead = _waiting(tree, plain, dealt, pipes, bulk, is_implied if block.threads > 1 else None)
+    bulk = add_stores(bulk_copies(plain, tree, pipes, block, taken), plain, tree, block)
+    stops, groups, ahead = _waiting(tree, (plain, dealt), pipes, bulk, block, is_implied)
     lanes, less = Lanes(replace(tree, body=(dealt,))), spare(dealt, tree.buffers, tree.kernel)
     context = Context(block, where, stops, frozenset(told), groups, lanes, {b.name: b for b in tree.buffers}, bulk)
     body, buffers = _drop_needless_dims(tree, flatten(less.node, context), dealt)
@@ -128,7 +129,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     buffers = (*memory.values(), *needs.variables.values())
     roles, free = Roles(loops(dealt), taken), starts(dealt, tree.buffers) | less.starts | version.starts
     is_implied = roles.keep_tests(implication_checker(tree.kernel, extents, tuple(needs.requires)))
-    body = join_waits(guard(body, _id_counts(block, where), is_implied, free, roles.choose))
+    body = join_stores(join_waits(guard(body, _id_counts(block, where), is_implied, free, roles.choose)))
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, is_implied)
     body = named_places(asynchronous(roles.name(body), ahead, {b.name: b for b in buffers}), told)
@@ -163,12 +164,16 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
 
 
 def _waiting(
-    tree: Tree, plain: Node, dealt: Node, pipes: tuple[Pipe, ...], bulk: Bulk, is_implied: IsImplied | None
+    tree: Tree, nodes: tuple[Node, Node], pipes: tuple[Pipe, ...], bulk: Bulk, block: Block, is_implied: IsImplied
 ) -> tuple[dict[tuple[Path, int], Barrier], frozenset[tuple[Path, int]], tuple[Pipe, ...]]:
-    """The barriers, the places where groups of asynchronous copies end, and what is copied so. `is_implied` is None for
-    a block of one thread."""
-    crossing = without_arrivals(plain, conflicts(replace(tree, body=(plain,)))) if is_implied else ()
-    slots = with_fences(barriers(plain, crossing, is_implied) if is_implied else {}, dealt)
+    """The barriers, the places where groups of asynchronous copies end, and what is copied so. `nodes` are the launch
+    with the numbers of threads written out, and without."""
+    plain, dealt = nodes
+    alone, buffers = block.threads == 1, {b.name: b for b in tree.buffers}
+    crossing = () if alone else without_arrivals(plain, conflicts(replace(tree, body=(plain,))), buffers)
+    slots = with_fences({} if alone else barriers(plain, crossing, is_implied), dealt, bulk.stored)
+    check_stored(bulk, tree, slots.values())
+    add_store_waits(bulk, block, crossing, slots)
     pipes = bulk.others(pipes)
     ahead = covered_pipes(plain, pipes, with_waits(plain, slots, pipes))
     pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)

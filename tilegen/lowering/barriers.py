@@ -84,7 +84,8 @@ def _plan_body(
     for conflict in sorted((c for c in here if not c.is_carried), key=lambda c: c.after[depth]):
         first, last = conflict.before[depth], conflict.after[depth]
         _guard(body, path, conflict, (path, last), range(first + 1, last + 1), plan)
-    # Carried by the loop of this body: any barrier on the way round, else one right behind the first access; the
+    # Carried by the loop of this body: any barrier on the way round, else one right behind the first access, or before
+    # the second where the first goes on meanwhile; the
     # last accesses first, so that few slots serve all, and behind them all those to whom any barrier will do.
     carried = [c for c in here if c.is_carried]
     rounds = [[*range(c.before[depth] + 1, len(body) + 1), *range(c.after[depth] + 1)] for c in carried]
@@ -95,7 +96,8 @@ def _plan_body(
     for conflict, way in sorted(
         pairs, key=lambda p: (not all_have_one and p[0].is_iterations_apart(path), -p[0].before[depth])
     ):
-        _guard(body, path, conflict, (path, conflict.before[depth] + 1), way, plan)
+        new = conflict.after[depth] if conflict.of_store else conflict.before[depth] + 1
+        _guard(body, path, conflict, (path, new), way, plan)
 
 
 def _guard(

@@ -76,7 +76,8 @@ def align_described(tree: Tree) -> Tree:
     return replace(tree, buffers=tuple(buffers))
 
 
-def with_fences(slots: Mapping[Slot, Barrier], node: Node) -> dict[Slot, Barrier]:
-    """The barriers, those with a fence that make a buffer complete which is read by descriptor in `node`."""
-    described = described_buffers(node)
+def with_fences(slots: Mapping[Slot, Barrier], node: Node, stored: frozenset[str]) -> dict[Slot, Barrier]:
+    """The barriers, those with a fence that make a buffer complete which is read by descriptor in `node`, or one of
+    those that bulk stores read."""
+    described = described_buffers(node) | stored
     return {key: replace(b, fence=not described.isdisjoint(b.completes)) for key, b in slots.items()}

@@ -18,20 +18,17 @@ from math import prod
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, Mod, const, var
-from tilegen.ir.in_place import memory_of
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Access, Buffer, Condition, Load, Loop, Node, Tree
-from tilegen.ir.swizzle import BULK_UNIT
 from tilegen.ir.walk import loads, loops
 from tilegen.judge import BoxCopy, box_copy, first_element
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, box_place
-from tilegen.lowering.bulk_plan import Bulk
+from tilegen.lowering.bulk_loops import is_store
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release
+from tilegen.lowering.bulk_plan import Bulk, element_of
 from tilegen.lowering.conflicts import Path
 from tilegen.lowering.distribute import Block
-from tilegen.lowering.grid import Need
 from tilegen.lowering.pipeline import Pipe, begins
 from tilegen.lowering.program import For, If, Spmd, with_body
-from tilegen.lowering.tensor_maps import TensorMap
 
 Slot = tuple[Path, int]
 
@@ -152,11 +149,11 @@ def _runs(
 ) -> Iterator[_Run]:
     open_: _Run | None = None
     for place, child in enumerate(body):
-        if not isinstance(child, Loop) or child.kind != "bulk":
+        if not isinstance(child, Loop) or child.kind != "bulk" or is_store(child, buffers):
             if open_ is not None:
                 yield open_
             open_ = None
-            if isinstance(child, Loop):
+            if isinstance(child, Loop) and child.kind != "bulk":
                 yield from _runs(child.body, (*path, place), (*around, child), buffers)
             continue
         box = box_copy(child, buffers)
@@ -185,7 +182,6 @@ def _add_starts(
         total = 0
         for box in run.boxes:
             body.append(_copies(found, box, buffers, at))
-            found.needs[box.nest] = _need(buffers[box.tensor])
             size = DTYPE_BYTES[buffers[box.target].dtype]
             total += prod((*box.extents, *(each.extent.const for each in box.outside))) * size
         start = BulkCopies(at, _phase(run, tile, pipe, stages), total, tuple(body))
@@ -196,43 +192,13 @@ def _add_starts(
 def _copies(found: Bulk, box: BoxCopy, buffers: Mapping[str, Buffer], barrier: Access) -> Spmd:
     """The copy of a box, in the loops outside of it."""
     tensor = buffers[box.tensor]
-    shape = tuple(tensor.shape[d] for d in reversed(tensor.order))
-    same = [m for m in found.maps if (m.buffer, m.box, m.swizzle) == (tensor.name, box.extents, box.swizzle)]
-    if not same:
-        number = sum(m.buffer == tensor.name for m in found.maps) + 1
-        name = f"{tensor.name}.map{number if number > 1 else ''}"
-        same = [TensorMap(name, tensor.name, tensor.dtype, shape, box.extents, box.swizzle)]
-        found.maps += same
+    name = found.add_map(box, tensor)
     source, place = first_element(box)
     coordinates = tuple(source[d] for d in reversed(tensor.order))
-    node: Spmd = BulkCopy(Access(box.target, place), same[0].name, barrier, coordinates, _element(box, tensor))
+    node: Spmd = BulkCopy(Access(box.target, place), name, barrier, coordinates, element_of(box, tensor))
     for loop in reversed(box.outside):
         node = For(loop.name, loop.extent, (node,), "unrolled")
     return node
-
-
-def _element(box: BoxCopy, tensor: Buffer) -> tuple[Affine, ...] | None:
-    """What the box hands over, by the places in it: the loops in it are digits of these."""
-    if box.stmt.element is None:
-        return None
-    assert isinstance(box.stmt.value, Load)
-    values: dict[str, Affine] = {}
-    for number, dim in enumerate(reversed(tensor.order)):
-        place = var(box_place(box.target, number))
-        digits = [(a, f) for a, f in box.stmt.value.index[dim].terms if a in box.inside]
-        for name, weight in digits:
-            higher = [f for _, f in digits if f > weight]
-            assert isinstance(name, str)
-            values[name] = place // weight % (min(higher) // weight) if higher else place // weight
-    return tuple(i.substitute(values) for i in box.stmt.element)
-
-
-def _need(tensor: Buffer) -> Need:
-    """Rows of the tensor begin at multiples of 16 bytes."""
-    units = BULK_UNIT // DTYPE_BYTES[tensor.dtype]
-    rows = tensor.shape[tensor.order[-1]] % units
-    requires = (Condition(rows, equal=True),) if len(tensor.shape) > 1 and rows != const(0) else ()
-    return Need(requires, ((memory_of(tensor.name), BULK_UNIT),))
 
 
 # -- phases

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from tilegen.ir.nodes import Loop, Node
-from tilegen.ir.walk import leaves
+from tilegen.ir.nodes import Buffer, Loop, Node
+from tilegen.ir.walk import leaves, stmts
 from tilegen.lowering.conflicts import Conflict
 
 
-def without_arrivals(node: Node, conflicts: tuple[Conflict, ...]) -> tuple[Conflict, ...]:
+def is_store(nest: Node, buffers: Mapping[str, Buffer]) -> bool:
+    """True for a nest of bulk loops that store a shared buffer to a tensor."""
+    return all(buffers[stmt.target.buffer].space == "global" for stmt in stmts(nest))
+
+
+def without_arrivals(
+    node: Node, conflicts: tuple[Conflict, ...], buffers: Mapping[str, Buffer]
+) -> tuple[Conflict, ...]:
     """`conflicts` without reads of what bulk copies have written: each thread waits for these by itself. A producer
     waits for the reads of what it fills anew, too."""
-    bulk = {n: path for n, (path, _) in enumerate(leaves((node,))) if any(loop.kind == "bulk" for loop in path)}
+    found = enumerate(leaves((node,)))
+    bulk = {n: path for n, (path, s) in found if path and path[-1].kind == "bulk" and not is_store(s, buffers)}
     waiting = {n for n, path in bulk.items() if any(loop.specialized for loop in path)}
     kept = (c for c in conflicts if c.kind != "RAW" or c.dependence.source not in bulk)
     return tuple(c for c in kept if c.dependence.sink not in waiting)

@@ -1,4 +1,5 @@
-"""What a thread does about bulk copies: it starts barriers, starts copies that arrive at one, and waits."""
+"""What a thread does about bulk copies: it starts barriers, starts copies that arrive at one, and waits; or it starts
+copies out of shared memory, and waits until they have read."""
 
 from __future__ import annotations
 
@@ -103,4 +104,47 @@ class Release:
     buffers: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class BulkStore:
+    """The elements that lie one behind another from `source` on go to a box of a tensor, as far as that has them.
+
+    `map`, `coordinates` and `element` are those of a `BulkCopy`; `box_place` names the places by `source`.
+    """
+
+    source: Access
+    map: str
+    coordinates: tuple[Affine, ...]
+    element: tuple[Affine, ...] | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class BulkStores:
+    """One thread starts the stores in `body`, which are one group."""
+
+    body: tuple[Spmd, ...]
+
+
+@dataclass(frozen=True)
+class StoresRead:
+    """The thread waits until all stores that it has started have read shared memory: `buffers`."""
+
+    buffers: tuple[str, ...]
+
+
 BulkNode = StartBarriers | BulkCopies | BulkCopy | BulkWait | Release | StartRing | NextSlot
+StoreNode = BulkStores | BulkStore | StoresRead
+
+
+def integers_of(node: BulkNode | StoreNode) -> tuple[tuple[Access, ...], tuple[Affine, ...], tuple[Affine, ...]]:
+    """(accesses, other integers, coordinates) that the text of a node computes itself."""
+    match node:
+        case BulkCopies(barrier):
+            return (barrier,), (), ()
+        case BulkCopy(target, _, barrier, coordinates):
+            return (target, barrier), (), coordinates
+        case BulkStore(source, _, coordinates):
+            return (source,), (), coordinates
+        case BulkWait(barrier, phase) | Release(barrier, phase):
+            return (barrier,), (phase,), ()
+        case _:
+            return (), (), ()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tilegen.ir.affine import const
-from tilegen.ir.nodes import Buffer
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.in_place import memory_of
+from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Condition
+from tilegen.ir.swizzle import BULK_UNIT
+from tilegen.judge import BoxCopy
+from tilegen.lowering.bulk_nodes import box_place
 from tilegen.lowering.conflicts import Path
 from tilegen.lowering.grid import Need
 from tilegen.lowering.pipeline import Pipe
@@ -26,8 +30,10 @@ class Bulk:
         arrivals: how often each is arrived at in a phase, by their names.
         maps: the tensor maps, each once.
         starts: by the place of the first nest, what one thread does there.
+        ahead: by place, what stands there before a barrier.
         waits: by place, what all threads wait for there, under a test.
         filled: the buffers that are filled so.
+        stored: the buffers that are stored so.
         needs: what each nest needs of sizes and addresses, by the name of its outermost loop.
     """
 
@@ -35,8 +41,10 @@ class Bulk:
     arrivals: dict[str, int] = field(default_factory=dict)
     maps: list[TensorMap] = field(default_factory=list)
     starts: dict[Slot, Spmd] = field(default_factory=dict)
+    ahead: dict[Slot, list[Spmd]] = field(default_factory=dict)
     waits: dict[Slot, list[Spmd]] = field(default_factory=dict)
     filled: frozenset[str] = frozenset()
+    stored: frozenset[str] = frozenset()
     needs: dict[str, Need] = field(default_factory=dict)
 
     def add_barriers(self, word: str, names: tuple[str, ...], stages: int, arrivals: int, taken: frozenset[str]) -> str:
@@ -44,6 +52,21 @@ class Bulk:
         name = f"{names[0]}.{word}" if word in {*self.barriers, *taken} else word
         self.barriers[name] = Buffer(name, "i64", (const(stages),), "barrier", (0,))
         self.arrivals[name] = arrivals
+        return name
+
+    def add_map(self, box: BoxCopy, tensor: Buffer) -> str:
+        """The name of the map for copies of such boxes; their needs are noted, too."""
+        units = BULK_UNIT // DTYPE_BYTES[tensor.dtype]
+        rows = tensor.shape[tensor.order[-1]] % units
+        requires = (Condition(rows, equal=True),) if len(tensor.shape) > 1 and rows != const(0) else ()
+        self.needs[box.nest] = Need(requires, ((memory_of(tensor.name), BULK_UNIT),))
+        shape = tuple(tensor.shape[d] for d in reversed(tensor.order))
+        for each in self.maps:
+            if (each.buffer, each.box, each.swizzle) == (tensor.name, box.extents, box.swizzle):
+                return each.name
+        number = sum(each.buffer == tensor.name for each in self.maps) + 1
+        name = f"{tensor.name}.map{number if number > 1 else ''}"
+        self.maps.append(TensorMap(name, tensor.name, tensor.dtype, shape, box.extents, box.swizzle))
         return name
 
     def others(self, pipes: tuple[Pipe, ...]) -> tuple[Pipe, ...]:
@@ -55,8 +78,9 @@ class Bulk:
         return {b.name: b for b in buffers if any(each.buffer == b.name for each in self.maps)}
 
     def memory(self, buffers: tuple[Buffer, ...]) -> dict[str, Buffer]:
-        """`buffers` and the barriers by name; what is filled so begins where boxes can."""
-        room = (replace(b, align=max(b.align, _ROOM)) if b.name in self.filled else b for b in buffers)
+        """`buffers` and the barriers by name; what boxes are copied to or from begins where they can."""
+        mine = self.filled | self.stored
+        room = (replace(b, align=max(b.align, _ROOM)) if b.name in mine else b for b in buffers)
         return {b.name: b for b in (*room, *self.barriers.values())}
 
     def add_needs(self, needs: Needs) -> Needs:
@@ -68,3 +92,18 @@ class Bulk:
                 needs.alignment[name] = max(by, needs.alignment.get(name, 1))
             needs.loops[nest] = Need(open_, need.alignment)
         return needs
+
+
+def element_of(box: BoxCopy, tensor: Buffer) -> tuple[Affine, ...] | None:
+    """What the box hands over, by the places in it: the loops in it are digits of these."""
+    if box.stmt.element is None:
+        return None
+    values: dict[str, Affine] = {}
+    for number, dim in enumerate(reversed(tensor.order)):
+        place = var(box_place(box.target, number))
+        digits = [(a, f) for a, f in box.index[dim].terms if a in box.inside]
+        for name, weight in digits:
+            higher = [f for _, f in digits if f > weight]
+            assert isinstance(name, str)
+            values[name] = place // weight % (min(higher) // weight) if higher else place // weight
+    return tuple(i.substitute(values) for i in box.stmt.element)

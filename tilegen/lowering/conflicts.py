@@ -21,6 +21,7 @@ class Conflict:
         before, after: the positions of the two statements in the launch, one number for each body.
         depth: how many loops lie around the body in which the two meet: the one at `before[:depth]`.
         beyond: the loops around `after`, by their path.
+        of_store: what is read first goes to a tensor by a bulk store, so that the wait for it had best come late.
     """
 
     dependence: Dependence
@@ -29,6 +30,7 @@ class Conflict:
     after: Path
     depth: int
     beyond: Mapping[Path, str]
+    of_store: bool
 
     @property
     def kind(self) -> DependenceKind:
@@ -69,7 +71,8 @@ def conflicts(tree: Tree) -> tuple[Conflict, ...]:
             continue
         space = tree.buffer(d.buffer).space
         loops = {after[: n + 1]: loop.name for n, loop in enumerate(beyond)}
-        found.append(Conflict(d, space == "global", before, after, depth, loops))
+        of_store = d.kind == "WAR" and space == "shared" and around[-1:] != () and around[-1].kind == "bulk"
+        found.append(Conflict(d, space == "global", before, after, depth, loops, of_store))
     return tuple(found)
 
 

@@ -156,7 +156,8 @@ def _slot_nodes(context: Context, path: tuple[int, ...], place: int) -> list[Spm
     """What stands in a slot between statements."""
     group: list[Spmd] = [AsyncGroup()] if (path, place) in context.groups else []
     barrier = context.slots.get((path, place))
-    return [*group, *([barrier] if barrier else []), *context.bulk.waits.get((path, place), [])]
+    ahead, behind = (slots.get((path, place), []) for slots in (context.bulk.ahead, context.bulk.waits))
+    return [*group, *ahead, *([barrier] if barrier else []), *behind]
 
 
 def _flatten_loop(loop: Loop, body: tuple[Spmd, ...], dealt: bool) -> tuple[Spmd, ...]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilegen.ir.affine import Affine, Atom, const
 from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.ranges import interval_of
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkWait, Release, StartBarriers
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkStores, BulkWait, Release, StartBarriers, StoresRead
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -28,6 +28,9 @@ Tests = tuple[Condition, ...]
 # condition, conditions that hold there -> True if it is certain
 IsImplied = Callable[[Condition, Tests], bool]
 Change = Callable[[tuple[Spmd, ...]], tuple[Spmd, ...]]
+_SYNCHRONIZING = (
+    Barrier | AsyncGroup | Combine | StartBarriers | BulkCopies | BulkWait | Release | BulkStores | StoresRead
+)
 
 
 def guard(
@@ -127,7 +130,7 @@ def _synchronizes(node: Spmd) -> bool:
         case If(body=body, orelse=orelse):
             return any(map(_synchronizes, body + orelse))
         case _:
-            return isinstance(node, Barrier | AsyncGroup | Combine | StartBarriers | BulkCopies | BulkWait | Release)
+            return isinstance(node, _SYNCHRONIZING)
 
 
 def _drop_harmless_tests(body: tuple[Spmd, ...], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:

@@ -28,7 +28,7 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.ranges import follows
 from tilegen.ir.walk import walk
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release, StartRing
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkNode, BulkStores, StartRing, StoreNode, integers_of
 from tilegen.lowering.program import (
     Call,
     Combine,
@@ -239,16 +239,11 @@ class _Claims:
                 case VectorCopy():
                     self.values((node.target, node.inside), names)
                     self.offset(node.source, names, inside=node.inside is None)
-                case BulkCopies():
-                    self.values((node.barrier,), names)
+                case BulkCopies() | BulkStores():
+                    self.bulk(node, names)
                     self.body(node.body, names, functions)
-                case BulkCopy():
-                    self.values((node.target, node.barrier), names)
-                    for coordinate in node.coordinates:  # the hardware takes 32 bits
-                        self.reach(coordinate, names, 2**31 - 1)
-                case BulkWait() | Release():
-                    self.values((node.barrier,), names)
-                    self.reach(node.phase, names)
+                case _ if isinstance(node, BulkNode | StoreNode):
+                    self.bulk(node, names)
                 case _:
                     pass  # a barrier, the end of a group, a variable: nothing is computed
 
@@ -258,6 +253,15 @@ class _Claims:
             return {node.name: self.reach(node.value, names)}
         place = node.place
         return {place.slot: self.loop(const(place.slots), names), place.phase: self.loop(const(2), names)}
+
+    def bulk(self, node: BulkNode | StoreNode, names: Names) -> None:
+        """Claims for what a node of bulk copies says itself; of coordinates in a tensor the hardware takes 32 bits."""
+        accesses, others, coordinates = integers_of(node)
+        self.values(accesses, names)
+        for value in others:
+            self.reach(value, names)
+        for coordinate in coordinates:
+            self.reach(coordinate, names, 2**31 - 1)
 
     def tests(self, test: Iterable[Condition], names: Names) -> None:
         for condition in test:

@@ -33,7 +33,7 @@ from tilegen.ir.nodes import (
     Tree,
 )
 from tilegen.ir.walk import loops, walk
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, NextSlot, Release, StartBarriers, StartRing
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkNode, BulkStores, StoreNode
 from tilegen.lowering.claims import Claim, sentence
 from tilegen.lowering.grid import Need, Product
 from tilegen.lowering.product_nodes import Begin, Complete, Described
@@ -238,8 +238,7 @@ class Call:
 
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | AsyncGroup | Combine | Perform | Begin | Complete | StartBarriers | BulkCopy | BulkCopies | BulkWait | Release
-    | StartRing | NextSlot | Function | Call | Stmt
+    | AsyncGroup | Combine | Perform | Begin | Complete | BulkNode | StoreNode | Function | Call | Stmt
 )  # fmt: skip
 
 
@@ -251,7 +250,7 @@ def nodes(body: Iterable[Spmd]) -> list[Spmd]:
     found: list[Spmd] = []
     for node in body:
         found.append(node)
-        if isinstance(node, For | Function | BulkCopies):
+        if isinstance(node, For | Function | BulkCopies | BulkStores):
             found += nodes(node.body)
         elif isinstance(node, If):
             found += nodes(node.body)
@@ -296,7 +295,7 @@ class Launch:
         fitting: what sizes have to be, beside few enough elements, so that no integer leaves its type.
         beyond: tensors of which it computes offsets beyond their ends, each with a shape that has these offsets.
         approximate: the operations that may be taken from the hardware's approximations.
-        maps: of the tensors that bulk copies read, in the order of the parameters, behind the tensors.
+        maps: of the tensors that bulk copies read or write, in the order of the parameters, behind the tensors.
     """
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.nodes import Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import stmts
 from tilegen.primitives import BufferName, primitive
 from tilegen.primitives._tree import need_buffer
@@ -13,7 +13,7 @@ from tilegen.primitives._tree import need_buffer
 
 @primitive("memory")
 class Bulk:
-    """Fill a shared buffer by bulk copies of the tensor memory accelerator (TMA): one thread starts them.
+    """Fill or store a shared buffer by bulk copies of the tensor memory accelerator (TMA): one thread starts them.
 
     kernel:
         kernel transpose(X: f32[M, N]) -> Y: f32[N, M]:
@@ -42,6 +42,10 @@ class Bulk:
     Rows of the box are no longer than those; `cache_shared(..., panel=64)` cuts longer ones. What is beyond the tensor
     arrives as zeros. All threads wait for the bytes to arrive, at a barrier in shared memory (mbarrier). The text needs
     sm_90 or later; where the tensor's rows are no multiple of 16 bytes, all threads copy as before.
+
+    A buffer that is written back goes to its tensor in the same boxes: one thread starts them when all have written it,
+    and waits until they have been read, before it is overwritten or the block ends. What is beyond the tensor is not
+    written. Nothing else in the launch may touch the tensor, for nobody knows when it is written.
     """  # noqa: E501
 
     buffer: BufferName
@@ -50,23 +54,31 @@ class Bulk:
         buffer = need_buffer(tree, self.buffer)
         if buffer.space != "shared":
             notes = (f"cache_shared({buffer.name}, at=...) makes {buffer.name}.shared, which can be filled so",)
-            message = f"'{buffer.name}' is in {buffer.space} memory, and bulk copies fill a shared buffer"
+            message = f"'{buffer.name}' is in {buffer.space} memory, and bulk copies fill or store a shared buffer"
             raise StepError(message, notes=notes)
-        body = tuple(_with_bulk_loops(node, buffer.name) for node in tree.body)
+        tensors = frozenset(b.name for b in tree.buffers if b.space == "global")
+        body = tuple(_with_bulk_loops(node, buffer.name, tensors) for node in tree.body)
         if body == tree.body:
             notes = ("cache_shared makes the copies of a tensor that bulk is for",)
-            raise StepError(f"no cooperative copy fills '{buffer.name}'", notes=notes)
+            raise StepError(f"no cooperative copy fills '{buffer.name}' or stores it", notes=notes)
         return replace(tree, body=body)
 
 
-def _with_bulk_loops(node: Node, buffer: str) -> Node:
-    """`node` with bulk loops in place of the cooperative and vector loops that fill `buffer` and do nothing else."""
+def _with_bulk_loops(node: Node, buffer: str, tensors: frozenset[str]) -> Node:
+    """`node` with bulk loops in place of the cooperative and vector loops that fill `buffer`, or store it to one of the
+    tensors, and do nothing else."""
     if isinstance(node, Stmt):
         return node
-    if node.kind == "cooperative" and all(s.is_copy and s.target.buffer == buffer for s in stmts(node)):
+    if node.kind == "cooperative" and all(_copies(stmt, buffer, tensors) for stmt in stmts(node)):
         return _in_kind_bulk(node)
-    body = tuple(_with_bulk_loops(child, buffer) for child in node.body)
+    body = tuple(_with_bulk_loops(child, buffer, tensors) for child in node.body)
     return node if body == node.body else replace(node, body=body)
+
+
+def _copies(stmt: Stmt, buffer: str, tensors: frozenset[str]) -> bool:
+    """True for a copy that fills the buffer, or stores it to a tensor."""
+    stores = isinstance(stmt.value, Load) and stmt.value.buffer == buffer and stmt.target.buffer in tensors
+    return stmt.is_copy and (stores or stmt.target.buffer == buffer)
 
 
 def _in_kind_bulk(node: Node) -> Node:

@@ -55,7 +55,7 @@ def check_arrivals(walls: CertainBarriers) -> None:
 
 
 @dataclass(frozen=True)
-class _Point:
+class Moment:
     """An instance of a leaf, whose names are those of the leaf with a mark; loops over blocks are the same for all."""
 
     placed: Placed
@@ -89,15 +89,20 @@ class _Point:
         return tuple(self.form(i) for i in self.leaf.stmt.target.index)
 
 
-def _is_same_thread(one: _Point, two: _Point) -> tuple[Row, ...]:
+def rows_of_same_thread(one: Moment, two: Moment) -> tuple[Row, ...]:
     """Rows that say so; along an axis that `two` is no loop of, the name of the axis tells which thread is meant."""
     threads = [n for n, kind in zip(one.leaf.names, one.leaf.kinds, strict=True) if kind in THREAD_KINDS]
     pairs = [(one.names.get(n, n), two.names.get(n, n)) for n in threads]
     return tuple((True, ((a, 1), (b, -1)), 0) for a, b in pairs if a != b)
 
 
-def _ways_ahead(one: _Point, two: _Point) -> Iterator[Rows]:
+def ways_ahead(one: Moment, two: Moment) -> Iterator[Rows]:
     """Rows for the ways in which `one` stands ahead of `two` in the program that every thread of a block runs."""
+    return (rows for _, rows in carried_ways_ahead(one, two))
+
+
+def carried_ways_ahead(one: Moment, two: Moment) -> Iterator[tuple[str | None, Rows]]:
+    """The same, each with the loop that has gone on in between, or None."""
     equal: Rows = ()
     depth = one.placed.common_depth(two.placed)
     for name, kind in list(zip(one.leaf.names, one.leaf.kinds, strict=True))[:depth]:
@@ -106,10 +111,10 @@ def _ways_ahead(one: _Point, two: _Point) -> Iterator[Rows]:
         first, second = one.names.get(name, name), two.names.get(name, name)
         if first == second:
             continue
-        yield (*equal, (False, ((second, 1), (first, -1)), -1))
+        yield name, (*equal, (False, ((second, 1), (first, -1)), -1))
         equal += ((True, ((second, 1), (first, -1)), 0),)
     if one.placed.places < two.placed.places:
-        yield equal
+        yield None, equal
 
 
 class _Protocol:
@@ -128,21 +133,21 @@ class _Protocol:
         return [p for p in events if p.leaf.stmt.target.buffer == name and p.places[0] == other.places[0]]
 
     def _refuse_uncovered(
-        self, sentence: str, wanted: Rows, pieces: Iterator[Rows], point: _Point, more: Sequence[str] = ()
+        self, sentence: str, wanted: Rows, pieces: Iterator[Rows], point: Moment, more: Sequence[str] = ()
     ) -> None:
         names = list(dict.fromkeys((*self.program.kernel.sizes, *point.loops, *more)))
         found = find_uncovered(self.program.original.context + wanted, pieces, names)
         if found is not None:
             raise Refused(sentence, self._words(point, found))
 
-    def _refuse_possible(self, sentence: str, rows: Rows, point: _Point) -> None:
+    def _refuse_possible(self, sentence: str, rows: Rows, point: Moment) -> None:
         question = self.program.original.context + rows
         if solvable(question):
             found = example(question, [*self.program.kernel.sizes, *point.loops])
             assert found is not None
             raise Refused(sentence, self._words(point, found))
 
-    def _words(self, point: _Point, found: Mapping[str, int]) -> str:
+    def _words(self, point: Moment, found: Mapping[str, int]) -> str:
         words = Words(self.program.original, found)
         return f"{point.leaf.stmt.name}{words.iteration(point.leaf)}{words.sizes}"
 
@@ -155,16 +160,16 @@ class _Protocol:
         count = self.program.buffers[name].shape[0]
         for wrong in (slot, count - 1 - slot, phase):
             contrary = rows_of(Condition(-1 - affine(wrong)))
-            self._refuse_possible(f"'{name}' has no such barrier or phase", event.leaf.domain + contrary, _Point(event))
+            self._refuse_possible(f"'{name}' has no such barrier or phase", event.leaf.domain + contrary, Moment(event))
 
     def check_phases(self, arrival: Placed) -> None:
         """They come one after the other, each when the one before has ended."""
-        here, name = _Point(arrival), arrival.leaf.stmt.target.buffer
+        here, name = Moment(arrival), arrival.leaf.stmt.target.buffer
         slot, phase = here.event
         for other in self._at_barrier(self.arrivals, arrival):
-            before = _Point(other, "'")
+            before = Moment(other, "'")
             its_slot, its_phase = before.event
-            for way in _ways_ahead(before, here):
+            for way in ways_ahead(before, here):
                 both = here.rows + before.rows + way + its_slot.minus(slot).zero()
                 sentence = f"phases of '{name}' are not counted in the order in which they are filled"
                 self._refuse_possible(sentence, both + its_phase.minus(phase).nonnegative(), here)
@@ -172,23 +177,23 @@ class _Protocol:
         sentence = f"a thread arrives at '{name}' for a phase before it has seen the end of the last one"
         self._refuse_uncovered(sentence, later, self._seen_before(here, 1), here)
 
-    def _seen_before(self, here: _Point, less: int) -> Iterator[Rows]:
+    def _seen_before(self, here: Moment, less: int) -> Iterator[Rows]:
         """Pieces where the same thread has waited for the phase that is so many before that of `here`."""
         slot, phase = here.event
         for wait in self._at_barrier(self.waits, here.placed):
-            before = _Point(wait, "'")
+            before = Moment(wait, "'")
             its_slot, its_phase = before.event
             alike = its_slot.minus(slot).zero() + its_phase.minus(phase, -less).zero()
-            for way in _ways_ahead(before, here):
-                yield here.rows + before.rows + way + alike + _is_same_thread(before, here)
+            for way in ways_ahead(before, here):
+                yield here.rows + before.rows + way + alike + rows_of_same_thread(before, here)
 
     def check_end(self, arrival: Placed) -> None:
         """The thread that starts copies waits for them, too."""
-        here, name = _Point(arrival), arrival.leaf.stmt.target.buffer
+        here, name = Moment(arrival), arrival.leaf.stmt.target.buffer
         pieces = (
-            here.rows + seen.rows + equal_rows(seen.event, here.event) + _is_same_thread(seen, here)
+            here.rows + seen.rows + equal_rows(seen.event, here.event) + rows_of_same_thread(seen, here)
             for wait in self._at_barrier(self.waits, arrival)
-            for seen in (_Point(wait, "'"),)
+            for seen in (Moment(wait, "'"),)
         )
         self._refuse_uncovered(f"nobody waits for what arrives at '{name}'", here.rows, pieces, here)
 
@@ -196,18 +201,18 @@ class _Protocol:
 
     def check_progress(self, wait: Placed) -> None:
         """What is waited for has been started."""
-        here, name = _Point(wait), wait.leaf.stmt.target.buffer
+        here, name = Moment(wait), wait.leaf.stmt.target.buffer
         pieces = (
             here.rows + before.rows + way + equal_rows(before.event, here.event)
             for arrival in self._at_barrier(self.arrivals, wait)
-            for before in (_Point(arrival, "'"),)
-            for way in _ways_ahead(before, here)
+            for before in (Moment(arrival, "'"),)
+            for way in ways_ahead(before, here)
         )
         self._refuse_uncovered(f"a wait at '{name}' is for what never arrives", here.rows, pieces, here)
 
     def check_parity(self, wait: Placed) -> None:
         """The parity says which phase it is."""
-        here, name = _Point(wait), wait.leaf.stmt.target.buffer
+        here, name = Moment(wait), wait.leaf.stmt.target.buffer
         later = here.rows + rows_of(Condition(wait.leaf.stmt.target.index[1] - 1))
         sentence = f"a wait at '{name}' may take the end of an earlier phase for the one that it is for"
         self._refuse_uncovered(sentence, later, self._seen_before(here, 1), here)
@@ -236,7 +241,7 @@ class _Protocol:
             raise Refused(f"a copy to '{copy.leaf.stmt.target.buffer}' is made under another test than its arrival")
         return found[-1]
 
-    def _event_of(self, copy: _Point) -> tuple[str, tuple[Form, ...]]:
+    def _event_of(self, copy: Moment) -> tuple[str, tuple[Form, ...]]:
         """(barrier array, barrier and phase) that a copy arrives at."""
         target = self._arrival_of(copy.placed).leaf.stmt.target
         return target.buffer, tuple(copy.form(i) for i in target.index)
@@ -244,7 +249,7 @@ class _Protocol:
     def check_writes(self, copy: Placed) -> None:
         """Two copies to one place have an order."""
         (write,) = [u for u in copy.leaf.uses if u.writes]
-        here = _Point(copy)
+        here = Moment(copy)
         barrier, (slot, phase) = self._event_of(here)
         for other in self.program.leaves:
             its = next((u for u in other.leaf.uses if u.writes and u.buffer == write.buffer), None)
@@ -252,11 +257,11 @@ class _Protocol:
                 continue
             if other.leaf.stmt.step != BULK:
                 raise Refused(f"'{write.buffer}' is written by threads and by bulk copies, and no fence orders them")
-            before = _Point(other, "'")
+            before = Moment(other, "'")
             its_barrier, (its_slot, its_phase) = self._event_of(before)
             place = equal_rows([here.form(i) for i in write.index], [before.form(i) for i in its.index])
             wrong = [slot.minus(its_slot, 1), its_slot.minus(slot, 1), its_phase.minus(phase)]
-            for way in _ways_ahead(before, here):
+            for way in ways_ahead(before, here):
                 for contrary in [w.nonnegative() for w in wrong] if barrier == its_barrier else [()]:
                     sentence = f"two bulk copies to one element of '{write.buffer}' may end in either order"
                     self._refuse_possible(sentence, here.rows + before.rows + way + place + contrary, here)
@@ -267,7 +272,7 @@ class _Protocol:
         uses = {u.index: u for u in read.leaf.uses if u.buffer == write.buffer and not u.writes}
         if not uses or read.places[0] != copy.places[0]:
             return
-        here, there = _Point(read), _Point(copy, "'")
+        here, there = Moment(read), Moment(copy, "'")
         _, event = self._event_of(there)
         home = home_of(self.program, write.buffer)
         life = self._in_one_life(here, there, home)
@@ -275,13 +280,13 @@ class _Protocol:
         anybody = tuple(row for name, extent in axes.items() for row in range_of(name, extent))
         for use in uses.values():
             place = equal_rows([here.form(i) for i in use.index], [there.form(i) for i in write.index])
-            for way in _ways_ahead(there, here):
+            for way in ways_ahead(there, here):
                 wanted = here.rows + there.rows + place + life + way + anybody
                 pieces = (
-                    wanted + seen.rows + behind + equal_rows(seen.event, event) + _is_same_thread(seen, here)
+                    wanted + seen.rows + behind + equal_rows(seen.event, event) + rows_of_same_thread(seen, here)
                     for wait in self._at_barrier(waits, self._arrival_of(copy))
-                    for seen in (_Point(wait, "''"),)
-                    for behind in _ways_ahead(seen, here)
+                    for seen in (Moment(wait, "''"),)
+                    for behind in ways_ahead(seen, here)
                 )
                 sentence = f"'{write.buffer}' may be read before it has arrived"
                 self._refuse_uncovered(sentence, wanted, pieces, here, [*there.loops, *axes])
@@ -292,7 +297,7 @@ class _Protocol:
         each = [(n, k, e) for leaf in leaves for n, k, e in zip(leaf.names, leaf.kinds, leaf.extents, strict=True)]
         return {name: extent for name, kind, extent in each if kind in THREAD_KINDS}
 
-    def _in_one_life(self, one: _Point, two: _Point, home: str | None) -> Rows:
+    def _in_one_life(self, one: Moment, two: Moment, home: str | None) -> Rows:
         """Rows that say that both are in one iteration of the loops that the buffer lives in.
 
         That nothing is read which an earlier one has written, the check of values has shown.

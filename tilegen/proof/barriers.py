@@ -20,7 +20,7 @@ from tilegen.lowering.claims import Claim, sentence
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
-from tilegen.proof.bulk import BULK, IN_RING
+from tilegen.proof.bulk import BULK, IN_RING, STORE
 
 Path = tuple[int, ...]
 # A place in a body: (the positions on the way to it, the child that the place is before).
@@ -98,8 +98,8 @@ def check_minimal(walls: CertainBarriers) -> None:
 
 
 def check_fenced(walls: CertainBarriers, described: Set[str]) -> None:
-    """Refused where what threads have written is read by descriptor, and no barrier between has a fence; or where a
-    barrier has a fence for nothing."""
+    """Refused where what threads have written is read by descriptor or by a bulk store, and no barrier between has a
+    fence; or where a barrier has a fence for nothing."""
     program, stops = walls.program, walls.stops
     fenced = frozenset(slot for slot, stop in stops.items() if stop.fence)
     used: set[Slot] = set()
@@ -108,11 +108,12 @@ def check_fenced(walls: CertainBarriers, described: Set[str]) -> None:
             continue
         crossing = Crossing(program, one, two, a, b, way)
         if not between & fenced and crossing.is_possible():
-            sentence = f"'{b.buffer}' is read by descriptor, and no fence stands behind what threads write there"
+            how = "by a bulk store" if two.leaf.stmt.step == STORE else "by descriptor"
+            sentence = f"'{b.buffer}' is read {how}, and no fence stands behind what threads write there"
             raise Refused(sentence, crossing.describe())
         used |= between & fenced
     for slot in fenced - used:
-        raise Refused("a fence is there for nothing", f"'{stops[slot].reason}' speaks of nothing read by descriptor")
+        raise Refused("a fence is there for nothing", f"'{stops[slot].reason}' speaks of nothing that needs one")
 
 
 # Accesses of different thread nests that may meet, the earlier one first, and the barriers between.

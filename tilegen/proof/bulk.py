@@ -3,6 +3,8 @@
     expect_bytes(&filled[s], 4096)           filled[s, p]: phase p of barrier s has its arrival
     copy_box_2d(As[s], A_map, .., k, i)      for y < 32, x < 64: As[s, y, x] = (A[i + y, k + x] else 0)
     wait_barrier(&filled[s], p % 2)          filled[s, p]: the thread has seen the end of phase p
+    store_box_2d(C_map, Cs, i, j)            for y < 32, x < 64: C[j + y, i + x] = Cs[y, x]  if that is inside of C
+    wait_stores_read()                       the thread has seen the end of what its stores read
 
 What is said at barriers keeps its place in the program, where `arrivals` asks of it; it is nothing that the kernel has.
 """
@@ -18,7 +20,16 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Load, Loop, Node, Stmt
 from tilegen.ir.swizzle import BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import rewrite_nodes
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers, box_place
+from tilegen.lowering.bulk_nodes import (
+    BulkCopies,
+    BulkCopy,
+    BulkStore,
+    BulkStores,
+    BulkWait,
+    StartBarriers,
+    StoresRead,
+    box_place,
+)
 from tilegen.lowering.memory import shared_layout
 from tilegen.lowering.program import For, If, Launch, Spmd, nodes
 from tilegen.lowering.tensor_maps import TensorMap
@@ -27,6 +38,9 @@ from tilegen.proof.lane_loops import written_buffers
 
 # The steps of statements: a copy, what a thread says at a barrier, and what it has seen there.
 BULK, IN_RING, ARRIVAL, WAIT = "bulk copy", "bulk copy in a ring", "arrival", "wait"
+STORE, READ = "bulk store", "read by stores"
+# What a thread has seen of its stores is said of no barrier, but of this.
+STORES = Buffer("bulk stores", "i64", (), "barrier", ())
 MOST_ELEMENTS = 256
 _PLACE, _SWIZZLED = 128, 1024  # bytes at whose multiples boxes, and swizzled buffers, begin
 
@@ -65,11 +79,17 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], bar
                     raise Refused(f"a copy does not arrive at '{barrier.buffer}', where its bytes are expected")
                 if (found := bytes_of_copies(copies, launch)) != bytes_:
                     raise Refused(f"'{barrier.buffer}' waits for {bytes_} bytes, and {found} arrive")
-                out += _nests(copies, launch)
+                out += _nests(copies, launch, BULK)
             case BulkCopy():
                 if node.target.buffer not in bare:
                     raise Refused(f"a copy to '{node.target.buffer}' brings bytes that nobody expects")
                 out.append(_nest_of(node, launch, IN_RING))
+            case BulkStores(stores):
+                out += _nests(stores, launch, STORE)
+            case BulkStore():
+                raise Refused(f"a store of '{node.source.buffer}' is in no group, and nobody can wait for it")
+            case StoresRead():
+                out.append(Stmt(STORES.name, Access(STORES.name, ()), Const(0, "i64"), step=READ))
             case BulkWait(barrier, phase, buffers):
                 if {*buffers} != _filled_at(barrier.buffer, launch):
                     raise Refused(f"a wait at '{barrier.buffer}' names other buffers than arrive there")
@@ -79,14 +99,16 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], bar
     return tuple(out)
 
 
-def _nests(body: tuple[Spmd, ...], launch: Launch) -> Iterator[Spmd]:
-    """The nests of copies whose bytes somebody expects."""
+def _nests(body: tuple[Spmd, ...], launch: Launch, step: str) -> Iterator[Spmd]:
+    """The nests of copies whose bytes somebody expects, or those of stores."""
     for node in body:
         match node:
             case For():
-                yield replace(node, body=tuple(_nests(node.body, launch)))
-            case BulkCopy():
+                yield replace(node, body=tuple(_nests(node.body, launch, step)))
+            case BulkCopy() if step == BULK:
                 yield _nest_of(node, launch, BULK)
+            case BulkStore() if step == STORE:
+                yield _nest_of(node, launch, STORE)
             case _:
                 raise Refused(f"a {type(node).__name__} is among bulk copies")
 
@@ -119,18 +141,18 @@ def _filled_at(barrier: str, launch: Launch) -> set[str]:
     return {copy.target.buffer for copy in copies if copy.barrier.buffer == barrier}
 
 
-def _map_of(node: BulkCopy, launch: Launch) -> TensorMap:
+def _map_of(node: BulkCopy | BulkStore, launch: Launch) -> TensorMap:
     found = next((each for each in launch.maps if each.name == node.map), None)
     if found is None:
         raise Refused(f"there is no tensor map '{node.map}'")
     return found
 
 
-def _nest_of(node: BulkCopy, launch: Launch, step: str) -> Spmd:
-    """The loops over the box, with zeros for what is beyond the tensor."""
-    each = _map_of(node, launch)
+def _nest_of(node: BulkCopy | BulkStore, launch: Launch, step: str) -> Spmd:
+    """The loops over the box, with zeros for what is beyond the tensor, or nothing written there."""
+    each, first = _map_of(node, launch), place_of(node)
     tensor = next(b for b in launch.memory if b.name == each.buffer)
-    target = launch.buffers[node.target.buffer]
+    target = launch.buffers[first.buffer]
     if tensor.space != "global" or target.space != "shared" or not tensor.dtype == target.dtype == each.dtype:
         raise Refused(f"'{node.map}' is no map for copies of '{tensor.name}' to '{target.name}'")
     if each.shape != tuple(tensor.shape[d] for d in reversed(tensor.order)):
@@ -143,12 +165,25 @@ def _nest_of(node: BulkCopy, launch: Launch, step: str) -> Spmd:
     source = dict(zip(reversed(tensor.order), node.coordinates, strict=True))
     for name, extent, dim in zip(names, each.box, reversed(tensor.order), strict=True):
         source[dim] += var(name) if extent > 1 else 0
-    value = Load(tensor.name, tuple(source[d] for d in range(len(source))), tensor.dtype, Const(0, tensor.dtype))
-    place = Access(target.name, _place_in(target, node.target.index, each.box, names))
-    nest: Spmd = Stmt(target.name, place, value, element=node.element, step=step)
+    index = tuple(source[d] for d in range(len(source)))
+    place = _place_in(target, first.index, each.box, names)
+    nest: Spmd
+    if isinstance(node, BulkStore):
+        inside = (c for i, n in zip(index, tensor.shape, strict=True) for c in (Condition(i), Condition(n - 1 - i)))
+        copied = Load(target.name, place, target.dtype)
+        stmt = Stmt(tensor.name, Access(tensor.name, index), copied, element=node.element, step=step)
+        nest = If(tuple(c for c in inside if not c.value.is_const or c.value.const < 0), (stmt,))
+    else:
+        value = Load(tensor.name, index, tensor.dtype, Const(0, tensor.dtype))
+        nest = Stmt(target.name, Access(target.name, place), value, element=node.element, step=step)
     for name, extent in zip(names, each.box, strict=True):
         nest = For(name, const(extent), (nest,)) if extent > 1 else nest
     return nest
+
+
+def place_of(node: BulkCopy | BulkStore) -> Access:
+    """The first of the elements in shared memory."""
+    return node.source if isinstance(node, BulkStore) else node.target
 
 
 def _place_in(buffer: Buffer, first: tuple[Affine, ...], box: tuple[int, ...], names: list[str]) -> tuple[Affine, ...]:
@@ -172,13 +207,13 @@ def _place_in(buffer: Buffer, first: tuple[Affine, ...], box: tuple[int, ...], n
 
 
 def is_event(stmt: Stmt) -> bool:
-    """True for what is said at a barrier."""
-    return stmt.step in (ARRIVAL, WAIT)
+    """True for what is said at a barrier, and of stores."""
+    return stmt.step in (ARRIVAL, WAIT, READ)
 
 
 def is_wait(node: object) -> bool:
-    """True for a wait at a barrier."""
-    return isinstance(node, Stmt) and node.step == WAIT
+    """True for a wait at a barrier, or for stores."""
+    return isinstance(node, Stmt) and node.step in (WAIT, READ)
 
 
 def fills_ring(node: Spmd) -> bool:
@@ -199,23 +234,27 @@ def without_events(body: tuple[Node, ...]) -> tuple[Node, ...]:
 
 def check_boxes(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> int:
     """How many bulk copies there are. Raises Refused where one is not as the hardware takes it, or its map is not."""
+    copies = [node for node in launch.nodes if isinstance(node, BulkCopy | BulkStore)]
     written = {memory_of(name) for node in launch.nodes for name in written_buffers(node)}
+    stored = {memory_of(_map_of(node, launch).buffer) for node in copies if isinstance(node, BulkStore)}
+    loaded = {memory_of(_map_of(node, launch).buffer) for node in copies if isinstance(node, BulkCopy)}
     for each in launch.maps:
-        if memory_of(each.buffer) in written:
+        name = memory_of(each.buffer)
+        if name in written or name in stored & loaded:
             raise Refused(f"'{each.buffer}' is copied in bulk, and threads write it, whom no copy waits for")
         _check_map(each, launch, facts)
     places, _ = shared_layout(launch.buffers.values())
-    copies = [node for node in launch.nodes if isinstance(node, BulkCopy)]
     for node in copies:
-        each, target = _map_of(node, launch), launch.buffers[node.target.buffer]
+        each, first = _map_of(node, launch), place_of(node)
+        target = launch.buffers[first.buffer]
         _check_swizzle(each, target, places[target.name])
         size, step, place = DTYPE_BYTES[target.dtype], 1, affine(0)
         for number, dim in enumerate(reversed(target.order)):
-            place += node.target.index[dim] * step
+            place += first.index[dim] * step
             step *= target.shape[dim].const + (0 if number else target.pad)
         off = (place * size) % _PLACE
         if places[target.name] % _PLACE or not facts.is_implied(Condition(off, equal=True), extents, launch.requires):
-            raise Refused(f"a box is put into '{target.name}' at no multiple of {_PLACE} bytes", f"at {place}")
+            raise Refused(f"a box in '{target.name}' begins at no multiple of {_PLACE} bytes", f"at {place}")
     return len(copies)
 
 

@@ -21,12 +21,13 @@ from itertools import groupby
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, rewrite_accesses
+from tilegen.lowering.bulk_nodes import BulkStore, StoresRead
 from tilegen.lowering.known import implication_checker
 from tilegen.lowering.product_nodes import Described
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
-from tilegen.proof.bulk import expand_bulk, fills_ring, is_event, is_wait, without_events
+from tilegen.proof.bulk import STORES, expand_bulk, fills_ring, is_event, is_wait, without_events
 from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
 from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.extras import Extras
@@ -49,7 +50,7 @@ class Lifted:
         extras: what the text runs beyond the tree.
         loops: every loop with its extent.
         copies: the asynchronous copies, each with the groups that have been made before it.
-        described: the buffers that instructions read by descriptor.
+        described: the buffers that instructions read by descriptor, or bulk stores.
     """
 
     kernel: Kernel
@@ -72,6 +73,7 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         where = axes_of(launch, result.loops)
         check_completed(launch.body)
         result.described |= {v.buffer for v in launch.inside if isinstance(v, Described)}
+        result.described |= {v.source.buffer for v in launch.inside if isinstance(v, BulkStore)}
         joined, rings = join_roles(inline_names(launch.body, launch), launch)
         body = expand_bulk(expand_instructions(joined, launch), launch, rings)
         around = where.extents | extents_of(nodes(body))
@@ -86,6 +88,8 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
             for b in launch.buffers.values()
             if b.space in ("global", "shared", "barrier")
         }
+        waits = any(isinstance(v, BulkStore | StoresRead) for v in launch.inside)
+        result.buffers |= {STORES.name: STORES} if waits else {}
         _Lift(result, launch, where, exchanges_of(body, launch, where)).run(body)
     return result
 
@@ -252,6 +256,8 @@ class _Lift:
         return new
 
     def _lift_statement(self, stmt: Stmt, names: Names) -> Stmt:
+        if is_event(stmt):
+            return stmt
         threads, alike = [name for _, name, _ in self.where.threads], self.exchanges.alike
 
         def change(access: Access | Load) -> Access | Load:

@@ -32,7 +32,8 @@ from tilegen.proof.barriers import (
     check_minimal,
     check_synchronised,
 )
-from tilegen.proof.bulk import without_events
+from tilegen.proof.bulk import STORES, without_events
+from tilegen.proof.bulk_stores import check_stores
 from tilegen.proof.waits import check_waits
 
 
@@ -104,7 +105,7 @@ def obligations(
         stops: the barriers, by their place in `tree.body`.
         extras: what the text runs beyond the tree.
         copies: the statements of the tree that are asynchronous copies, each with what has been made before.
-        described: the buffers that instructions read by descriptor.
+        described: the buffers that instructions read by descriptor, or bulk stores.
 
     After a violation the later ones are not asked, since they rely on the earlier ones.
     """
@@ -128,8 +129,10 @@ def obligations(
         checks += (("waits", (lambda: check_waits(program, stops, copies),)),)
     if described:
         checks += (("fences", (lambda: check_fenced(walls, described),)),)
-    if any(b.space == "barrier" for b in tree.buffers):
+    if any(b.space == "barrier" and b != STORES for b in tree.buffers):
         checks += (("arrivals", (lambda: check_arrivals(CertainBarriers(project(tree), stops)),)),)
+    if STORES in tree.buffers:
+        checks += (("stores", (lambda: check_stores(CertainBarriers(project(tree), stops)),)),)
     found: list[Obligation] = []
     for name, parts in checks:
         found.append(discharge(name, partial(_run_all, parts)))

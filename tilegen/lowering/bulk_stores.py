@@ -1,0 +1,161 @@
+"""Bulk stores: one thread starts them when all have written, and waits until they have read before it is overwritten.
+
+    for t < n                          for t < n
+      Cs[..] = ..                        if (tid == 0): wait until its stores have read
+      C[..] = Cs[..]  bulk               barrier: before the next t overwrites Cs
+                                         Cs[..] = ..
+                                         fence; barrier: Cs is complete
+                                         if (tid == 0): store boxes of Cs
+                                       if (tid == 0): wait until its stores have read
+
+The barriers are those that threads need who read and write: a store reads as thread 0 does, and goes on reading. So
+that thread waits for it ahead of a barrier which comes before the next write, and at the end of the launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TypeGuard
+
+from tilegen.errors import LimitError
+from tilegen.ir.affine import var
+from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer, Condition, Loop, Node, Tree
+from tilegen.judge import BoxCopy, box_copy, first_element
+from tilegen.lowering.bulk_loops import is_store
+from tilegen.lowering.bulk_nodes import BulkStore, BulkStores, StoresRead
+from tilegen.lowering.bulk_plan import Bulk, element_of
+from tilegen.lowering.conflicts import Conflict, Path
+from tilegen.lowering.distribute import Block
+from tilegen.lowering.program import Barrier, For, If, Spmd, with_body
+
+Slot = tuple[Path, int]
+
+
+def add_stores(found: Bulk, node: Node, tree: Tree, block: Block) -> Bulk:
+    """`found`, with the bulk stores of the launch `node`, and the wait for them at its end.
+
+    Raises:
+        LimitError: a block of one thread.
+    """
+    buffers = {b.name: b for b in tree.buffers}
+    first = Condition(var(block.tid), equal=True)
+    ends: dict[Slot, tuple[str, ...]] = {}
+    for path, place, end, nest in _stores((node,), (), None, buffers):
+        box = box_copy(nest, buffers)
+        if block.threads == 1:
+            way = "bind(..., thread.x) gives the block threads that write it together"
+            raise _no_form(box, f"'{box.target}' is stored by a bulk copy in a block of one thread", way)
+        found.stored |= {box.target}
+        found.starts[path, place] = If((first,), (BulkStores((_boxes(found, box, buffers),)),))
+        ends[end] = (*dict.fromkeys((*ends.get(end, ()), box.target)),)
+    for end, names in ends.items():
+        found.ahead.setdefault(end, []).append(If((first,), (StoresRead(names),)))
+    return found
+
+
+def _stores(
+    body: tuple[Node, ...], path: Path, end: Slot | None, buffers: Mapping[str, Buffer]
+) -> Iterator[tuple[Path, int, Slot, Loop]]:
+    """(path of the body, place in it, the end of what a block does, nest) for each store."""
+    end = (path, len(body)) if end is None else end
+    for place, child in enumerate(body):
+        if not isinstance(child, Loop):
+            continue
+        if child.kind == "bulk":
+            if is_store(child, buffers):
+                yield path, place, end, child
+            continue
+        yield from _stores(child.body, (*path, place), None if child.kind in BLOCK_KINDS else end, buffers)
+
+
+def _boxes(found: Bulk, box: BoxCopy, buffers: Mapping[str, Buffer]) -> Spmd:
+    """The store of a box, in the loops outside of it."""
+    tensor = buffers[box.tensor]
+    name = found.add_map(box, tensor)
+    index, place = first_element(box)
+    coordinates = tuple(index[d] for d in reversed(tensor.order))
+    node: Spmd = BulkStore(Access(box.target, place), name, coordinates, element_of(box, tensor))
+    for loop in reversed(box.outside):
+        node = For(loop.name, loop.extent, (node,), "unrolled")
+    return node
+
+
+def add_store_waits(found: Bulk, block: Block, conflicts: Iterable[Conflict], barriers: Mapping[Slot, Barrier]) -> None:
+    """Adds the waits for stores before what they read is overwritten: ahead of a barrier that is on the way."""
+    first = Condition(var(block.tid), equal=True)
+    chosen: dict[Slot, list[str]] = {}
+    for conflict in sorted((c for c in conflicts if c.of_store), key=lambda c: -c.depth):
+        if any(_is_on_the_way(conflict, slot) for slot in chosen) or not conflict.exists:
+            continue
+        on_the_way = [(late, slot) for slot in barriers if (late := _lateness(conflict, slot)) is not None]
+        behind = (conflict.before[: conflict.depth], conflict.before[conflict.depth] + 1)
+        _, latest = max(on_the_way, default=(None, behind))
+        chosen.setdefault(latest, []).append(conflict.buffer)
+    for slot, names in chosen.items():
+        found.ahead.setdefault(slot, []).append(If((first,), (StoresRead(tuple(dict.fromkeys(names))),)))
+
+
+def _is_on_the_way(conflict: Conflict, slot: Slot) -> bool:
+    return _lateness(conflict, slot) is not None
+
+
+def _lateness(conflict: Conflict, slot: Slot) -> tuple[int, int, int] | None:
+    """How late a slot is passed between the two accesses of a conflict; None if that is not certain."""
+    (path, place), depth = slot, conflict.depth
+    if len(path) < depth:
+        return None
+    ahead = conflict.after[: len(path)] == path and place <= conflict.after[len(path)]
+    behind = conflict.before[: len(path)] == path and place > conflict.before[len(path)]
+    if len(path) > depth:
+        return (2, len(path), place) if ahead else (0, -len(path), place) if behind else None
+    if conflict.is_carried:
+        return (1, 1, place) if ahead else (1, 0, place) if behind else None
+    return (1, 0, place) if ahead and behind else None
+
+
+def join_stores(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """`body` with neighbouring stores and waits of one thread in one test, and stores that it starts together in one
+    group."""
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case For():
+                node = with_body(node, join_stores(node.body))
+            case If():
+                node = with_body(node, join_stores(node.body), join_stores(node.orelse))
+            case _:
+                pass
+        before = out[-1] if out else None
+        if _is_about_stores(before) and _is_about_stores(node) and before.test == node.test:
+            out[-1] = replace(before, body=_in_one_group((*before.body, *node.body)))
+        else:
+            out.append(node)
+    return tuple(out)
+
+
+def _is_about_stores(node: Spmd | None) -> TypeGuard[If]:
+    return isinstance(node, If) and not node.orelse and all(isinstance(v, BulkStores | StoresRead) for v in node.body)
+
+
+def _in_one_group(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    out: list[Spmd] = []
+    for node in body:
+        before = out[-1] if out else None
+        if isinstance(before, BulkStores) and isinstance(node, BulkStores):
+            out[-1] = BulkStores(before.body + node.body)
+        else:
+            out.append(node)
+    return tuple(out)
+
+
+def check_stored(found: Bulk, tree: Tree, barriers: Iterable[Barrier]) -> None:
+    """LimitError where nobody waits for what is stored: the thread that stores it has written all of it."""
+    complete = {name for barrier in barriers for name in barrier.completes}
+    for name in sorted(found.stored - complete):
+        message = f"'{name}' is stored by a bulk copy, and by the thread alone that has written it"
+        raise LimitError(message, tree.buffer(name).span, notes=("without bulk(...) all threads store it",))
+
+
+def _no_form(box: BoxCopy, message: str, way: str) -> LimitError:
+    return LimitError(message, box.stmt.span, notes=(way, "without bulk(...) all threads store it"))
