@@ -107,6 +107,21 @@ schedule s for gemm():
 """
 NARROW = GEMM.replace("    tile(ti, 4)", "    tile(tj, 2) -> tj, wj\n    tile(ti, 4)").replace("ki, wi)", "ki, wi, wj)")
 BOTH = "    bulk(A.shared)\n    bulk(B.shared)\n"
+EACH_ROW = """
+kernel transpose(X: f32[M, N]) -> Y: f32[N, M]:
+    Y[j, i] = X[i, j]
+
+schedule s for transpose():
+    tile(i, 32) -> bi, ti
+    tile(j, 8) -> bj, tj
+    order(bi, bj, tj, ti)
+    bind(bi, block.x)
+    bind(tj, thread.y)
+    bind(ti, thread.x)
+    cache_shared(Y, at=bj) -> out
+    bulk(out)
+"""
+OUT = "    cache_shared(C, at=bj) -> Cs\n    bulk(Cs)\n"
 CASES = {
     "once": TRANSPOSE + "    cache_shared(X, at=bj) -> tile\n    bulk(tile)\n",
     "swizzled": TRANSPOSE + "    cache_shared(X, at=bj, panel=32) -> tile\n    swizzle(tile, 4)\n    bulk(tile)\n",
@@ -123,6 +138,12 @@ CASES = {
     "again": BATCHED,
     "again in stages": BATCHED + "    pipeline(ko, 2)\n",
     "halves": HALVES,
+    "stored": TRANSPOSE + "    cache_shared(Y, at=bj) -> out\n    bulk(out)\n",
+    "stored, swizzled": TRANSPOSE + "    cache_shared(Y, at=bj) -> out\n    swizzle(out, 4)\n    bulk(out)\n",
+    "stored in panels": TRANSPOSE + "    cache_shared(Y, at=bj, panel=8) -> out\n    bulk(out)\n",
+    "stored each time": EACH_ROW,
+    "stored and filled": GEMM + BOTH + OUT,
+    "stored beside a ring": GEMM + BOTH + OUT + "    pipeline(ko, 3)\n    specialize(ko)\n",
     "ring": GEMM + BOTH + "    pipeline(ko, 3)\n    specialize(ko)\n",
     "ring, narrow": NARROW + BOTH + "    pipeline(ko, 2)\n    specialize(ko)\n",
     "ring, again": AGAIN.format(wide="", inner="ki, wi") + BOTH + "    pipeline(ko, 3)\n    specialize(ko)\n",

@@ -23,7 +23,7 @@ from read_vectors import Vectors
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt, init_value
 from tilegen.ir.walk import walk
 from tilegen.lowering import program as p
-from tilegen.lowering.bulk_nodes import BulkNode
+from tilegen.lowering.bulk_nodes import BulkNode, StoreNode
 from tilegen.lowering.memory import bytes_of
 from tilegen.lowering.product_nodes import Begin, Complete
 
@@ -225,7 +225,7 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
                 self._barrier(node, texts)
             case p.AsyncGroup():
                 same(self._take(texts, c_text.Call).call, ("call", "end_copies", (), ()), "end of a group")
-            case _ if isinstance(node, BulkNode):
+            case _ if isinstance(node, BulkNode | StoreNode):
                 self.bulk(node, texts)
             case p.Combine():
                 self._combine(node, texts)

@@ -9,11 +9,14 @@ from read_values import Mismatch, Values
 from tilegen.lowering.bulk_nodes import (
     BulkCopies,
     BulkCopy,
+    BulkStore,
+    BulkStores,
     BulkWait,
     NextSlot,
     Release,
     StartBarriers,
     StartRing,
+    StoresRead,
 )
 
 
@@ -52,14 +55,33 @@ class BulkTexts(Values):
                 (_, word, kinds, arguments) = self._take(texts, c_text.Call).call
                 same((word, kinds), ("next_slot", (str(at.slots),)), "the next slot")
                 same([self.term(each) for each in arguments], [self.env[at.slot], self.env[at.phase]], "its place")
+            case BulkStores() | BulkStore() | StoresRead():
+                self.store(node, texts)
             case BulkCopy(target, name, barrier, coordinates):
                 word, (to, box, at, *places) = self._call(texts)
                 same(word, f"copy_box_{len(coordinates)}d", "a copy of a box")
                 same(self.scope.get(box[1]), ("map", name), "a tensor map")
                 same(self._barrier_at(at), self._at(barrier), "where a box arrives")
-                wanted = [c.evaluate(self.env) for c in coordinates]
-                same([self.term(self._whole(place)) for place in places], wanted, "the coordinates of a box")
+                self._same_coordinates(places, coordinates)
                 same(self._start(to, target), self._first(target), f"where a box begins in {target.buffer}")
+
+    def store(self, node, texts):
+        match node:
+            case BulkStores(body):
+                self.bulk_body(body, texts)
+                same(self._call(texts), ("end_stores", ()), "the end of a group of stores")
+            case StoresRead():
+                same(self._call(texts), ("wait_stores_read", ()), "a wait for stores")
+            case BulkStore(source, name, coordinates):
+                word, (box, start, *places) = self._call(texts)
+                same(word, f"store_box_{len(coordinates)}d", "a store of a box")
+                same(self.scope.get(box[1]), ("map", name), "a tensor map")
+                self._same_coordinates(places, coordinates)
+                same(self._start(start, source), self._first(source), f"where a box begins in {source.buffer}")
+
+    def _same_coordinates(self, texts, coordinates):
+        wanted = [c.evaluate(self.env) for c in coordinates]
+        same([self.term(self._whole(text)) for text in texts], wanted, "the coordinates of a box")
 
     def bulk_body(self, body, texts):
         """The copies behind an arrival stand in its list."""

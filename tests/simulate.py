@@ -18,13 +18,23 @@ from enumeration import Wrong, as_written, lies_in, verdict  # noqa: F401
 from grid import BLOCKS, THREADS, coordinates
 from simulate_bulk import BulkMemory, BulkThread
 from simulate_rings import RingThread, has_ring, run_roles
+from simulate_stores import StoreMemory, StoreThread
 from simulate_values import Values
 from simulate_warp import WARP, Lane, warp_steps
 from simulate_warpgroup import WarpgroupLane, bases_of, check_all_came
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Load, Stmt
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, NextSlot, Release, StartBarriers, StartRing
+from tilegen.lowering.bulk_nodes import (
+    BulkCopies,
+    BulkCopy,
+    BulkWait,
+    NextSlot,
+    Release,
+    StartBarriers,
+    StartRing,
+    StoreNode,
+)
 from tilegen.lowering.product_nodes import Begin, Complete
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -112,14 +122,16 @@ class _Shared(BulkMemory):
     def __init__(self):
         super().__init__()
         self.flying, self.unfenced, self.products = {}, {}, {}
+        self.stores = StoreMemory()
 
 
-class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread):
+class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
     def __init__(self, home, block, thread, shared, epoch, number, terms):
         self.home, self.block, self.thread = home, block, thread
         self.number, self.terms, self.exchanges = number, terms, 0
         self.shared, self.epoch = shared, epoch
         self.registers, self.alive, self.functions, self.seen = {}, set(), {}, {}
+        self.started = []
         self.start_products()
         self.groups = [[]]  # asynchronous copies: those not yet in a group last
         self.env = dict(home.sizes)
@@ -131,6 +143,7 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread):
         """Runs to the end; yields at each barrier and each exchange, told by the path of list places to it."""
         yield from self._body(self.home.launch.body, ())
         self.finish_products()
+        self.finish_stores()
         self.finish()
 
     def _body(self, body, path):
@@ -147,6 +160,8 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread):
                     yield from self.release(node, (*path, place))
                 case BulkCopies() | BulkCopy() | BulkWait():
                     self.bulk(node)
+                case _ if isinstance(node, StoreNode):
+                    self.store(node)
                 case Barrier():
                     self._wait(node.wait)
                     if node.fence:
@@ -364,6 +379,7 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread):
         does together is nobody's but its own.
         """
         self._meet(self.epoch, key, who or self.thread, writes)
+        self.check_stored(space, key, writes)
         if space == "shared":
             self.check_arrived(key, writes)
         if space == "shared" and key in self.shared.flying:

@@ -22,7 +22,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("case", ["once", "each time", "two stages", "halves", "ring"])
+@pytest.mark.parametrize("case", ["once", "each time", "two stages", "halves", "ring", "stored", "stored each time"])
 def test_it_is_as_reviewed(case, golden):
     tree = tree_from(CASES[case])
     golden(show(tree), f"bulk_{case.replace(' ', '_')}.tree")
@@ -77,6 +77,39 @@ def test_a_changed_ring_does_not(old, new):
     text = emit(launches)
     assert old in text
     assert difference(text.replace(old, new), launches, "cuda") is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Y_map, out[p], bi * 32 + p * 8, bj * 64", "Y_map, out[p], bi * 32, bj * 64 + p * 8"),
+        ("Y_map, out[p]", "Y_map, out[0]"),
+        ("        end_stores();\n", ""),
+        ("        wait_stores_read();  // out has been read\n", ""),
+        ("    fence_async();\n", ""),
+        ("if (tid == 0)", "if (tid <= 0)"),
+        ("store_box_2d", "store_box_3d"),
+    ],
+)
+def test_a_changed_store_does_not(old, new):
+    launches = lower(tree_from(CASES["stored in panels"]))
+    text = emit(launches)
+    body = text.index("extern")
+    assert old in text[body:]
+    assert difference(text[:body] + text[body:].replace(old, new), launches, "cuda") is not None
+
+
+def test_each_nest_is_stored_as_its_tensor_allows():
+    """Where the rows of C begin anywhere, all threads store it, and one thread still fills A and B."""
+    tree = tree_from(CASES["stored and filled"])
+    launches = [lower(tree, loose=frozenset(n))[0] for n in ((), ("Cs.i",), ("A.shared.i", "B.shared.k"))]
+    assert [[each.name for each in launch.maps] for launch in launches] == [
+        ["A.map", "B.map", "C.map"],
+        ["A.map", "B.map"],
+        ["C.map"],
+    ]
+    assert launches[0].tensors == ()
+    assert launches[1].tensors == ("C",)
 
 
 def test_what_all_threads_copy_is_in_no_map():
