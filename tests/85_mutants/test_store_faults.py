@@ -1,0 +1,52 @@
+"""Every fault in bulk stores is refused by the proof; the simulation, which knows nothing of it, sees its effects."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from bulk import CASES
+from simulate import faults
+from store_faults import FAULTS
+from written import tree_from
+
+from tilegen.lowering import lower
+from tilegen.proof import prove
+
+FAULTY = [case for case in CASES if case.startswith("stored")]
+SIZES = {"M": 36, "N": 20, "K": 12}
+# What the simulation does not have: the addresses of tensors and of shared buffers.
+BEYOND = ("unaligned_tensor",)
+
+
+def sizes_of(tree):
+    return {name: SIZES[name] for name in tree.kernel.sizes}
+
+
+@pytest.mark.parametrize("case", FAULTY)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.__name__)
+def test_a_fault_is_refused(case, fault):
+    tree = tree_from(CASES[case])
+    (launch,) = lower(tree)
+    faulty = list(fault(launch))
+    missed = [each for each in faulty if prove(tree.kernel, (each,), tree.reassociated).verdict == "proved"]
+    assert not missed
+
+
+def test_each_kind_of_fault_is_there():
+    launches = [lower(tree_from(CASES[case]))[0] for case in FAULTY]
+    assert not [fault.__name__ for fault in FAULTS if not any(list(fault(launch)) for launch in launches)]
+
+
+@pytest.mark.parametrize("fault", [f for f in FAULTS if f.__name__ not in BEYOND], ids=lambda f: f.__name__)
+def test_a_fault_is_seen_where_it_runs(fault):
+    seen = []
+    for case in ("stored, swizzled", "stored in panels", "stored each time"):
+        tree = tree_from(CASES[case])
+        (launch,) = lower(tree)
+        seen += [faults((each,), tree, sizes_of(tree)) for each in fault(launch)]
+    assert seen
+    assert fault.__name__.startswith("wrong_") or None not in seen
+    assert seen.count(None) * 3 <= len(seen)
