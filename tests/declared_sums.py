@@ -8,8 +8,10 @@ import numpy as np
 from tilegen.ir.instructions import Instruction, Summation
 
 # Bits of a significand with the one before the point, and the exponent of the least normal number.
-SIGNIFICAND = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "tf32": 11}
-LEAST = {"f64": -1022, "f32": -126, "f16": -14, "bf16": -126, "tf32": -126}
+SIGNIFICAND = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "tf32": 11, "e4m3": 4, "e5m2": 3}
+LEAST = {"f64": -1022, "f32": -126, "f16": -14, "bf16": -126, "tf32": -126, "e4m3": -6, "e5m2": -14}
+# Two significands of a type of one byte, whose product is next below 2.
+BELOW_TWO = {"e4m3": (1.125, 1.75), "e5m2": (1.25, 1.5)}
 
 
 def exponent(x: Fraction, dtype: str) -> int:
@@ -26,11 +28,12 @@ def magnitude(x: Fraction) -> int:
     return e if x >= Fraction(2) ** e else e - 1
 
 
-def brought_into(x: Fraction, dtype: str, truncated: bool) -> Fraction:
-    """The number of the type next to x towards 0, or nearest to it with ties to even."""
+def brought_into(x: Fraction, dtype: str, truncated: bool, kept: int | None = None) -> Fraction:
+    """The number of the type, or of so many fraction bits, next to x towards 0, or nearest to it with ties to even."""
     if not x:
         return x
-    unit = Fraction(2) ** (max(magnitude(x), LEAST[dtype]) - SIGNIFICAND[dtype] + 1)
+    fraction = SIGNIFICAND[dtype] - 1 if kept is None else kept
+    unit = Fraction(2) ** (max(magnitude(x), LEAST[dtype]) - fraction)
     return (int(x / unit) if truncated else round(x / unit)) * unit
 
 
@@ -49,7 +52,7 @@ def add_up(
             exponents = [exponent(total, result), *(exponent(x, factor) + exponent(y, factor) for x, y in pairs)]
             unit = Fraction(2) ** (max(exponents) - summation.bits)
             terms = [int(term / unit) * unit for term in terms]
-        total = brought_into(sum(terms, Fraction()), result, summation.truncated)
+        total = brought_into(sum(terms, Fraction()), result, summation.truncated, summation.kept)
     return float(total)
 
 
@@ -62,12 +65,22 @@ def worst_factors(summation: Summation, factor: str, result: str, count: int) ->
     """Factors of `count` terms: a product of 1, and others that the declared addition loses all of.
 
     Truncated: each product is just below 2^-F, and is cut off; one is cut off to as much as the truncation of the sum
-    takes away again. Rounded: the others of an addition are half a unit in the last place together.
+    takes away again. Rounded: the others of an addition are half a unit in the last place together. Of types of one
+    byte, which have no factors so small, the first product is 2^13.
     """
     assert count % summation.terms == 0
     if not summation.truncated:
         left = np.full(count, 2.0 ** -(SIGNIFICAND[result] // 2))
         right = np.full(count, 2.0 ** -(SIGNIFICAND[result] - SIGNIFICAND[result] // 2) / summation.terms)
+    elif factor in BELOW_TWO:
+        assert summation.bits is not None
+        one, other = BELOW_TWO[factor]
+        exponent_of_both = 13 - summation.bits - 1
+        right = np.full(count, other * 2.0 ** (exponent_of_both // 2))
+        left = np.full(count, one * 2.0 ** (exponent_of_both - exponent_of_both // 2))
+        assert summation.kept == summation.bits  # nothing is left for the second truncation
+        left[0], right[0] = 2.0**6, 2.0**7
+        return left, right
     else:
         assert summation.bits is not None
         largest = 2 - 2.0 ** (1 - SIGNIFICAND[factor])

@@ -36,8 +36,18 @@ LAYOUTS: dict[tuple[str, str], dict[str, Place]] = {
         "C": lambda g, t, e: (g, t * 2 + (e & 1)),
     },
 }
-TYPES = {"bf16": "bf16", "f16": "f16", "tf32": "f32", "s8": "i8", "f64": "f64", "f32": "f32", "s32": "i32"}
-BYTES = {"bf16": 2, "f16": 2, "i8": 1, "f32": 4, "i32": 4, "f64": 8}
+TYPES = {
+    "bf16": "bf16",
+    "f16": "f16",
+    "tf32": "f32",
+    "s8": "i8",
+    "e4m3": "e4m3",
+    "e5m2": "e5m2",
+    "f64": "f64",
+    "f32": "f32",
+    "s32": "i32",
+}
+BYTES = {"bf16": 2, "f16": 2, "i8": 1, "e4m3": 1, "e5m2": 1, "f32": 4, "i32": 4, "f64": 8}
 WARP, ROW = 32, 16  # lanes, and bytes of a row of ldmatrix
 # It adds to D, for its predicate is true, with factors of 1.
 _WGMMA = re.compile(

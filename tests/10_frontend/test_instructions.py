@@ -12,6 +12,7 @@ from ptx_isa import LAYOUTS, TYPES, Mma, MoveMatrices, Place, read
 from tilegen.errors import Source
 from tilegen.frontend import parse
 from tilegen.frontend.stock import stock_instructions
+from tilegen.interpreter.dtypes import from_values
 from tilegen.interpreter.reference import reference
 from tilegen.ir.instructions import Fragment, Instruction, RowSlot, SharedRows, Slot, Summation
 from tilegen.ir.nodes import DTYPE_BYTES
@@ -169,10 +170,9 @@ instruction two(S: bf16[16, 8]) -> D: bf16[16, 8] by warp since sm_75:
 def test_the_meaning_is_the_product(name: str) -> None:
     meaning = stock_instructions()[name].meaning
     random = np.random.default_rng(1)
-    types = {"bf16": np.float32, "f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8}
     inputs = [t for t in meaning.tensors if t.role == "input"]
-    numbers = {t.name: random.integers(-2, 3, [e.const for e in t.shape]).astype(types[t.dtype]) for t in inputs}
-    arrays = {t.name: _bits(numbers[t.name]) if t.dtype == "bf16" else numbers[t.name] for t in inputs}
+    numbers = {t.name: random.integers(-2, 3, [e.const for e in t.shape]) for t in inputs}
+    arrays = {t.name: from_values(numbers[t.name], t.dtype) for t in inputs}
     result = reference(meaning, {}, arrays)["C"]
     assert np.array_equal(result.value, numbers["A"].astype(np.float64) @ numbers["B"].astype(np.float64))
 
@@ -209,6 +209,11 @@ def test_how_a_sum_is_added_up_depends_on_the_architecture() -> None:
     ampere, hopper = Summation(8, 24, True, "sm_80"), Summation(16, 25, True, "sm_90")
     wanted = {"sm_75": None, "sm_80": ampere, "sm_89": ampere, "sm_90": hopper, "sm_90a": hopper, "sm_120": hopper}
     assert {arch: declared.summation(arch) for arch in wanted} == wanted
+
+
+def test_a_sum_may_keep_fewer_bits_than_its_type_has() -> None:
+    declared = stock_instructions()["wgmma_m64n256k32_e4m3"]
+    assert declared.summations == (Summation(32, 13, True, "sm_90a", kept=13),)
 
 
 def test_integers_and_copies_have_no_error() -> None:

@@ -22,15 +22,14 @@ from tilegen.backends.trial import TRIAL_THREADS, trial_kernel
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import stock_instructions
-from tilegen.interpreter import reference
+from tilegen.interpreter import NUMPY, reference
+from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.affine import Affine
 from tilegen.ir.instructions import Fragment, Instruction, SharedMatrix, SharedRows, Summation
 
 STOCK = stock_instructions()
 COPIES = {name: instruction for name, instruction in STOCK.items() if instruction.is_copy}
 PRODUCTS = {name: instruction for name, instruction in STOCK.items() if name not in COPIES}
-NUMPY = {"bf16": np.float32, "f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i32": np.int32}
-BITS = {"bf16": np.uint16}
 
 # Two 8 x 8, of which half of the lanes give the addresses.
 FEW_ROWS = parse(
@@ -101,13 +100,11 @@ def run(instruction: Instruction, inputs: list[np.ndarray], start: np.ndarray) -
     import cupy
 
     def there(operand, numbers):
-        numbers = np.ascontiguousarray(numbers.astype(NUMPY[operand.operand.dtype]))
-        bits = (numbers.view(np.uint32) >> 16).astype(np.uint16) if operand.operand.dtype == "bf16" else numbers
-        return cupy.asarray(bits)
+        return cupy.asarray(np.ascontiguousarray(from_values(numbers, operand.operand.dtype)))
 
     output = instruction.operands[-1]
     units = prod(map(len, inputs))
-    result = cupy.full((units, *output.shape), 99, BITS.get(output.operand.dtype, NUMPY[output.operand.dtype]))
+    result = cupy.full((units, *output.shape), 99, NUMPY[output.operand.dtype])
     gpu = CudaEngine()
     arch = compiled_architecture([instruction], gpu.arch)
     trial = gpu.load(trial_kernel(instruction), ["trial"], arch)["trial"]
@@ -117,8 +114,7 @@ def run(instruction: Instruction, inputs: list[np.ndarray], start: np.ndarray) -
     of_block = TRIAL_THREADS // instruction.lanes
     trial((-(-units // of_block),), (TRIAL_THREADS,), (*arguments, result, np.int32(units)))
     found = cupy.asnumpy(result)
-    numbers = (found.astype(np.uint32) << 16).view(np.float32) if output.operand.dtype == "bf16" else found
-    return numbers.reshape(*map(len, inputs), *output.shape).astype(np.float64)
+    return to_values(found, output.operand.dtype).reshape(*map(len, inputs), *output.shape).astype(np.float64)
 
 
 def is_as_declared(instruction: Instruction, a: np.ndarray, b: np.ndarray, start: np.ndarray) -> bool:
@@ -140,10 +136,12 @@ def one_hot(shape: tuple[int, ...]) -> np.ndarray:
 def one_hot_case(instruction: Instruction) -> tuple[np.ndarray, ...]:
     """All pairs of one-hot A and B; where these are too many, one-hot A with B that tell their elements apart."""
     first, second, output = (f.shape for f in instruction.operands)
-    start = np.arange(1.0, np.prod(output) + 1).reshape(1, *output) % 2**20
+    # Of what a sum keeps 13 fraction bits of, these and what is added to them.
+    most = 2 ** min([20, *(each.kept - 1 for each in instruction.summations if each.kept)])
+    start = np.arange(1.0, np.prod(output) + 1).reshape(1, *output) % most
     if np.prod(first) * np.prod(second) * np.prod(output) < 2**28:
         return one_hot(first), one_hot(second), start
-    return one_hot(first), np.random.default_rng(1).integers(-100, 100, (4, *second)).astype(float), start
+    return one_hot(first), np.random.default_rng(1).integers(-8, 8, (12, *second)).astype(float), start
 
 
 def copies_as_declared(instruction: Instruction) -> bool:

@@ -145,6 +145,9 @@ def test_peaks_are_those_of_the_data_sheets():
     for cores in TENSOR_CORES.values():
         assert cores.peaks["tf32"] == pytest.approx(cores.peaks["bf16"] / 2, rel=0.03)
         assert cores.peaks["i8"] == pytest.approx(cores.peaks["bf16"] * 2, rel=0.03)
+    # Floats of one byte have the rate of integers of one byte, where the cores know them.
+    known = {arch: cores.peaks["e4m3"] for arch, cores in TENSOR_CORES.items() if "e4m3" in cores.peaks}
+    assert known == {arch: TENSOR_CORES[arch].peaks["i8"] for arch in ("sm_89", "sm_90", "sm_100")}
 
 
 def test_operations_come_from_the_declaration():

@@ -83,11 +83,12 @@ def _layout(place: Place, tree: Branch) -> Layout | RowsLayout | DescribedLayout
 
 def _sum_line(place: Place, tree: Branch) -> SumLine:
     if rule(tree) == "exact_sum":
-        return SumLine(None, None, "", None, place.of(tree))
-    _, terms, _, _, _, _, _, bits, _, _, _, rounding, _, _, arch, _ = tree.children
+        return SumLine(None, None, "", None, None, place.of(tree))
+    _, terms, _, _, _, _, _, bits, _, _, _, rounding, _, kept, _, _, _, _, arch, _ = tree.children
     within = _number(place, token(bits)) if bits is not None else None
+    left = _number(place, token(kept)) if kept is not None else None
     since = name(place, arch) if arch is not None else None
-    return SumLine(_number(place, token(terms)), within, str(rounding), since, place.of(tree))
+    return SumLine(_number(place, token(terms)), within, str(rounding), left, since, place.of(tree))
 
 
 def _number(place: Place, digits: Token) -> Num:

@@ -42,15 +42,19 @@ def build_summations(decl: s.InstructionDecl, meaning: Kernel) -> tuple[Summatio
 
 def _summation(line: s.SumLine, arch: s.Name, count: int) -> Summation:
     assert line.terms
-    terms, bits = line.terms.value, line.bits.value if line.bits else None
+    terms, bits, kept = line.terms.value, _bits(line.bits), _bits(line.kept)
     if not isinstance(terms, int) or terms < 1 or count % terms:
         message = f"{terms} terms at a time are no part of the {count} that are added up"
         raise SourceError(message, line.terms.span, notes=("it adds the same number of terms each time",))
-    if line.bits and not (isinstance(bits, int) and 1 <= bits <= MOST_BITS):
-        message = f"{bits} is no number of bits from 1 to {MOST_BITS}"
-        raise SourceError(message, line.bits.span)
-    assert bits is None or isinstance(bits, int)
-    return Summation(terms, bits, line.rounding == "truncated", arch.text)
+    return Summation(terms, bits, line.rounding == "truncated", arch.text, kept)
+
+
+def _bits(number: s.Num | None) -> int | None:
+    if number is None:
+        return None
+    if not (isinstance(number.value, int) and 1 <= number.value <= MOST_BITS):
+        raise SourceError(f"{number.value} is no number of bits from 1 to {MOST_BITS}", number.span)
+    return number.value
 
 
 def _check_architectures(decl: s.InstructionDecl) -> None:

@@ -254,14 +254,15 @@ class DescribedLayout:
 
 @dataclass(frozen=True)
 class SumLine:
-    """`accumulates terms at a time with bits fraction bits, rounding, since arch`; `exactly` has none of these.
+    """`accumulates terms at a time with bits fraction bits, rounding to kept fraction bits, since arch`.
 
-    Without `arch` it speaks of the architecture in the head.
+    `exactly` has none of these. Without `arch` it speaks of the architecture in the head.
     """
 
     terms: Num | None
     bits: Num | None
     rounding: str
+    kept: Num | None
     arch: Name | None
     span: Span
 

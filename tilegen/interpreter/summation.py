@@ -2,7 +2,8 @@
 
 In one addition, n terms and the accumulator s are cut off, towards 0, at 2^(E - F), where E is the largest exponent
 among them and F the declared fraction bits. The sum of what is left is exact, and is brought into the type of the
-accumulator: with the unit roundoff v if it is rounded, 2 v if it is truncated. The models are those of Fasi et al.,
+accumulator, or to the fraction bits that are kept of it: with the unit roundoff v if it is rounded, 2 v if it is
+truncated. The models are those of Fasi et al.,
 Numerical Behavior of NVIDIA Tensor Cores (PeerJ Computer Science 7:e330), Xie et al., MMA-Sim (arXiv 2511.10909), and
 Khattak and Mikaitis, Accurate Models of NVIDIA Tensor Cores (arXiv 2512.07004).
 
@@ -66,13 +67,15 @@ def sum_bound(
 
 def _worst_loss(nest: PerformedSum, count: int, sizes: Mapping[str, int], dtype: str) -> float:
     terms = nest.terms * prod(extent.evaluate(sizes) for extent in nest.runs)
-    return max(_loss(each, count, terms // each.terms, dtype) for each in nest.instruction.summations)
+    # A part of the sum has terms of its own, and the parts' magnitudes add up to that of the sum.
+    return max(_loss(each, min(count, terms), terms // each.terms, dtype) for each in nest.instruction.summations)
 
 
 def _loss(summation: Summation, count: int, additions: int, dtype: str) -> float:
     """What `count` terms in so many additions lose, to first order."""
     cut = 0.0 if summation.bits is None else 2.0**-summation.bits
-    return (count + additions) * cut + additions * unit(dtype) * (2 if summation.truncated else 1)
+    rounding = unit(dtype) if summation.kept is None else 2.0 ** (-summation.kept - 1)
+    return (count + additions) * cut + additions * rounding * (2 if summation.truncated else 1)
 
 
 def _least_factor(instruction: Instruction) -> float:

@@ -180,14 +180,16 @@ class Summation:
 
     The terms and the accumulator are cut off, towards 0, `bits` binary places behind the largest exponent among them,
     and added exactly; with `bits` None they are added as they are. What an element's exponent is, its type says, and
-    the exponent of a product is the sum of its factors'. The sum is then brought into the type of the accumulator,
-    towards 0 if it is `truncated`, else rounded to nearest. Terms go in the order of the indices, the last one fastest.
+    the exponent of a product is the sum of its factors'. The sum is then brought into the type of the accumulator, or
+    to as many fraction bits as are `kept` of it, towards 0 if it is `truncated`, else rounded to nearest. Terms go in
+    the order of the indices, the last one fastest.
     """
 
     terms: int
     bits: int | None
     truncated: bool
     arch: str
+    kept: int | None = None
 
 
 @dataclass(frozen=True)

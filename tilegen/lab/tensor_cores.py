@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilegen.ir.instructions import UNITS, Instruction
+from tilegen.ir.nodes import BYTE_FLOATS
 from tilegen.lab.metric import operations_per_point
 
 
@@ -32,8 +33,11 @@ class TensorCores:
         return peak * share if peak else None
 
 
-def _cores(device: str, f16: float, tf32: float, i8: float, f64: float | None, share: float = 1.0) -> TensorCores:
+def _cores(
+    device: str, f16: float, tf32: float, i8: float, f64: float | None, f8: float | None = None, share: float = 1.0
+) -> TensorCores:
     peaks = {"f16": f16, "bf16": f16, "tf32": tf32, "i8": i8, "u8": i8} | ({"f64": f64} if f64 else {})
+    peaks |= dict.fromkeys(BYTE_FLOATS, f8) if f8 else {}
     return TensorCores(device, peaks, {name: share for name in peaks if name != "f64"})
 
 
@@ -44,9 +48,9 @@ def _cores(device: str, f16: float, tf32: float, i8: float, f64: float | None, s
 TENSOR_CORES: Mapping[str, TensorCores] = {
     "sm_80": _cores("A100", 312.0, 156.0, 624.0, 19.5),
     "sm_86": _cores("A40", 149.7, 74.8, 299.3, None),
-    "sm_89": _cores("L40S", 362.0, 183.0, 733.0, None),
-    "sm_90": _cores("H200", 989.5, 494.7, 1979.0, 67.0, share=0.65),
-    "sm_100": _cores("B200", 2250.0, 1100.0, 4500.0, 37.0),
+    "sm_89": _cores("L40S", 362.0, 183.0, 733.0, None, 733.0),
+    "sm_90": _cores("H200", 989.5, 494.7, 1979.0, 67.0, 1979.0, share=0.65),
+    "sm_100": _cores("B200", 2250.0, 1100.0, 4500.0, 37.0, 4500.0),
 }
 
 
