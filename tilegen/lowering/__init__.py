@@ -173,7 +173,7 @@ def _waiting(
     crossing = () if alone else without_arrivals(plain, conflicts(replace(tree, body=(plain,))), buffers)
     slots = with_fences({} if alone else barriers(plain, crossing, is_implied), dealt, bulk.stored)
     check_stored(bulk, tree, slots.values())
-    add_store_waits(bulk, block, crossing, slots)
+    add_store_waits(bulk, plain, block, crossing, slots, is_implied)
     pipes = bulk.others(pipes)
     ahead = covered_pipes(plain, pipes, with_waits(plain, slots, pipes))
     pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)

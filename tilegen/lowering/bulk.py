@@ -22,7 +22,7 @@ from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Access, Buffer, Condition, Load, Loop, Node, Tree
 from tilegen.ir.walk import loads, loops
 from tilegen.judge import BoxCopy, box_copy, first_element
-from tilegen.lowering.bulk_loops import is_store
+from tilegen.lowering.bulk_loops import body_at, is_store
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release
 from tilegen.lowering.bulk_plan import Bulk, element_of
 from tilegen.lowering.conflicts import Path
@@ -253,7 +253,7 @@ Wait = tuple[Slot, Affine, tuple[Condition, ...]]
 def _plain_waits(node: Node, runs: list[_Run]) -> Iterator[Wait]:
     """A wait before the first use behind the copies, in the body that both are in."""
     (run,) = runs
-    body, behind = _body_at(node, run.path), run.place + len(run.boxes)
+    body, behind = body_at(node, run.path), run.place + len(run.boxes)
     using = [place for place, child in enumerate(body) if _reads(child, run)]
     inside = sum(len(list(_loads(child, run))) for child in body)
     if not using or using[0] < behind or inside < len(list(_loads(node, run))):
@@ -267,7 +267,7 @@ def _pipelined_waits(node: Node, runs: list[_Run], pipe: Pipe) -> Iterator[Wait]
     main = [run for run in runs if run.around[-1].name == pipe.loop]
     run = (main or runs)[0]
     outside = run.path[:-1]
-    body = _body_at(node, outside)
+    body = body_at(node, outside)
     place, loop = next((n, c) for n, c in enumerate(body) if isinstance(c, Loop) and c.name == pipe.loop)
     using = {n: tiles for n, child in enumerate(loop.body) if (tiles := _tiles_ahead(child, run, pipe))}
     if not using or any(_reads(child, run) for child in body[place + 1 :]):
@@ -306,16 +306,6 @@ def _loads(node: Node, run: _Run) -> Iterator[Load]:
 
 def _reads(node: Node, run: _Run) -> bool:
     return any(_loads(node, run))
-
-
-def _body_at(node: Node, path: Path) -> tuple[Node, ...]:
-    """The body at `path`, which begins with the place of `node`."""
-    body: tuple[Node, ...] = (node,)
-    for place in path:
-        inner = body[place]
-        assert isinstance(inner, Loop)
-        body = inner.body
-    return body
 
 
 def _several_places(run: _Run) -> LimitError:

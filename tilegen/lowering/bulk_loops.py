@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilegen.ir.nodes import Buffer, Loop, Node
 from tilegen.ir.walk import leaves, stmts
-from tilegen.lowering.conflicts import Conflict
+from tilegen.lowering.conflicts import Conflict, Path
 
 
 def is_store(nest: Node, buffers: Mapping[str, Buffer]) -> bool:
@@ -49,3 +49,13 @@ def bulk_nests(body: tuple[Node, ...]) -> Iterator[Loop]:
             yield node
         elif isinstance(node, Loop):
             yield from bulk_nests(node.body)
+
+
+def body_at(node: Node, path: Path) -> tuple[Node, ...]:
+    """The body at `path`, which begins with the place of `node`."""
+    body: tuple[Node, ...] = (node,)
+    for place in path:
+        inner = body[place]
+        assert isinstance(inner, Loop)
+        body = inner.body
+    return body

@@ -34,6 +34,7 @@ class Bulk:
         waits: by place, what all threads wait for there, under a test.
         filled: the buffers that are filled so.
         stored: the buffers that are stored so.
+        stores: where each nest of stores stands, the end of what its block does, and what it reads.
         needs: what each nest needs of sizes and addresses, by the name of its outermost loop.
     """
 
@@ -45,6 +46,7 @@ class Bulk:
     waits: dict[Slot, list[Spmd]] = field(default_factory=dict)
     filled: frozenset[str] = frozenset()
     stored: frozenset[str] = frozenset()
+    stores: list[tuple[Path, int, Slot, str]] = field(default_factory=list)
     needs: dict[str, Need] = field(default_factory=dict)
 
     def add_barriers(self, word: str, names: tuple[str, ...], stages: int, arrivals: int, taken: frozenset[str]) -> str:

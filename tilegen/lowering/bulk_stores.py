@@ -20,27 +20,27 @@ from typing import TypeGuard
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import var
-from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer, Condition, Loop, Node, Tree
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Loop, Node, Tree
 from tilegen.judge import BoxCopy, box_copy, first_element
-from tilegen.lowering.bulk_loops import is_store
+from tilegen.lowering.bulk_loops import body_at, is_store
 from tilegen.lowering.bulk_nodes import BulkStore, BulkStores, StoresRead
 from tilegen.lowering.bulk_plan import Bulk, element_of
 from tilegen.lowering.conflicts import Conflict, Path
 from tilegen.lowering.distribute import Block
+from tilegen.lowering.guards import IsImplied
 from tilegen.lowering.program import Barrier, For, If, Spmd, with_body
 
 Slot = tuple[Path, int]
 
 
 def add_stores(found: Bulk, node: Node, tree: Tree, block: Block) -> Bulk:
-    """`found`, with the bulk stores of the launch `node`, and the wait for them at its end.
+    """`found`, with the bulk stores of the launch `node`.
 
     Raises:
         LimitError: a block of one thread.
     """
     buffers = {b.name: b for b in tree.buffers}
     first = Condition(var(block.tid), equal=True)
-    ends: dict[Slot, tuple[str, ...]] = {}
     for path, place, end, nest in _stores((node,), (), None, buffers):
         box = box_copy(nest, buffers)
         if block.threads == 1:
@@ -48,9 +48,7 @@ def add_stores(found: Bulk, node: Node, tree: Tree, block: Block) -> Bulk:
             raise _no_form(box, f"'{box.target}' is stored by a bulk copy in a block of one thread", way)
         found.stored |= {box.target}
         found.starts[path, place] = If((first,), (BulkStores((_boxes(found, box, buffers),)),))
-        ends[end] = (*dict.fromkeys((*ends.get(end, ()), box.target)),)
-    for end, names in ends.items():
-        found.ahead.setdefault(end, []).append(If((first,), (StoresRead(names),)))
+        found.stores.append((path, place, end, box.target))
     return found
 
 
@@ -81,19 +79,59 @@ def _boxes(found: Bulk, box: BoxCopy, buffers: Mapping[str, Buffer]) -> Spmd:
     return node
 
 
-def add_store_waits(found: Bulk, block: Block, conflicts: Iterable[Conflict], barriers: Mapping[Slot, Barrier]) -> None:
-    """Adds the waits for stores before what they read is overwritten: ahead of a barrier that is on the way."""
-    first = Condition(var(block.tid), equal=True)
+def add_store_waits(
+    found: Bulk,
+    node: Node,
+    block: Block,
+    conflicts: Iterable[Conflict],
+    barriers: Mapping[Slot, Barrier],
+    is_implied: IsImplied,
+) -> None:
+    """Adds the waits for the stores of the launch `node`: ahead of a barrier on the way to whoever overwrites what they
+    read, as late as can be, and at the end of what a block does."""
     chosen: dict[Slot, list[str]] = {}
+    over: list[Path] = []  # stores that are waited for at once
     for conflict in sorted((c for c in conflicts if c.of_store), key=lambda c: -c.depth):
         if any(_is_on_the_way(conflict, slot) for slot in chosen) or not conflict.exists:
             continue
         on_the_way = [(late, slot) for slot in barriers if (late := _lateness(conflict, slot)) is not None]
+        inside = _ahead_of_certain(node, conflict, barriers, is_implied)
         behind = (conflict.before[: conflict.depth], conflict.before[conflict.depth] + 1)
-        _, latest = max(on_the_way, default=(None, behind))
+        latest = max(on_the_way)[1] if on_the_way else inside or behind
+        over += [conflict.before] if latest == behind else []
         chosen.setdefault(latest, []).append(conflict.buffer)
+    for path, place, end, name in found.stores:
+        if not any(each[: len(path) + 1] == (*path, place) for each in over):
+            chosen.setdefault(end, []).append(name)
+    first = Condition(var(block.tid), equal=True)
     for slot, names in chosen.items():
         found.ahead.setdefault(slot, []).append(If((first,), (StoresRead(tuple(dict.fromkeys(names))),)))
+
+
+def _ahead_of_certain(
+    node: Node, conflict: Conflict, barriers: Mapping[Slot, Barrier], is_implied: IsImplied
+) -> Slot | None:
+    """The last place between the two accesses of a conflict, in the body that both are in, ahead of a loop in which
+    there is certain to be a barrier."""
+    path, depth = conflict.before[: conflict.depth], conflict.depth
+    body = body_at(node, path)
+    first, last = conflict.before[depth], conflict.after[depth]
+    behind, ahead = range(first + 1, len(body)), range(last)
+    passed = [*behind, *ahead] if conflict.is_carried else range(first + 1, last)
+    for place in reversed(passed):
+        if _has_certain(body[place], (*path, place), barriers, is_implied):
+            return path, place
+    return None
+
+
+def _has_certain(node: Node, path: Path, barriers: Mapping[Slot, Barrier], is_implied: IsImplied) -> bool:
+    """True if everybody who passes the node meets a barrier in it."""
+    if not isinstance(node, Loop) or node.kind in THREAD_KINDS or not is_implied(Condition(node.extent - 1), ()):
+        return False
+    here = any(where == path for where, _ in barriers)
+    return here or any(
+        _has_certain(child, (*path, place), barriers, is_implied) for place, child in enumerate(node.body)
+    )
 
 
 def _is_on_the_way(conflict: Conflict, slot: Slot) -> bool:
