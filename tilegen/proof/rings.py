@@ -272,6 +272,8 @@ def _join(node: Spmd, roles: _Roles, loop: For, used: For, ring: _Ring) -> Spmd:
         return replace(node, threads=0)  # whoever touches anything but the ring waits at it
     if isinstance(node, For | If) and node is not used and any(each is used for each in nodes((node,))):
         return with_body(node, tuple(_join(each, roles, loop, used, ring) for each in node.body))
+    if node is not used and isinstance(node, For) and any(isinstance(each, Barrier) for each in nodes(node.body)):
+        return with_body(node, tuple(_join(each, roles, loop, used, ring) for each in node.body))
     if node is not used:
         return If((roles.consumes,), (node,))
     fill = loop.body[1]
