@@ -121,6 +121,24 @@ schedule s for transpose():
     cache_shared(Y, at=bj) -> out
     bulk(out)
 """
+# The results of a tile go out 8 columns at a time, through one buffer.
+PANELS = """
+kernel twice(X: f32[M, N]) -> Y: f32[M, N]:
+    Y[i, j] = X[i, j] + X[i, j]
+
+schedule s for twice():
+    tile(i, 32) -> bi, ti
+    tile(j, 32) -> bj, tj
+    tile(bj, 2) -> px, bx
+    tile(tj, 8) -> pj, wj
+    order(bi, bx, px, pj, wj, ti)
+    bind(bi, block.y)
+    bind(bx, block.x)
+    bind(wj, thread.y)
+    bind(ti, thread.x)
+    cache_shared(Y, at=pj) -> out
+    bulk(out)
+"""
 OUT = "    cache_shared(C, at=bj) -> Cs\n    bulk(Cs)\n"
 CASES = {
     "once": TRANSPOSE + "    cache_shared(X, at=bj) -> tile\n    bulk(tile)\n",
@@ -150,4 +168,10 @@ CASES = {
     "ring, again, narrow": AGAIN.format(wide="    tile(tj, 2) -> tj, wj\n", inner="ki, wi, wj")
     + BOTH
     + "    pipeline(ko, 2)\n    specialize(ko)\n",
+    "stored tile by tile": AGAIN.format(wide="", inner="ki, wi") + OUT.replace("bj", "px"),
+    "stored tile by tile, beside a ring": AGAIN.format(wide="", inner="ki, wi")
+    + BOTH
+    + OUT.replace("bj", "px")
+    + "    pipeline(ko, 3)\n    specialize(ko)\n",
+    "stored panel by panel": PANELS,
 }
