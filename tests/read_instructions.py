@@ -110,7 +110,8 @@ class Instructions(Values):
 
     def complete(self, node, texts):
         """The wait for asynchronous instructions, and for all registers of what they compute."""
-        same(self._take(texts, c_text.Call).call, ("call", f"complete_{node.protocol}", (), ()), "a wait for products")
+        word = f"complete_{'earlier_' if node.earlier else ''}{node.protocol}"
+        same(self._take(texts, c_text.Call).call, ("call", word, (), ()), "a wait for products")
         for name in node.results:
             buffer = self.launch.buffers[name]
             call = self._take(texts, c_text.Call).call

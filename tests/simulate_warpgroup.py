@@ -9,6 +9,8 @@ small.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from enumeration import Wrong
 from ptx_isa import BYTES, WARP, described_address
 
@@ -34,13 +36,14 @@ class WarpgroupLane:
 
     Attributes:
         begun: a begin stands ahead, and no wait.
-        products: (what it does, its accumulators, the descriptors of A and B) of those that nobody has waited for.
+        products: (what it does, its accumulators, the descriptors of A and B) of those that nobody has waited for, in
+            groups: a wait ends one.
         busy: the registers that these write.
         fresh: the registers that were written since the last begin.
     """
 
     def start_products(self):
-        self.begun, self.products, self.busy, self.fresh = False, [], set(), set()
+        self.begun, self.products, self.busy, self.fresh = False, [[]], set(), set()
 
     def begin(self):
         self.begun = True
@@ -60,7 +63,7 @@ class WarpgroupLane:
             raise Wrong("scope")
         described = [self._descriptor(does, given, letter) for letter, given in (("A", a), ("B", b))]
         self._agree((path, described))
-        self.products.append((does, keys, described))
+        self.products[-1].append((does, keys, described))
         self.busy |= set(keys)
         for letter, each in zip("AB", described, strict=True):
             self._touch(does, letter, each)
@@ -106,11 +109,12 @@ class WarpgroupLane:
         raise Wrong("bounds")
 
     def complete(self, node):
-        """Waits for all products, and has the registers of the buffers that are named."""
+        """Waits for all products, or those of earlier groups, and has the registers of the buffers that are named."""
         self.begun = False
-        for does, keys, described in self.products:
+        left = self.products[-1:] if node.earlier else []
+        for does, keys, described in chain(*self.products[: len(self.products) - len(left)]):
             self._run_product(does, keys, described)
-        self.products = []
+        self.products = [*left, []]
         self.busy = {key for key in self.busy if key[0] not in node.results}
 
     def _run_product(self, does, keys, described):
@@ -138,7 +142,7 @@ class WarpgroupLane:
             del self.shared.unfenced[key]
 
     def finish_products(self):
-        if self.products or self.busy:
+        if any(self.products) or self.busy:
             raise Wrong("race")
 
 

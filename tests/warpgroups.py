@@ -25,12 +25,19 @@ schedule s for product():
     tensorize(i64, tj, k16, by=wgmma_m64n{columns}k16_{form}bf16)
 """
 
+RING = ("bulk(As)", "bulk(Bs)", "pipeline(ko, 2)", "specialize(ko)")
 
-def product(*more, transposed=False, rows=64, columns=64, panel=True):
-    """The text of a product; `transposed` is one of B in rows along j."""
+
+def product(*more, transposed=False, rows=64, columns=64, panel=True, again=False):
+    """The text of a product; `transposed` is one of B in rows along j, and `again` one of blocks with several tiles."""
     shape, index = ("K, N", "k, j") if transposed else ("N, K", "j, k")
     form, panel = ("trans_", ", panel=64" * panel) if transposed else ("", "")
     text = _TEXT.format(shape=shape, index=index, rows=rows, columns=columns, form=form, panel=panel)
+    if again:
+        text = text.replace("    order(bi, bj,", "    tile(bj, 2) -> px, bx\n    order(bi, bx, px,").replace(
+            "at=bj", "at=px"
+        )
+        text = text.replace("bind(bj,", "bind(bx,")
     return text + "".join(f"    {step}\n" for step in more)
 
 
@@ -40,4 +47,9 @@ CASES = {
     "ahead": product("pipeline(ko, 2)"),
     "panels": product("pipeline(ko, 2)", transposed=True, columns=128),
     "two warpgroups": product("unroll(fk)", rows=128),
+}
+# Products that run on into the next iteration.
+RINGS = {
+    "ring": product("unroll(fk)", *RING, rows=128),
+    "ring, again": product("unroll(fk)", *RING, transposed=True, again=True),
 }

@@ -98,8 +98,21 @@ __device__ __forceinline__ void complete_wgmma()
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }""",
+    "complete_earlier_wgmma(": """\
+// Waits until all products have ended but those since the last begin.
+__device__ __forceinline__ void complete_earlier_wgmma()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}""",
     "hold<": """\
 // Registers of results: no use of them moves ahead of the wait.
+template <int words> __device__ __forceinline__ void hold(float* results)
+{
+#pragma unroll
+    for (int r = 0; r < words; ++r)
+        asm volatile("" : "+f"(results[r])::"memory");
+}
 template <int words, class T> __device__ __forceinline__ void hold(T* results)
 {
 #pragma unroll

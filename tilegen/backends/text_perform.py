@@ -39,4 +39,4 @@ def complete_lines(node: Complete, writer: Writer, launch: Launch) -> list[str]:
     buffers = [launch.buffers[name] for name in node.results]
     first = [writer.element(b.name, (const(0),) * len(b.shape)) for b in buffers]
     held = [f"hold<{bytes_of(b) // 4}>(&{text});" for b, text in zip(buffers, first, strict=True)]
-    return [f"complete_{node.protocol}();", *held]
+    return [f"complete_{'earlier_' if node.earlier else ''}{node.protocol}();", *held]

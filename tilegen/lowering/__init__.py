@@ -34,6 +34,7 @@ from tilegen.lowering.integers import choose_integers, fits
 from tilegen.lowering.known import implication_checker
 from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.memory import bytes_of, shared_layout
+from tilegen.lowering.overlap import overlap_batches
 from tilegen.lowering.peel import split_peeled
 from tilegen.lowering.pipeline import Pipe, write_out_pipelines
 from tilegen.lowering.places import named_places
@@ -133,7 +134,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, is_implied)
     body = named_places(asynchronous(roles.name(body), ahead, {b.name: b for b in buffers}), told)
-    body = _declare_registers(complete_batches(split_roles(body, block)), registers, dealt)
+    body = _declare_registers(overlap_batches(complete_batches(split_roles(body, block))), registers, dealt)
     body = make_functions(body, buffers, _known_integers(tree, block, where))
     mine, shared = _used_buffers(body, buffers, needs, version.private)
     return Launch(

@@ -95,6 +95,12 @@ class NextSlot:
     place: RingPlace
 
 
+def turn_before(slot: Affine, phase: Affine, slots: int) -> tuple[Affine, Affine]:
+    """The slot and the phase of the iteration ahead of the one with these, in a ring of so many slots."""
+    back = slot + (slots - 1)
+    return back % slots, phase + back // slots - 1
+
+
 @dataclass(frozen=True)
 class Release:
     """Each warp arrives at `barrier`: it has read what of this phase was in `buffers`, which can be filled again."""

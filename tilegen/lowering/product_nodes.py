@@ -29,7 +29,11 @@ class Begin:
 
 @dataclass(frozen=True)
 class Complete:
-    """The asynchronous instructions of this `protocol` have ended, and the buffers `results` have what they compute."""
+    """The asynchronous instructions of this `protocol` have ended, and the buffers `results` have what they compute.
+
+    With `earlier`, those since the last begin run on: the ones before them have ended.
+    """
 
     protocol: str
     results: tuple[str, ...]
+    earlier: bool = False

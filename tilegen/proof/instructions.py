@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import zip_longest
 
 from tilegen.ir.affine import Affine, affine, const
 from tilegen.ir.descriptors import ROWS, NotDescribed, described_form, start_fault
@@ -25,6 +26,7 @@ from tilegen.ir.matching import (
 )
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.ir.ranges import simplify
+from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release
 from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.program import For, Function, If, Launch, Perform, Spmd, nodes, with_body
 from tilegen.poly import Facts, Refused
@@ -171,8 +173,12 @@ def check_completed(body: tuple[Spmd, ...]) -> None:
     others of its protocol alone."""
     waiting: Begin | None = None
     computed: set[str] = set()
-    for node in body:
+    for node, behind in zip_longest(body, body[1:]):
         match node:
+            case For() if not waiting and any(isinstance(each, Complete) and each.earlier for each in node.body):
+                waiting, computed = _running_on(node)
+                if not isinstance(behind, Complete):
+                    raise Refused(f"nothing completes what '{node.name}' leaves running")
             case Begin():
                 if waiting:
                     raise Refused(f"'{node.protocol}' begins twice")
@@ -180,8 +186,8 @@ def check_completed(body: tuple[Spmd, ...]) -> None:
             case Complete(protocol, results):
                 if waiting is None or waiting.protocol != protocol:
                     raise Refused(f"what completes '{protocol}' has no beginning")
-                if not computed <= set(results):
-                    raise Refused(f"nothing waits for '{min(computed - set(results))}' to be computed")
+                if node.earlier or not computed <= set(results):
+                    raise Refused(f"nothing waits for '{min(computed - set(results), default=protocol)}' to be computed")
                 waiting = None
             case _ if waiting:
                 computed |= {_result_of(node, waiting) for node in nodes((node,)) if not isinstance(node, For | If)}
@@ -196,6 +202,25 @@ def check_completed(body: tuple[Spmd, ...]) -> None:
                 pass
     if waiting:
         raise Refused(f"nothing completes '{waiting.protocol}'")
+
+
+def _running_on(loop: For) -> tuple[Begin, set[str]]:
+    """What begins the asynchronous instructions that an iteration leaves running, and what they compute.
+
+    Refused where something else in the loop touches what they compute or read.
+
+    Those of an iteration are one group. What completes the earlier ones in the next iteration stands ahead of the
+    release of what these have read (`releases`): no other release is in the loop.
+    """
+    match tuple(node for node in loop.body if not isinstance(node, NextSlot)):
+        case (BulkWait(), Begin(protocol) as begin, *batch, Complete(other, _, True), If(body=(Release(),), orelse=())):
+            inside = [node for node in nodes(batch) if not isinstance(node, For)]
+            computed = {_result_of(node, begin) for node in inside}
+            if other == protocol:
+                return begin, computed
+            raise Refused(f"what completes '{other}' has no beginning")
+        case _:
+            raise Refused(f"'{loop.name}' does something else while its instructions run on")
 
 
 def _result_of(node: Spmd, waiting: Begin) -> str:

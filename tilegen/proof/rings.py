@@ -53,6 +53,7 @@ from tilegen.lowering.bulk_nodes import (
 from tilegen.lowering.program import Barrier, Combine, For, If, Launch, Spmd, names_in, nodes, with_body
 from tilegen.poly import Refused
 from tilegen.proof.bulk import bytes_of_copies
+from tilegen.proof.releases import release_in_turn
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...]
     if len(found) > 1 or not isinstance(body[0], StartBarriers):
         raise Refused("producers stand in several places, or their barriers have not been started")
     (place, roles), start = found[0], body[0]
+    roles = replace(roles, consuming=release_in_turn(roles.consuming))
     _check_threads(roles, launch)
     names = frozenset(name for name, kind, _ in launch.coordinates if kind in THREAD_KINDS) | {launch.tid}
     loop, used, ring = _find_ring(roles, names)

@@ -1,0 +1,76 @@
+"""Products of a ring's loop that run on into the next iteration, which waits for its operands meanwhile.
+
+    for ko < n                               for ko < n
+      wait filled[s]                           wait filled[s]
+      begin; wgmma(Pf, As[s], Bs[s])           begin; wgmma(Pf, As[s], Bs[s])
+      complete: Pf                             complete the earlier ones
+      release emptied[s]                       if ko >= 1: release emptied[slot before s]
+                                             complete: Pf
+                                             if n >= 1: release emptied[the last slot]
+
+Nothing in the loop looks at what they compute, and what they read lies in the slots: a slot is released one iteration
+later. A ring of two slots is enough for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.ir.affine import Affine, Mod, var
+from tilegen.ir.nodes import Access, Condition
+from tilegen.ir.walk import walk
+from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release, turn_before
+from tilegen.lowering.product_nodes import Begin, Complete, Described
+from tilegen.lowering.program import For, If, Perform, Spmd, nodes, with_body
+
+
+def overlap_batches(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """`body` with the loops of rings as above, where nothing else is done in them."""
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case For() if _multiplies_slots_alone(node):
+                out += _overlap(node)
+            case For():
+                out.append(with_body(node, overlap_batches(node.body)))
+            case If():
+                out.append(with_body(node, overlap_batches(node.body), overlap_batches(node.orelse)))
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+def _multiplies_slots_alone(loop: For) -> bool:
+    """True if the loop does nothing but products of what it waits for."""
+    match tuple(node for node in loop.body if not isinstance(node, NextSlot)):
+        case (BulkWait(buffers=buffers), Begin(), *batch, Complete(), Release()):
+            performs = [node for node in nodes(batch) if isinstance(node, Perform)]
+            read = {v.buffer for node in performs for v in walk(node.operands) if isinstance(v, Described)}
+            in_registers = [len([o for o in node.operands if isinstance(o, Access)]) for node in performs]
+            return read <= {*buffers} and set(in_registers) == {1}
+        case _:
+            return False
+
+
+def _overlap(loop: For) -> tuple[Spmd, ...]:
+    """The loop with later releases, and what is left to do behind it."""
+    *before, complete, release = (node for node in loop.body if not isinstance(node, NextSlot))
+    rest = [node for node in loop.body if isinstance(node, NextSlot)]
+    assert isinstance(complete, Complete)
+    assert isinstance(release, Release)
+    (slot,), phase = release.barrier.index, release.phase
+    if rest:
+        slots, behind = rest[0].place.slots, (slot, phase)
+    else:
+        ((atom, _),) = slot.terms
+        assert isinstance(atom, Mod)
+        slots, behind = atom.by, (loop.extent % atom.by, loop.extent // atom.by)
+    late = If((Condition(var(loop.name) - 1),), (_at(release, turn_before(slot, phase, slots)),))
+    last = If((Condition(loop.extent - 1),), (_at(release, turn_before(*behind, slots)),))
+    earlier = replace(complete, results=(), earlier=True)
+    return (replace(loop, body=(*before, earlier, late, *rest)), complete, last)
+
+
+def _at(release: Release, turn: tuple[Affine, Affine]) -> Release:
+    slot, phase = turn
+    return replace(release, barrier=Access(release.barrier.buffer, (slot,)), phase=phase)
