@@ -34,7 +34,20 @@ __device__ __forceinline__ void complete_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
+// Waits until all products have ended but those since the last begin.
+__device__ __forceinline__ void complete_earlier_wgmma()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
+
 // Registers of results: no use of them moves ahead of the wait.
+template <int words> __device__ __forceinline__ void hold(float* results)
+{
+#pragma unroll
+    for (int r = 0; r < words; ++r)
+        asm volatile("" : "+f"(results[r])::"memory");
+}
 template <int words, class T> __device__ __forceinline__ void hold(T* results)
 {
 #pragma unroll
@@ -180,7 +193,7 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const 
         : "memory");
 }
 
-// hgemm: grid (ceil(N/256), ceil(M/128)), block (288), 213048 bytes of shared memory (dynamic)
+// hgemm: grid (ceil(N/256), ceil(M/128)), block (288), 213056 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 // A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 128), swizzle 128B
@@ -199,20 +212,20 @@ hgemm(const __grid_constant__ TensorMap A_map,
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
-    // cache_shared(C, at=bj, vector=8, panel=64) -> Cs
+    // cache_shared(C, at=hj, vector=8) -> Cs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Cs)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared);
+    __nv_bfloat16 (*Cs)[64] = reinterpret_cast<__nv_bfloat16 (*)[64]>(shared);
     // cache_shared(A, at=ko, vector=8) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*As)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared + 65536);
+    __nv_bfloat16 (*As)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared + 16384);
     // cache_shared(B, at=ko, vector=8, panel=64) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Bs)[4][64][64] = reinterpret_cast<__nv_bfloat16 (*)[4][64][64]>(shared + 114688);
+    __nv_bfloat16 (*Bs)[4][64][64] = reinterpret_cast<__nv_bfloat16 (*)[4][64][64]>(shared + 81920);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 212992);
     unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 213024);
 
-    start_barriers(filled, 3, 1);
-    start_barriers(emptied, 3, 8);
+    start_barriers(filled, 4, 1);
+    start_barriers(emptied, 4, 8);
     __syncthreads();  // the barriers have been started
 
     if (wi < 2) {
@@ -229,7 +242,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
         // tile(k, TK) -> ko, ki
         // pipeline(ko, STAGES)
         for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-            wait_barrier(&filled[ko % 3], (ko / 3) % 2);  // As and Bs have arrived
+            wait_barrier(&filled[ko % 4], (ko / 4) % 2);  // As and Bs have arrived
 
             begin_wgmma();
 
@@ -237,13 +250,21 @@ hgemm(const __grid_constant__ TensorMap A_map,
             // unroll(fk)
             #pragma unroll
             for (int fk = 0; fk < 4; ++fk)
-                wgmma_m64n256k16_trans_bf16(Pf, describe_128<1024, 0>(&As[ko % 3][wi * 64][fk * 16]), describe_128<1024,
-                    8192>(&Bs[ko % 3][0][fk * 16][0]));
+                wgmma_m64n256k16_trans_bf16(Pf, describe_128<1024, 0>(&As[ko % 4][wi * 64][fk * 16]), describe_128<1024,
+                    8192>(&Bs[ko % 4][0][fk * 16][0]));
 
-            complete_wgmma();
-            hold<128>(&Pf[0]);
+            complete_earlier_wgmma();
 
-            release(&emptied[ko % 3]);  // As and Bs have been read
+            if (ko >= 1) {
+                release(&emptied[(ko % 4 + 3) % 4]);  // As and Bs have been read
+            }
+        }
+
+        complete_wgmma();
+        hold<128>(&Pf[0]);
+
+        if ((K + 63) / 64 >= 1) {
+            release(&emptied[(((K + 63) / 64) % 4 + 3) % 4]);  // As and Bs have been read
         }
 
         // cache_register(C, at=bj) -> Cf
@@ -256,38 +277,48 @@ hgemm(const __grid_constant__ TensorMap A_map,
                 for (int tj_low = 0; tj_low < 2; ++tj_low)
                     Cf[tj_high * 4 + i64_high * 2 + tj_low] = __float2bfloat16(Pf[tj_high * 4 + i64_high * 2 + tj_low]);
 
-        // tile(sj, 16) -> fj, s16
+        // tile(sj, 64) -> hj, jj
         #pragma unroll
-        for (int fj = 0; fj < 16; ++fj) {
-            // rename(i64, of=Cf) -> s64
-            // tensorize(s64, s16, by=stmatrix_c_warpgroup_bf16)
-            stmatrix_c_warpgroup_bf16(&Cs[fj / 4][wi * 64 + (lane / 32) * 16
-                + lane % 16][((fj % 4) * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
-                &Cf[fj * 8]);
+        for (int hj = 0; hj < 4; ++hj) {
+            if (tid == 0) {
+                wait_stores_read();  // Cs has been read
+            }
+
+            wait_for_each_other<256>();  // before the next hj overwrites Cs
+
+            // tile(jj, 16) -> fj, s16
+            #pragma unroll
+            for (int fj = 0; fj < 4; ++fj) {
+                // rename(i64, of=Cf) -> s64
+                // tensorize(s64, s16, by=stmatrix_c_warpgroup_bf16)
+                stmatrix_c_warpgroup_bf16(&Cs[wi * 64 + (lane / 32) * 16
+                    + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
+                    &Cf[hj * 32 + fj * 8]);
+            }
+
+            fence_async();
+            wait_for_each_other<256>();  // Cs is complete: written above, read below
+
+            if (tid == 0) {
+                store_box_2d(C_map, Cs, bj * 256 + hj * 64, bi * 128);
+                end_stores();
+            }
         }
 
-        fence_async();
-        wait_for_each_other<256>();  // Cs is complete: written above, read below
-
         if (tid == 0) {
-            #pragma unroll
-            for (int p = 0; p < 4; ++p)
-                store_box_2d(C_map, Cs[p], bj * 256 + p * 64, bi * 128);
-            end_stores();
-
             wait_stores_read();  // Cs has been read
         }
     } else {
         if (tid == 256)
             for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                wait_barrier(&emptied[ko % 3], (ko / 3 + 1) % 2);  // As and Bs have been read
+                wait_barrier(&emptied[ko % 4], (ko / 4 + 1) % 2);  // As and Bs have been read
 
-                expect_bytes(&filled[ko % 3], 49152);
-                copy_box_2d(As[ko % 3], A_map, &filled[ko % 3], ko * 64, bi * 128);
+                expect_bytes(&filled[ko % 4], 49152);
+                copy_box_2d(As[ko % 4], A_map, &filled[ko % 4], ko * 64, bi * 128);
 
                 #pragma unroll
                 for (int p = 0; p < 4; ++p)
-                    copy_box_2d(Bs[ko % 3][p], B_map, &filled[ko % 3], bj * 256 + p * 64, ko * 64);
+                    copy_box_2d(Bs[ko % 4][p], B_map, &filled[ko % 4], bj * 256 + p * 64, ko * 64);
             }
     }
 }

@@ -187,7 +187,9 @@ def check_completed(body: tuple[Spmd, ...]) -> None:
                 if waiting is None or waiting.protocol != protocol:
                     raise Refused(f"what completes '{protocol}' has no beginning")
                 if node.earlier or not computed <= set(results):
-                    raise Refused(f"nothing waits for '{min(computed - set(results), default=protocol)}' to be computed")
+                    raise Refused(
+                        f"nothing waits for '{min(computed - set(results), default=protocol)}' to be computed"
+                    )
                 waiting = None
             case _ if waiting:
                 computed |= {_result_of(node, waiting) for node in nodes((node,)) if not isinstance(node, For | If)}
