@@ -252,6 +252,8 @@ class _Launch:
             if places and pick([True, True, True, False]):
                 word = pick(["cache_register"] * 5 + ["cache_shared"])
                 tree = yield f"{word}({target}, at={pick(places)})"
+                if word == "cache_shared" and pick([True, False]):
+                    tree = yield f"bulk({target}.shared)"
         at = self.stage or (self.blocks[-1] if self.blocks else None)
         for tensor in [b.name for b in tree.buffers if b.role == "input" or b.name.endswith(".global")]:
             if not at or pick([True, False, False]):
