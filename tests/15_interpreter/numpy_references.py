@@ -255,6 +255,7 @@ CASES = [
     Case("examples/hgemm", "hgemm_f16", MNK, product, tolerance=2**-11),
     Case("examples/hgemm", "hgemm_f32", MNK, product),
     Case("examples/hgemm", "hgemm_i8", MNK, lambda i: {"C": i["A"] @ i["B"].T}),
+    Case("examples/hgemm", "hgemm_e4m3", MNK, lambda i: {"C": i["A"] @ i["B"].T}, tolerance=2**-8),
     Case("examples/hgemm", "hgemm_tf32", MNK, lambda i: {"C": to_tf32(i["A"]) @ to_tf32(i["B"])}),
     Case("examples/hgemm", "hgemm_tf32_rz", MNK, lambda i: {"C": cut_to_tf32(i["A"]) @ cut_to_tf32(i["B"])}),
     Case("examples/hgemm", "hgemm_tf32_stored", MNK, lambda i: {"C": to_tf32(i["A"]) @ to_tf32(i["B"])}),
