@@ -170,6 +170,23 @@ def test_i8_where_the_library_refuses_the_shape() -> None:
     )
 
 
+def test_byte_floats_with_sums_of_parts_and_without() -> None:
+    ir = load("examples/hgemm.tg").kernel("hgemm_e4m3").ir
+    found = rivals_of_product(as_product(ir), ir, SIZES)
+    call = "torch._scaled_mm(A, B, one, one, out_dtype=torch.bfloat16"
+    types = "e4m3 x e4m3 -> bf16, sums in f32"
+    assert [str(each) for each in found] == [
+        f"{call}); {types}",
+        f"{call}, use_fast_accum=True); {types}, no sums of parts",
+    ]
+    assert rivals_of_product(as_product(ir), ir, SIZES | {"K": 8}) == (
+        "torch._scaled_mm takes columns and terms in multiples of 16, not 32 and 8"
+    )
+    text = "kernel k(A: e4m3[M, K], B: e4m3[K, N]) -> C: f32[M, N]:\n    C[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))"
+    assert rivals(text) == "torch._scaled_mm takes A and B that are stored along k alone: B transposed"
+    assert rivals(text.replace("e4m3", "e5m2")) == "no library has products of e5m2 with sums in f32"
+
+
 def test_types_that_no_library_mixes() -> None:
     text = "kernel k(A: f32[M, K], B: f32[K, N]) -> C: f64[M, N]:\n    C[i, j] = sum[k](f64(A[i, k]) * f64(B[k, j]))"
     assert rivals(text) == "no library has products of f32 with sums in f64"

@@ -58,9 +58,10 @@ def float_to_bytes(values: Array, dtype: str, xp: Any = np) -> Array:
     return result
 
 
-def bytes_to_float32(bits: Array, dtype: str) -> Array:
-    """The values of numbers of the type given by their bits (uint8)."""
-    return _VALUES[dtype][bits]
+def bytes_to_float32(bits: Array, dtype: str, xp: Any = np) -> Array:
+    """The values of numbers of the type given by their bits (uint8), in an array of `xp`, numpy or cupy."""
+    values: Array = xp.asarray(_VALUES[dtype])[bits]
+    return values
 
 
 def _values(dtype: str) -> Array:

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import FLOATS, Equation, Kernel, Load, Tensor
+from tilegen.ir.nodes import BYTE_FLOATS, FLOATS, Equation, Kernel, Load, Tensor
 from tilegen.lab.products import epsilon, operands, without_casts
 
 
@@ -46,7 +46,7 @@ def as_convolution(kernel: Kernel) -> Convolution | None:
         case _:
             return None
     factors = operands(equation)
-    if factors is None or factors[0][1] != factors[1][1] or factors[0][1] not in FLOATS:
+    if factors is None or factors[0][1] != factors[1][1] or factors[0][1] not in FLOATS or factors[0][1] in BYTE_FLOATS:
         return None
     loads = [load for load, _ in factors]
     tensors = [kernel.tensor(name) for name in (result, *(load.buffer for load in loads))]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilegen.backends.arrays import as_torch
 from tilegen.backends.engine import Engine
-from tilegen.ir.nodes import Kernel
+from tilegen.ir.nodes import BYTE_FLOATS, Kernel
 from tilegen.lab.convolution import Convolution, as_convolution, as_library_has_them, convolution_difference
 from tilegen.lab.metric import is_compute_bound, moved_bytes
 from tilegen.lab.products import Addend, MatrixProduct, as_product, product_difference, view
@@ -122,6 +122,8 @@ class Library:
         a, b = tensors[found.a].permute(found.a_axes), tensors[found.b].permute(found.b_axes)
         shape = (*a.shape[:-1], b.shape[-1])
         scope = {"torch": self._torch, "A": _with_one_batch(a), "B": _with_one_batch(b)}
+        if rival.computed in BYTE_FLOATS:
+            scope["one"] = self._torch.ones((), device=a.device)
         for word, addend in (("bias", found.bias), ("R", found.residual)):
             if addend is not None:
                 computed = getattr(self._torch, TORCH[rival.computed])

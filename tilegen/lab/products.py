@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.interpreter.byte_floats import BYTE_FORMATS, bytes_to_float32
 from tilegen.interpreter.rounding import operation
 from tilegen.ir.affine import Affine
 from tilegen.ir.defined import defines_all
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.instructions import ROUNDINGS
-from tilegen.ir.nodes import FLOATS, Cast, Const, Equation, Expr, Gather, Index, Kernel, Load, Op, Scalar
+from tilegen.ir.nodes import BYTE_FLOATS, FLOATS, Cast, Const, Equation, Expr, Gather, Index, Kernel, Load, Op, Scalar
 from tilegen.ir.walk import loads, rewrite, substitute, walk
 
 # The loop names that index the factors and the result of a product.
@@ -307,12 +308,12 @@ def product_difference(
         dtypes: the type of each array by name.
         rounded: the result may have been rounded to the type of the factors.
     """
-    numbers = {each: as_numbers(arrays[each], dtypes[each]) for each in found.inputs}
+    numbers = {each: as_numbers(xp, arrays[each], dtypes[each]) for each in found.inputs}
     a, b = numbers[found.a].transpose(found.a_axes), numbers[found.b].transpose(found.b_axes)
     sums = xp.matmul(a, b)
     if found.result not in FLOATS:
         # Sums of integers are exact: what is off by one is off by more than rounding explains.
-        return 2 * float(abs(as_numbers(result, found.result) - sums.astype("int64").astype("int32")).max())
+        return 2 * float(abs(as_numbers(xp, result, found.result) - sums.astype("int64").astype("int32")).max())
     bias, residual = (view(numbers[each.name], each) if each else 0 for each in (found.bias, found.residual))
     wanted = apply(xp, found.activation, found.inside, sums, bias, residual)
     # Each factor is off by less than an epsilon where it has been rounded, in whatever direction.
@@ -321,16 +322,20 @@ def product_difference(
     allowed += (
         4 * epsilon(found.operands if rounded else found.result) * (abs(sums) + abs(bias) + abs(residual)) + 1e-30
     )
-    return float((abs(as_numbers(result, found.result) - wanted) / allowed).max())
+    return float((abs(as_numbers(xp, result, found.result) - wanted) / allowed).max())
 
 
 def epsilon(dtype: str) -> float:
     """The distance from 1 to the next number of a floating-point type."""
+    if dtype in BYTE_FLOATS:
+        return float(2.0 ** -BYTE_FORMATS[dtype].fraction)
     return {"f64": 2.0**-52, "f32": 2.0**-23, "tf32": 2.0**-10, "f16": 2.0**-10, "bf16": 2.0**-7}[dtype]
 
 
-def as_numbers(array: Any, dtype: str) -> Any:
+def as_numbers(xp: Any, array: Any, dtype: str) -> Any:
     """An array of numpy or cupy in f32, f64 or, of integers, in f64, in which sums of their products are exact."""
     if dtype == "bf16":
         return (array.astype("uint32") << 16).view("float32")
+    if dtype in BYTE_FLOATS:
+        return bytes_to_float32(array, dtype, xp)
     return array.astype("float32" if dtype in ("f16", "f32") else "float64")

@@ -2,7 +2,7 @@
 
 A rival is the text of an expression, which `libraries.py` evaluates: what the table says was compared is what ran.
 In it A and B are the factors, `bias` and R what is added, C the result (X and F image and filters of a convolution),
-seen as rows and columns of the product, in the order in which the kernel stores them.
+seen as rows and columns of the product, in the order in which the kernel stores them. `one` is a scale of 1.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ FLAGS: Mapping[str, Mapping[str, bool]] = {
     "tf32": {"allow_tf32": True},
     "bf16": {"allow_bf16_reduced_precision_reduction": False},
     "f16": {"allow_fp16_reduced_precision_reduction": False, "allow_fp16_accumulation": False},
+    "e4m3": {},
     "i8": {},
 }
 # Types of the factors -> types of the kernel's sums for which the library's product is a fair comparison.
@@ -31,6 +32,7 @@ _SUMS = {
     "tf32": ("f32",),
     "bf16": ("f32", "bf16"),
     "f16": ("f32", "f16"),
+    "e4m3": ("f32",),
     "i8": ("i32",),
 }
 # An activation, as ACTIVATIONS calls it -> torch's, and the one that torch fuses with a product and a bias.
@@ -48,6 +50,7 @@ TORCH = {
     "tf32": "float32",
     "f16": "float16",
     "bf16": "bfloat16",
+    "e4m3": "float8_e4m3fn",
     "i8": "int8",
     "i32": "int32",
 }
@@ -97,6 +100,8 @@ def rivals_of_product(
         return _of_cupy(found)
     if found.operands == "i8":
         return _of_integers(found, kernel, sizes)
+    if found.operands == "e4m3":
+        return _of_bytes(found, kernel, sizes)
     wide = found.operands in _SHORT and found.result == "f32"
     rivals = _in_one_type(found, "f32", _forms(found, ", out_dtype=torch.float32")) if wide else ()
     return (*rivals, *_in_one_type(found, found.operands, _forms(found, "")))
@@ -154,10 +159,29 @@ def _of_integers(found: MatrixProduct, kernel: Kernel, sizes: Mapping[str, int])
     n = shape_of(kernel.tensor(found.b), sizes)[found.b_axes[1]]
     if m <= 16 or k % 8 or n % 8:
         return f"torch._int_mm takes more than 16 rows, and columns and terms in multiples of 8, not {m} x {n} x {k}"
-    along = [kernel.tensor(name).order[-1] for name in (found.a, found.b)]
-    if along != [found.a_axes[1], found.b_axes[0]]:
+    if not _are_stored_along_k(found, kernel):
         return "torch._int_mm takes A and B that are stored along k alone: B transposed"
     return (Rival("cuBLAS", "torch._int_mm(A, B)", _types(found), "i8", {}),)
+
+
+def _of_bytes(found: MatrixProduct, kernel: Kernel, sizes: Mapping[str, int]) -> tuple[Rival, ...] | str:
+    """torch._scaled_mm, where it admits the product: with sums in f32, and as short as tensor cores have them."""
+    if found.batch or found.bias or found.residual or found.activation or found.result not in ("f32", "f16", "bf16"):
+        return "torch._scaled_mm gives one product in f32, f16 or bf16 and nothing behind it"
+    k = shape_of(kernel.tensor(found.a), sizes)[found.a_axes[1]]
+    n = shape_of(kernel.tensor(found.b), sizes)[found.b_axes[1]]
+    if k % 16 or n % 16:
+        return f"torch._scaled_mm takes columns and terms in multiples of 16, not {n} and {k}"
+    if not _are_stored_along_k(found, kernel):
+        return "torch._scaled_mm takes A and B that are stored along k alone: B transposed"
+    call = f"torch._scaled_mm(A, B, one, one, out_dtype=torch.{TORCH[found.result]}"
+    short = Rival("cuBLAS", f"{call}, use_fast_accum=True)", _types(found), "e4m3", {}, "no sums of parts")
+    return (Rival("cuBLAS", f"{call})", _types(found), "e4m3", {}), short)
+
+
+def _are_stored_along_k(found: MatrixProduct, kernel: Kernel) -> bool:
+    along = [kernel.tensor(name).order[-1] for name in (found.a, found.b)]
+    return along == [found.a_axes[1], found.b_axes[0]]
 
 
 def _forms(found: MatrixProduct, option: str) -> list[str]:
