@@ -109,10 +109,10 @@ class Instructions(Values):
         same(self._take(texts, c_text.Call).call, ("call", f"begin_{node.protocol}", (), ()), "what begins products")
 
     def complete(self, node, texts):
-        """The wait for asynchronous instructions, and for all registers of what they compute."""
+        """The wait for asynchronous instructions, and for all registers that they use."""
         word = f"complete_{'earlier_' if node.earlier else ''}{node.protocol}"
         same(self._take(texts, c_text.Call).call, ("call", word, (), ()), "a wait for products")
-        for name in node.results:
+        for name in (*node.results, *node.factors):
             buffer = self.launch.buffers[name]
             call = self._take(texts, c_text.Call).call
             same(call[:3], ("call", "hold", (str(bytes_of(buffer) // 4),)), f"the registers of {name}")

@@ -106,18 +106,18 @@ __device__ __forceinline__ void complete_earlier_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }""",
     "hold<": """\
-// Registers of results: no use of them moves ahead of the wait.
-template <int words> __device__ __forceinline__ void hold(float* results)
+// Registers of products: no use of them moves ahead of the wait.
+template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
     for (int r = 0; r < words; ++r)
-        asm volatile("" : "+f"(results[r])::"memory");
+        asm volatile("" : "+f"(registers[r])::"memory");
 }
-template <int words, class T> __device__ __forceinline__ void hold(T* results)
+template <int words, class T> __device__ __forceinline__ void hold(T* registers)
 {
 #pragma unroll
     for (int r = 0; r < words; ++r)
-        asm volatile("" : "+r"(reinterpret_cast<unsigned*>(results)[r])::"memory");
+        asm volatile("" : "+r"(reinterpret_cast<unsigned*>(registers)[r])::"memory");
 }""",
     "describe_128<": _describe(128, 1),
     "describe_64<": _describe(64, 2),

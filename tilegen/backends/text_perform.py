@@ -36,7 +36,7 @@ def _operand(layout: Layout, given: Access | Described, rounded: tuple[str, ...]
 
 def complete_lines(node: Complete, writer: Writer, launch: Launch) -> list[str]:
     """The wait, and of each buffer the words that a lane has."""
-    buffers = [launch.buffers[name] for name in node.results]
+    buffers = [launch.buffers[name] for name in node.held]
     first = [writer.element(b.name, (const(0),) * len(b.shape)) for b in buffers]
     held = [f"hold<{bytes_of(b) // 4}>(&{text});" for b, text in zip(buffers, first, strict=True)]
     return [f"complete_{'earlier_' if node.earlier else ''}{node.protocol}();", *held]

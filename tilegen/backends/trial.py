@@ -56,9 +56,8 @@ def _completed(call: str, instruction: Instruction) -> list[str]:
     """The call, and the wait for an instruction that goes on."""
     if not instruction.protocol:
         return [call]
-    output = instruction.operands[-1]
-    assert isinstance(output, Fragment)
-    ending = [f"    complete_{instruction.protocol}();", f"    hold<{output.words}>({output.operand.name});"]
+    ending = [f"    complete_{instruction.protocol}();"]
+    ending += [f"    hold<{fragment.words}>({fragment.operand.name});" for fragment in instruction.fragments]
     return [f"    begin_{instruction.protocol}();", call, *ending]
 
 

@@ -19,7 +19,7 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.fragments import deal_fragments, registers_of
 from tilegen.ir.instructions import UNITS, Fragment, SharedMatrix, SharedRows
 from tilegen.ir.lane_bits import NotDealt
-from tilegen.ir.matching import inner_part, operand_accesses, operand_points, perfect_nest
+from tilegen.ir.matching import inner_part, operand_accesses, operand_points, perfect_nest, rounded_operands
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Loop, Node, Performed, Stmt
 from tilegen.ir.walk import accesses, constant_extents, leaves, loops
 from tilegen.judge.described import check_described
@@ -110,6 +110,7 @@ def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
             case SharedMatrix():
                 check_described(buffer, access, layout, points, extents)
     _check_guard(program, stmt, set(extents), instruction.name)
+    _check_kept(performed, stmt)
     check_formats(program.tree, performed, stmt)
 
 
@@ -147,6 +148,19 @@ def _check_guard(program: Projection, stmt: Stmt, nest: set[str], name: str) -> 
                 sums if stmt.reduce else "in shared memory a copy of whole tiles needs no test",
                 code="form",
             )
+
+
+def _check_kept(performed: Performed, stmt: Stmt) -> None:
+    """What is rounded on its way to an instruction has to stay there until that has read it."""
+    rounded = rounded_operands(performed, stmt) if performed.instruction.protocol else ()
+    if rounded:
+        name = performed.instruction.name
+        raise Refused(
+            f"'{name}' reads the operand {rounded[0]} while its lanes go on, and rounded values of it are kept nowhere",
+            None,
+            "an equation of its own rounds them: compute_at and cache_register put its tensor into registers",
+            code="form",
+        )
 
 
 def _check_separate(access: Access, nest: set[str]) -> None:

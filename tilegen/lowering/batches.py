@@ -5,22 +5,23 @@
       wgmma(C, A[.. fk ..], B[.. fk ..])
     complete wgmma: C
 
-Between the two stand such instructions alone, so that their order is all that they depend on. They read shared memory
-by a way of their own: what threads have written reaches it by a fence, ahead of the barrier.
+Between the two stand such instructions alone, so that their order is all that they depend on: none has a factor in
+registers that another one computes. So nobody writes such a factor while it is read. They read shared memory by a way
+of their own: what threads have written reaches it by a fence, ahead of the barrier.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import groupby
 from typing import TypeVar
 
 from tilegen.ir.descriptors import ROWS, piece_of
-from tilegen.ir.instructions import SharedMatrix
+from tilegen.ir.instructions import Fragment, SharedMatrix
 from tilegen.ir.matching import operand_accesses, perfect_nest
 from tilegen.ir.nodes import Node, Tree
-from tilegen.ir.walk import loops, stmts
+from tilegen.ir.walk import loops
 from tilegen.lowering.product_nodes import Begin, Complete
 from tilegen.lowering.program import Barrier, For, If, Perform, Spmd, nodes, with_body
 
@@ -31,18 +32,50 @@ def complete_batches(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     """`body` with a begin before each run of asynchronous instructions of one protocol, and the wait behind it."""
     out: list[Spmd] = []
     for protocol, run in groupby(body, key=_protocol_of):
-        batch = tuple(run)
-        if protocol:
-            results = {stmt.target.buffer for v in nodes(batch) if isinstance(v, Perform) for stmt in stmts(v.origin)}
-            out += (Begin(protocol), *batch, Complete(protocol, tuple(sorted(results))))
-        else:
-            out += map(_complete_inside, batch)
+        if not protocol:
+            out += map(_complete_inside, run)
+            continue
+        for batch in _independent(run):
+            results, factors = (tuple(sorted(each)) for each in registers_used(batch))
+            out += (Begin(protocol), *batch, Complete(protocol, results, factors))
     return tuple(out)
 
 
+def _independent(run: Iterable[Spmd]) -> list[tuple[Spmd, ...]]:
+    """The instructions of a run in batches in which none has a factor that another one computes."""
+    batches: list[tuple[Spmd, ...]] = []
+    for node in run:
+        if batches and _are_independent((*batches[-1], node)):
+            batches[-1] += (node,)
+        else:
+            batches.append((node,))
+    return batches
+
+
+def _are_independent(batch: tuple[Spmd, ...]) -> bool:
+    results, factors = registers_used(batch)
+    return results.isdisjoint(factors)
+
+
+def registers_used(batch: tuple[Spmd, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """The register buffers that instructions compute, and those that they have factors in."""
+    results: set[str] = set()
+    factors: set[str] = set()
+    for node in nodes(batch):
+        if not isinstance(node, Perform):
+            continue
+        for layout, given in zip(node.instruction.operands, node.operands, strict=True):
+            if isinstance(layout, Fragment):
+                written = layout.operand.name == node.instruction.equation.target
+                (results if written else factors).add(given.buffer)
+    return frozenset(results), frozenset(factors)
+
+
 def _protocol_of(node: Spmd) -> str:
-    """The protocol of the instructions in `node`, if it holds nothing else."""
+    """The protocol of the instructions in `node`, if it holds nothing else, and these may be in flight together."""
     inside = [v for v in nodes((node,)) if not isinstance(v, For | If)]
+    if isinstance(node, For | If) and not _are_independent((node,)):
+        return ""
     protocols = {v.instruction.protocol if isinstance(v, Perform) else "" for v in inside}
     return protocols.pop() if len(protocols) == 1 else ""
 

@@ -29,11 +29,18 @@ class Begin:
 
 @dataclass(frozen=True)
 class Complete:
-    """The asynchronous instructions of this `protocol` have ended, and the buffers `results` have what they compute.
+    """The asynchronous instructions of this `protocol` have ended: the register buffers `results` have what they
+    compute, and the register buffers `factors`, which they read, can be written again.
 
     With `earlier`, those since the last begin run on: the ones before them have ended.
     """
 
     protocol: str
     results: tuple[str, ...]
+    factors: tuple[str, ...] = ()
     earlier: bool = False
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The register buffers that were in use."""
+        return (*self.results, *self.factors)

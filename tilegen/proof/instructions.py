@@ -169,30 +169,38 @@ def _described_index(
 
 
 def check_completed(body: tuple[Spmd, ...]) -> None:
-    """Refused where an asynchronous instruction does not stand between a begin and the wait for what it computes, with
-    others of its protocol alone."""
+    """Refused where an asynchronous instruction does not stand between a begin and the wait for what it computes.
+
+    Between the two stand others of its protocol alone, none of which reads registers that one of them computes. So what
+    is written to the registers that they read is written before the begin, or after the wait, which has them.
+    """
     waiting: Begin | None = None
     computed: set[str] = set()
+    read: set[str] = set()
     for node, behind in zip_longest(body, body[1:]):
         match node:
             case For() if not waiting and any(isinstance(each, Complete) and each.earlier for each in node.body):
-                waiting, computed = _running_on(node)
+                waiting, computed, read = _running_on(node)
                 if not isinstance(behind, Complete):
                     raise Refused(f"nothing completes what '{node.name}' leaves running")
             case Begin():
                 if waiting:
                     raise Refused(f"'{node.protocol}' begins twice")
-                waiting, computed = node, set()
-            case Complete(protocol, results):
+                waiting, computed, read = node, set(), set()
+            case Complete(protocol, results, factors):
                 if waiting is None or waiting.protocol != protocol:
                     raise Refused(f"what completes '{protocol}' has no beginning")
                 if node.earlier or not computed <= set(results):
                     raise Refused(
                         f"nothing waits for '{min(computed - set(results), default=protocol)}' to be computed"
                     )
+                if not read <= set(factors):
+                    raise Refused(f"nothing waits for '{min(read - set(factors))}' to be read")
                 waiting = None
             case _ if waiting:
-                computed |= {_result_of(node, waiting) for node in nodes((node,)) if not isinstance(node, For | If)}
+                for each in nodes((node,)):
+                    if not isinstance(each, For | If):
+                        _note_registers(each, waiting, computed, read)
             case For() | Function():
                 check_completed(node.body)
             case If():
@@ -206,8 +214,8 @@ def check_completed(body: tuple[Spmd, ...]) -> None:
         raise Refused(f"nothing completes '{waiting.protocol}'")
 
 
-def _running_on(loop: For) -> tuple[Begin, set[str]]:
-    """What begins the asynchronous instructions that an iteration leaves running, and what they compute.
+def _running_on(loop: For) -> tuple[Begin, set[str], set[str]]:
+    """What begins the asynchronous instructions that an iteration leaves running, and what they compute and read.
 
     Refused where something else in the loop touches what they compute or read.
 
@@ -215,23 +223,33 @@ def _running_on(loop: For) -> tuple[Begin, set[str]]:
     release of what these have read (`releases`): no other release is in the loop.
     """
     match tuple(node for node in loop.body if not isinstance(node, NextSlot)):
-        case (BulkWait(), Begin(protocol) as begin, *batch, Complete(other, _, True), If(body=(Release(),), orelse=())):
-            inside = [node for node in nodes(batch) if not isinstance(node, For)]
-            computed = {_result_of(node, begin) for node in inside}
+        case (BulkWait(), Begin(protocol) as begin, *batch, Complete(other, earlier=True), If((Release(),), orelse=())):
+            computed, read = set[str](), set[str]()
+            for node in nodes(batch):
+                if not isinstance(node, For):
+                    _note_registers(node, begin, computed, read)
             if other == protocol:
-                return begin, computed
+                return begin, computed, read
             raise Refused(f"what completes '{other}' has no beginning")
         case _:
             raise Refused(f"'{loop.name}' does something else while its instructions run on")
 
 
-def _result_of(node: Spmd, waiting: Begin) -> str:
-    """What an instruction writes that has begun with `waiting`. Refused where it is none of that protocol."""
+def _note_registers(node: Spmd, waiting: Begin, computed: set[str], read: set[str]) -> None:
+    """Adds the registers that an instruction uses which has begun with `waiting`.
+
+    Refused where it is none of that protocol, reads other registers than those of a buffer, or has a factor that one of
+    them computes.
+    """
     if not isinstance(node, Perform) or node.instruction.protocol != waiting.protocol:
         raise Refused(f"something else than '{waiting.protocol}' stands among what is waited for")
-    target = node.instruction.equation.target
-    names = [layout.operand.name for layout in node.instruction.operands]
-    return node.operands[names.index(target)].buffer
+    if node.rounded:
+        raise Refused(f"'{node.instruction.name}' reads rounded values that are kept in no registers until it ends")
+    for layout, given in zip(node.instruction.operands, node.operands, strict=True):
+        if isinstance(layout, Fragment):
+            (computed if layout.operand.name == node.instruction.equation.target else read).add(given.buffer)
+    if computed & read:
+        raise Refused(f"nothing waits for '{min(computed & read)}', which a product has as a factor")
 
 
 def check_rows(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> int:
