@@ -53,7 +53,7 @@ WARP, ROW = 32, 16  # lanes, and bytes of a row of ldmatrix
 _WGMMA = re.compile(
     r"\{ \.reg \.pred add; setp\.eq\.u32 add, 1, 1; "
     r"wgmma\.mma_async\.sync\.aligned\.m64n(?P<n>\d+)k(?P<k>\d+)\.(?P<d>\w+)\.(?P<a>\w+)\.(?P<b>\w+) "
-    r"\{(?P<D>\w+)\}, \{(?P<A>\w+)\}, \{(?P<B>\w+)\}, add(?:, 1, 1(?P<transposed>, [01], [01])?)?; \}"
+    r"\{(?P<D>\w+)\}, \{(?P<A>\w+)\}, \{(?P<B>\w+)\}, add(?:, 1, 1(?P<transposed>(?:, [01]){1,2})?)?; \}"
 )
 
 
@@ -112,8 +112,9 @@ SWIZZLED_BITS = {128: 3, 64: 2, 32: 1}
 class Wgmma:
     """D = A B + D by 128 lanes, A and B in shared memory by descriptor; `transposed` are those not in rows along k.
 
-    `names` are the operands in the text for D, A and B, `types` those of the language for them. Of factors that are
-    `cut_off` the last 13 bits are not read.
+    A can lie in registers: `registers` is True if it has to, and None where only what is given tells. `names` are the
+    operands in the text for D, A and B, `types` those of the language for them. Of factors that are `cut_off` the last
+    13 bits are not read.
     """
 
     shape: tuple[int, int, int]
@@ -121,6 +122,15 @@ class Wgmma:
     types: tuple[str, str, str]
     transposed: tuple[bool, bool]
     cut_off: bool
+    registers: bool | None
+
+    def places_of_a(self, lane: int) -> list[tuple[int, int]]:
+        """Row and column of each element of A that a lane has: the 16 rows of its warp are those of mma.sync."""
+        warp, lane = divmod(lane, WARP)
+        shape, dtype = {8: ("m16n8k8", "tf32"), 16: ("m16n8k16", "bf16"), 32: ("m16n8k32", "s8")}[self.shape[2]]
+        place = LAYOUTS[shape, dtype]["A"]
+        inside = (place(lane // 4, lane % 4, e) for e in range(16 * self.shape[2] // WARP))
+        return [(16 * warp + row, column) for row, column in inside]
 
     def places(self, lane: int) -> list[tuple[int, int]]:
         """Row and column of each element of D that a lane has, in the order of its registers."""
@@ -147,9 +157,12 @@ def read(ptx: str) -> Mma | MoveMatrices | Wgmma:
         types = tuple(TYPES[found[each]] for each in ("d", "a", "b"))
         shape = (64, int(found["n"]), int(found["k"]))
         flags = [each == "1" for each in (found["transposed"] or ", 0, 0").removeprefix(", ").split(", ")]
+        registers = len(flags) == 1 if found["transposed"] else None
         if shape[2] * BYTES[types[1]] != 32:
             raise ValueError(ptx)
-        return Wgmma(shape, (found["D"], found["A"], found["B"]), types, (flags[0], flags[1]), found["a"] == "tf32")
+        names = found["D"], found["A"], found["B"]
+        of_a = len(flags) == 2 and flags[0]
+        return Wgmma(shape, names, types, (of_a, flags[-1]), found["a"] == "tf32", registers)
     opcode, _, rest = ptx.partition(" ")
     word, *parts = opcode.split(".")
     names = tuple(re.findall(r"\{(\w+)\}", rest))

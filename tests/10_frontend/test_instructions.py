@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from ptx_isa import LAYOUTS, TYPES, Mma, MoveMatrices, Place, read
+from ptx_isa import LAYOUTS, TYPES, Mma, MoveMatrices, Place, Wgmma, read
 
 from tilegen.errors import Source
 from tilegen.frontend import parse
@@ -96,8 +96,23 @@ def test_wgmma_says_what_it_computes(name: str) -> None:
     m, k, n = a.shape[0], a.shape[1], b.shape[1]
     assert shape == f"m{m}n{n}k{k}"
     assert [TYPES[word] for word in (result, *factors)] == [c.dtype, a.dtype, b.dtype]
-    transposed = instruction.ptx.partition(", add, ")[2].startswith("1, 1, 0, 1")
-    assert [instruction.layout(x).along for x in "AB"] == ["k", "j" if transposed else "k"]
+    does = read(instruction.ptx)
+    assert isinstance(does, Wgmma)
+    in_registers = isinstance(instruction.layout("A"), Fragment)
+    assert does.registers in (None, in_registers)
+    assert in_registers == ("registers" in name)
+    described = [instruction.layout(x).along for x in "AB"[in_registers:]]
+    assert described == ["k"] * (not in_registers) + ["j" if does.transposed[1] else "k"]
+
+
+@pytest.mark.parametrize("name", [name for name in WGMMA if "registers" in name])
+def test_factors_of_wgmma_are_those_of_the_ptx_isa(name: str) -> None:
+    """Each warp holds 16 rows, as mma.sync of as many k does."""
+    does, factor = read(stock_instructions()[name].ptx), stock_instructions()[name].fragment("A")
+    assert isinstance(does, Wgmma)
+    elements = factor.elements()
+    for lane in range(128):
+        assert [elements[Slot(lane, n)] for n in range(factor.elements_of_a_lane)] == does.places_of_a(lane)
 
 
 def row_slot(slot: Slot, size: int, does: MoveMatrices) -> RowSlot:
