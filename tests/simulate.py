@@ -172,7 +172,7 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                 case Begin():
                     self.begin()
                 case Complete():
-                    self.complete(node)
+                    yield from self.complete(node, (*path, place))
                 case Perform():
                     yield from self.perform(node, (*path, place))
                 case For(name, extent, inner):
@@ -338,7 +338,7 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
         if space == "register" and access.buffer not in self.alive:
             raise Wrong("scope")
         if space in ("register", "vector"):
-            if (access.buffer, place) in self.busy:
+            if (access.buffer, place) in self.busy | self.factors:
                 raise Wrong("race")
             self.fresh.add((access.buffer, place))
             self.registers[access.buffer, place] = value

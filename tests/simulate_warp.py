@@ -59,6 +59,8 @@ class Lane:
         self.exchanges += 1
         operands = {o.operand.name: a for o, a in zip(node.instruction.operands, node.operands, strict=True)}
         if isinstance(does, Wgmma):
+            if node.rounded:
+                raise Wrong("race")  # what is rounded on its way is kept nowhere
             yield from self.multiply_later(does, operands, path)
             return
         given = self._given(does, operands)

@@ -1,4 +1,4 @@
-"""Small products by warpgroups, for tests: B in rows along k or along j, copies at once or ahead, one or two panels."""
+"""Small products by warpgroups, for tests: B in rows along k or along j, A in registers, copies at once or ahead."""
 
 from __future__ import annotations
 
@@ -21,18 +21,25 @@ schedule s for product():
     cache_shared(A, at=ko, vector=8) -> As
     cache_shared(B, at=ko, vector=8{panel}) -> Bs
     swizzle(As, 8)
-    swizzle(Bs, 8)
-    tensorize(i64, tj, k16, by=wgmma_m64n{columns}k16_{form}bf16)
+    swizzle(Bs, 8){held}
+    tensorize(i64, tj, k16, by=wgmma_m64n{columns}k16_{registers}{form}bf16)
 """
 
 RING = ("bulk(As)", "bulk(Bs)", "pipeline(ko, 2)", "specialize(ko)")
 
 
-def product(*more, transposed=False, rows=64, columns=64, panel=True, again=False):
-    """The text of a product; `transposed` is one of B in rows along j, and `again` one of blocks with several tiles."""
+def product(*more, transposed=False, rows=64, columns=64, panel=True, again=False, registers=""):
+    """The text of a product; `transposed` is one of B in rows along j, and `again` one of blocks with several tiles.
+
+    A is in registers in each iteration of the loop `registers`.
+    """
     shape, index = ("K, N", "k, j") if transposed else ("N, K", "j, k")
     form, panel = ("trans_", ", panel=64" * panel) if transposed else ("", "")
-    text = _TEXT.format(shape=shape, index=index, rows=rows, columns=columns, form=form, panel=panel)
+    words = {"shape": shape, "index": index, "rows": rows, "columns": columns, "form": form, "panel": panel}
+    words |= {"registers": "registers_" * bool(registers), "held": ""}
+    if registers:
+        words["held"] = f"\n    cache_register(As, at={registers}) -> Af"
+    text = _TEXT.format(**words)
     if again:
         text = text.replace("    order(bi, bj,", "    tile(bj, 2) -> px, bx\n    order(bi, bx, px,").replace(
             "at=bj", "at=px"
@@ -52,4 +59,9 @@ CASES = {
 RINGS = {
     "ring": product("unroll(fk)", *RING, rows=128),
     "ring, again": product("unroll(fk)", *RING, transposed=True, again=True),
+}
+# With A in registers: loaded for a whole tile, or for each product, from a ring or a tile that all copy.
+FACTORS = {
+    "factors of a tile": product("unroll(fk)", *RING, registers="wi"),
+    "factors of a product": product(transposed=True, registers="fk"),
 }

@@ -8,8 +8,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from simulate import faults
-from warpgroup_faults import FAULTS
-from warpgroups import CASES
+from warpgroup_faults import FAULTS, FAULTS_OF_FACTORS
+from warpgroups import CASES, FACTORS
 from written import tree_from
 
 from tilegen.lowering import lower
@@ -17,13 +17,17 @@ from tilegen.proof import prove
 
 SIZES = {"M": 65, "N": 24, "K": 72}
 # The simulation runs the PTX, whatever a declaration says of it.
-BEYOND = ("lanes_of_the_result",)
+BEYOND = ("lanes_of_the_result", "layout_of_the_factor")
+EVERY = CASES | FACTORS
+OF_CASES = [(case, fault) for case in CASES for fault in FAULTS]
+OF_FACTORS = [(case, fault) for case in FACTORS for fault in FAULTS_OF_FACTORS]
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    ("case", "fault"), OF_CASES + OF_FACTORS, ids=lambda v: v if isinstance(v, str) else v.__name__
+)
 def test_a_fault_is_refused(case, fault):
-    tree = tree_from(CASES[case])
+    tree = tree_from(EVERY[case])
     (launch,) = lower(tree)
     faulty = list(fault(launch))
     assert faulty
@@ -31,9 +35,9 @@ def test_a_fault_is_refused(case, fault):
     assert not missed
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EVERY)
 def test_what_is_proved_runs(case):
-    tree = tree_from(CASES[case])
+    tree = tree_from(EVERY[case])
     launches = lower(tree)
     assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
     assert faults(launches, tree, SIZES) is None
@@ -47,3 +51,12 @@ def test_a_fault_is_seen_where_it_runs(fault):
     (launch,) = lower(tree)
     seen = [faults((each,), tree, {"M": 9, "N": columns, "K": 72}) for each in fault(launch)]
     assert seen.count(None) * 2 <= len(seen), seen
+
+
+@pytest.mark.parametrize("case", FACTORS)
+@pytest.mark.parametrize("fault", [f for f in FAULTS_OF_FACTORS if f.__name__ not in BEYOND], ids=lambda f: f.__name__)
+def test_a_fault_in_factors_is_seen_where_it_runs(case, fault):
+    tree = tree_from(FACTORS[case])
+    (launch,) = lower(tree)
+    seen = [faults((each,), tree, {"M": 9, "N": 8, "K": 72}) for each in fault(launch)]
+    assert None not in seen, seen
