@@ -223,7 +223,13 @@ def _running_on(loop: For) -> tuple[Begin, set[str], set[str]]:
     release of what these have read (`releases`): no other release is in the loop.
     """
     match tuple(node for node in loop.body if not isinstance(node, NextSlot)):
-        case (BulkWait(), Begin(protocol) as begin, *batch, Complete(other, earlier=True), If((Release(),), orelse=())):
+        case (
+            BulkWait(),
+            Begin(protocol) as begin,
+            *batch,
+            Complete(other, earlier=True),
+            If(body=(Release(),), orelse=()),
+        ):
             computed, read = set[str](), set[str]()
             for node in nodes(batch):
                 if not isinstance(node, For):
