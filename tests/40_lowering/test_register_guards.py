@@ -8,6 +8,7 @@ import stock
 from simulate import faults
 from written import tree_from
 
+from tilegen.backends.text import emit
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.walk import rewrite, stmts, walk
@@ -176,3 +177,31 @@ def test_what_is_under_one_test_for_all_of_a_thread_stays_there(name):
     tested, open_ = ({v.target.buffer for v in each if isinstance(v, Stmt | VectorCopy)} for each in written.values())
     assert "X.reg" in tested
     assert open_ == set()
+
+
+@pytest.mark.parametrize(
+    ("place", "names"),
+    [
+        (var("a") * 4 + var("b") * 2 + var("c"), {"a", "b", "c"}),
+        (var("a") - var("c") * 2 + 3, {"a", "c"}),
+        (var("a") * 2 + var("b") * 2 + var("c"), set()),  # b and a can make up for one another
+        (var("a") * 3 + var("b"), set()),  # and here 4 of b for 1 of a and 1 of b
+        (var("b") * 7, {"b"}),
+        (const(3), set()),
+    ],
+)
+def test_a_place_tells_the_loops_that_are_its_digits(place, names):
+    extents = {"a": 2, "b": 5, "c": 2} if names != {"a", "b", "c"} else {"a": 3, "b": 2, "c": 2}
+    assert set(register_guards._told_by(place, extents)) == names
+    several = [name for name in extents if name in place.names()]
+    points = list(product(*(range(extents[name]) for name in several)))
+    numbers = {place.evaluate(dict(zip(several, point, strict=True))) for point in points}
+    assert (len(numbers) == len(points)) == (set(several) == names)
+
+
+def test_sums_of_fragments_are_added_without_tests():
+    """The parts of a sum, each in the registers of a product by warpgroups."""
+    (launch,) = lower(stock.schedule_stock("hgemm", "promoted").tree)
+    text = emit((launch,))
+    assert text.count("+= Tf[") == 1
+    assert "if (" not in text.partition("hold<64>(&Tf[0]);")[2].partition("release(")[0]

@@ -178,8 +178,22 @@ def _fixed_loops(path: tuple[Loop, ...], target: Access, buffer: Buffer) -> froz
     """The loops that have one value for an element: those outside its life, its thread's, and those it is told by."""
     names = [loop.name for loop in path]
     outside = names[: names.index(buffer.scope) + 1] if buffer.scope in names else []
-    told = [a for i in target.index if len(i.terms) == 1 for a, _ in i.terms if isinstance(a, str)]
+    extents = {loop.name: loop.extent.const for loop in path if loop.extent.is_const}
+    told = [name for i in target.index for name in _told_by(i, extents)]
     return frozenset((*outside, *told, *(loop.name for loop in path if loop.kind in THREAD_KINDS)))
+
+
+def _told_by(place: Affine, extents: Mapping[str, int]) -> list[str]:
+    """The loops whose values a place tells: one, or several as the digits of a number."""
+    if len(place.terms) == 1:
+        return [atom for atom, _ in place.terms if isinstance(atom, str)]
+    below, names = 0, []
+    for atom, factor in sorted(place.terms, key=lambda term: abs(term[1])):
+        if not isinstance(atom, str) or atom not in extents or abs(factor) <= below:
+            return []
+        names.append(atom)
+        below += abs(factor) * (extents[atom] - 1)
+    return names
 
 
 def _of_element(condition: Condition, update: _Leaf, own: frozenset[str], users: list[_Leaf], facts: Facts) -> bool:
