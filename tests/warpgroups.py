@@ -25,7 +25,7 @@ schedule s for product():
     tensorize(i64, tj, k16, by=wgmma_m64n{columns}k16_{registers}{form}bf16)
 """
 
-RING = ("bulk(As)", "bulk(Bs)", "pipeline(ko, 2)", "specialize(ko)")
+RING = ("bulk(As)", "bulk(Bs)", "pipeline(ko, 2)", "specialize(ko, overlap=1)")
 
 
 def product(*more, transposed=False, rows=64, columns=64, panel=True, again=False, registers=""):

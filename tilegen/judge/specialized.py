@@ -3,7 +3,8 @@
 Theorem: the iterations of a pipelined loop may be divided between a producer and consumers if what it copies ahead are
 bulk copies alone. All else is the work of the consumers. Where the loop runs several times in a block, the producer
 goes on with the next run while the consumers are still behind the last one: no statement of the launch writes what it
-copies (`bulk`), and nothing else touches the slots.
+copies (`bulk`), and nothing else touches the slots. The products of an iteration may run on into the next one if the
+loop does nothing else but asynchronous products: nothing in it looks at what they compute.
 """
 
 from __future__ import annotations
@@ -40,6 +41,13 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
             code="form",
         )
     copies = loop.body[: leading_copies(loop, staged_buffers(program.tree, loop))]
+    if loop.overlapped and not all(_is_asynchronous(node) for node in loop.body[len(copies) :]):
+        raise Refused(
+            f"'{loop.name}' does something else than asynchronous products, and none of it can run on",
+            None,
+            "tensorize all of it by instructions that the text waits for (wgmma), ahead of this step",
+            code="form",
+        )
     other = next((node for node in copies if not isinstance(node, Loop) or node.kind != "bulk"), None)
     if other is not None:
         raise Refused(
@@ -48,6 +56,13 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
             "bulk(...) lets one thread start the copy",
             code="form",
         )
+
+
+def _is_asynchronous(node: Node) -> bool:
+    """True for a nest of instructions that go on while their lanes do."""
+    while isinstance(node, Loop) and node.performed is None and len(node.body) == 1:
+        (node,) = node.body
+    return isinstance(node, Loop) and node.performed is not None and bool(node.performed.instruction.protocol)
 
 
 def _loops_around(launch: Node, loop: Loop) -> list[Loop]:

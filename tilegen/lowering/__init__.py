@@ -134,7 +134,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     if any(load.fallback for load in loads(dealt)):
         body = choose(body, {b.name: b for b in buffers}, is_implied)
     body = named_places(asynchronous(roles.name(body), ahead, {b.name: b for b in buffers}), told)
-    body = _declare_registers(overlap_batches(complete_batches(split_roles(body, block))), registers, dealt)
+    body = _declare_registers(overlap_batches(complete_batches(split_roles(body, block)), dealt), registers, dealt)
     body = make_functions(body, buffers, _known_integers(tree, block, where))
     mine, shared = _used_buffers(body, buffers, needs, version.private)
     return Launch(

@@ -17,24 +17,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, Mod, var
-from tilegen.ir.nodes import Access, Condition
-from tilegen.ir.walk import walk
+from tilegen.ir.nodes import Access, Condition, Node
+from tilegen.ir.walk import loops, walk
 from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release, turn_before
 from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.program import For, If, Perform, Spmd, nodes, with_body
 
 
-def overlap_batches(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
-    """`body` with the loops of rings as above, where nothing else is done in them."""
+def overlap_batches(body: tuple[Spmd, ...], node: Node) -> tuple[Spmd, ...]:
+    """`body` with the loops of rings as above that are overlapped in `node`."""
+    names = frozenset(loop.name for loop in loops(node) if loop.overlapped)
+    return _overlap_named(body, names) if names else body
+
+
+def _overlap_named(body: tuple[Spmd, ...], names: frozenset[str]) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:
-            case For() if _multiplies_slots_alone(node):
+            case For(name) if name in names and _multiplies_slots_alone(node):
                 out += _overlap(node)
             case For():
-                out.append(with_body(node, overlap_batches(node.body)))
+                out.append(with_body(node, _overlap_named(node.body, names)))
             case If():
-                out.append(with_body(node, overlap_batches(node.body), overlap_batches(node.orelse)))
+                out.append(with_body(node, _overlap_named(node.body, names), _overlap_named(node.orelse, names)))
             case _:
                 out.append(node)
     return tuple(out)

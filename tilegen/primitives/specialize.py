@@ -1,4 +1,4 @@
-"""specialize(ko)"""
+"""specialize(ko), specialize(ko, overlap=1)"""
 
 from __future__ import annotations
 
@@ -38,13 +38,21 @@ class Specialize:
     consumers, wait for what has arrived, use it, and say when they have. So nobody waits for the whole block. Where
     loops stand around it, so that a block computes several tiles, the producer goes on with the next one while the
     consumers are still storing the last. Where bulk copies cannot be made, the loop is pipelined without them.
+
+    With `overlap=1`, asynchronous products (wgmma) of one iteration still run when the next one waits for its operands
+    and begins its own: the slot that they read is emptied one iteration later. That pays where one warpgroup has the
+    tensor cores for itself, or products are short; several warpgroups fill each other's pauses without it.
     """
 
     loop: LoopName
+    overlap: int = 0
 
     def apply(self, tree: Tree) -> Tree:
         loop = need_loop(tree, self.loop)
         if loop.stages < 2:
             notes = (f"pipeline({loop.name}, 4) lets its copies run ahead",)
             raise StepError(f"'{loop.name}' is not pipelined, and there is nothing to start ahead", notes=notes)
-        return change_loops(tree, self.loop, lambda old: replace(old, specialized=True))
+        if self.overlap not in (0, 1):
+            raise StepError(f"products of one iteration can run on, or of none, and not of {self.overlap}")
+        overlapped = self.overlap == 1
+        return change_loops(tree, self.loop, lambda old: replace(old, specialized=True, overlapped=overlapped))
