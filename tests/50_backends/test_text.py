@@ -33,7 +33,7 @@ GOLDEN = [
     ("gemm", "padded"), ("conv1x1", "product"), ("conv2d", "patches"), ("conv2d_winograd", "products"),
     ("gemm_split", "split_k"), ("gemm_bias_gelu", "fused"), ("layer_norm", "blocks"), ("matching_dot", "across"),
     ("hgemm", "fragments"), ("hgemm", "swizzled"), ("hgemm", "overlapped"), ("hgemm", "staged"),
-    ("hgemm", "cut_off"), ("hgemm", "stored"), ("hgemm", "bulk_stores"),
+    ("hgemm", "cut_off"), ("hgemm", "stored"), ("hgemm", "turned_in_pairs"), ("hgemm", "bulk_stores"),
     ("nbody", "split"), ("row_sum", "blocks"), ("vector_add", "vector"), ("blur", "fused"),
 ]  # fmt: skip
 KINDS = """

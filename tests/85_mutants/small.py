@@ -56,6 +56,7 @@ FITTING = {
             "hgemm_bias_gelu.fused_warpgroups", "hgemm_residual.fused_warpgroups",
         )
     },
+    **{f"hgemm.{rung}": {"TN": 64, "STAGES": 2} for rung in ("turned_by_warpgroups", "turned_in_pairs")},
     "hgemm.bytes": WARP_TILES | {"TN": 32, "WM": 32, "TK": 64},
     "layer_norm.warps": ROW,
     "layer_norm.blocks": LONG_ROW,

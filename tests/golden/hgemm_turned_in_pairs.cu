@@ -1,0 +1,251 @@
+// needs sm_90a, and no other: wgmma_m64n128k8_registers_tf32_rz
+// needs sm_90 or later: bulk copies
+
+// A number that all lanes of a warp have, which the compiler does not know.
+__device__ __forceinline__ int uniform(int number)
+{
+    return __shfl_sync(0xffffffffu, number, 0);
+}
+
+// The registers that products will read and write are ready.
+__device__ __forceinline__ void begin_wgmma()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+// Waits until all products that were begun have ended.
+__device__ __forceinline__ void complete_wgmma()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+// Registers of products: no use of them moves ahead of the wait.
+template <int words> __device__ __forceinline__ void hold(float* registers)
+{
+#pragma unroll
+    for (int r = 0; r < words; ++r)
+        asm volatile("" : "+f"(registers[r])::"memory");
+}
+template <int words, class T> __device__ __forceinline__ void hold(T* registers)
+{
+#pragma unroll
+    for (int r = 0; r < words; ++r)
+        asm volatile("" : "+r"(reinterpret_cast<unsigned*>(registers)[r])::"memory");
+}
+
+// A matrix in shared memory in swizzled rows of 128 bytes: eight of them are `stride` bytes apart from the next,
+// and such a piece of a longer row is `leading` bytes apart from the next one.
+template <int stride, int leading> __device__ __forceinline__ unsigned long long describe_128(const void* start)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(start));
+    return (place & 0x3ffff) >> 4 | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 |
+           1ull << 62;
+}
+
+// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
+// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+struct __align__(64) TensorMap {
+    unsigned long long words[16];
+};
+
+// Starts the copy of a box of a tensor to shared memory, zeros for what is beyond; its bytes arrive at the barrier.
+__device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsigned long long* barrier, int c0, int c1)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4}], [%2];"
+                 ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1) : "memory");
+}
+
+// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+__device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
+{
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
+        for (int i = 0; i < count; ++i) {
+            const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&barriers[i]));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async;" ::: "memory");
+    }
+}
+
+// Arrives at the barrier, whose phase is complete when so many bytes have been copied, too.
+__device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int bytes)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+
+// The warp arrives at the barrier: all of its lanes have read what the barrier guards.
+__device__ __forceinline__ void release(unsigned long long* barrier)
+{
+    __syncwarp();
+    if ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32 == 0) {
+        const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+    }
+}
+
+// Waits until the barrier's phase of this parity is complete.
+__device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n"
+                     "}"
+                     : "=r"(done) : "r"(at), "r"(parity) : "memory");
+}
+
+// C[i, j] += sum[k](tf32_rz(A[i, k]) * tf32_rz(B[k, j]))   by a warpgroup; A: f32[64, 8], B: f32[8, 128] in shared, C:
+//     f32[64, 128]
+static __device__ __forceinline__ void wgmma_m64n128k8_registers_tf32_rz(float* C, const float* A, unsigned long long B)
+{
+    asm volatile("{ "
+                 ".reg .pred add; setp.eq.u32 add, 1, 1; "
+                 "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "
+                 "%26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, "
+                 "%43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "
+                 "%60, %61, %62, %63}, {%64, %65, %66, %67}, %68, add, 1, 1; }"
+        : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3]), "+f"(C[4]), "+f"(C[5]), "+f"(C[6]), "+f"(C[7]), "+f"(C[8]),
+            "+f"(C[9]), "+f"(C[10]), "+f"(C[11]), "+f"(C[12]), "+f"(C[13]), "+f"(C[14]), "+f"(C[15]), "+f"(C[16]),
+            "+f"(C[17]), "+f"(C[18]), "+f"(C[19]), "+f"(C[20]), "+f"(C[21]), "+f"(C[22]), "+f"(C[23]), "+f"(C[24]),
+            "+f"(C[25]), "+f"(C[26]), "+f"(C[27]), "+f"(C[28]), "+f"(C[29]), "+f"(C[30]), "+f"(C[31]), "+f"(C[32]),
+            "+f"(C[33]), "+f"(C[34]), "+f"(C[35]), "+f"(C[36]), "+f"(C[37]), "+f"(C[38]), "+f"(C[39]), "+f"(C[40]),
+            "+f"(C[41]), "+f"(C[42]), "+f"(C[43]), "+f"(C[44]), "+f"(C[45]), "+f"(C[46]), "+f"(C[47]), "+f"(C[48]),
+            "+f"(C[49]), "+f"(C[50]), "+f"(C[51]), "+f"(C[52]), "+f"(C[53]), "+f"(C[54]), "+f"(C[55]), "+f"(C[56]),
+            "+f"(C[57]), "+f"(C[58]), "+f"(C[59]), "+f"(C[60]), "+f"(C[61]), "+f"(C[62]), "+f"(C[63])
+        : "r"(__float_as_uint(A[0])), "r"(__float_as_uint(A[1])), "r"(__float_as_uint(A[2])),
+            "r"(__float_as_uint(A[3])), "l"(B)
+        : "memory");
+}
+
+// hgemm_tf32_rz: grid (ceil(N/128), ceil(M/128)), block (288), 131136 bytes of shared memory (dynamic)
+// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
+// needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes
+// A_map describes A: FLOAT32, dimensions (K, M), strides (4*K), box (32, 128), swizzle 128B
+// B_map describes B: FLOAT32, dimensions (N, K), strides (4*N), box (32, 32), swizzle 128B
+extern "C" __global__ void __launch_bounds__(288)
+hgemm_tf32_rz(float* __restrict__ C,
+              const __grid_constant__ TensorMap A_map,
+              const __grid_constant__ TensorMap B_map,
+              int M, int K, int N)
+{
+    const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int wj = uniform(threadIdx.x / 128);  // tile(tj, 64) -> wj, j64; bind(wj, thread.y)
+    // collapse(j32, jn) -> j64; tensorize(j64, ti, k8, by=wgmma_m64n128k8_registers_tf32_rz)
+    const int lane = threadIdx.x % 128;
+    const int tid = wj * 128 + lane;
+
+    extern __shared__ __align__(1024) unsigned char shared[];
+    // cache_shared(A, at=ko, vector=4) -> As
+    // element c of row r lies at c ^ ((r & 7) << 2)
+    float (*As)[128][32] = reinterpret_cast<float (*)[128][32]>(shared);
+    // cache_shared(B, at=ko, vector=4, panel=32) -> Bs
+    // element c of row r lies at c ^ ((r & 7) << 2)
+    float (*Bs)[4][32][32] = reinterpret_cast<float (*)[4][32][32]>(shared + 65536);
+    unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 131072);
+    unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 131104);
+
+    start_barriers(filled, 4, 1);
+    start_barriers(emptied, 4, 8);
+    __syncthreads();  // the barriers have been started
+
+    if (wj < 2) {
+        // cache_register(C, at=bj) -> Cf
+        float Cf[64];
+        #pragma unroll
+        for (int j64_high = 0; j64_high < 2; ++j64_high)
+            #pragma unroll
+            for (int ti_high = 0; ti_high < 16; ++ti_high)
+                #pragma unroll
+                for (int ti_low = 0; ti_low < 2; ++ti_low)
+                    Cf[ti_high * 4 + j64_high * 2 + ti_low] = 0.0f;
+
+        // tile(k, TK) -> ko, ki
+        // pipeline(ko, STAGES)
+        for (int ko = 0; ko < (K + 31) / 32; ++ko) {
+            wait_barrier(&filled[ko % 4], (ko / 4) % 2);  // As and Bs have arrived
+
+            // cache_register(Bs, at=wj) -> Bf
+            float Bf[4][4];
+            // tile(ki, 8) -> fk, k8
+            // unroll(fk)
+            #pragma unroll
+            for (int fk = 0; fk < 4; ++fk)
+                #pragma unroll
+                for (int j64_high = 0; j64_high < 2; ++j64_high)
+                    #pragma unroll
+                    for (int k8_high = 0; k8_high < 2; ++k8_high)
+                        Bf[fk][k8_high * 2 + j64_high] =
+                            Bs[ko % 4][wj * 2 + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16][fk * 8
+                                + k8_high * 4
+                                + lane % 4][((((lane / 4) % 8) % 2) * 16
+                                    + ((lane / 32) * 8 + j64_high * 4
+                                        + (lane / 4) % 8 / 2) % 16) ^ (((k8_high * 4 + lane % 4)
+                                        & 7) << 2)];
+
+            begin_wgmma();
+
+            #pragma unroll
+            for (int fk = 0; fk < 4; ++fk)
+                wgmma_m64n128k8_registers_tf32_rz(Cf, Bf[fk], describe_128<1024, 0>(&As[ko % 4][0][fk * 8]));
+
+            complete_wgmma();
+            hold<64>(&Cf[0]);
+            hold<16>(&Bf[0][0]);
+
+            release(&emptied[ko % 4]);  // As and Bs have been read
+        }
+
+        if (bj * 128 + 127 < N && bi * 128 + 127 < M) {
+            #pragma unroll
+            for (int j64_high = 0; j64_high < 2; ++j64_high)
+                #pragma unroll
+                for (int ti_high = 0; ti_high < 16; ++ti_high)
+                    #pragma unroll
+                    for (int ti_low = 0; ti_low < 2; ++ti_low)
+                        C[(bi * 128 + ti_high * 8 + (lane % 4) * 2 + ti_low) * N + bj * 128 + wj * 64
+                            + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
+                            + (((lane / 4) % 8) % 2) * 16
+                            + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) % 16] =
+                            Cf[ti_high * 4 + j64_high * 2 + ti_low];
+        } else {
+            #pragma unroll
+            for (int j64_high = 0; j64_high < 2; ++j64_high)
+                if (bj * 128 + wj * 64 + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
+                    + (((lane / 4) % 8) % 2) * 16 + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) % 16 < N)
+                    #pragma unroll
+                    for (int ti_high = 0; ti_high < 16; ++ti_high)
+                        #pragma unroll
+                        for (int ti_low = 0; ti_low < 2; ++ti_low)
+                            if (bi * 128 + ti_high * 8 + (lane % 4) * 2 + ti_low < M)
+                                C[(bi * 128 + ti_high * 8 + (lane % 4) * 2 + ti_low) * N + bj * 128 + wj * 64
+                                    + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
+                                    + (((lane / 4) % 8) % 2) * 16
+                                    + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) % 16] =
+                                    Cf[ti_high * 4 + j64_high * 2 + ti_low];
+        }
+    } else {
+        if (tid == 256)
+            for (int ko = 0; ko < (K + 31) / 32; ++ko) {
+                wait_barrier(&emptied[ko % 4], (ko / 4 + 1) % 2);  // As and Bs have been read
+
+                expect_bytes(&filled[ko % 4], 32768);
+                copy_box_2d(As[ko % 4], A_map, &filled[ko % 4], ko * 32, bi * 128);
+
+                #pragma unroll
+                for (int p = 0; p < 4; ++p)
+                    copy_box_2d(Bs[ko % 4][p], B_map, &filled[ko % 4], bj * 128 + p * 32, ko * 32);
+            }
+    }
+}
