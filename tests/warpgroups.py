@@ -62,6 +62,6 @@ RINGS = {
 }
 # With A in registers: loaded for a whole tile, or for each product, from a ring or a tile that all copy.
 FACTORS = {
-    "factors of a tile": product("unroll(fk)", *RING, registers="wi"),
+    "factors of a tile": product("unroll(fk)", *RING[:-1], "specialize(ko)", registers="wi"),
     "factors of a product": product(transposed=True, registers="fk"),
 }
