@@ -199,6 +199,13 @@ def _thread_names(launch: Launch) -> frozenset[str]:
     return frozenset({launch.tid} | {name for name, kind, _ in launch.coordinates if kind.startswith("thread")})
 
 
+def _values_of(node: Let | StartRing) -> dict[str, Affine]:
+    """The names that a node gives to values."""
+    if isinstance(node, Let):
+        return {node.name: node.value}
+    return {node.place.slot: const(0), node.place.phase: const(0)}
+
+
 class _Collector:
     """Collects the accesses, statements and barriers of a body, in order."""
 
@@ -213,10 +220,10 @@ class _Collector:
         self.of_blocks: tuple[Condition, ...] = ()
 
     def list(self, body: tuple[Spmd, ...], loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
-        """One list of statements. A name that it gives to a value stands for that value."""
+        """One list of statements. A name of a value stands for that value, a place in a ring for the first one."""
         for place, node in enumerate(body):
-            if isinstance(node, Let):
-                self.list(substitute(body[place + 1 :], {node.name: node.value}), loops, tests)
+            if isinstance(node, Let | StartRing):
+                self.list(substitute(body[place + 1 :], _values_of(node)), loops, tests)
                 return
             self.node(node, loops, tests)
 
@@ -261,7 +268,7 @@ class _Collector:
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
             case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | BulkWait() | Release():
                 pass
-            case Begin() | Complete() | StartRing() | NextSlot() | StoresRead():
+            case Begin() | Complete() | NextSlot() | StoresRead():
                 pass
             case _:
                 raise TypeError(node)
