@@ -27,7 +27,7 @@ def scheduled(instruction: Instruction, steps: str = "", summed: str = "C") -> T
     first = ""
     if instruction.operands[0].format == "tf32":
         terms = "tf32(A[i, k]) * tf32(B[k, j]))"
-        if isinstance(instruction.operands[0], SharedMatrix):  # which is copied from rounded numbers
+        if any(isinstance(each, SharedMatrix) for each in instruction.operands):  # copied from rounded numbers
             first = "    var P: f32[M, K]\n    var Q: f32[K, N]\n"
             first += "    P[y, x] = tf32(A[y, x])\n    Q[v, u] = tf32(B[v, u])\n"
             terms = "P[i, k] * Q[k, j])"
