@@ -34,25 +34,18 @@ __device__ __forceinline__ void complete_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// Waits until all products have ended but those since the last begin.
-__device__ __forceinline__ void complete_earlier_wgmma()
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-}
-
-// Registers of results: no use of them moves ahead of the wait.
-template <int words> __device__ __forceinline__ void hold(float* results)
+// Registers of products: no use of them moves ahead of the wait.
+template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
     for (int r = 0; r < words; ++r)
-        asm volatile("" : "+f"(results[r])::"memory");
+        asm volatile("" : "+f"(registers[r])::"memory");
 }
-template <int words, class T> __device__ __forceinline__ void hold(T* results)
+template <int words, class T> __device__ __forceinline__ void hold(T* registers)
 {
 #pragma unroll
     for (int r = 0; r < words; ++r)
-        asm volatile("" : "+r"(reinterpret_cast<unsigned*>(results)[r])::"memory");
+        asm volatile("" : "+r"(reinterpret_cast<unsigned*>(registers)[r])::"memory");
 }
 
 // A matrix in shared memory in swizzled rows of 128 bytes: eight of them are `stride` bytes apart from the next,
@@ -253,18 +246,10 @@ hgemm(const __grid_constant__ TensorMap A_map,
                 wgmma_m64n256k16_trans_bf16(Pf, describe_128<1024, 0>(&As[ko % 4][wi * 64][fk * 16]), describe_128<1024,
                     8192>(&Bs[ko % 4][0][fk * 16][0]));
 
-            complete_earlier_wgmma();
+            complete_wgmma();
+            hold<128>(&Pf[0]);
 
-            if (ko >= 1) {
-                release(&emptied[(ko % 4 + 3) % 4]);  // As and Bs have been read
-            }
-        }
-
-        complete_wgmma();
-        hold<128>(&Pf[0]);
-
-        if ((K + 63) / 64 >= 1) {
-            release(&emptied[(((K + 63) / 64) % 4 + 3) % 4]);  // As and Bs have been read
+            release(&emptied[ko % 4]);  // As and Bs have been read
         }
 
         // cache_register(C, at=bj) -> Cf
