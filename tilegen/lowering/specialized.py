@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tilegen.ir.affine import Affine, Mod, var
+from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Load, Loop, Tree
 from tilegen.ir.walk import loops, rewrite, rewrite_nodes
 from tilegen.lowering.bulk_loops import bulk_nests
@@ -42,12 +42,14 @@ def with_whole_rings(tree: Tree, loose: frozenset[str]) -> frozenset[str]:
 
 
 def without_idle_producers(tree: Tree) -> Tree:
-    """`tree` with producers where they start all copies: a version without bulk copies has none."""
+    """`tree` with producers where they start all copies, of several iterations: a version without bulk copies has none,
+    and a loop of one iteration has nothing to run ahead of."""
 
     def change(node: object) -> object:
         if not isinstance(node, Loop) or not node.specialized:
             return node
-        return replace(node, specialized=not any(each.kind == "cooperative" for each in loops(node)))
+        several = node.extent != const(1)
+        return replace(node, specialized=several and not any(each.kind == "cooperative" for each in loops(node)))
 
     return replace(tree, body=rewrite_nodes(tree.body, change))
 
