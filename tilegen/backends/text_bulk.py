@@ -32,12 +32,13 @@ __device__ __forceinline__ void copy_box_{rank}d(void* to, const TensorMap& map,
 }}"""
 
 
-def _copy_box(rank: int) -> str:
+def box_function(text: str, rank: int, operands: int) -> str:
+    """A function of boxes of a rank from its `text`, whose coordinates are behind so many operands."""
     names = [f"c{n}" for n in range(rank)]
-    return _COPY_BOX.format(
+    return text.format(
         rank=rank,
         typed=", ".join(f"int {name}" for name in names),
-        numbers=", ".join(f"%{n + 3}" for n in range(rank)),
+        numbers=", ".join(f"%{n + operands}" for n in range(rank)),
         operands=", ".join(f'"r"({name})' for name in names),
     )
 
@@ -50,7 +51,7 @@ BULK_FUNCTIONS = {
 struct __align__(64) TensorMap {
     unsigned long long words[16];
 };""",
-    **{f"copy_box_{rank}d(": _copy_box(rank) for rank in range(1, 6)},
+    **{f"copy_box_{rank}d(": box_function(_COPY_BOX, rank, 3) for rank in range(1, 6)},
     "start_barriers(": """\
 // Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
 __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tilegen.backends.text_bulk import coordinates_of, first_place
+from tilegen.backends.text_bulk import box_function, coordinates_of, first_place
 from tilegen.backends.text_expr import Writer
 from tilegen.lowering.bulk_nodes import BulkStore, BulkStores, StoreNode, StoresRead
 from tilegen.lowering.program import Spmd
@@ -19,18 +19,8 @@ __device__ __forceinline__ void store_box_{rank}d(const TensorMap& map, const vo
 }}"""
 
 
-def _store_box(rank: int) -> str:
-    names = [f"c{n}" for n in range(rank)]
-    return _STORE_BOX.format(
-        rank=rank,
-        typed=", ".join(f"int {name}" for name in names),
-        numbers=", ".join(f"%{n + 2}" for n in range(rank)),
-        operands=", ".join(f'"r"({name})' for name in names),
-    )
-
-
 STORE_FUNCTIONS = {
-    **{f"store_box_{rank}d(": _store_box(rank) for rank in range(1, 6)},
+    **{f"store_box_{rank}d(": box_function(_STORE_BOX, rank, 2) for rank in range(1, 6)},
     "end_stores(": """\
 // The stores that this thread has started since the last time are a group.
 __device__ __forceinline__ void end_stores()
