@@ -85,26 +85,16 @@ schedule s for hgemm_f32(TM=128, TN=128, TK=64, WM=64, WN=64, STAGES=3):
     pipeline(ko, STAGES)
     pipeline(fk, 2, across=ko)
 """
-# A block has several tiles, one after the other.
-AGAIN = """
-kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
-    C[i, j] = sum[k](A[i, k] * B[k, j])
 
-schedule s for gemm():
-    tile(i, 16) -> bi, ti
-    tile(j, 32) -> bj, tj
-    tile(k, 8) -> ko, ki
-    tile(bj, 2) -> px, bx
-{wide}    tile(ti, 4) -> ti, wi
-    order(bi, bx, px, ko, ti, tj, {inner})
-    bind(bi, block.y)
-    bind(bx, block.x)
-    bind(ti, thread.y)
-    bind(tj, thread.x)
-    cache_register(C, at=px)
-    cache_shared(A, at=ko)
-    cache_shared(B, at=ko, vector=4)
-"""
+
+def _tile_by_tile(text):
+    """A block has several tiles, one after the other."""
+    text = text.replace("    tile(ti, 4)", "    tile(bj, 2) -> px, bx\n    tile(ti, 4)").replace(
+        "bi, bj, ko", "bi, bx, px, ko"
+    )
+    return text.replace("bind(bj,", "bind(bx,").replace("at=bj", "at=px")
+
+
 NARROW = GEMM.replace("    tile(ti, 4)", "    tile(tj, 2) -> tj, wj\n    tile(ti, 4)").replace("ki, wi)", "ki, wi, wj)")
 BOTH = "    bulk(A.shared)\n    bulk(B.shared)\n"
 EACH_ROW = """
@@ -164,12 +154,10 @@ CASES = {
     "stored beside a ring": GEMM + BOTH + OUT + "    pipeline(ko, 3)\n    specialize(ko)\n",
     "ring": GEMM + BOTH + "    pipeline(ko, 3)\n    specialize(ko)\n",
     "ring, narrow": NARROW + BOTH + "    pipeline(ko, 2)\n    specialize(ko)\n",
-    "ring, again": AGAIN.format(wide="", inner="ki, wi") + BOTH + "    pipeline(ko, 3)\n    specialize(ko)\n",
-    "ring, again, narrow": AGAIN.format(wide="    tile(tj, 2) -> tj, wj\n", inner="ki, wi, wj")
-    + BOTH
-    + "    pipeline(ko, 2)\n    specialize(ko)\n",
-    "stored tile by tile": AGAIN.format(wide="", inner="ki, wi") + OUT.replace("bj", "px"),
-    "stored tile by tile, beside a ring": AGAIN.format(wide="", inner="ki, wi")
+    "ring, again": _tile_by_tile(GEMM) + BOTH + "    pipeline(ko, 3)\n    specialize(ko)\n",
+    "ring, again, narrow": _tile_by_tile(NARROW) + BOTH + "    pipeline(ko, 2)\n    specialize(ko)\n",
+    "stored tile by tile": _tile_by_tile(GEMM) + OUT.replace("bj", "px"),
+    "stored tile by tile, beside a ring": _tile_by_tile(GEMM)
     + BOTH
     + OUT.replace("bj", "px")
     + "    pipeline(ko, 3)\n    specialize(ko)\n",
