@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from bulk import CASES
 from place_faults import PLACE_FAULTS
+from refused import find_missed
 from ring_faults import FAULTS
 from simulate import faults
 from written import tree_from
@@ -18,7 +19,6 @@ from tilegen.ir.affine import const
 from tilegen.ir.nodes import Access, Const, Stmt
 from tilegen.lowering import lower
 from tilegen.poly import Facts, Refused
-from tilegen.proof import prove
 from tilegen.proof.bulk import check_boxes
 
 RINGS = ["ring", "ring, narrow", "ring, again", "ring, again, narrow"]
@@ -35,23 +35,13 @@ HARMLESS = {"phase_shifted": 8, "slot_shifted": 2, "other_producer": 1}
 @pytest.mark.parametrize("case", RINGS)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.__name__)
 def test_a_fault_is_refused(case, fault):
-    tree = tree_from(CASES[case])
-    (launch,) = lower(tree)
-    faulty = list(fault(launch))
-    assert faulty
-    missed = [each for each in faulty if prove(tree.kernel, (each,), tree.reassociated).verdict == "proved"]
-    assert not missed
+    assert not find_missed(fault, CASES[case])
 
 
 @pytest.mark.parametrize("case", COUNTED)
 @pytest.mark.parametrize("fault", PLACE_FAULTS, ids=lambda f: f.__name__)
 def test_a_wrong_place_in_a_ring_is_refused(case, fault):
-    tree = tree_from(CASES[case])
-    (launch,) = lower(tree)
-    faulty = list(fault(launch))
-    assert faulty
-    missed = [each for each in faulty if prove(tree.kernel, (each,), tree.reassociated).verdict == "proved"]
-    assert not missed
+    assert not find_missed(fault, CASES[case])
 
 
 @pytest.mark.parametrize("fault", [f for f in PLACE_FAULTS if f.__name__ not in BEYOND], ids=lambda f: f.__name__)

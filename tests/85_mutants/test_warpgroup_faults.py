@@ -7,6 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from refused import find_missed
 from simulate import faults
 from warpgroup_faults import FAULTS, FAULTS_OF_FACTORS
 from warpgroups import CASES, FACTORS
@@ -27,12 +28,7 @@ OF_FACTORS = [(case, fault) for case in FACTORS for fault in FAULTS_OF_FACTORS]
     ("case", "fault"), OF_CASES + OF_FACTORS, ids=lambda v: v if isinstance(v, str) else v.__name__
 )
 def test_a_fault_is_refused(case, fault):
-    tree = tree_from(EVERY[case])
-    (launch,) = lower(tree)
-    faulty = list(fault(launch))
-    assert faulty
-    missed = [each for each in faulty if prove(tree.kernel, (each,), tree.reassociated).verdict == "proved"]
-    assert not missed
+    assert not find_missed(fault, EVERY[case])
 
 
 @pytest.mark.parametrize("case", EVERY)
