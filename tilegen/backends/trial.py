@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
+
 from tilegen.backends.instructions import PACKED, REGISTERS, device_function, output_first, row_operands
 from tilegen.backends.text_copies import ASYNCHRONOUS_PRODUCTS
 from tilegen.ir.descriptors import ROWS
@@ -92,9 +95,14 @@ def _shared_rows(rows: SharedRows) -> str:
 
 
 def _shared_pieces(matrix: SharedMatrix) -> str:
-    """The pieces of the rows of a matrix, those at one place of the row one behind the other."""
+    """The pieces of the rows of a matrix, those at one place of the row one behind the other.
+
+    There is room for those of rows that run the other way, too: an instruction declared wrong reads no further.
+    """
     rows, pieces, width = _pieces(matrix)
-    size = f"[{pieces}][{rows}][{width}]"
+    other = next(index for index in matrix.indices if index != matrix.along)
+    turned = prod(_pieces(replace(matrix, along=other))[:2])
+    size = f"[{max(pieces, -(-turned // rows))}][{rows}][{width}]"
     return f"    __shared__ __align__({ROWS * PIECES[0]}) {_element_type(matrix)} {matrix.operand.name}_pieces{size};"
 
 
