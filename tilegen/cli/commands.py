@@ -1,4 +1,4 @@
-"""The commands: show, emit, check, compare."""
+"""The commands: show, emit, compare."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from tilegen.cli import printing
 from tilegen.cli.arguments import parse_list, parse_numbers
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.request import Request, join, schedules
-from tilegen.errors import LimitError, ProofError, TilegenError, WrongResult
+from tilegen.errors import TilegenError
 from tilegen.frontend.unparse import text_of_schedule
 from tilegen.ir.show import show as show_tree
-from tilegen.ir.tolerance import tolerance_of
 from tilegen.lowering import Launch, lower
 from tilegen.lowering.integers import elements
 
@@ -32,7 +31,7 @@ _SETTINGS = click.option(
     "--set", "settings", multiple=True, metavar="TM=64 ...", help="Schedule parameters and kernel attributes."
 )
 _JSON = click.option("--json", "json_file", metavar="F", help="The result as JSON into F; - for standard output.")
-_FIX = click.option("--fix", multiple=True, metavar="K=64 ...", help="Sizes to compile into the kernels.")
+FIX = click.option("--fix", multiple=True, metavar="K=64 ...", help="Sizes to compile into the kernels.")
 DEVICE = click.option("--device", default="auto", show_default=True, metavar="auto|cuda|cpu", help="Where kernels run.")
 
 UNPROVED = click.option("--unproved", is_flag=True, help="Take what the proof leaves open, too.")
@@ -183,59 +182,10 @@ def _launch_json(launch: Launch) -> dict[str, Any]:
     }
 
 
-@tilegen.command("check")
-@shared_arguments
-@click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to check at.")
-@_FIX
-@DEVICE
-@UNPROVED
-def check_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool) -> int:
-    """Run scheduled kernels against the reference; every element counts."""
-    from tilegen.backends.devices import engine, program
-    from tilegen.lab.check import cases_by_tolerance, check
-    from tilegen.lab.cost import check_outlook, require_check_memory
-    from tilegen.lab.sizes import limits_of_check, sizes_to_check
-
-    given, attempts = request.sizes, request.attempts(parse_numbers(fix, "--fix"))
-    wanted = {name: each for name, each in attempts.items() if not isinstance(each, TilegenError)}
-    first = next(iter(wanted.values())).kernel
-    runs_on = engine(device)
-    request.check_sizes(first)
-    trees = [each.tree for each in wanted.values()]
-    sizes = sizes_to_check(trees, given, limits_of_check(runs_on))
-    require_check_memory(trees, sizes, runs_on)
-    printing.print_note(check_outlook(trees, sizes, runs_on))
-    found, proofs = {}, {}
-    wrong = [(name, each) for name, each in attempts.items() if isinstance(each, TilegenError)]
-    with printing.progress() as progress:
-        progress("reference", 0, 1)
-        tried = cases_by_tolerance(first, trees, sizes)
-        for number, (name, each) in enumerate(wanted.items()):
-            progress(name, number, len(wanted))
-            try:
-                compiled = program(each.tree, runs_on, unproved=unproved)
-                proofs[name] = compiled.verdict
-                found[name] = check(compiled, tried[tolerance_of(each.tree)])
-            except (WrongResult, ProofError, LimitError) as error:
-                wrong += [(name, error)]
-    if request.json_file:
-        errors = {name: reason.render() for name, reason in wrong}
-        trials = {name: [asdict(t) for t in passed] for name, passed in found.items()}
-        printing.write_json(
-            {"device": runs_on.name, "proofs": proofs, "right": trials, "wrong": errors}, request.json_file
-        )
-    else:
-        notes = () if runs_on.on_gpu else printing.meaning_notes(printing.performed_names(trees))
-        printing.trials(printing.console(), found, proofs, runs_on.name, notes)
-    for name, reason in wrong:
-        print(f"{name}: {reason.render()}", file=sys.stderr)
-    return max((reason.exit_code for _, reason in wrong), default=0)
-
-
 @tilegen.command("compare")
 @shared_arguments
 @click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to time at.")
-@_FIX
+@FIX
 @DEVICE
 @UNPROVED
 @click.option(

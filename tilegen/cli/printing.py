@@ -24,7 +24,6 @@ from tilegen.ir.nodes import Tree
 from tilegen.ir.walk import loops
 
 if TYPE_CHECKING:
-    from tilegen.lab.check import Trial
     from tilegen.lab.compare import Comparison, Row
 
 # A table wider than the terminal wraps; into a file or a pipe it keeps its width.
@@ -162,7 +161,7 @@ def comparison(out: Console, result: Comparison) -> None:
     if result.steady:
         out.print(f"each ran for {result.steady:g} s without a pause before each of its samples")
     if not result.on_gpu:
-        for line in _device_notes(result.device):
+        for line in device_notes(result.device):
             out.print(line)
         out.print(f"registers, shared memory and spills are those of the CUDA text, compiled for {result.arch}.")
     for row in result.rows:
@@ -185,7 +184,7 @@ def meaning_notes(names: Iterable[str]) -> Iterator[str]:
         )
 
 
-def _device_notes(device: str) -> Iterator[str]:
+def device_notes(device: str) -> Iterator[str]:
     """Why a kernel ran on `device` and not on a better one; nothing for a GPU."""
     from tilegen.backends import cuda, opencl
 
@@ -243,28 +242,3 @@ def _ratio(of: Row | None, row: Row, scale: int, form: str) -> str:
     if of is None or of.time is None or row.time is None:
         return ""
     return form.format(scale * of.time.median / row.time.median)
-
-
-def trials(
-    out: Console,
-    found: Mapping[str, tuple[Trial, ...]],
-    proofs: Mapping[str, str],
-    device: str,
-    notes: Iterable[str] = (),
-) -> None:
-    """Prints for each schedule its inputs, its largest error beside the bound, and the verdict of its proof."""
-    table = Table(header_style="bold")
-    for name in ("schedule", "proof", "inputs", "sizes"):
-        table.add_column(name)
-    table.add_column("largest error", justify="right")
-    for name, passed in found.items():
-        for trial in passed:
-            exact = trial.data == "integers" or trial.error == 0
-            error = "none" if exact else f"{trial.error:.2g} of the bound"
-            error += f"; no bound for {trial.unbounded:.2g} of all" if trial.unbounded else ""
-            table.add_row(name, proofs[name], trial.data, " ".join(f"{n}={v}" for n, v in trial.sizes.items()), error)
-    if found:
-        out.print(table)
-        out.print(f"right, all {sum(map(len, found.values()))} of them, on {device}")
-    for line in (*_device_notes(device), *(notes if found else ())):
-        out.print(line, soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilegen import interpreter
-from tilegen.backends.arrays import GUARD_VALUE, NUMPY_NAME, empty, guarded_array, shape_of
+from tilegen.backends.arrays import GUARD_VALUE, NUMPY_NAME, Guarded, empty, guarded_array, shape_of
 from tilegen.backends.device_program import Program
 from tilegen.errors import WrongResult
 from tilegen.interpreter.dtypes import to_values
@@ -122,23 +122,31 @@ def _run_case(program: Program, case: Case) -> Trial:
     """Runs the program on a case with guard zones around its outputs, and compares every element."""
     engine = program.engine
     outputs = [t for t in program.kernel.tensors if t.role == "output"]
-    zones = {t.name: guarded_array(engine.xp, t, shape_of(t, case.sizes)) for t in outputs}
+    arrays, zones = arrays_with_zones(program, case)
+    program.bind(case.sizes, arrays)()
+    engine.synchronize()
+    error = 0.0
+    for tensor in outputs:
+        if side := zones[tensor.name].touched_border():
+            raise WrongResult(f"{tensor.name} is written to {side} its memory", notes=(note_of_case(case),))
+        error = max(error, _largest_error(tensor, to_host(zones[tensor.name].array), case))
+    return Trial(case.sizes, case.data, error, _unbounded_share([case.expected[t.name] for t in outputs]))
+
+
+def arrays_with_zones(program: Program, case: Case) -> tuple[dict[str, Any], dict[str, Guarded]]:
+    """(what a call of the program takes on the inputs of a case, by name; each output with its guard zones)."""
+    xp = program.engine.xp
+    outputs = [t for t in program.kernel.tensors if t.role == "output"]
+    zones = {t.name: guarded_array(xp, t, shape_of(t, case.sizes)) for t in outputs}
     arrays = {scalar.name: case.arrays[scalar.name] for scalar in program.kernel.scalars}
     arrays |= {name: zone.array for name, zone in zones.items()}
     for tensor in (t for t in program.kernel.tensors if t.role == "input"):
         name = memory_of(tensor.name)
         value = case.arrays[name]
         if name not in zones:
-            arrays[name] = empty(engine.xp, tensor, value.shape)
-        arrays[name][...] = engine.xp.asarray(value)
-    program.bind(case.sizes, arrays)()
-    engine.synchronize()
-    error = 0.0
-    for tensor in outputs:
-        if side := zones[tensor.name].touched_border():
-            raise WrongResult(f"{tensor.name} is written to {side} its memory", notes=(_case_note(case),))
-        error = max(error, _largest_error(tensor, _to_host(zones[tensor.name].array), case))
-    return Trial(case.sizes, case.data, error, _unbounded_share([case.expected[t.name] for t in outputs]))
+            arrays[name] = empty(xp, tensor, value.shape)
+        arrays[name][...] = xp.asarray(value)
+    return arrays, zones
 
 
 def _unbounded_share(expected: Sequence[interpreter.Reference]) -> float:
@@ -148,7 +156,8 @@ def _unbounded_share(expected: Sequence[interpreter.Reference]) -> float:
     return sum(int(np.sum(np.isinf(r.bound) & r.written)) for r in judged) / max(1, known)
 
 
-def _to_host(array: Any) -> np.ndarray[Any, Any]:
+def to_host(array: Any) -> np.ndarray[Any, Any]:
+    """A numpy or cupy array in numpy."""
     result: np.ndarray[Any, Any] = array.get() if hasattr(array, "get") else array
     return result
 
@@ -196,8 +205,9 @@ def _wrong_result(
     place = f"{tensor.name}[{', '.join(map(str, where))}]"
     off = f", off by {abs(got[where] - value[where]):.3g} where {allowed[where]:.3g} is allowed"
     witness = f"{place} is {got[where]:.9g} and has to be {value[where]:.9g}{off if allowed[where] else ''}"
-    return WrongResult(f"{tensor.name} is wrong: {share}", witness=witness, notes=(_case_note(case),))
+    return WrongResult(f"{tensor.name} is wrong: {share}", witness=witness, notes=(note_of_case(case),))
 
 
-def _case_note(case: Case) -> str:
+def note_of_case(case: Case) -> str:
+    """What a message says of a case."""
     return f"with {', '.join(f'{n} = {v}' for n, v in case.sizes.items())} and {case.data} as inputs"

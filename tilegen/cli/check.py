@@ -1,0 +1,126 @@
+"""The command check: what each schedule computes, against the reference."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tilegen.cli import printing
+from tilegen.cli.arguments import parse_numbers
+from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments, tilegen
+from tilegen.cli.request import Request
+from tilegen.errors import LimitError, ProofError, TilegenError, WrongResult
+from tilegen.ir.nodes import Tree
+from tilegen.ir.tolerance import tolerance_of
+
+if TYPE_CHECKING:
+    from tilegen.backends.engine import Engine
+    from tilegen.lab.check import Case, Trial
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A schedule that has run: the verdict of its proof and what it passed; the error if it did not pass all."""
+
+    proof: str | None = None
+    trials: tuple[Trial, ...] = ()
+    error: TilegenError | None = None
+
+
+@tilegen.command("check")
+@shared_arguments
+@click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to check at.")
+@FIX
+@DEVICE
+@UNPROVED
+def check_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool) -> int:
+    """Run scheduled kernels against the reference; every element counts."""
+    from tilegen.backends.devices import engine
+    from tilegen.lab.cost import check_outlook, require_check_memory
+    from tilegen.lab.sizes import limits_of_check, sizes_to_check
+
+    attempts = request.attempts(parse_numbers(fix, "--fix"))
+    trees = {name: each.tree for name, each in attempts.items() if not isinstance(each, TilegenError)}
+    runs_on, every = engine(device), list(trees.values())
+    request.check_sizes(every[0].kernel)
+    sizes = sizes_to_check(every, request.sizes, limits_of_check(runs_on))
+    require_check_memory(every, sizes, runs_on)
+    printing.print_note(check_outlook(every, sizes, runs_on))
+    checked = {name: _Checked(error=each) for name, each in attempts.items() if isinstance(each, TilegenError)}
+    checked |= _check_all(trees, sizes, runs_on, unproved)
+    if request.json_file:
+        printing.write_json(_json(checked, runs_on.name), request.json_file)
+    else:
+        notes = () if runs_on.on_gpu else printing.meaning_notes(printing.performed_names(every))
+        _show(printing.console(), checked, runs_on.name, tuple(notes))
+    errors = {name: each.error for name, each in checked.items() if each.error}
+    for name, error in errors.items():
+        print(f"{name}: {error.render()}", file=sys.stderr)
+    return max((error.exit_code for error in errors.values()), default=0)
+
+
+def _check_all(
+    trees: Mapping[str, Tree], sizes: Sequence[Mapping[str, int]], engine: Engine, unproved: bool
+) -> dict[str, _Checked]:
+    """Checks the trees, all of one kernel, at all of `sizes`."""
+    from tilegen.lab.check import cases_by_tolerance
+
+    found = {}
+    with printing.progress() as progress:
+        progress("reference", 0, 1)
+        tried = cases_by_tolerance(next(iter(trees.values())).kernel, trees.values(), sizes)
+        for number, (name, tree) in enumerate(trees.items()):
+            progress(name, number, len(trees))
+            found[name] = _check_one(tree, engine, tried[tolerance_of(tree)], unproved)
+    return found
+
+
+def _check_one(tree: Tree, engine: Engine, tried: Sequence[Case], unproved: bool) -> _Checked:
+    from tilegen.backends.devices import program
+    from tilegen.lab.check import check
+
+    proof: str | None = None
+    passed: tuple[Trial, ...] = ()
+    try:
+        compiled = program(tree, engine, unproved=unproved)
+        proof = compiled.verdict
+        passed = check(compiled, tried)
+    except (WrongResult, ProofError, LimitError) as error:
+        return _Checked(proof, passed, error)
+    return _Checked(proof, passed)
+
+
+def _json(checked: Mapping[str, _Checked], device: str) -> dict[str, object]:
+    return {
+        "device": device,
+        "proofs": {name: each.proof for name, each in checked.items() if each.proof},
+        "right": {name: [asdict(t) for t in each.trials] for name, each in checked.items() if each.trials},
+        "wrong": {name: each.error.render() for name, each in checked.items() if each.error},
+    }
+
+
+def _show(out: Console, checked: Mapping[str, _Checked], device: str, notes: tuple[str, ...]) -> None:
+    """Prints for each schedule its inputs, its largest error beside the bound, and the verdict of its proof."""
+    table = Table(header_style="bold")
+    for name in ("schedule", "proof", "inputs", "sizes"):
+        table.add_column(name)
+    table.add_column("largest error", justify="right")
+    for name, each in checked.items():
+        for trial in each.trials:
+            exact = trial.data == "integers" or trial.error == 0
+            error = "none" if exact else f"{trial.error:.2g} of the bound"
+            error += f"; no bound for {trial.unbounded:.2g} of all" if trial.unbounded else ""
+            sizes = " ".join(f"{n}={v}" for n, v in trial.sizes.items())
+            table.add_row(name, each.proof, trial.data, sizes, error)
+    count = sum(len(each.trials) for each in checked.values())
+    if count:
+        out.print(table)
+        out.print(f"right, all {count} of them, on {device}")
+    for line in (*printing.device_notes(device), *(notes if count else ())):
+        out.print(line, soft_wrap=True)
