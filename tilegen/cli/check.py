@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -20,8 +20,10 @@ from tilegen.ir.nodes import Tree
 from tilegen.ir.tolerance import tolerance_of
 
 if TYPE_CHECKING:
+    from tilegen.backends.device_program import Program
     from tilegen.backends.engine import Engine
     from tilegen.lab.check import Case, Trial
+    from tilegen.lab.repeat import Repetition
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,18 @@ class _Checked:
 
     proof: str | None = None
     trials: tuple[Trial, ...] = ()
+    repeated: tuple[Repetition, ...] = ()
     error: TilegenError | None = None
 
 
 @tilegen.command("check")
 @shared_arguments
 @click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to check at.")
+@click.option("--repeat", type=click.IntRange(2), metavar="N", help="Run N times: are all bits the same?")
 @FIX
 @DEVICE
 @UNPROVED
-def check_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool) -> int:
+def check_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool, repeat: int | None) -> int:
     """Run scheduled kernels against the reference; every element counts."""
     from tilegen.backends.devices import engine
     from tilegen.lab.cost import check_outlook, require_check_memory
@@ -50,10 +54,10 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     runs_on, every = engine(device), list(trees.values())
     request.check_sizes(every[0].kernel)
     sizes = sizes_to_check(every, request.sizes, limits_of_check(runs_on))
-    require_check_memory(every, sizes, runs_on)
-    printing.print_note(check_outlook(every, sizes, runs_on))
+    require_check_memory(every, sizes, runs_on, repeated=repeat is not None)
+    printing.print_note(check_outlook(every, sizes, runs_on, repeat or 0))
     checked = {name: _Checked(error=each) for name, each in attempts.items() if isinstance(each, TilegenError)}
-    checked |= _check_all(trees, sizes, runs_on, unproved)
+    checked |= _check_all(trees, sizes, runs_on, unproved, repeat or 0)
     if request.json_file:
         printing.write_json(_json(checked, runs_on.name), request.json_file)
     else:
@@ -66,9 +70,10 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
 
 
 def _check_all(
-    trees: Mapping[str, Tree], sizes: Sequence[Mapping[str, int]], engine: Engine, unproved: bool
+    trees: Mapping[str, Tree], sizes: Sequence[Mapping[str, int]], engine: Engine, unproved: bool, runs: int
 ) -> dict[str, _Checked]:
-    """Checks the trees, all of one kernel, at all of `sizes`."""
+    """Checks the trees, all of one kernel, at all of `sizes`; then runs each that is right so many times there."""
+    from tilegen.backends.devices import program
     from tilegen.lab.check import cases_by_tolerance
 
     found = {}
@@ -77,23 +82,22 @@ def _check_all(
         tried = cases_by_tolerance(next(iter(trees.values())).kernel, trees.values(), sizes)
         for number, (name, tree) in enumerate(trees.items()):
             progress(name, number, len(trees))
-            found[name] = _check_one(tree, engine, tried[tolerance_of(tree)], unproved)
+            compiled = program(tree, engine, unproved=unproved)
+            found[name] = _check_one(compiled, tried[tolerance_of(tree)], runs)
     return found
 
 
-def _check_one(tree: Tree, engine: Engine, tried: Sequence[Case], unproved: bool) -> _Checked:
-    from tilegen.backends.devices import program
+def _check_one(compiled: Program, tried: Sequence[Case], runs: int) -> _Checked:
     from tilegen.lab.check import check
+    from tilegen.lab.repeat import repeat_cases
 
-    proof: str | None = None
-    passed: tuple[Trial, ...] = ()
+    found = _Checked()
     try:
-        compiled = program(tree, engine, unproved=unproved)
-        proof = compiled.verdict
-        passed = check(compiled, tried)
+        found = replace(found, proof=compiled.verdict)
+        found = replace(found, trials=check(compiled, tried))
+        return replace(found, repeated=repeat_cases(compiled, tried, runs) if runs else ())
     except (WrongResult, ProofError, LimitError) as error:
-        return _Checked(proof, passed, error)
-    return _Checked(proof, passed)
+        return replace(found, error=error)
 
 
 def _json(checked: Mapping[str, _Checked], device: str) -> dict[str, object]:
@@ -101,6 +105,7 @@ def _json(checked: Mapping[str, _Checked], device: str) -> dict[str, object]:
         "device": device,
         "proofs": {name: each.proof for name, each in checked.items() if each.proof},
         "right": {name: [asdict(t) for t in each.trials] for name, each in checked.items() if each.trials},
+        "repeated": {name: [asdict(r) for r in each.repeated] for name, each in checked.items() if each.repeated},
         "wrong": {name: each.error.render() for name, each in checked.items() if each.error},
     }
 
@@ -122,5 +127,21 @@ def _show(out: Console, checked: Mapping[str, _Checked], device: str, notes: tup
     if count:
         out.print(table)
         out.print(f"right, all {count} of them, on {device}")
+    for name, each in checked.items():
+        for repetition in each.repeated:
+            out.print(f"{name}: {_sentence(repetition)}", soft_wrap=True, markup=False)
     for line in (*printing.device_notes(device), *(notes if count else ())):
         out.print(line, soft_wrap=True)
+
+
+def _sentence(found: Repetition) -> str:
+    """What many runs on the same inputs came to."""
+    sizes = " ".join(f"{n}={v}" for n, v in found.sizes.items())
+    start = f"{found.runs:,} runs on the same inputs, {sizes}," if sizes else f"{found.runs:,} runs on the same inputs"
+    same = f"{start} gave the same bits"
+    if found.difference:
+        same = f"{found.different:,} of {start} have other bits than the first: {found.difference}"
+    if not found.sums:
+        return same
+    added = " and ".join(found.sums)
+    return f"{same}; they need not, for atomic updates add floats to {added} in any order"

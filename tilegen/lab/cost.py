@@ -25,15 +25,21 @@ _CASES = 2  # of integers, of random numbers
 Sizes = Mapping[str, int]
 
 
-def require_check_memory(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine) -> None:
-    """Raises DeviceError where there is too little memory for a check of trees of one kernel at all of `sizes`."""
+def require_check_memory(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine, repeated: bool = False) -> None:
+    """Raises DeviceError where there is too little memory for a check of trees of one kernel at all of `sizes`.
+
+    Args:
+        repeated: whether each result is kept, too, to be held against others.
+    """
     kernel = trees[0].kernel.written_kernel
     cases = _CASES * len(set(map(tolerance_of, trees)))
     kept = sum(
         cases * (total_bytes(kernel, each) + _KEPT * _count_tensor_elements(kernel, each, "output")) for each in sizes
     )
     for each in sizes:
-        on_device = 2 * total_bytes(kernel, each) + max(scratch_bytes(tree, each) for tree in trees)
+        on_device = (4 if repeated else 2) * total_bytes(kernel, each) + max(
+            scratch_bytes(tree, each) for tree in trees
+        )
         here = 0 if engine.on_gpu else on_device
         check_free(
             kept + _REFERENCE * _count_tensor_elements(kernel, each) + here,
@@ -56,12 +62,13 @@ def require_addressable(kernel: Kernel, sizes: Sizes) -> None:
     check_free(total_bytes(kernel, sizes), f"a run at {format_sizes(sizes)}", lambda: None)
 
 
-def check_outlook(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine) -> str | None:
-    """A note on a check at `sizes` that takes long; None for a short one."""
+def check_outlook(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine, runs: int = 0) -> str | None:
+    """A note on a check at `sizes`, with so many runs more on the random numbers, that takes long; else None."""
     kernel = trees[0].kernel.written_kernel
     tolerances = len(set(map(tolerance_of, trees)))
     reference = sum(_reference_seconds(kernel, each) for each in sizes) * tolerances
-    seconds = _CASES * (reference + sum(_run_seconds(kernel, each, engine) for each in sizes) * len(trees))
+    one = sum(_run_seconds(kernel, each, engine) for each in sizes) * len(trees)
+    seconds = _CASES * (reference + one) + runs * one
     return _outlook("the check", max(points(kernel, each) for each in sizes), len(trees), seconds)
 
 
