@@ -1,7 +1,9 @@
 """Timing: every program takes turns, errors stay with their program, and what is timed is checked."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,10 @@ import pytest
 import tilegen
 from tilegen.backends.devices import engine, program
 from tilegen.backends.host import HostArrays
+from tilegen.cli import printing
 from tilegen.errors import WrongResult
-from tilegen.lab.compare import compare
+from tilegen.lab import timing
+from tilegen.lab.compare import Comparison, Row, compare
 from tilegen.lab.libraries import Library
 from tilegen.lab.timing import Runs, check_agreement, time_programs
 
@@ -101,9 +105,61 @@ def test_runs_rotate_over_the_sets_and_stand_behind_untimed_ones() -> None:
     assert runs.sample(1) == 1.0
     assert runs.sample(2) == 1.0
     assert engine.timed == [([0, 1, 2, 3, 4], [5, 6, 7, 8, 9]), ([5, 6, 7, 8, 9], [10, 0, 1, 2, 3])]
+
+
+def test_a_steady_sample_is_long_and_behind_as_much() -> None:
+    """100 ms of calls of 1 ms are 20 graphs of five, which go on through the sets without a gap."""
+    engine = Recorder()
+    runs = Runs(engine, [partial(lambda number: engine.ran.append(number), n) for n in range(15)])
     engine.timed = []
-    runs.sample(0, steady=0.1)
-    assert (len(engine.timed[0][0]), len(engine.timed[0][1])) == (100, 5)
+    assert runs.sample(1, steady=0.1) == 1.0
+    ((behind, timed),) = engine.timed
+    assert (len(behind), len(timed)) == (100, 100)
+    assert timed[:5] == [5, 6, 7, 8, 9]
+    together = behind + timed
+    assert all((one + 1) % 15 == two for one, two in zip(together, together[1:], strict=False))
+
+
+class Clock:
+    """Time that passes when a program is asked for a sample: as much as it asks for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.order = 0.0, []
+        monkeypatch.setattr(timing, "perf_counter", lambda: self.now)
+
+    def runs(self, name: str) -> Any:
+        def sample(turn: int, steady: float) -> float:
+            self.order += [name]
+            self.now += 2 * steady if steady else 0.01
+            return 1.0
+
+        return SimpleNamespace(sample=sample)
+
+
+@pytest.mark.parametrize(("steady", "rounds"), [(0.0, 25), (0.2, 9), (1.5, 5)])
+def test_each_takes_a_turn_in_each_round_in_random_order(steady: float, rounds: int, monkeypatch) -> None:
+    """Rounds end with the time for all samples, but not before there are enough for a median."""
+    clock, names = Clock(monkeypatch), ["a", "b", "c"]
+    samples: dict[str, list[float]] = {}
+    runs = {name: clock.runs(name) for name in names}
+    timing._time_in_rounds(runs, NumpyOnGpu(), lambda what, done, total: None, samples, steady)
+    assert {name: len(each) for name, each in samples.items()} == dict.fromkeys(names, rounds)
+    turns = [clock.order[n : n + 3] for n in range(0, len(clock.order), 3)]
+    assert all(sorted(turn) == names for turn in turns)
+    assert len(set(map(tuple, turns))) > 1
+
+
+def test_the_output_says_how_steady_times_were_taken(capsys) -> None:
+    time = timing.Time(2.0, 1.9, 2.2, 5)
+    rows = tuple(Row(name, time=replace(time, median=ms), rate=1.0) for name, ms in (("mine", 2.0), ("cuBLAS", 1.974)))
+    found = Comparison("gemm", SIZES, "a GPU", True, "sm_90", "TFLOP/s", "cuBLAS", rows, (), 0.35)
+    printing.comparison(printing.console(), found)
+    said = capsys.readouterr().out
+    assert "98.7" in said
+    assert (
+        "steady: a sample is 0.35 s of one of them without a pause, behind as long untimed; 5 samples of each, in "
+        "random order\n"
+    ) in said
 
 
 @pytest.mark.pocl

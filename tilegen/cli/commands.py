@@ -189,7 +189,7 @@ def _launch_json(launch: Launch) -> dict[str, Any]:
 @DEVICE
 @UNPROVED
 @click.option(
-    "--steady", type=click.FloatRange(0, 60), default=0.0, metavar="S", help="Run each S seconds before a sample."
+    "--steady", type=click.FloatRange(0, 60), default=0.0, metavar="S", help="Samples of S seconds, without a pause."
 )
 def compare_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool, steady: float) -> int:
     """Check several schedules of one kernel, then time them side by side."""

@@ -159,7 +159,7 @@ def comparison(out: Console, result: Comparison) -> None:
     for line in result.beside:
         out.print(line, markup=False, soft_wrap=True)
     if result.steady:
-        out.print(f"each ran for {result.steady:g} s without a pause before each of its samples")
+        out.print(_steady_note(result))
     if not result.on_gpu:
         for line in device_notes(result.device):
             out.print(line)
@@ -167,6 +167,15 @@ def comparison(out: Console, result: Comparison) -> None:
     for row in result.rows:
         if row.error:
             out.print(Text(f"\n{row.name}: {row.error}", style="red"), soft_wrap=True)
+
+
+def _steady_note(result: Comparison) -> str:
+    """How times with `--steady` were taken."""
+    samples = max((row.time.samples for row in result.rows if row.time), default=0)
+    return (
+        f"steady: a sample is {result.steady:g} s of one of them without a pause, behind as long untimed; "
+        f"{samples} samples of each, in random order"
+    )
 
 
 def performed_names(trees: Iterable[Tree]) -> tuple[str, ...]:
@@ -215,7 +224,7 @@ def _table(result: Comparison) -> Table:
             table.add_column(name, justify="right")
         for row, cells in zip(result.rows, rows, strict=True):
             cells += [*_times(row), _ratio(first, row, 1, "{:.2f}")]
-            cells += [_ratio(rival, row, 100, "{:.0f}")] if rival else []
+            cells += [_ratio(rival, row, 100, "{:.1f}")] if rival else []
     for cells in rows:
         table.add_row(*cells)
     return table

@@ -49,7 +49,7 @@ class Row:
 class Comparison:
     """A table: a row for each schedule, in their order, then the rival's, if there is one.
 
-    `beside` says what the rival is, or why there is none; `steady` how many seconds each ran before its samples.
+    `beside` says what the rival is, or why there is none; `steady` how many seconds a sample took, or 0.
     """
 
     kernel: str
@@ -103,7 +103,7 @@ class ComparisonRun:
             given: sizes to time at; the others are chosen. The checks are at small sizes of their own.
             progress: gets what is going on, how many parts of it are done, and of how many.
             unproved: True lets run what the proof leaves open.
-            steady: seconds that each runs before each of its samples.
+            steady: seconds of a sample, of one schedule without a pause, behind as much untimed; 0 for short samples.
 
         Raises:
             UsageError: sizes that the kernel does not admit. DeviceError: too little memory for them.

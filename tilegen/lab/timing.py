@@ -26,6 +26,7 @@ Progress = Callable[[str, int, int], None]
 # (milliseconds of one sample, seconds for all samples, samples of each program)
 _GPU_PACE = (5.0, 10.0, 25)
 _CPU_PACE = (1.0, 12.0, 9)
+_LEAST_ROUNDS, _STEADY_ROUNDS = 3, 5
 _MOST_SETS = 64
 
 
@@ -70,7 +71,7 @@ def time_programs(
 
     Args:
         samples: gets the milliseconds of each as they come, for someone who cannot wait for the end.
-        steady: seconds that each runs before its sample, without a pause: a GPU is then at its power limit.
+        steady: seconds of a sample, without a pause and behind as much untimed: a GPU is then at its power limit.
     """
     if not programs or isinstance(engine, InterpreterEngine):
         return Timings()
@@ -132,11 +133,14 @@ class Runs:
             graph()
 
     def sample(self, turn: int, steady: float = 0.0) -> float:
-        """Milliseconds of a call, taken behind untimed ones: of `steady` seconds, of a graph at least on a GPU."""
-        count = round(1e3 * steady / (self.milliseconds * self.length))
-        count = max(count, 1 if self._engine.on_gpu else 0)
-        *behind, timed = (self._graphs[(turn - n) % len(self._graphs)] for n in range(count, -1, -1))
-        return self._engine.time([timed], behind) / self.length
+        """Milliseconds of a call, over one graph; with `steady`, over so many seconds without a pause.
+
+        As much runs ahead of it untimed; on a CPU only with `steady`.
+        """
+        count = max(1, round(1e3 * steady / (self.milliseconds * self.length)))
+        ahead = count if steady or self._engine.on_gpu else 0
+        graphs = [self._graphs[(turn + n) % len(self._graphs)] for n in range(-ahead, count)]
+        return self._engine.time(graphs[ahead:], graphs[:ahead]) / (count * self.length)
 
 
 def fastest_rival(
@@ -208,7 +212,7 @@ def _time_in_rounds(
         for number in order.permutation(len(runs)):
             name = list(runs)[number]
             samples[name] += [runs[name].sample(turn, steady)]
-        if perf_counter() - start > seconds and turn >= 2:
+        if perf_counter() - start > seconds and turn + 1 >= (_STEADY_ROUNDS if steady else _LEAST_ROUNDS):
             break
     progress("time", rounds, rounds)
 
