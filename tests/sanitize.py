@@ -2,6 +2,7 @@
 
 python tests/sanitize.py --random 100 --jobs 16             all four tools at the same time
 python tests/sanitize.py --tools memcheck --seconds 50      one of them, with a limit of its own
+python tests/sanitize.py --only wgmma --jobs 16             the stock schedules that have this word in a step
 
 Everything is made, compiled and run once without a tool first. Then each tool has its share of the processes; counts
 are printed as they grow, so that a run that is cut says how far it came, and a line for each tool at the end.
@@ -48,7 +49,25 @@ def stock_item(case):
     odd = {size: ODD[size] for size in tree.kernel.sizes}
     even = {size: (value + 7) // 8 * 8 for size, value in odd.items()}
     tiles = {size: tile(size, whole) for size in tree.kernel.sizes}
-    return "stock", ".".join(case), (tree, (odd, even, tiles))
+    return "stock", ".".join(case), (tree, (odd, even, tiles, *rings(case)))
+
+
+def rings(case):
+    """Sizes for which each slot of a ring of tiles is used again, and blocks that run on compute a second tile."""
+    from stock import FEWER, find
+
+    values = {p.name: p.default for p in find(*case).parameters} | dict(FEWER.get(case, ()))
+    if has_step("wgmma", case):
+        stages, one = values.get("STAGES", 1), {"GY": 1, "GX": 1}
+        tiles = {"M": values["TM"] * (one | values)["GY"], "N": values["TN"] * (one | values)["GX"]}
+        yield {size: n + 16 for size, n in (tiles | {"K": (stages + 1) * values["TK"]}).items()}
+
+
+def has_step(word, case):
+    """True if a step of a stock schedule has the word in it."""
+    from stock import find
+
+    return any(word in step.text for step in find(*case).steps)
 
 
 def random_item(number, seed=5):
@@ -92,12 +111,16 @@ def made_and_run(make, what):
     return item
 
 
-def items(wanted, jobs):
-    """Every stock schedule and so many random ones; each has run once, so that its machine code is in the cache."""
+def items(wanted, jobs, only=""):
+    """Every stock schedule with the word `only` in a step, and so many random ones.
+
+    Each has run once, so that its machine code is in the cache.
+    """
     from stock import cases
 
+    chosen = [case for case in cases() if has_step(only, case)]
     with get_context("spawn").Pool(jobs) as pool:
-        found = pool.map(partial(made_and_run, stock_item), cases(), chunksize=1)
+        found = pool.map(partial(made_and_run, stock_item), chosen, chunksize=1)
         first, some = 0, []
         while len(some) < wanted:
             numbers = range(first, first + CASES_AT_A_TIME)
@@ -201,6 +224,7 @@ def run_file(file):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--random", type=int, default=0)
+    parser.add_argument("--only", default="", metavar="WORD", help="stock schedules with this word in a step")
     parser.add_argument("--tools", default=",".join(TOOLS), help="which of the four")
     parser.add_argument("--jobs", type=int, default=4, help="processes at a time")
     parser.add_argument("--seconds", type=float, default=150, help="for the tools; what has not run by then does not")
@@ -210,7 +234,7 @@ def main() -> int:
         run_file(chosen.run)
         return 0
     since = monotonic()
-    found = items(chosen.random, chosen.jobs)
+    found = items(chosen.random, chosen.jobs, chosen.only)
     tools = chosen.tools.split(",")
     print(f"{len(found)} schedules made and run in {monotonic() - since:.0f} s", flush=True)
     print(
