@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import product
 from math import prod
 
 from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.build import build
+from tilegen.frontend.enumerated import check_bijection, check_points
 from tilegen.frontend.index import affine_of
 from tilegen.frontend.summations import build_summations
-from tilegen.ir.affine import Affine, var
+from tilegen.ir.affine import var
 from tilegen.ir.instructions import (
     ARCHITECTURES,
     FORMATS,
@@ -23,16 +23,11 @@ from tilegen.ir.instructions import (
     Fragment,
     Instruction,
     Layout,
-    Point,
-    RowSlot,
     SharedMatrix,
     SharedRows,
-    Slot,
 )
-from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Tensor
-from tilegen.ir.walk import loads
+from tilegen.ir.nodes import DTYPE_BYTES, Kernel, Tensor
 
-MOST_POINTS = 2**16  # of an operand, and of a meaning with conditions; enumeration walks over each
 _LINES = "an instruction has one equation, one line 'A[i, k] in lane ..., register ...' for each operand, and one 'ptx'"
 
 
@@ -149,65 +144,8 @@ def _equation_kernel(decl: s.InstructionDecl) -> Kernel:
             notes=("a meaning is C[i, j] = ..., or adds a term or a sum: C[i, j] += sum[k](...)",),
         )
     kernel = build(decl.head())
-    _check_points(decl, kernel)
+    check_points(kernel, written.span)
     return kernel
-
-
-def _check_points(decl: s.InstructionDecl, kernel: Kernel) -> None:
-    """Raises SourceError unless the meaning stays inside its operands and writes each element of the target once."""
-    equation, span = kernel.equations[0], decl.equations[0].span
-    target = kernel.tensor(equation.target)
-    accesses = [(target, equation.index), *((kernel.tensor(x.buffer), x.index) for x in loads(equation.value))]
-    for tensor, index in accesses:
-        for point in _points(equation, frozenset().union(*(each.names() for each in index)), span):
-            _check_inside(tensor, _element_at(index, point), point, span)
-    writers: dict[Point, dict[str, int]] = {}
-    for point in _points(equation, frozenset(r.name for r in equation.loops), span):
-        left = {r.name: point[r.name] for r in equation.loops}
-        written = _element_at(equation.index, point)
-        if writers.setdefault(written, left) != left:
-            witness = (
-                f"{target.name}{list(written)} is written at {_point_text(writers[written])} and at {_point_text(left)}"
-            )
-            raise SourceError(f"the meaning writes an element of '{target.name}' twice", span, witness=witness)
-    _check_all_written(target, writers, equation, span)
-
-
-def _points(equation: Equation, names: frozenset[str], span: Span) -> Iterator[dict[str, int]]:
-    """The values of these indices in the equation; of all indices, where it has conditions."""
-    ranges = [r for r in (*equation.loops, *equation.reduced) if r.name in names or equation.conditions]
-    if any(not r.extent.is_const for r in ranges) or prod(r.extent.const for r in ranges) > MOST_POINTS:
-        message = f"the meaning is no box of at most {MOST_POINTS} points"
-        raise SourceError(message, span, notes=("an instruction is small: each index runs from 0 to a number",))
-    for values in product(*(range(r.extent.const) for r in ranges)):
-        point = {r.name: value for r, value in zip(ranges, values, strict=True)}
-        if all(condition.holds(point) for condition in equation.conditions):
-            yield point
-
-
-def _check_all_written(target: Tensor, writers: object, equation: Equation, span: Span) -> None:
-    assert isinstance(writers, dict)
-    for point in product(*(range(extent.const) for extent in target.shape)):
-        if point not in writers:
-            message = f"the meaning leaves out an element of '{target.name}'"
-            notes = ("an instruction writes all of its output: give the output the shape of what is written",)
-            raise SourceError(message, span, witness=f"{target.name}{list(point)}", notes=notes)
-
-
-def _check_inside(tensor: Tensor, element: Point, point: dict[str, int], span: Span) -> None:
-    shape = [extent.const for extent in tensor.shape]
-    if not all(0 <= at < extent for at, extent in zip(element, shape, strict=True)):
-        witness = f"{tensor.name}{list(element)} at {_point_text(point)}"
-        notes = (f"the shape of {tensor.name} is {shape}",)
-        raise SourceError(f"the meaning leaves '{tensor.name}'", span, witness=witness, notes=notes)
-
-
-def _element_at(index: tuple[Affine, ...], point: dict[str, int]) -> Point:
-    return tuple(each.evaluate(point) for each in index)
-
-
-def _point_text(point: dict[str, int]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in point.items())
 
 
 # -- the layouts
@@ -244,13 +182,13 @@ def _check_layout(decl: s.InstructionDecl, operand: s.Operand, meaning: Kernel) 
             register = affine_of(line.register, known, decl.names())
             fragment = Fragment(tensor, indices, lane, register, form, lanes, span=line.span)
             _check_registers_are_full(fragment, lanes, operand.span)
-            _check_bijection(fragment, lanes, fragment.elements_of_a_lane)
+            check_bijection(fragment, lanes, fragment.elements_of_a_lane)
             return fragment
         case s.RowsLayout():
             lane, within = (affine_of(each, known, decl.names()) for each in (line.lane, line.within))
             rows = SharedRows(tensor, indices, lane, within, form, lanes, span=line.span)
             _check_rows_are_full(rows, lanes, operand.span)
-            _check_bijection(rows, rows.rows, rows.elements_of_a_row)
+            check_bijection(rows, rows.rows, rows.elements_of_a_row)
             return rows
 
 
@@ -309,47 +247,6 @@ def _check_rows_are_full(rows: SharedRows, lanes: int, span: Span) -> None:
 
 def _one_of(numbers: list[int]) -> str:
     return f"{', '.join(map(str, numbers[:-1]))} or {numbers[-1]}"
-
-
-def _check_bijection(layout: Fragment | SharedRows, lanes: int, most: int) -> None:
-    """Raises SourceError unless each element has a slot of its own; as there are as many slots, none is left empty.
-
-    A slot is one of the lanes 0 to `lanes` - 1 and, of it, a register or an element from 0 to `most` - 1.
-    """
-    name = layout.operand.name
-    slots: dict[Slot | RowSlot, Point] = {}
-    collision = None
-    for point in layout.points():
-        slot = layout.slot(point)
-        if not (0 <= slot[0] < lanes and 0 <= slot[1] < most):
-            raise _outside_error(layout, point, lanes, most)
-        if slot in slots and collision is None:
-            collision = f"{name}{list(slots[slot])} and {name}{list(point)} are both in {slot}"
-        slots.setdefault(slot, point)
-    if collision:
-        kind = Slot if isinstance(layout, Fragment) else RowSlot
-        empty = next(e for e in (kind(*pair) for pair in product(range(lanes), range(most))) if e not in slots)
-        own = "a lane and a register" if isinstance(layout, Fragment) else "a lane and an element of its row"
-        raise SourceError(
-            f"the layout of '{name}' puts two elements into one slot",
-            layout.span,
-            witness=f"{collision}; nothing is in {empty}",
-            notes=(f"each element has {own} of its own",),
-        )
-
-
-def _outside_error(layout: Fragment | SharedRows, point: Point, lanes: int, most: int) -> SourceError:
-    name, elements = layout.operand.name, prod(layout.shape)
-    if isinstance(layout, Fragment):
-        parts, note = "registers", f"{elements} elements in {lanes} lanes are {most} in each"
-    else:
-        parts, note = "elements", f"{elements} elements in rows of {ROW_BYTES} bytes are {lanes} rows of {most}"
-    return SourceError(
-        f"the layout of '{name}' leaves the lanes 0 to {lanes - 1} or their {parts} 0 to {most - 1}",
-        layout.span,
-        witness=f"{name}{list(point)} would be in {layout.slot(point)}",
-        notes=(note,),
-    )
 
 
 # -- the text
