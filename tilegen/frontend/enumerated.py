@@ -11,12 +11,12 @@ import numpy as np
 
 from tilegen.errors import SourceError, Span
 from tilegen.ir.affine import Affine
+from tilegen.ir.boxes import Box, Numbers, first_of_equals
 from tilegen.ir.instructions import ROW_BYTES, Fragment, Point, RowSlot, SharedRows, Slot
 from tilegen.ir.nodes import Equation, Kernel, Tensor
 from tilegen.ir.walk import loads
 
 MOST_POINTS = 2**16  # of an operand, and of a meaning with conditions
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 # -- the meaning
@@ -64,17 +64,12 @@ def _points(equation: Equation, names: frozenset[str], span: Span) -> _Points:
     if any(not r.extent.is_const for r in ranges) or prod(r.extent.const for r in ranges) > MOST_POINTS:
         message = f"the meaning is no box of at most {MOST_POINTS} points"
         raise SourceError(message, span, notes=("an instruction is small: each index runs from 0 to a number",))
-    values = _box([r.name for r in ranges], [r.extent.const for r in ranges])
-    held = np.full(prod(r.extent.const for r in ranges), True)
+    box = Box({r.name: r.extent.const for r in ranges})
+    held = np.full(box.count, True)
     for condition in equation.conditions:
-        number = condition.value.evaluate(values)
+        number = box.at(condition.value)
         held &= number == 0 if condition.equal else number >= 0
-    return _Points(int(held.sum()), {name: each[held] for name, each in values.items()})
-
-
-def _box(names: Sequence[str], extents: Sequence[int]) -> dict[str, Any]:
-    """The value of each index at all points of a box, the last one fastest."""
-    return {name: each.ravel() for name, each in zip(names, np.indices(extents), strict=True)}
+    return _Points(int(held.sum()), {name: each[held] for name, each in box.values.items()})
 
 
 def _check_inside(tensor: Tensor, elements: Sequence[Numbers], points: _Points, span: Span) -> None:
@@ -92,7 +87,7 @@ def _check_inside(tensor: Tensor, elements: Sequence[Numbers], points: _Points, 
 
 def _check_written_once(target: Tensor, written: Numbers, left: Mapping[str, Numbers], span: Span) -> None:
     """Raises SourceError where points of the loops, `left` of the equation, write one element."""
-    first = _first_of_equals(written)
+    first = first_of_equals(written)
     differs = np.full(written.size, False)
     for values in left.values():
         differs |= values != values[first]
@@ -102,12 +97,6 @@ def _check_written_once(target: Tensor, written: Numbers, left: Mapping[str, Num
         one, two = ({name: int(values[at]) for name, values in left.items()} for at in (first[number], number))
         witness = f"{target.name}{element} is written at {_point_text(one)} and at {_point_text(two)}"
         raise SourceError(f"the meaning writes an element of '{target.name}' twice", span, witness=witness)
-
-
-def _first_of_equals(numbers: Numbers) -> Numbers:
-    """For each number the place of the first one that is equal to it."""
-    _, first, which = np.unique(numbers, return_index=True, return_inverse=True)
-    return first[which]
 
 
 def _elements_at(index: tuple[Affine, ...], points: _Points) -> tuple[Numbers, ...]:
@@ -131,9 +120,8 @@ def check_bijection(layout: Fragment | SharedRows, lanes: int, most: int) -> Non
     A slot is one of the lanes 0 to `lanes` - 1 and, of it, a register or an element from 0 to `most` - 1.
     """
     name, count = layout.operand.name, prod(layout.shape)
-    points = _box(layout.indices, layout.shape)
-    within = layout.register if isinstance(layout, Fragment) else layout.element
-    lane, place = (np.broadcast_to(each.evaluate(points), count) for each in (layout.lane, within))
+    box = Box(dict(zip(layout.indices, layout.shape, strict=True)))
+    lane, place = map(box.each, layout.slots(list(box.values.values())))
     inside = (lane >= 0) & (lane < lanes) & (place >= 0) & (place < most)
 
     def point(number: int) -> Point:
@@ -142,7 +130,7 @@ def check_bijection(layout: Fragment | SharedRows, lanes: int, most: int) -> Non
     if not inside.all():
         raise _outside_error(layout, point(int(np.argmin(inside))), lanes, most)
     slots = lane * most + place
-    first = _first_of_equals(slots)
+    first = first_of_equals(slots)
     again = np.flatnonzero(first != np.arange(count))
     if again.size:
         kind = Slot if isinstance(layout, Fragment) else RowSlot

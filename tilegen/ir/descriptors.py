@@ -10,11 +10,14 @@ eight rows begin at a multiple of 8*P bytes, but for a start within the piece, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from typing import Any
+
+import numpy as np
 
 from tilegen.ir.affine import Affine
+from tilegen.ir.boxes import Box, Numbers, first_of_equals
 from tilegen.ir.instructions import PIECES, ROW_BYTES, SharedMatrix, descriptor_swizzle
 from tilegen.ir.matching import inner_part
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer
@@ -38,8 +41,8 @@ class Form:
     stride: int
     leading: int
 
-    def offset(self, row: int, column: int) -> int:
-        """Where the hardware looks for a byte, from the start of the matrix on and before the swizzle."""
+    def offset(self, row: Any, column: Any) -> Any:
+        """Where the hardware looks for a byte, or for bytes, from the start of the matrix on and before the swizzle."""
         pieces, within = divmod(column, self.piece)
         blocks, of_block = divmod(row, ROWS)
         return of_block * self.piece + blocks * self.stride + within + pieces * self.leading
@@ -57,39 +60,39 @@ def described_form(
     buffer: Buffer, access: Access, layout: SharedMatrix, points: tuple[Affine, ...], extents: Mapping[str, int]
 ) -> Form:
     """The form of the operand that is `access` in a nest of these loops. Raises NotDescribed."""
-    used = {n: e for n, e in extents.items() if any(n in i.names() for i in (*access.index, *points))}
+    box = Box({n: e for n, e in extents.items() if any(n in i.names() for i in (*access.index, *points))})
     along = layout.indices.index(layout.along)
-    places: dict[tuple[int, int], tuple[int, ...]] = {}
-    for numbers in product(*map(range, used.values())):
-        values = dict(zip(used, numbers, strict=True))
-        element = tuple(p.evaluate(values) for p in points)
-        place = tuple(inner_part(index, extents.keys()).evaluate(values) for index in access.index)
-        if places.setdefault((element[1 - along], element[along]), place) != place:
-            raise NotDescribed(f"an element of {layout.operand.name} lies at two places of '{buffer.name}'")
-    return _form_of(buffer, layout, places)
+    rows, columns = box.at(points[1 - along]), box.at(points[along])
+    places = [box.at(inner_part(index, extents.keys())) for index in access.index]
+    first = first_of_equals(rows * (1 + columns.max()) + columns)
+    if any((place != place[first]).any() for place in places):
+        raise NotDescribed(f"an element of {layout.operand.name} lies at two places of '{buffer.name}'")
+    return _form_of(buffer, layout, rows, columns, places)
 
 
-def _form_of(buffer: Buffer, layout: SharedMatrix, places: Mapping[tuple[int, int], tuple[int, ...]]) -> Form:
-    """The form of the operand whose element [row, column] is at `places[row, column]` of the buffer.
+def _form_of(buffer: Buffer, layout: SharedMatrix, rows: Numbers, columns: Numbers, places: Sequence[Numbers]) -> Form:
+    """The form of the operand whose elements [row, column] are at `places` of the buffer, one array a dimension.
 
     The places count from the start of the matrix. Raises NotDescribed where the elements do not lie so.
     """
-    size = DTYPE_BYTES[buffer.dtype]
-    piece = piece_of(buffer)
-    pitches = byte_pitches(buffer)
-    offsets = {at: sum(i * pitch for i, pitch in zip(place, pitches, strict=True)) for at, place in places.items()}
-    form = Form(piece, offsets.get((ROWS, 0), 0), offsets.get((0, piece // size), 0))
-    for (row, column), offset in offsets.items():
-        wanted = form.offset(row, column * size)
-        if offset != wanted:
-            name = layout.operand.name
-            raise NotDescribed(
-                f"'{buffer.name}' does not hold the operand {name} in rows along '{layout.along}' that a descriptor "
-                "tells of",
-                f"row {row}, element {column} of {name} is {offset} bytes behind its start, and the hardware looks for "
-                f"it at {wanted}",
-                f"rows of {piece} bytes, eight one behind the other; layout=[...] of cache_shared says what a row is",
-            )
+    size, piece = DTYPE_BYTES[buffer.dtype], piece_of(buffer)
+    offsets: Any = sum(place * pitch for place, pitch in zip(places, byte_pitches(buffer), strict=True))
+
+    def offset_of(row: int, column: int) -> int:
+        there = np.flatnonzero((rows == row) & (columns == column))
+        return int(offsets[there[0]]) if there.size else 0
+
+    form = Form(piece, offset_of(ROWS, 0), offset_of(0, piece // size))
+    wanted = form.offset(rows, columns * size)
+    if (wrong := np.flatnonzero(offsets != wanted)).size:
+        name, at = layout.operand.name, wrong[0]
+        raise NotDescribed(
+            f"'{buffer.name}' does not hold the operand {name} in rows along '{layout.along}' that a descriptor "
+            "tells of",
+            f"row {rows[at]}, element {columns[at]} of {name} is {offsets[at]} bytes behind its start, and the "
+            f"hardware looks for it at {wanted[at]}",
+            f"rows of {piece} bytes, eight one behind the other; layout=[...] of cache_shared says what a row is",
+        )
     for what, distance in (("eight rows", form.stride), ("pieces of a row", form.leading)):
         if distance % (ROWS * piece) or not 0 <= distance <= MOST_BYTES:
             raise NotDescribed(

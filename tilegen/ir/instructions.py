@@ -6,11 +6,11 @@ Nothing here knows an instruction by name. Each is declared in the language; `sc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine
@@ -116,6 +116,11 @@ class Fragment(_Layout):
         values = dict(zip(self.indices, point, strict=True))
         return Slot(self.lane.evaluate(values), self.register.evaluate(values))
 
+    def slots(self, point: Sequence[Any]) -> tuple[Any, Any]:
+        """(lanes, registers) of many elements: one array for each index."""
+        values = dict(zip(self.indices, point, strict=True))
+        return self.lane.evaluate(values), self.register.evaluate(values)
+
     def elements(self) -> dict[Slot, Point]:
         """The element in each slot. The layout is a bijection, so nothing is lost."""
         return {self.slot(point): point for point in self.points()}
@@ -149,6 +154,11 @@ class SharedRows(_Layout):
         """Where element `point` lies."""
         values = dict(zip(self.indices, point, strict=True))
         return RowSlot(self.lane.evaluate(values), self.element.evaluate(values))
+
+    def slots(self, point: Sequence[Any]) -> tuple[Any, Any]:
+        """(lanes, elements of their rows) of many elements: one array for each index."""
+        values = dict(zip(self.indices, point, strict=True))
+        return self.lane.evaluate(values), self.element.evaluate(values)
 
     def elements(self) -> dict[RowSlot, Point]:
         """The element in each slot. The layout is a bijection, so nothing is lost."""

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.boxes import Box
 from tilegen.ir.instructions import Fragment, SharedRows
 from tilegen.ir.nodes import Buffer
 
@@ -45,15 +46,13 @@ def bits_of(fragment: Fragment) -> tuple[tuple[Bit, ...], ...] | None:
                 return None
             bits.append(Bit(lane > 0, number.bit_length() - 1))
         found.append(tuple(bits))
-    for point in fragment.points():
-        lane = register = 0
-        for value, bits_ in zip(point, found, strict=True):
-            for place, bit in enumerate(bits_):
-                number = (value >> place & 1) << bit.place
-                lane, register = (lane + number, register) if bit.of_lane else (lane, register + number)
-        if fragment.slot(point) != (lane, register):
-            return None
-    return tuple(found)
+    box = Box({str(dim): extent for dim, extent in enumerate(fragment.shape)})
+    lanes, registers = map(box.each, fragment.slots(list(box.values.values())))
+    for value, bits_ in zip(box.values.values(), found, strict=True):
+        for place, bit in enumerate(bits_):
+            number = (value >> place & 1) << bit.place
+            lanes, registers = (lanes - number, registers) if bit.of_lane else (lanes, registers - number)
+    return None if lanes.any() or registers.any() else tuple(found)
 
 
 def point_of_lane(layout: SharedRows, lane: str) -> dict[str, Affine]:

@@ -15,7 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 
+import numpy as np
+
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.boxes import Box, first_of_equals
 from tilegen.ir.fragments import deal_fragments, registers_of
 from tilegen.ir.instructions import UNITS, Fragment, SharedMatrix, SharedRows
 from tilegen.ir.lane_bits import NotDealt
@@ -122,9 +125,8 @@ def _are_all_points(performed: Performed, extents: Mapping[str, int]) -> bool:
     if set(names) != set(extents) or len(names) != len(extents):
         return False  # an index has loops of its own: they run over its values, and no others do
     for index, reached in zip(performed.indices, ranges, strict=True):
-        mine = {name: extents[name] for name in index.names()}
-        values = [index.evaluate(values) for values in _box(mine)]
-        if sorted(values) != list(range(reached.extent.const)):
+        values = Box({name: extents[name] for name in sorted(index.names())}).at(index)
+        if not np.array_equal(np.sort(values), np.arange(reached.extent.const)):
             return False
     return True
 
@@ -170,11 +172,6 @@ def _check_separate(access: Access, nest: set[str]) -> None:
             raise Refused(f"'{index}', an index of '{access.buffer}', divides a loop of the nest", code="form")
 
 
-def _inner(index: Affine, values: Mapping[str, int]) -> int:
-    """The part of an index that the nest's loops decide."""
-    return inner_part(index, values.keys()).evaluate(values)
-
-
 def _check_fragment(
     buffer: Buffer,
     access: Access,
@@ -196,27 +193,31 @@ def _check_fragment(
     around = {n for d in buffer.fragment_dims for n in access.index[d].names()} - extents.keys()
     if not around <= outer.keys():
         raise Refused(f"'{buffer.name}' is used at an unknown place of its fragment by the operand {name}", code="form")
-    inside = {n: e for n, e in extents.items() if any(n in i.names() for i in (*access.index, *points))}
+    inside = Box({n: e for n, e in extents.items() if any(n in i.names() for i in (*access.index, *points))})
+    ats = [inside.at(p) for p in points]
+    lanes, registers = map(inside.each, layout.slots(ats))
     for start in _box({n: outer[n] for n in sorted(around)}):
-        first: int | None = None  # the register of the operand's own register 0
-        for values in _box(inside):
-            element = tuple(access.index[d].evaluate(start | values) for d in buffer.fragment_dims)
-            if not all(0 <= e < s for e, s in zip(element, buffer.fragment.shape, strict=True)):
-                raise Refused(f"'{buffer.name}' is used beyond one fragment by the operand {name}", code="form")
-            lane, register = buffer.fragment.slot(element)
-            register += sum(_inner(access.index[d], values) * stride for d, stride in strides.items())
-            at = tuple(p.evaluate({n: values[n] for n in p.names()}) for p in points)
-            wanted = layout.slot(at)
-            if first is None:
-                first = register - wanted.register
-            if wanted != (lane, register - first) or first % _elements_of_a_register(layout):
-                where = f"and is in lane {lane}, register {register - first}"
-                raise Refused(
-                    f"'{buffer.name}' has another layout than the operand {name} of '{instruction}'",
-                    f"{name}{list(at)} has to be in {wanted}, {where}",
-                    "its layout is that of the instruction which made it a fragment; through shared memory it changes",
-                    code="form",
-                )
+        element = [inside.at(access.index[d], start) for d in buffer.fragment_dims]
+        within = np.full(inside.count, True)
+        for e, extent in zip(element, buffer.fragment.shape, strict=True):
+            within &= (e >= 0) & (e < extent)
+        lane, register = map(inside.each, buffer.fragment.slots(element))
+        register = register + sum(inside.at(inner_part(access.index[d], extents)) * n for d, n in strides.items())
+        first = int(register[0] - registers[0])  # the register of the operand's own register 0
+        right = (lane == lanes) & (register - first == registers) & (first % _elements_of_a_register(layout) == 0)
+        if (within & right).all():
+            continue
+        number = int(np.argmin(within & right))
+        if not within[number]:
+            raise Refused(f"'{buffer.name}' is used beyond one fragment by the operand {name}", code="form")
+        at = tuple(int(each[number]) for each in ats)
+        where = f"and is in lane {lane[number]}, register {register[number] - first}"
+        raise Refused(
+            f"'{buffer.name}' has another layout than the operand {name} of '{instruction}'",
+            f"{name}{list(at)} has to be in {layout.slot(at)}, {where}",
+            "its layout is that of the instruction which made it a fragment; through shared memory it changes",
+            code="form",
+        )
 
 
 def _elements_of_a_register(layout: Fragment) -> int:
@@ -248,23 +249,28 @@ def _check_rows(
         raise Refused(f"the operand {name} lies in shared memory, and '{buffer.name}' does not", None, way, code="form")
     fastest = buffer.order[-1]
     _check_starts(buffer, access, width, extents, instruction)
-    rows: dict[int, dict[int, tuple[int, ...]]] = {}
-    for values in _box(extents):
-        lane, element = layout.slot(tuple(p.evaluate({n: values[n] for n in p.names()}) for p in points))
-        place = tuple(_inner(index, values) for index in access.index)
-        if rows.setdefault(lane, {}).setdefault(element, place) != place:
-            raise Refused(f"an element of {name} lies at two places of '{buffer.name}'", code="form")
-    for lane, row in rows.items():
-        for element, place in row.items():
-            first = row[0]
-            beside = tuple(p + element * (d == fastest) for d, p in enumerate(first))
-            if place != beside or first[fastest] % width:
-                raise Refused(
-                    f"the rows of the operand {name} do not lie side by side in '{buffer.name}'",
-                    f"in the row of lane {lane}, element {element} is at {list(place)}, and element 0 at {list(first)}",
-                    "the transposed form of the instruction takes the other storage order",
-                    code="vector",
-                )
+    box = Box(extents)
+    lanes, elements = map(box.each, layout.slots([box.at(p) for p in points]))
+    places = [box.at(inner_part(index, extents)) for index in access.index]
+    first = first_of_equals(lanes * width + elements)
+    if any((place != place[first]).any() for place in places):
+        raise Refused(f"an element of {name} lies at two places of '{buffer.name}'", code="form")
+    starts = np.zeros(layout.rows, int)  # the point that is element 0 of each row
+    starts[lanes[elements == 0]] = np.flatnonzero(elements == 0)
+    begin = starts[lanes]
+    right = places[fastest][begin] % width == 0
+    for d, place in enumerate(places):
+        right &= place == place[begin] + elements * (d == fastest)
+    if not right.all():
+        row = first_of_equals(lanes)
+        number = int(min(np.flatnonzero(~right), key=lambda n: (row[n], n)))
+        there, zero = ([int(place[n]) for place in places] for n in (number, begin[number]))
+        raise Refused(
+            f"the rows of the operand {name} do not lie side by side in '{buffer.name}'",
+            f"in the row of lane {lanes[number]}, element {elements[number]} is at {there}, and element 0 at {zero}",
+            "the transposed form of the instruction takes the other storage order",
+            code="vector",
+        )
 
 
 def _check_starts(buffer: Buffer, access: Access, width: int, extents: Mapping[str, int], instruction: str) -> None:
