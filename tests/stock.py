@@ -30,14 +30,25 @@ def find(name, schedule):
 
 LARGEST_TILE = 5000
 
-# What the interpreter runs: tiles much larger than the sizes of tests are walked point by point, guard by guard.
+# What the interpreter runs: tiles much larger than the sizes of tests are walked point by point, guard by guard, and
+# blocks that have no tile, too.
 _SPLIT = (("KP", 32), ("TM", 32), ("TN", 64), ("TK", 8), ("WI", 2), ("WJ", 2))
+_FEW_BLOCKS = (("GY", 1), ("GX", 2))
 LIGHTER = {
     ("gemm_split", "split_k"): _SPLIT,
     ("gemm_split", "split_transposed"): _SPLIT,
     ("gemm_split", "atomic"): _SPLIT,
+    **{
+        ("hgemm", rung): _FEW_BLOCKS
+        for rung in (
+            "persistent", "padded_rows", "half_warpgroups", "transposed_warpgroups", "hgemm_bias_gelu.fused_warpgroups",
+            "hgemm_residual.fused_warpgroups", "sums_of_warpgroups", "bytes_by_warpgroups",
+            "cut_off_rows_by_warpgroups", "cut_off_by_warpgroups", "turned_by_warpgroups", "turned_in_pairs",
+            "e4m3_by_warpgroups", "promoted",
+        )
+    },
     ("conv2d_winograd", "products"): (("COUNT", 32), ("TF", 32), ("TP", 32), ("TC", 4), ("WF", 1), ("WP", 1)),
-}
+}  # fmt: skip
 
 
 def lighter(name, schedule):
