@@ -258,6 +258,7 @@ CASES = [
     Case("examples/hgemm", "hgemm_e4m3", MNK, lambda i: {"C": i["A"] @ i["B"].T}, tolerance=2**-8),
     Case("examples/hgemm", "hgemm_tf32", MNK, lambda i: {"C": to_tf32(i["A"]) @ to_tf32(i["B"])}),
     Case("examples/hgemm", "hgemm_tf32_rz", MNK, lambda i: {"C": cut_to_tf32(i["A"]) @ cut_to_tf32(i["B"])}),
+    Case("examples/hgemm", "hgemm_tf32_rz_nt", MNK, lambda i: {"C": cut_to_tf32(i["A"]) @ cut_to_tf32(i["B"]).T}),
     Case("examples/hgemm", "hgemm_tf32_stored", MNK, lambda i: {"C": to_tf32(i["A"]) @ to_tf32(i["B"])}),
     Case("examples/hgemm", "hgemm_nt", MNK, lambda i: {"C": i["A"] @ i["B"].T}, tolerance=2**-8),
     Case("examples/hgemm", "hgemm_bias_gelu", MNK, gelu_layer, tolerance=2**-8),

@@ -65,7 +65,7 @@ kernel conv_longer(X: f16[N, C, W], F: f16[K, C, 3]) -> Y: f32[N, K, W - 2]:
 """
 HGEMM = (
     "hgemm", "hgemm_f16", "hgemm_f32", "hgemm_nt", "hgemm_bias_gelu", "hgemm_residual", "hgemm_i8", "hgemm_tf32",
-    "hgemm_tf32_rz", "hgemm_tf32_stored", "hgemm_e4m3",
+    "hgemm_tf32_rz", "hgemm_tf32_rz_nt", "hgemm_tf32_stored", "hgemm_e4m3",
 )  # fmt: skip
 KERNELS = [
     *(("examples/hgemm.tg", name) for name in HGEMM),

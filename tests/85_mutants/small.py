@@ -45,14 +45,14 @@ FITTING = {
         f"hgemm.{rung}": WARP_TILES | {"TN": 32, "WM": 32, "TK": 32}
         for rung in (
             "overlapped", "staged", "padded", "half", "transposed", "sums", "rounded",
-            "cut_off", "stored", "hgemm_bias_gelu.fused", "hgemm_residual.fused",
+            "cut_off", "cut_off_transposed", "stored", "hgemm_bias_gelu.fused", "hgemm_residual.fused",
         )
     },
     **{
         f"hgemm.{rung}": {"TM": 64, "STAGES": 2}
         for rung in (
             "warpgroups", "half_warpgroups", "transposed_warpgroups", "sums_of_warpgroups", "bytes_by_warpgroups",
-            "cut_off_by_warpgroups", "e4m3_by_warpgroups", "promoted",
+            "cut_off_rows_by_warpgroups", "cut_off_by_warpgroups", "e4m3_by_warpgroups", "promoted",
             "hgemm_bias_gelu.fused_warpgroups", "hgemm_residual.fused_warpgroups",
         )
     },

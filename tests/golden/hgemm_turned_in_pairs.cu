@@ -90,6 +90,13 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
     }
 }
 
+// The next slot of a ring, behind the last one the first in a phase of the other parity.
+template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
+{
+    slot = slot + 1 < slots ? slot + 1 : 0;
+    parity ^= slot == 0;
+}
+
 // Waits until the barrier's phase of this parity is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
@@ -128,8 +135,8 @@ static __device__ __forceinline__ void wgmma_m64n128k8_registers_tf32_rz(float* 
         : "memory");
 }
 
-// hgemm_tf32_rz: grid (ceil(N/128), ceil(M/128)), block (288), 131136 bytes of shared memory (dynamic)
-// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
+// hgemm_tf32_rz: grid (4, 33), block (288), 131136 bytes of shared memory (dynamic)
+// for arrays of fewer than 2^31 - 2^20 elements
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes
 // A_map describes A: FLOAT32, dimensions (K, M), strides (4*K), box (32, 128), swizzle 128B
 // B_map describes B: FLOAT32, dimensions (N, K), strides (4*N), box (32, 32), swizzle 128B
@@ -139,8 +146,8 @@ hgemm_tf32_rz(float* __restrict__ C,
               const __grid_constant__ TensorMap B_map,
               int M, int K, int N)
 {
-    const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti; bind(bi, block.y)
-    const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int by = blockIdx.y;                  // tile(bi, GY) -> py, by; bind(by, block.y)
+    const int bx = blockIdx.x;                  // tile(bj, GX) -> px, bx; bind(bx, block.x)
     const int wj = uniform(threadIdx.x / 128);  // tile(tj, 64) -> wj, j64; bind(wj, thread.y)
     // collapse(j32, jn) -> j64; tensorize(j64, ti, k8, by=wgmma_m64n128k8_registers_tf32_rz)
     const int lane = threadIdx.x % 128;
@@ -161,91 +168,113 @@ hgemm_tf32_rz(float* __restrict__ C,
     __syncthreads();  // the barriers have been started
 
     if (wj < 2) {
-        // cache_register(C, at=bj) -> Cf
-        float Cf[64];
-        #pragma unroll
-        for (int j64_high = 0; j64_high < 2; ++j64_high)
-            #pragma unroll
-            for (int ti_high = 0; ti_high < 16; ++ti_high)
+        int slot = 0;
+        int phase = 0;
+
+        for (int py = 0; py < ((M + 127) / 128 + 32) / 33; ++py)
+            for (int px = 0; px < ((N + 127) / 128 + 3) / 4; ++px) {
+                // cache_register(C, at=px) -> Cf
+                float Cf[64];
                 #pragma unroll
-                for (int ti_low = 0; ti_low < 2; ++ti_low)
-                    Cf[ti_high * 4 + j64_high * 2 + ti_low] = 0.0f;
-
-        // tile(k, TK) -> ko, ki
-        // pipeline(ko, STAGES)
-        for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-            wait_barrier(&filled[ko % 4], (ko / 4) % 2);  // As and Bs have arrived
-
-            // cache_register(Bs, at=wj) -> Bf
-            float Bf[4][4];
-            // tile(ki, 8) -> fk, k8
-            // unroll(fk)
-            #pragma unroll
-            for (int fk = 0; fk < 4; ++fk)
-                #pragma unroll
-                for (int j64_high = 0; j64_high < 2; ++j64_high)
-                    #pragma unroll
-                    for (int k8_high = 0; k8_high < 2; ++k8_high)
-                        Bf[fk][k8_high * 2 + j64_high] =
-                            Bs[ko % 4][wj * 2 + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16][fk * 8
-                                + k8_high * 4
-                                + lane % 4][((((lane / 4) % 8) % 2) * 16
-                                    + ((lane / 32) * 8 + j64_high * 4
-                                        + (lane / 4) % 8 / 2) % 16) ^ (((k8_high * 4 + lane % 4)
-                                        & 7) << 2)];
-
-            begin_wgmma();
-
-            #pragma unroll
-            for (int fk = 0; fk < 4; ++fk)
-                wgmma_m64n128k8_registers_tf32_rz(Cf, Bf[fk], describe_128<1024, 0>(&As[ko % 4][0][fk * 8]));
-
-            complete_wgmma();
-            hold<64>(&Cf[0]);
-            hold<16>(&Bf[0][0]);
-
-            release(&emptied[ko % 4]);  // As and Bs have been read
-        }
-
-        if (bj * 128 + 127 < N && bi * 128 + 127 < M) {
-            #pragma unroll
-            for (int j64_high = 0; j64_high < 2; ++j64_high)
-                #pragma unroll
-                for (int ti_high = 0; ti_high < 16; ++ti_high)
-                    #pragma unroll
-                    for (int ti_low = 0; ti_low < 2; ++ti_low)
-                        C[(bi * 128 + ti_high * 8 + (lane % 4) * 2 + ti_low) * N + bj * 128 + wj * 64
-                            + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
-                            + (((lane / 4) % 8) % 2) * 16
-                            + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) % 16] =
-                            Cf[ti_high * 4 + j64_high * 2 + ti_low];
-        } else {
-            #pragma unroll
-            for (int j64_high = 0; j64_high < 2; ++j64_high)
-                if (bj * 128 + wj * 64 + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
-                    + (((lane / 4) % 8) % 2) * 16 + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) % 16 < N)
+                for (int j64_high = 0; j64_high < 2; ++j64_high) {
+                    // tile(i, TM) -> bi, ti
                     #pragma unroll
                     for (int ti_high = 0; ti_high < 16; ++ti_high)
                         #pragma unroll
                         for (int ti_low = 0; ti_low < 2; ++ti_low)
-                            if (bi * 128 + ti_high * 8 + (lane % 4) * 2 + ti_low < M)
-                                C[(bi * 128 + ti_high * 8 + (lane % 4) * 2 + ti_low) * N + bj * 128 + wj * 64
+                            Cf[ti_high * 4 + j64_high * 2 + ti_low] = 0.0f;
+                }
+
+                // tile(k, TK) -> ko, ki
+                // pipeline(ko, STAGES)
+                for (int ko = 0; ko < (K + 31) / 32; ++ko) {
+                    wait_barrier(&filled[slot], phase % 2);  // As and Bs have arrived
+
+                    // cache_register(Bs, at=wj) -> Bf
+                    float Bf[4][4];
+                    // tile(ki, 8) -> fk, k8
+                    // unroll(fk)
+                    #pragma unroll
+                    for (int fk = 0; fk < 4; ++fk)
+                        #pragma unroll
+                        for (int j64_high = 0; j64_high < 2; ++j64_high)
+                            #pragma unroll
+                            for (int k8_high = 0; k8_high < 2; ++k8_high)
+                                Bf[fk][k8_high * 2 + j64_high] =
+                                    Bs[slot][wj * 2 + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16][fk * 8
+                                        + k8_high * 4
+                                        + lane % 4][((((lane / 4) % 8) % 2) * 16
+                                            + ((lane / 32) * 8 + j64_high * 4
+                                                + (lane / 4) % 8 / 2) % 16) ^ (((k8_high * 4 + lane % 4)
+                                                & 7) << 2)];
+
+                    begin_wgmma();
+
+                    #pragma unroll
+                    for (int fk = 0; fk < 4; ++fk)
+                        wgmma_m64n128k8_registers_tf32_rz(Cf, Bf[fk], describe_128<1024, 0>(&As[slot][0][fk * 8]));
+
+                    complete_wgmma();
+                    hold<64>(&Cf[0]);
+                    hold<16>(&Bf[0][0]);
+
+                    release(&emptied[slot]);  // As and Bs have been read
+
+                    next_slot<4>(slot, phase);
+                }
+
+                if (px * 512 + bx * 128 + 127 < N && py * 4224 + by * 128 + 127 < M) {
+                    #pragma unroll
+                    for (int j64_high = 0; j64_high < 2; ++j64_high)
+                        #pragma unroll
+                        for (int ti_high = 0; ti_high < 16; ++ti_high)
+                            #pragma unroll
+                            for (int ti_low = 0; ti_low < 2; ++ti_low)
+                                C[(py * 4224 + by * 128 + ti_high * 8 + (lane % 4) * 2 + ti_low) * N + px * 512
+                                    + bx * 128 + wj * 64
                                     + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
                                     + (((lane / 4) % 8) % 2) * 16
                                     + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) % 16] =
                                     Cf[ti_high * 4 + j64_high * 2 + ti_low];
-        }
-    } else {
-        if (tid == 256)
-            for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-                wait_barrier(&emptied[ko % 4], (ko / 4 + 1) % 2);  // As and Bs have been read
-
-                expect_bytes(&filled[ko % 4], 32768);
-                copy_box_2d(As[ko % 4], A_map, &filled[ko % 4], ko * 32, bi * 128);
-
-                #pragma unroll
-                for (int p = 0; p < 4; ++p)
-                    copy_box_2d(Bs[ko % 4][p], B_map, &filled[ko % 4], bj * 128 + p * 32, ko * 32);
+                } else {
+                    #pragma unroll
+                    for (int j64_high = 0; j64_high < 2; ++j64_high)
+                        if (px * 512 + bx * 128 + wj * 64
+                            + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
+                            + (((lane / 4) % 8) % 2) * 16
+                            + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) % 16 < N)
+                            #pragma unroll
+                            for (int ti_high = 0; ti_high < 16; ++ti_high)
+                                #pragma unroll
+                                for (int ti_low = 0; ti_low < 2; ++ti_low)
+                                    if (py * 4224 + by * 128 + ti_high * 8 + (lane % 4) * 2 + ti_low < M)
+                                        C[(py * 4224 + by * 128 + ti_high * 8 + (lane % 4) * 2 + ti_low) * N + px * 512
+                                            + bx * 128 + wj * 64
+                                            + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
+                                            + (((lane / 4) % 8) % 2) * 16
+                                            + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) % 16] =
+                                            Cf[ti_high * 4 + j64_high * 2 + ti_low];
+                }
             }
+    } else {
+        if (tid == 256) {
+            int slot = 0;
+            int phase = 0;
+
+            for (int py = 0; py < ((M + 127) / 128 + 32) / 33; ++py)
+                for (int px = 0; px < ((N + 127) / 128 + 3) / 4; ++px)
+                    for (int ko = 0; ko < (K + 31) / 32; ++ko) {
+                        wait_barrier(&emptied[slot], (phase + 1) % 2);  // As and Bs have been read
+
+                        expect_bytes(&filled[slot], 32768);
+                        copy_box_2d(As[slot], A_map, &filled[slot], ko * 32, py * 4224 + by * 128);
+
+                        #pragma unroll
+                        for (int p = 0; p < 4; ++p)
+                            copy_box_2d(Bs[slot][p], B_map, &filled[slot], px * 512 + bx * 128 + p * 32, ko * 32);
+
+                        next_slot<4>(slot, phase);
+                    }
+        }
     }
 }
