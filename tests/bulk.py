@@ -89,10 +89,16 @@ schedule s for hgemm_f32(TM=128, TN=128, TK=64, WM=64, WN=64, STAGES=3):
 
 def _tile_by_tile(text):
     """A block has several tiles, one after the other."""
-    text = text.replace("    tile(ti, 4)", "    tile(bj, 2) -> px, bx\n    tile(ti, 4)").replace(
-        "bi, bj, ko", "bi, bx, px, ko"
-    )
+    text = text.replace("    tile(ti, 4)", "    tile(bj, 2) -> px, bx\n    tile(ti, 4)").replace("bj, ko", "bx, px, ko")
     return text.replace("bind(bj,", "bind(bx,").replace("at=bj", "at=px")
+
+
+def _in_clusters(text):
+    """Two blocks along y, one beside the other, are a cluster."""
+    text = text.replace("    tile(ti, 4)", "    tile(bi, 2) -> bi, ci\n    tile(ti, 4)").replace(
+        "order(bi,", "order(bi, ci,"
+    )
+    return text.replace("    bind(bi, block.y)\n", "    bind(bi, block.y)\n    bind(ci, block.y)\n")
 
 
 NARROW = GEMM.replace("    tile(ti, 4)", "    tile(tj, 2) -> tj, wj\n    tile(ti, 4)").replace("ki, wi)", "ki, wi, wj)")
@@ -129,6 +135,7 @@ schedule s for twice():
     cache_shared(Y, at=pj) -> out
     bulk(out)
 """
+SHARED = "    multicast(B.shared, ci)\n"
 OUT = "    cache_shared(C, at=bj) -> Cs\n    bulk(Cs)\n"
 CASES = {
     "once": TRANSPOSE + "    cache_shared(X, at=bj) -> tile\n    bulk(tile)\n",
@@ -156,6 +163,12 @@ CASES = {
     "ring, narrow": NARROW + BOTH + "    pipeline(ko, 2)\n    specialize(ko)\n",
     "ring, again": _tile_by_tile(GEMM) + BOTH + "    pipeline(ko, 3)\n    specialize(ko)\n",
     "ring, again, narrow": _tile_by_tile(NARROW) + BOTH + "    pipeline(ko, 2)\n    specialize(ko)\n",
+    "cluster": _in_clusters(GEMM) + BOTH + "    pipeline(ko, 3)\n    specialize(ko)\n" + SHARED,
+    "cluster, narrow": _in_clusters(NARROW) + BOTH + "    pipeline(ko, 2)\n    specialize(ko)\n" + SHARED,
+    "cluster, again, narrow": _tile_by_tile(_in_clusters(NARROW))
+    + BOTH
+    + "    pipeline(ko, 2)\n    specialize(ko)\n"
+    + SHARED,
     "stored tile by tile": _tile_by_tile(GEMM) + OUT.replace("bj", "px"),
     "stored tile by tile, beside a ring": _tile_by_tile(GEMM)
     + BOTH

@@ -88,12 +88,13 @@ class Function:
 
 @dataclass(frozen=True)
 class Kernel:
-    """`threads` are the numbers in the launch bounds, or in the required size of a work-group."""
+    """`threads` are the numbers in the launch bounds, or in the required size of a work-group; `cluster` has blocks."""
 
     name: str
     threads: tuple
     parameters: tuple  # (words, name)
     body: tuple
+    cluster: tuple = ()
     functions: tuple = ()
 
 
@@ -138,15 +139,18 @@ class _Reader:
     # -- kernels and statements
 
     def kernel(self):
-        threads, name = (), None
+        threads, cluster, name = (), (), None
         while name is None:
             word = self.take()
-            if word in ("__launch_bounds__", "reqd_work_group_size"):
+            if word == "__cluster_dims__":
+                self.take("(")
+                cluster = self.arguments()
+            elif word in ("__launch_bounds__", "reqd_work_group_size"):
                 self.take("(")
                 threads = self.arguments()
             elif self.next() == "(" and word.isidentifier() and word != "__attribute__":
                 name = word
-        return Kernel(name, tuple(n for _, n in threads), self.parameters(), self.body())
+        return Kernel(name, tuple(n for _, n in threads), self.parameters(), self.body(), tuple(n for _, n in cluster))
 
     def parameters(self):
         self.take("(")

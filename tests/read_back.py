@@ -58,9 +58,9 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
 
     def whole(self, kernel):
         launch, self.functions, self.parts = self.launch, {f.name: f for f in kernel.functions}, {}
-        x, y, z = launch.block
+        cluster = launch.cluster.dims if launch.cluster else ()
         bounds = (launch.threads, launch.resident)[: 1 + (launch.resident > 1)]
-        same(kernel.threads, bounds if self.cuda else (x, y, z), "threads")
+        same((kernel.threads, kernel.cluster), (bounds if self.cuda else launch.block, cluster), "threads")
         written = {name for v in walk(launch.body) for name in written_by(v)}
         scalars = {scalar.name: scalar.dtype for scalar in launch.scalars}
         maps = [each.name for each in launch.maps]

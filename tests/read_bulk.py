@@ -12,6 +12,7 @@ from tilegen.lowering.bulk_nodes import (
     BulkStore,
     BulkStores,
     BulkWait,
+    MeetCluster,
     NextSlot,
     Release,
     StartBarriers,
@@ -31,7 +32,10 @@ class BulkTexts(Values):
                         (word, self.place(("at", array, ("number", 0)))), ("start_barriers", ((name, (0,)),)), "a start"
                     )
                     same(self.term(count), self.launch.buffers[name].shape[0].const, f"how many of {name} start")
-                same(self._take(texts, c_text.Call).call, ("call", "__syncthreads", (), ()), "the wait for a start")
+                waiting = "wait_for_cluster" if node.cluster else "__syncthreads"
+                same(self._take(texts, c_text.Call).call, ("call", waiting, (), ()), "the wait for a start")
+            case MeetCluster():
+                same(self._call(texts), ("wait_for_cluster", ()), "a meeting of the cluster")
             case BulkCopies(barrier, _, bytes_, body):
                 word, (at, count) = self._call(texts)
                 same(
@@ -43,8 +47,10 @@ class BulkTexts(Values):
                 wanted = ("wait_barrier", self._at(barrier), phase.evaluate(self.env) % 2)
                 same((word, self._barrier_at(at), self.term(parity)), wanted, "a wait")
             case Release(barrier, _):
-                word, (at,) = self._call(texts)
-                same((word, self._barrier_at(at)), ("release", self._at(barrier)), "a release")
+                word, (at, *blocks) = self._call(texts)
+                wanted = ("release_in_cluster", [node.blocks]) if node.blocks else ("release", [])
+                same((word, [self.term(each) for each in blocks]), wanted, "a release")
+                same(self._barrier_at(at), self._at(barrier), "what is released")
             case StartRing(at):
                 # Read at one place of the ring: no two integers of it are alike there.
                 for name, value in ((at.slot, at.slots - 1), (at.phase, 2 * at.slots + 1)):
@@ -57,13 +63,20 @@ class BulkTexts(Values):
                 same([self.term(each) for each in arguments], [self.env[at.slot], self.env[at.phase]], "its place")
             case BulkStores() | BulkStore() | StoresRead():
                 self.store(node, texts)
-            case BulkCopy(target, name, barrier, coordinates):
-                word, (to, box, at, *places) = self._call(texts)
-                same(word, f"copy_box_{len(coordinates)}d", "a copy of a box")
-                same(self.scope.get(box[1]), ("map", name), "a tensor map")
-                same(self._barrier_at(at), self._at(barrier), "where a box arrives")
-                self._same_coordinates(places, coordinates)
-                same(self._start(to, target), self._first(target), f"where a box begins in {target.buffer}")
+            case BulkCopy():
+                self.copy(node, texts)
+
+    def copy(self, node, texts):
+        target, barrier, coordinates = node.target, node.barrier, node.coordinates
+        word, (to, box, at, *places) = self._call(texts)
+        same(word, f"{'multicast' if node.blocks else 'copy'}_box_{len(coordinates)}d", "a copy of a box")
+        if node.blocks:
+            blocks, *places = places
+            same(self.term(blocks), node.blocks, "the blocks that a box goes to")
+        same(self.scope.get(box[1]), ("map", node.map), "a tensor map")
+        same(self._barrier_at(at), self._at(barrier), "where a box arrives")
+        self._same_coordinates(places, coordinates)
+        same(self._start(to, target), self._first(target), f"where a box begins in {target.buffer}")
 
     def store(self, node, texts):
         match node:

@@ -22,7 +22,9 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("case", ["once", "each time", "two stages", "halves", "ring", "stored", "stored each time"])
+@pytest.mark.parametrize(
+    "case", ["once", "each time", "two stages", "halves", "ring", "cluster", "stored", "stored each time"]
+)
 def test_it_is_as_reviewed(case, golden):
     tree = tree_from(CASES[case])
     golden(show(tree), f"bulk_{case.replace(' ', '_')}.tree")

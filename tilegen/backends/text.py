@@ -95,7 +95,8 @@ def _header(launch: Launch, names: Mapping[str, str]) -> list[str]:
     shared = f", {launch.shared_bytes} bytes of shared memory" if launch.shared_bytes else ""
     if launch.shared_bytes > STATIC_SHARED_LIMIT:
         shared += " (dynamic)"
-    lines = [f"// {launch.name}: grid {grid}, block {block}{shared}"]
+    cluster = f", clusters of {_tuple(map(str, launch.cluster.dims))}" if launch.cluster else ""
+    lines = [f"// {launch.name}: grid {grid}{cluster}, block {block}{shared}"]
     sizes = ", ".join(_describe_sizes(launch))
     lines += [f"// for {sizes}"] if sizes else []
     stricter = [c for c in launch.requires if not any(_is_multiple_of(other, c) for other in launch.requires)]
@@ -194,8 +195,9 @@ def _signature(launch: Launch, writer: Writer) -> list[str]:
     parameters += [f"{index_type(launch, writer.dialect)} {writer.names[size]}" for size in launch.sizes]
     bounds = f"{launch.threads}, {launch.resident}" if launch.resident > 1 else str(launch.threads)
     x, y, z = launch.launched_block
+    dims = f"__cluster_dims__({', '.join(map(str, launch.cluster.dims))}) " if launch.cluster else ""
     lead = (
-        f'extern "C" __global__ void __launch_bounds__({bounds})'
+        f'extern "C" __global__ void {dims}__launch_bounds__({bounds})'
         if cuda
         else f"__kernel __attribute__((reqd_work_group_size({x}, {y}, {z}))) void"
     )

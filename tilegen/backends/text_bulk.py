@@ -13,6 +13,7 @@ from tilegen.lowering.bulk_nodes import (
     BulkCopy,
     BulkNode,
     BulkWait,
+    MeetCluster,
     NextSlot,
     Release,
     StartBarriers,
@@ -29,6 +30,19 @@ __device__ __forceinline__ void copy_box_{rank}d(void* to, const TensorMap& map,
     asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
                  " [%0], [%1, {{{numbers}}}], [%2];"
                  ::"r"(place), "l"(&map), "r"(at), {operands} : "memory");
+}}"""
+
+
+_MULTICAST_BOX = """\
+// The same to one place in several blocks of the cluster, a bit for each; the bytes arrive at the barrier in each.
+__device__ __forceinline__ void multicast_box_{rank}d(void* to, const TensorMap& map, unsigned long long* barrier,
+    int blocks, {typed})
+{{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+                 " [%0], [%1, {{{numbers}}}], [%2], %3;"
+                 ::"r"(place), "l"(&map), "r"(at), "h"(static_cast<unsigned short>(blocks)), {operands} : "memory");
 }}"""
 
 
@@ -52,6 +66,14 @@ struct __align__(64) TensorMap {
     unsigned long long words[16];
 };""",
     **{f"copy_box_{rank}d(": box_function(_COPY_BOX, rank, 3) for rank in range(1, 6)},
+    **{f"multicast_box_{rank}d(": box_function(_MULTICAST_BOX, rank, 4) for rank in range(1, 6)},
+    "wait_for_cluster(": """\
+// All threads of the blocks of a cluster wait for each other.
+__device__ __forceinline__ void wait_for_cluster()
+{
+    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}""",
     "start_barriers(": """\
 // Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
 __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
@@ -80,6 +102,22 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
     if ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32 == 0) {
         const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+    }
+}""",
+    "release_in_cluster(": """\
+// The same at the barriers that lie at this place in several blocks of the cluster, a bit for each.
+__device__ __forceinline__ void release_in_cluster(unsigned long long* barrier, int blocks)
+{
+    __syncwarp();
+    const unsigned lane = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32;
+    if (blocks >> lane & 1) {
+        const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+        asm volatile("{\\n"
+                     ".reg .b32 remote;\\n"
+                     "mapa.shared::cluster.u32 remote, %0, %1;\\n"
+                     "mbarrier.arrive.shared::cluster.b64 _, [remote];\\n"
+                     "}"
+                     ::"r"(at), "r"(lane) : "memory");
     }
 }""",
     "next_slot<": """\
@@ -116,7 +154,11 @@ def bulk_lines(
         case StartBarriers(barriers):
             counts = [(writer.names[name], writer.buffers[name].shape[0], each) for name, each in barriers]
             calls = [f"start_barriers({name}, {count}, {arrivals});" for name, count, arrivals in counts]
+            if node.cluster:
+                return [*calls, "wait_for_cluster();  // the barriers of all blocks have been started"]
             return [*calls, "__syncthreads();  // the barriers have been started"]
+        case MeetCluster():
+            return ["wait_for_cluster();  // no block leaves before all have been copied to and released"]
         case BulkCopies(barrier, _, bytes_, body):
             return [f"expect_bytes({_address(barrier, writer)}, {bytes_});", *lines(body)]
         case BulkWait(barrier, phase, buffers):
@@ -126,6 +168,8 @@ def bulk_lines(
             return [f"wait_barrier({_address(barrier, writer)}, {parity});  // {names} {done}"]
         case Release(barrier, _, buffers):
             names = f"{', '.join(buffers[:-1])} and {buffers[-1]} have" if buffers[1:] else f"{buffers[0]} has"
+            if node.blocks:
+                return [f"release_in_cluster({_address(barrier, writer)}, {node.blocks});  // {names} been read"]
             return [f"release({_address(barrier, writer)});  // {names} been read"]
         case StartRing(place):
             return [f"int {writer.names[name]} = 0;" for name in (place.slot, place.phase)]
@@ -133,8 +177,10 @@ def bulk_lines(
             return [f"next_slot<{place.slots}>({writer.names[place.slot]}, {writer.names[place.phase]});"]
         case BulkCopy(target, name, barrier, coordinates):
             integers = coordinates_of(coordinates, writer)
-            given = [first_place(target, writer), writer.names[name], _address(barrier, writer), *integers]
-            return [f"copy_box_{len(integers)}d({', '.join(given)});"]
+            given = [first_place(target, writer), writer.names[name], _address(barrier, writer)]
+            if node.blocks:
+                return [f"multicast_box_{len(integers)}d({', '.join([*given, str(node.blocks), *integers])});"]
+            return [f"copy_box_{len(integers)}d({', '.join([*given, *integers])});"]
 
 
 def coordinates_of(coordinates: Iterable[Affine], writer: Writer) -> list[str]:

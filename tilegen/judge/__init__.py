@@ -17,6 +17,7 @@ from tilegen.judge.atomics import check_atomics
 from tilegen.judge.bounds import check_bounds
 from tilegen.judge.bulk import BoxCopy, box_copy, check_bulk, first_element
 from tilegen.judge.bulk_stores import check_bulk_stores
+from tilegen.judge.clusters import check_clusters, share_of
 from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
 from tilegen.judge.cross_thread import Dependence, DependenceKind, dependences
@@ -48,6 +49,7 @@ __all__ = [
     "judge",
     "leading_copies",
     "nest_of",
+    "share_of",
     "staged_buffers",
 ]
 
@@ -80,6 +82,7 @@ CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
     ("that instructions compute their nests", check_matrices),
     ("that copies can run ahead", check_ahead),
     ("that a producer can fill what others use", check_specialized),
+    ("that blocks of a cluster can share copies", check_clusters),
 )
 
 

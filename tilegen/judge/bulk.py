@@ -51,6 +51,7 @@ class BoxCopy:
         swizzle: bytes of a swizzled row, or 0.
         stmt: the statement of the nest.
         inside: the names of the loops in the box.
+        multicast: the loop of the blocks that copy a share each, to all of them; or nothing.
     """
 
     nest: str
@@ -64,6 +65,7 @@ class BoxCopy:
     stores: bool
     index: tuple[Affine, ...]
     place: tuple[Affine, ...]
+    multicast: str
 
 
 def check_bulk(program: Projection) -> None:
@@ -132,7 +134,20 @@ def box_copy(nest: Loop, buffers: Mapping[str, Buffer]) -> BoxCopy:
     _check_separate((*index, *place), inside)
     _check_places(place, target, inside)
     _check_pitch(tensor)
-    return BoxCopy(nest.name, tensor.name, target.name, outside, extents, swizzle, stmt, inside, stores, index, place)
+    return BoxCopy(
+        nest=nest.name,
+        tensor=tensor.name,
+        target=target.name,
+        outside=outside,
+        extents=extents,
+        swizzle=swizzle,
+        stmt=stmt,
+        inside=inside,
+        stores=stores,
+        index=index,
+        place=place,
+        multicast=nest.multicast,
+    )
 
 
 def _swizzle_of(target: Buffer) -> int:

@@ -20,6 +20,7 @@ from tilegen.lowering.bulk_nodes import (
     BulkStore,
     BulkStores,
     BulkWait,
+    MeetCluster,
     NextSlot,
     Release,
     StartBarriers,
@@ -268,7 +269,7 @@ class _Collector:
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
             case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | BulkWait() | Release():
                 pass
-            case Begin() | Complete() | NextSlot() | StoresRead():
+            case Begin() | Complete() | NextSlot() | StoresRead() | MeetCluster():
                 pass
             case _:
                 raise TypeError(node)

@@ -122,9 +122,8 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     lanes, less = Lanes(replace(tree, body=(dealt,))), spare(dealt, tree.buffers, tree.kernel)
     context = Context(block, where, stops, frozenset(told), groups, lanes, {b.name: b for b in tree.buffers}, bulk)
     body, buffers = _drop_needless_dims(tree, flatten(less.node, context), dealt)
-    memory = bulk.memory(buffers)
+    memory, registers = bulk.memory(buffers), [b for b in buffers if b.space == "register"]
     needs = bulk.add_needs(Needs(memory, frozenset(tree.kernel.sizes), is_implied, version.loose, list(requires)))
-    registers = [b for b in buffers if b.space == "register"]
     body = unroll_register_loops(vectorize(body, needs), frozenset(b.name for b in registers if b.shape))
     needs.variables |= lanes.results
     buffers = (*memory.values(), *needs.variables.values())
@@ -158,6 +157,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
         needs=needs.loops,
         approximate=tree.approximate,
         maps=tuple(bulk.maps),
+        cluster=bulk.cluster,
     )
 
 

@@ -21,12 +21,13 @@ from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Access, Buffer, Condition, Load, Loop, Node, Tree
 from tilegen.ir.walk import loads, loops
-from tilegen.judge import BoxCopy, box_copy, first_element
+from tilegen.judge import BoxCopy, box_copy, first_element, share_of
 from tilegen.lowering.bulk_loops import body_at, is_store
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release
 from tilegen.lowering.bulk_plan import Bulk, element_of
 from tilegen.lowering.conflicts import Path
 from tilegen.lowering.distribute import Block
+from tilegen.lowering.grid import Cluster
 from tilegen.lowering.pipeline import Pipe, begins
 from tilegen.lowering.program import For, If, Spmd, with_body
 
@@ -73,6 +74,7 @@ def bulk_copies(node: Node, tree: Tree, pipes: tuple[Pipe, ...], block: Block, t
         way = "bind(..., thread.x) gives the block threads that wait for the copy"
         raise _no_form(runs[0], f"'{runs[0].buffers[0]}' is filled by a bulk copy in a block of one thread", way)
     found.filled = frozenset(name for run in runs for name in run.buffers)
+    found.cluster = _cluster_of(runs)
     for names in dict.fromkeys(run.buffers for run in runs):
         mine = [run for run in runs if run.buffers == names]
         others = next((run for run in runs if run.buffers != names and {*run.buffers} & {*names}), None)
@@ -93,13 +95,25 @@ def bulk_copies(node: Node, tree: Tree, pipes: tuple[Pipe, ...], block: Block, t
     return found
 
 
+def _cluster_of(runs: list[_Run]) -> Cluster | None:
+    """The blocks that share copies: those of a ring, whose producers know when all have read."""
+    for run in runs:
+        for box in run.boxes:
+            if box.multicast and run.around[-1].specialized:
+                blocks = next(loop for loop in run.around if loop.name == box.multicast)
+                return Cluster(blocks.name, blocks.kind, blocks.extent.const)
+    return None
+
+
 def _add_producer(found: Bulk, run: _Run, block: Block, taken: frozenset[str]) -> None:
     """Lets a thread behind the consumers start the copies, when what lay there has been read."""
     assert block.consumers
     (_, loop), names = (run.path, run.around[-1]), run.buffers
     stages, tile = loop.stages, var(loop.name)
     _check_ring(found, run, loop.name, block.consuming)
-    emptied = Access(found.add_barriers("emptied", names, stages, block.consuming // WARP, taken), (tile % stages,))
+    warps, cluster = block.consuming // WARP, found.cluster
+    arrivals = warps * cluster.blocks if cluster else warps
+    emptied = Access(found.add_barriers("emptied", names, stages, arrivals, taken), (tile % stages,))
     wait = BulkWait(emptied, tile // stages - 1, names, arrival=False)
     start = found.starts[run.path, run.place]
     assert isinstance(start, If)
@@ -107,7 +121,7 @@ def _add_producer(found: Bulk, run: _Run, block: Block, taken: frozenset[str]) -
     for slot, waits in found.waits.items():
         if slot[0] == run.path:
             found.waits[slot] = [If((block.consumers,), (each,)) for each in waits]
-    release = If((block.consumers,), (Release(emptied, tile // stages, names),))
+    release = If((block.consumers,), (Release(emptied, tile // stages, names, cluster.mask if cluster else 0),))
     found.waits[run.path, len(loop.body)] = [release]
 
 
@@ -190,12 +204,16 @@ def _add_starts(
 
 
 def _copies(found: Bulk, box: BoxCopy, buffers: Mapping[str, Buffer], barrier: Access) -> Spmd:
-    """The copy of a box, in the loops outside of it."""
-    tensor = buffers[box.tensor]
+    """The copy of a box, in the loops outside of it; of a shared one, this block's part to all of the cluster."""
+    tensor, blocks = buffers[box.tensor], 0
+    if found.cluster and box.multicast:
+        share, blocks = share_of(box, found.cluster.blocks, tensor), found.cluster.mask
+        assert share
+        box = share
     name = found.add_map(box, tensor)
     source, place = first_element(box)
     coordinates = tuple(source[d] for d in reversed(tensor.order))
-    node: Spmd = BulkCopy(Access(box.target, place), name, barrier, coordinates, element_of(box, tensor))
+    node: Spmd = BulkCopy(Access(box.target, place), name, barrier, coordinates, blocks, element_of(box, tensor))
     for loop in reversed(box.outside):
         node = For(loop.name, loop.extent, (node,), "unrolled")
     return node

@@ -15,9 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StartBarriers:
-    """One thread starts each barrier of these arrays, with so many arrivals a phase; then all of the block go on."""
+    """One thread starts each barrier of these arrays, with so many arrivals a phase; then all of the block go on.
+
+    In a `cluster`, all of its blocks do.
+    """
 
     barriers: tuple[tuple[str, int], ...]
+    cluster: bool = False
+
+
+@dataclass(frozen=True)
+class MeetCluster:
+    """All threads of the blocks of a cluster wait for each other."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +36,15 @@ class BulkCopy:
     `map` names the tensor map, which has the extents of the box; `coordinates` are those of its first element, that of
     the fastest dimension first. The bytes arrive at `barrier`. Where the tensor is itself a copy, `element` is what of
     its original an element of the box hands over; `box_place` names the places in the box.
+    With `blocks`, a bit for each block of the cluster, the box goes to the same place in each of these, and its bytes
+    arrive at the same barrier in each.
     """
 
     target: Access
     map: str
     barrier: Access
     coordinates: tuple[Affine, ...]
+    blocks: int = 0
     element: tuple[Affine, ...] | None = field(default=None, compare=False, repr=False)
 
 
@@ -103,11 +115,15 @@ def turn_before(slot: Affine, phase: Affine, slots: int) -> tuple[Affine, Affine
 
 @dataclass(frozen=True)
 class Release:
-    """Each warp arrives at `barrier`: it has read what of this phase was in `buffers`, which can be filled again."""
+    """Each warp arrives at `barrier`: it has read what of this phase was in `buffers`, which can be filled again.
+
+    With `blocks`, a bit for each block of the cluster, it arrives at that barrier in each of these.
+    """
 
     barrier: Access
     phase: Affine
     buffers: tuple[str, ...]
+    blocks: int = 0
 
 
 @dataclass(frozen=True)
@@ -137,7 +153,7 @@ class StoresRead:
     buffers: tuple[str, ...]
 
 
-BulkNode = StartBarriers | BulkCopies | BulkCopy | BulkWait | Release | StartRing | NextSlot
+BulkNode = StartBarriers | BulkCopies | BulkCopy | BulkWait | Release | StartRing | NextSlot | MeetCluster
 StoreNode = BulkStores | BulkStore | StoresRead
 
 

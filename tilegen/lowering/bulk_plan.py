@@ -11,7 +11,7 @@ from tilegen.ir.swizzle import BULK_UNIT
 from tilegen.judge import BoxCopy
 from tilegen.lowering.bulk_nodes import box_place
 from tilegen.lowering.conflicts import Path
-from tilegen.lowering.grid import Need
+from tilegen.lowering.grid import Cluster, Need
 from tilegen.lowering.pipeline import Pipe
 from tilegen.lowering.program import Spmd
 from tilegen.lowering.tensor_maps import TensorMap
@@ -36,6 +36,7 @@ class Bulk:
         stored: the buffers that are stored so.
         stores: where each nest of stores stands, the end of what its block does, and what it reads.
         needs: what each nest needs of sizes and addresses, by the name of its outermost loop.
+        cluster: the blocks that share copies.
     """
 
     barriers: dict[str, Buffer] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Bulk:
     stored: frozenset[str] = frozenset()
     stores: list[tuple[Path, int, Slot, str]] = field(default_factory=list)
     needs: dict[str, Need] = field(default_factory=dict)
+    cluster: Cluster | None = None
 
     def add_barriers(self, word: str, names: tuple[str, ...], stages: int, arrivals: int, taken: frozenset[str]) -> str:
         """The name of a new array of barriers."""

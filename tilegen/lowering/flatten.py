@@ -121,7 +121,8 @@ class Context:
 def flatten(node: Node, context: Context) -> tuple[Spmd, ...]:
     """The program of one thread. Guards of statements have become tests right around them."""
     body = _flat((node,), (), (), context)
-    return (StartBarriers(tuple(context.bulk.arrivals.items())), *body) if context.bulk.arrivals else body
+    bulk = context.bulk
+    return (StartBarriers(tuple(bulk.arrivals.items()), bulk.cluster is not None), *body) if bulk.arrivals else body
 
 
 def _flat(

@@ -1,4 +1,4 @@
-"""What a launch is made for: how many blocks there are along an axis, and what sizes and addresses its vectors need."""
+"""What a launch is made for: how many blocks there are along an axis, which run at once, and what its vectors need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import Condition
+from tilegen.ir.nodes import BLOCK_KINDS, Condition
 
 
 @dataclass(frozen=True)
@@ -45,3 +45,26 @@ class Product:
     def __str__(self) -> str:
         parts = [str(factor) for factor in self.factors]
         return parts[0] if len(parts) == 1 else "*".join(part if part.isalnum() else f"({part})" for part in parts)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Blocks that run at once and reach each other's shared memory: so many neighbours along an axis of the grid.
+
+    `rank` is the coordinate that numbers them, the last one of its axis, which is of this `kind` (block.y).
+    """
+
+    rank: str
+    kind: str
+    blocks: int
+
+    @property
+    def mask(self) -> int:
+        """A bit for each of them."""
+        return (1 << self.blocks) - 1
+
+    @property
+    def dims(self) -> tuple[int, int, int]:
+        """Blocks along x, y and z."""
+        x, y, z = (self.blocks if kind == self.kind else 1 for kind in BLOCK_KINDS)
+        return x, y, z

@@ -35,7 +35,7 @@ from tilegen.ir.nodes import (
 from tilegen.ir.walk import loops, walk
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkNode, BulkStores, StoreNode
 from tilegen.lowering.claims import Claim, sentence
-from tilegen.lowering.grid import Need, Product
+from tilegen.lowering.grid import Cluster, Need, Product
 from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.tensor_maps import TensorMap
 
@@ -295,6 +295,7 @@ class Launch:
         fitting: what sizes have to be, beside few enough elements, so that no integer leaves its type.
         beyond: tensors of which it computes offsets beyond their ends, each with a shape that has these offsets.
         approximate: the operations that may be taken from the hardware's approximations.
+        cluster: the blocks that run at once and share copies.
         maps: of the tensors that bulk copies read or write, in the order of the parameters, behind the tensors.
     """
 
@@ -321,6 +322,7 @@ class Launch:
     approximate: tuple[str, ...] = ()
     maps: tuple[TensorMap, ...] = ()
     left_out: int = 0
+    cluster: Cluster | None = None
 
     @property
     def threads(self) -> int:

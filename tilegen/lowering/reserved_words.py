@@ -35,7 +35,8 @@ end_copies wait_copies load_vector store_vector fence_async begin_wgmma complete
 describe_128 describe_64 describe_32 uniform wait_for_each_other next_slot release TensorMap start_barriers expect_bytes
 wait_barrier copy_box_1d copy_box_2d copy_box_3d copy_box_4d copy_box_5d store_box_1d store_box_2d store_box_3d
 store_box_4d store_box_5d end_stores wait_stores_read load_e4m3 round_e4m3 e4m3_of_double load_e5m2 round_e5m2
-e5m2_of_double
+e5m2_of_double wait_for_cluster release_in_cluster multicast_box_1d multicast_box_2d multicast_box_3d multicast_box_4d
+multicast_box_5d
 """
 _EVERYWHERE_PATTERN = re.compile(
     # vectors, of OpenCL and of CUDA, and OpenCL's types for later

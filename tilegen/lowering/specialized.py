@@ -21,6 +21,7 @@ from tilegen.lowering.bulk_loops import bulk_nests
 from tilegen.lowering.bulk_nodes import (
     BulkCopies,
     BulkWait,
+    MeetCluster,
     NextSlot,
     Release,
     RingPlace,
@@ -56,13 +57,16 @@ def without_idle_producers(tree: Tree) -> Tree:
 
 def split_roles(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
     """`body` with the work of consumers and of the producer one beside the other. Barriers are those of consumers: with
-    the producer these are waiting by what is filled and emptied."""
+    the producer these are waiting by what is filled and emptied. In a cluster no block leaves before all are done, for
+    others copy to its memory and arrive at its barriers."""
     if block.consumers is None:
         return body
+    cluster = any(isinstance(n, StartBarriers) and n.cluster for n in body)
     common = [n for n in body if isinstance(n, StartBarriers | Flag | Let)]
     rest = tuple(n for n in body if not isinstance(n, StartBarriers | Flag | Let))
     consuming, producing = (_counting_on(role) for role in (_consuming(rest, block), _producing(rest)))
-    return (*common, If((block.consumers,), consuming, (If((block.first_producer,), producing),)))
+    roles = If((block.consumers,), consuming, (If((block.first_producer,), producing),))
+    return (*common, roles, *([MeetCluster()] if cluster else []))
 
 
 def _fills(node: Spmd) -> bool:

@@ -53,6 +53,7 @@ from tilegen.lowering.bulk_nodes import (
 from tilegen.lowering.program import Barrier, Combine, For, If, Launch, Spmd, names_in, nodes, with_body
 from tilegen.poly import Refused
 from tilegen.proof.bulk import bytes_of_copies
+from tilegen.proof.clusters import leave_cluster
 from tilegen.proof.releases import release_in_turn
 
 
@@ -68,10 +69,13 @@ class _Roles:
 
 def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...], frozenset[str]]:
     """(`body` as one program, whose rings need no waits; the buffers that are slots of rings). Raises Refused."""
+    body = leave_cluster(body, launch)
     found = [(place, roles) for place, node in enumerate(body) if (roles := _roles_of(node))]
     if not found:
         if any(isinstance(node, Release) or (isinstance(node, BulkWait) and not node.arrival) for node in nodes(body)):
             raise Refused("something is released, and no producer waits for that")
+        if launch.cluster:
+            raise Refused("blocks of a cluster share copies, and no producer waits until all have read")
         if launch.left_out:
             raise Refused("threads of a block are left out, and there is no producer beside whom they would be idle")
         return body, frozenset()
@@ -81,6 +85,7 @@ def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...]
     roles = replace(roles, consuming=release_in_turn(roles.consuming))
     _check_threads(roles, launch)
     names = frozenset(name for name, kind, _ in launch.coordinates if kind in THREAD_KINDS) | {launch.tid}
+    names |= {launch.cluster.rank} if launch.cluster else set()
     loop, used, ring = _find_ring(roles, names)
     arrivals = {ring.filled: 1, ring.emptied: _consuming_threads(roles, launch) // WARP}
     if any((name, count) not in start.barriers for name, count in arrivals.items()):
@@ -142,7 +147,8 @@ class _Ring:
 
 
 def _find_ring(roles: _Roles, threads: frozenset[str]) -> tuple[For, For, _Ring]:
-    """(the producer's loop, the consumers' loop, the ring); `threads` are the names that tell threads apart."""
+    """(the producer's loop, the consumers' loop, the ring); `threads` are the names that tell threads apart, and the
+    blocks of a cluster."""
     place, producing, consuming = None, roles.producing, roles.consuming
     if isinstance(producing[0], StartRing):
         if not isinstance(consuming[0], StartRing) or consuming[0] != producing[0]:
@@ -178,7 +184,7 @@ def _same_loop(
             if len(loops) != 1 or loops[0].extent != extent:
                 raise Refused(f"producer and consumers have different loops '{name}'")
             if extent.names() & threads:
-                raise Refused(f"how often '{name}' runs is not the same for all threads of a block")
+                raise Refused(f"how often '{name}' runs is not the same for all threads of a block or cluster")
             if isinstance(inner[0], BulkWait):
                 return first, loops[0]
             if not nested:

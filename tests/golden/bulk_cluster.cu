@@ -1,0 +1,171 @@
+// needs sm_90 or later: bulk copies
+
+// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
+// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+struct __align__(64) TensorMap {
+    unsigned long long words[16];
+};
+
+// Starts the copy of a box of a tensor to shared memory, zeros for what is beyond; its bytes arrive at the barrier.
+__device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsigned long long* barrier, int c0, int c1)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4}], [%2];"
+                 ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1) : "memory");
+}
+
+// The same to one place in several blocks of the cluster, a bit for each; the bytes arrive at the barrier in each.
+__device__ __forceinline__ void multicast_box_2d(void* to, const TensorMap& map, unsigned long long* barrier,
+    int blocks, int c0, int c1)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+                 " [%0], [%1, {%4, %5}], [%2], %3;"
+                 ::"r"(place), "l"(&map), "r"(at), "h"(static_cast<unsigned short>(blocks)), "r"(c0), "r"(c1) : "memory");
+}
+
+// All threads of the blocks of a cluster wait for each other.
+__device__ __forceinline__ void wait_for_cluster()
+{
+    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}
+
+// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+__device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
+{
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
+        for (int i = 0; i < count; ++i) {
+            const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&barriers[i]));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async;" ::: "memory");
+    }
+}
+
+// Arrives at the barrier, whose phase is complete when so many bytes have been copied, too.
+__device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int bytes)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+
+// The same at the barriers that lie at this place in several blocks of the cluster, a bit for each.
+__device__ __forceinline__ void release_in_cluster(unsigned long long* barrier, int blocks)
+{
+    __syncwarp();
+    const unsigned lane = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32;
+    if (blocks >> lane & 1) {
+        const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+        asm volatile("{\n"
+                     ".reg .b32 remote;\n"
+                     "mapa.shared::cluster.u32 remote, %0, %1;\n"
+                     "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
+                     "}"
+                     ::"r"(at), "r"(lane) : "memory");
+    }
+}
+
+// Waits until the barrier's phase of this parity is complete.
+__device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n"
+                     "}"
+                     : "=r"(done) : "r"(at), "r"(parity) : "memory");
+}
+
+// gemm: grid (ceil(N/32), ceil(((M + 15)/16)/2)*2), clusters of (1, 2), block (32, 5), 5176 bytes of shared memory
+// for arrays of fewer than 2^31 - 2^20 elements, ceil(((M + 15)/16)/2)*2 <= 65535
+// needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes
+// A_map describes A: FLOAT32, dimensions (K, M), strides (4*K), box (8, 16), swizzle NONE
+// B_map describes B: FLOAT32, dimensions (N, K), strides (4*N), box (32, 4), swizzle NONE
+extern "C" __global__ void __cluster_dims__(1, 2, 1) __launch_bounds__(160)
+gemm(float* __restrict__ C,
+     const __grid_constant__ TensorMap A_map,
+     const __grid_constant__ TensorMap B_map,
+     int M, int K, int N)
+{
+    const int bi = blockIdx.y / 2;  // tile(i, 16) -> bi, ti; bind(bi, block.y)
+    const int ci = blockIdx.y % 2;  // tile(bi, 2) -> bi, ci; bind(ci, block.y)
+    const int bj = blockIdx.x;      // tile(j, 32) -> bj, tj; bind(bj, block.x)
+    const int ti = threadIdx.y;     // bind(ti, thread.y)
+    const int tj = threadIdx.x;     // bind(tj, thread.x)
+    const int tid = ti * 32 + tj;
+
+    // cache_shared(A, at=ko)
+    __shared__ __align__(1024) float A_shared[3][16][8];
+    // cache_shared(B, at=ko, vector=4)
+    __shared__ __align__(1024) float B_shared[3][8][32];
+    __shared__ unsigned long long filled[3];
+    __shared__ unsigned long long emptied[3];
+
+    start_barriers(filled, 3, 1);
+    start_barriers(emptied, 3, 8);
+    wait_for_cluster();  // the barriers of all blocks have been started
+
+    if (ti < 4) {
+        // cache_register(C, at=bj)
+        float C_reg[4] = {};
+
+        // tile(k, 8) -> ko, ki
+        // pipeline(ko, 3)
+        for (int ko = 0; ko < (K + 7) / 8; ++ko) {
+            wait_barrier(&filled[ko % 3], (ko / 3) % 2);  // A.shared and B.shared have arrived
+
+            if (bj * 32 + tj < N) {
+                if (ko * 8 + 7 < K && bi * 32 + ci * 16 + 15 < M) {
+                    for (int ki = 0; ki < 8; ++ki) {
+                        // tile(ti, 4) -> ti, wi
+                        #pragma unroll
+                        for (int wi = 0; wi < 4; ++wi)
+                            C_reg[wi] += A_shared[ko % 3][ti * 4 + wi][ki] * B_shared[ko % 3][ki][tj];
+                    }
+                } else {
+                    for (int ki = 0; ki < 8; ++ki)
+                        if (ko * 8 + ki < K)
+                            #pragma unroll
+                            for (int wi = 0; wi < 4; ++wi)
+                                if (bi * 32 + ci * 16 + ti * 4 + wi < M)
+                                    C_reg[wi] += A_shared[ko % 3][ti * 4 + wi][ki] * B_shared[ko % 3][ki][tj];
+                }
+            }
+
+            release_in_cluster(&emptied[ko % 3], 3);  // A.shared and B.shared have been read
+        }
+
+        if (bj * 32 + tj < N) {
+            if (bi * 32 + ci * 16 + 15 < M) {
+                #pragma unroll
+                for (int wi = 0; wi < 4; ++wi)
+                    C[(bi * 32 + ci * 16 + ti * 4 + wi) * N + bj * 32 + tj] = C_reg[wi];
+            } else {
+                #pragma unroll
+                for (int wi = 0; wi < 4; ++wi)
+                    if (bi * 32 + ci * 16 + ti * 4 + wi < M)
+                        C[(bi * 32 + ci * 16 + ti * 4 + wi) * N + bj * 32 + tj] = C_reg[wi];
+            }
+        }
+    } else {
+        if (tid == 128)
+            for (int ko = 0; ko < (K + 7) / 8; ++ko) {
+                wait_barrier(&emptied[ko % 3], (ko / 3 + 1) % 2);  // A.shared and B.shared have been read
+
+                expect_bytes(&filled[ko % 3], 1536);
+                copy_box_2d(A_shared[ko % 3], A_map, &filled[ko % 3], ko * 8, bi * 32 + ci * 16);
+                multicast_box_2d(B_shared[ko % 3][ci * 4], B_map, &filled[ko % 3], 3, bj * 32, ko * 8 + ci * 4);
+            }
+    }
+
+    wait_for_cluster();  // no block leaves before all have been copied to and released
+}
