@@ -62,6 +62,7 @@ FEWER = {
     ("gemm_split", "split_transposed"): (("KP", 64),),
     ("gemm_split", "atomic"): (("KP", 64),),
     ("hgemm", "persistent"): (("GY", 2), ("GX", 2)),
+    ("hgemm", "clusters"): (("GY", 2), ("GX", 2)),
     ("nbody", "split"): (("PART", 512),),
     ("total", "two_launches"): (("PART", 4096),),
     ("total", "atomic"): (("PART", 4096),),
