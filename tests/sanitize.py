@@ -54,9 +54,9 @@ def stock_item(case):
 
 def rings(case):
     """Sizes for which each slot of a ring of tiles is used again, and blocks that run on compute a second tile."""
-    from stock import FEWER, find
+    from stock import fewer, find
 
-    values = {p.name: p.default for p in find(*case).parameters} | dict(FEWER.get(case, ()))
+    values = {p.name: p.default for p in find(*case).parameters} | dict(fewer(*case))
     if has_step("wgmma", case):
         stages, one = values.get("STAGES", 1), {"GY": 1, "GX": 1}
         tiles = {"M": values["TM"] * (one | values)["GY"], "N": values["TN"] * (one | values)["GX"]}

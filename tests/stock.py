@@ -61,8 +61,6 @@ FEWER = {
     ("gemm_split", "split_k"): (("KP", 64),),
     ("gemm_split", "split_transposed"): (("KP", 64),),
     ("gemm_split", "atomic"): (("KP", 64),),
-    ("hgemm", "persistent"): (("GY", 2), ("GX", 2)),
-    ("hgemm", "clusters"): (("GY", 2), ("GX", 2)),
     ("nbody", "split"): (("PART", 512),),
     ("total", "two_launches"): (("PART", 4096),),
     ("total", "atomic"): (("PART", 4096),),
@@ -70,9 +68,16 @@ FEWER = {
 SMALLER = {"conv2d_winograd": (("H", 8), ("W", 8), ("TH", 2), ("TW", 2))}
 
 
+def fewer(name, schedule):
+    """The parameters of FEWER; of blocks that compute one tile after the other there are four."""
+    blocks = {"GY": 2, "GX": 2}
+    found = [p.name for p in find(name, schedule).parameters if p.name in blocks]
+    return (*FEWER.get((name, schedule), ()), *((each, blocks[each]) for each in found))
+
+
 def shorter(name, schedule):
     """`schedule_stock` with its own tiles, for fewer points."""
-    return schedule_stock(name, schedule, SMALLER.get(name, ()), FEWER.get((name, schedule), ()))
+    return schedule_stock(name, schedule, SMALLER.get(name, ()), fewer(name, schedule))
 
 
 def tile(size, launches):
@@ -85,9 +90,19 @@ def tile(size, launches):
     return values[0]
 
 
-@cache
 def schedule_stock(name, schedule, values=(), parameters=()):
+    """The schedule applied, once for each worker however it is asked for."""
+    return _schedule_once(name, schedule, values, parameters)
+
+
+@cache
+def _schedule_once(name, schedule, values, parameters):
     found = find(name, schedule)
     defines = {d.word: d for m in modules().values() for d in m.defines}
-    kernel = build(stock(name).kernels[found.kernel], dict(values))
+    kernel = build(_stock_once(name).kernels[found.kernel], dict(values))
     return apply(kernel, found, dict(parameters), defines, stock_instructions)
+
+
+@cache
+def _stock_once(name):
+    return stock(name)
