@@ -85,7 +85,7 @@ class _Launch:
         self.outputs = {t.name for t in launch.kernel.tensors if t.role == "output"}
         memory = [b for b in launch.buffers.values() if b.space not in ("vector", "lanes")]
         self.shapes = {b.name: tuple(e.evaluate(sizes) for e in b.shape) for b in memory}
-        self.bases = bases_of(launch, self.shapes)
+        self.bases, self.elements = bases_of(launch, self.shapes), {}
         self.seen, self.updated, self.ring = {}, set(), has_ring(launch)
 
     def run(self):

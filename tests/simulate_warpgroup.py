@@ -116,11 +116,17 @@ class WarpgroupLane:
         if self.number % LANES or isinstance(described, list):
             return  # one lane notes what all of them do
         for row in range(self._rows(does, letter)):
-            for k in range(does.shape[2]):
-                key = self._element(does, letter, described, row, k)
+            for key in self._elements(does, letter, described, row):
                 self._note("shared", key, False, who=("warpgroup", self.number // LANES))
                 if key in self.shared.unfenced:
                     raise Wrong("fence")
+
+    def _elements(self, does, letter, described, row):
+        """The elements of shared memory that the hardware takes for A[row, k] or B[k, row], for all k."""
+        known, key = self.home.elements, (does, letter, described, row)
+        if key not in known:
+            known[key] = [self._element(does, letter, described, row, k) for k in range(does.shape[2])]
+        return known[key]
 
     def _element(self, does, letter, described, row, k):
         """The element of shared memory that the hardware takes for A[row, k] or B[k, row]."""
@@ -151,13 +157,13 @@ class WarpgroupLane:
         return [self._register(*key) for key in factor] if isinstance(factor, list) else []
 
     def _run_product(self, does, keys, described, lanes):
-        terms, depth = self.home.terms, range(does.shape[2])
+        terms = self.home.terms
         widened = "tf32_rz" if does.cut_off else does.types[0]
         for letter, each in zip("AB", described, strict=True):
             self._touch(does, letter, each)
 
         def values(letter, row):
-            elements = [self._element(does, letter, described["AB".index(letter)], row, k) for k in depth]
+            elements = self._elements(does, letter, described["AB".index(letter)], row)
             if any(key not in self.shared for key in elements):
                 raise Wrong("uninitialised")
             return [terms.of(widened, self.shared[key]) for key in elements]

@@ -19,8 +19,15 @@ class Terms:
 
     def __init__(self):
         self.numbers, self.known = {}, []
+        self.asked = {}  # a term as it was asked for -> its number
 
     def of(self, *term):
+        """The number of a term of other numbers."""
+        if term not in self.asked:
+            self.asked[term] = self._find(term)
+        return self.asked[term]
+
+    def _find(self, term):
         match term:
             case ("tf32_rz", one) if self.known[one][0] in ("tf32", "tf32_rz") or self.known[one] == ("const", 0):
                 return one
