@@ -26,6 +26,7 @@ from tilegen.lowering import program as p
 from tilegen.lowering.bulk_nodes import BulkNode, StoreNode
 from tilegen.lowering.memory import bytes_of
 from tilegen.lowering.product_nodes import Begin, Complete
+from tilegen.lowering.register_budgets import RegisterBudget
 
 DRAWS = 2  # of random values for each launch
 SWIZZLED = 12  # where single bits of them tell: each is wrong in half of the draws
@@ -59,7 +60,7 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
     def whole(self, kernel):
         launch, self.functions, self.parts = self.launch, {f.name: f for f in kernel.functions}, {}
         cluster = launch.cluster.dims if launch.cluster else ()
-        bounds = (launch.threads, launch.resident)[: 1 + (launch.resident > 1)]
+        bounds = launch.bounds
         same((kernel.threads, kernel.cluster), (bounds if self.cuda else launch.block, cluster), "threads")
         written = {name for v in walk(launch.body) for name in written_by(v)}
         scalars = {scalar.name: scalar.dtype for scalar in launch.scalars}
@@ -225,7 +226,7 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
                 self._barrier(node, texts)
             case p.AsyncGroup():
                 same(self._take(texts, c_text.Call).call, ("call", "end_copies", (), ()), "end of a group")
-            case _ if isinstance(node, BulkNode | StoreNode):
+            case _ if isinstance(node, BulkNode | StoreNode | RegisterBudget):
                 self.bulk(node, texts)
             case p.Combine():
                 self._combine(node, texts)

@@ -19,6 +19,7 @@ from tilegen.lowering.bulk_nodes import (
     StartRing,
     StoresRead,
 )
+from tilegen.lowering.register_budgets import RegisterBudget
 
 
 class BulkTexts(Values):
@@ -61,6 +62,10 @@ class BulkTexts(Values):
                 (_, word, kinds, arguments) = self._take(texts, c_text.Call).call
                 same((word, kinds), ("next_slot", (str(at.slots),)), "the next slot")
                 same([self.term(each) for each in arguments], [self.env[at.slot], self.env[at.phase]], "its place")
+            case RegisterBudget(count, more):
+                (_, word, kinds, arguments) = self._take(texts, c_text.Call).call
+                wanted = ("take_registers" if more else "give_registers", (str(count),), ())
+                same((word, kinds, arguments), wanted, "a register budget")
             case BulkStores() | BulkStore() | StoresRead():
                 self.store(node, texts)
             case BulkCopy():

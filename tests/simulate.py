@@ -53,6 +53,7 @@ from tilegen.lowering.program import (
     VectorLoad,
     VectorStore,
 )
+from tilegen.lowering.register_budgets import RegisterBudget
 
 # What a GPU has instructions for.
 ATOMIC = {("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32")}
@@ -224,6 +225,8 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                 self.groups.append([])
             case Stmt():
                 self._stmt(node)
+            case RegisterBudget():
+                pass  # no thread of a simulation lacks any
             case _:
                 raise TypeError(node)
 

@@ -65,3 +65,9 @@ FACTORS = {
     "factors of a tile": product("unroll(fk)", *RING[:-1], "specialize(ko)", registers="wi"),
     "factors of a product": product(transposed=True, registers="fk"),
 }
+# Consumers take the registers of the producer's warpgroup.
+_TAKING = (*RING[:-1], "specialize(ko, registers=240)")
+BUDGETS = {
+    "budgets": product("unroll(fk)", *_TAKING, rows=128),
+    "budgets, again": product("unroll(fk)", *_TAKING, rows=128, transposed=True, again=True),
+}

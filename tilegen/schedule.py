@@ -193,7 +193,7 @@ def _mark_node(node: Node, call: StepCall, was: Mapping[str, object], kept: set[
 
 
 # How a loop runs, which a step can change.
-_way_of_running, _name_of = attrgetter("kind", "stages", "across", "peeled"), attrgetter("name")
+_way_of_running, _name_of = attrgetter("kind", "stages", "across", "peeled", "registers"), attrgetter("name")
 
 
 # -- parameters

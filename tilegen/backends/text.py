@@ -193,7 +193,7 @@ def _signature(launch: Launch, writer: Writer) -> list[str]:
     parameters += [f"const __grid_constant__ TensorMap {writer.names[each.name]}" for each in launch.maps]
     parameters += [f"{writer.working_type(s.dtype)} {writer.names[s.name]}" for s in launch.scalars]
     parameters += [f"{index_type(launch, writer.dialect)} {writer.names[size]}" for size in launch.sizes]
-    bounds = f"{launch.threads}, {launch.resident}" if launch.resident > 1 else str(launch.threads)
+    bounds = ", ".join(map(str, launch.bounds))
     x, y, z = launch.launched_block
     dims = f"__cluster_dims__({', '.join(map(str, launch.cluster.dims))}) " if launch.cluster else ""
     lead = (

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tilegen.backends.text_arrays import register_extents
+from tilegen.backends.text_budgets import budget_line
 from tilegen.backends.text_bulk import bulk_lines
 from tilegen.backends.text_bulk_stores import store_lines
 from tilegen.backends.text_dialect import CUDA
@@ -38,6 +39,7 @@ from tilegen.lowering.program import (
     VectorStore,
     names_in,
 )
+from tilegen.lowering.register_budgets import RegisterBudget
 
 _UNROLLED = ("unrolled", "vector")
 _VECTORS = (VectorLoad, VectorStore, VectorCopy, VectorDeclare)
@@ -129,6 +131,8 @@ class Body:
                 return bulk_lines(node, w, self.lines)
             case _ if isinstance(node, StoreNode):
                 return store_lines(node, w, self.lines)
+            case RegisterBudget():
+                return [budget_line(node)]
             case Declare():
                 return self._declare(node)
             case Begin(protocol):

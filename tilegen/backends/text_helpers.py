@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilegen.backends.text_budgets import BUDGET_FUNCTIONS
 from tilegen.backends.text_bulk import BULK_FUNCTIONS
 from tilegen.backends.text_bulk_stores import STORE_FUNCTIONS
 from tilegen.backends.text_byte_floats import BYTE_FLOAT_FUNCTIONS
@@ -193,6 +194,7 @@ template <int count> struct tf32_fragment
     **ASYNCHRONOUS_PRODUCTS,
     **BULK_FUNCTIONS,
     **STORE_FUNCTIONS,
+    **BUDGET_FUNCTIONS,
     "ffloor_div": """\
 __device__ __forceinline__ float ffloor_divf(float value, float by) { return floorf(value / by); }
 __device__ __forceinline__ double ffloor_div(double value, double by) { return floor(value / by); }""",

@@ -321,17 +321,17 @@ class Performed:
 class Loop:
     """for name in 0 .. extent-1. The extent is affine in the sizes alone.
 
-    With `stages` above 1, the copies to shared memory at the start of the body are made that many less
-    one iterations ahead when the tree is lowered; the loop means the same. With `across`, the name of a
-    loop around it, those for its first iterations are made in its last ones, an iteration of that loop
-    before. The last iteration of a `peeled` loop will stand in the text by itself, behind the loop. Of a block loop,
-    so many blocks at least are to be `resident` on a multiprocessor at a time. The bulk copies of a `specialized` loop
-    are started by threads that do nothing else, and those of an `overlapped` one leave products running while the next
-    iteration waits for its operands. Of the bulk loops that are `multicast`, the blocks of a cluster, which are the
-    iterations of the loop of that name, copy a share each, to all of them. `roles` name works that stand side by
-    side in it. The iterations of a "matrix" loop are made by the lanes of a warp together: by an instruction where the
-    loop, or one around it, is `performed` by one, else each by the lane that holds the element of the fragments in it.
-    `step` is the text of the schedule step that made the loop, `span` its place.
+    With `stages` above 1, the copies to shared memory at the start of the body are made that many less one iterations
+    ahead when the tree is lowered; the loop means the same. With `across`, the name of a loop around it, those for its
+    first iterations are made in its last ones, an iteration of that loop before. The last iteration of a `peeled` loop
+    will stand in the text by itself, behind the loop. Of a block loop, so many blocks at least are to be `resident` on
+    a multiprocessor at a time. The bulk copies of a `specialized` loop are started by threads that do nothing else,
+    and the others have so many `registers` each, if that is not 0; those of an `overlapped` one leave products running
+    while the next iteration waits for its operands. Of the bulk loops that are `multicast`, the blocks of a cluster,
+    which are the iterations of the loop of that name, copy a share each, to all of them. `roles` name works that stand
+    side by side in it. The iterations of a "matrix" loop are made by the lanes of a warp together: by an instruction
+    where the loop, or one around it, is `performed` by one, else each by the lane that holds the element of the
+    fragments in it. `step` is the text of the schedule step that made the loop, `span` its place.
     """
 
     name: str
@@ -344,6 +344,7 @@ class Loop:
     resident: int = 1
     specialized: bool = False
     overlapped: bool = False
+    registers: int = 0
     multicast: str = ""
     roles: tuple[Role, ...] = ()
     performed: Performed | None = None

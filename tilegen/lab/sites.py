@@ -45,6 +45,7 @@ from tilegen.lowering.program import (
     VectorLoad,
     VectorStore,
 )
+from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.proof.inlining import without_calls
 
 # Elements of an unrolled loop's accesses that are compared one by one.
@@ -269,7 +270,7 @@ class _Collector:
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
             case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | BulkWait() | Release():
                 pass
-            case Begin() | Complete() | NextSlot() | StoresRead() | MeetCluster():
+            case Begin() | Complete() | NextSlot() | StoresRead() | MeetCluster() | RegisterBudget():
                 pass
             case _:
                 raise TypeError(node)

@@ -14,6 +14,7 @@ from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import add_guard, constant_extents, loops, rewrite_indices, rewrite_nodes, stmts
+from tilegen.lowering.register_budgets import Budgets, choose_budgets
 
 T = TypeVar("T")
 
@@ -31,6 +32,7 @@ class Block:
         tid: the name that stands for the flat number of a thread.
         flat: that number in the loops' variables, x fastest.
         consumers: what holds of the threads that are no producers; None where all are alike.
+        budgets: the registers of a thread, where it matters who it is.
     """
 
     size: tuple[int, int, int]
@@ -38,6 +40,7 @@ class Block:
     tid: str
     flat: Affine
     consumers: Condition | None = None
+    budgets: Budgets | None = None
 
     @property
     def consuming(self) -> int:
@@ -49,8 +52,8 @@ class Block:
 
     @property
     def left_out(self) -> int:
-        """The threads of the last row that are not launched: the producer takes a warp of it."""
-        return max(0, self.threads - self.consuming - WARP)
+        """The threads of the last row that are not launched: the producer takes a warp of it, or all for registers."""
+        return 0 if self.budgets else max(0, self.threads - self.consuming - WARP)
 
     @property
     def first_producer(self) -> Condition:
@@ -96,8 +99,9 @@ def block_of(node: Node, taken: frozenset[str]) -> Block:
             longest.append(replace(first, body=()))
             flat += var(first.name) * stride
             stride *= extent
-    consumers = None
-    if any(loop.specialized for loop in loops(node)):
+    consumers, budgets = None, None
+    ring = next((loop for loop in loops(node) if loop.specialized), None)
+    if ring:
         last = longest[-1] if longest else None
         if last is None or last.kind == "thread.x":
             notes = ("bind a loop to thread.y, be it one of a single iteration: the producer is one row more",)
@@ -106,13 +110,16 @@ def block_of(node: Node, taken: frozenset[str]) -> Block:
         consumers = Condition(last.extent - 1 - var(last.name))
         axis = THREAD_KINDS.index(last.kind)
         size[axis] += 1
-        stride += stride // last.extent.const
+        row = stride // last.extent.const
+        if ring.registers:
+            budgets = choose_budgets(ring, stride, row, max(loop.resident for loop in loops(node)))
+        stride += row
     if stride > THREAD_LIMIT:
         raise _too_many(f"{stride} threads", THREAD_LIMIT, longest[-1])
     tid = longest[0].name if len(longest) == 1 else "tid"
     while tid in taken and len(longest) != 1:
         tid += "_"
-    return Block((size[0], size[1], size[2]), tuple(longest), tid, flat, consumers)
+    return Block((size[0], size[1], size[2]), tuple(longest), tid, flat, consumers, budgets)
 
 
 def _too_many(what: str, limit: int, loop: Loop) -> LimitError:

@@ -37,6 +37,7 @@ from tilegen.lowering.bulk_nodes import BulkCopies, BulkNode, BulkStores, StoreN
 from tilegen.lowering.claims import Claim, sentence
 from tilegen.lowering.grid import Cluster, Need, Product
 from tilegen.lowering.product_nodes import Begin, Complete, Described
+from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.lowering.tensor_maps import TensorMap
 
 
@@ -238,7 +239,8 @@ class Call:
 
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | AsyncGroup | Combine | Perform | Begin | Complete | BulkNode | StoreNode | Function | Call | Stmt
+    | AsyncGroup | Combine | Perform | Begin | Complete | BulkNode | StoreNode | RegisterBudget | Function | Call
+    | Stmt
 )  # fmt: skip
 
 
@@ -354,6 +356,12 @@ class Launch:
     def resident(self) -> int:
         """So many blocks at least are to fit on a multiprocessor at a time."""
         return max((loop.resident for loop in loops(self.distributed)), default=1)
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """What bounds its registers: the threads, and the resident blocks where these are counted on."""
+        counted = self.resident > 1 or any(isinstance(node, RegisterBudget) for node in self.nodes)
+        return (self.threads, self.resident) if counted else (self.threads,)
 
 
 def names_in(values: Iterable[Any]) -> frozenset[str]:

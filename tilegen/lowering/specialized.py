@@ -30,6 +30,7 @@ from tilegen.lowering.bulk_nodes import (
 )
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.program import Barrier, Flag, For, If, Let, Spmd, nodes, with_body
+from tilegen.lowering.register_budgets import RegisterBudget
 
 
 def with_whole_rings(tree: Tree, loose: frozenset[str]) -> frozenset[str]:
@@ -65,8 +66,11 @@ def split_roles(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
     common = [n for n in body if isinstance(n, StartBarriers | Flag | Let)]
     rest = tuple(n for n in body if not isinstance(n, StartBarriers | Flag | Let))
     consuming, producing = (_counting_on(role) for role in (_consuming(rest, block), _producing(rest)))
-    roles = If((block.consumers,), consuming, (If((block.first_producer,), producing),))
-    return (*common, roles, *([MeetCluster()] if cluster else []))
+    others: tuple[Spmd, ...] = (If((block.first_producer,), producing),)
+    if block.budgets:
+        consuming = (RegisterBudget(block.budgets.consumer, more=True), *consuming)
+        others = (RegisterBudget(block.budgets.producer, more=False), *others)
+    return (*common, If((block.consumers,), consuming, others), *([MeetCluster()] if cluster else []))
 
 
 def _fills(node: Spmd) -> bool:

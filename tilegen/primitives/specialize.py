@@ -1,10 +1,11 @@
-"""specialize(ko), specialize(ko, overlap=1)"""
+"""specialize(ko), specialize(ko, overlap=1), specialize(ko, registers=240)"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from tilegen.errors import StepError
+from tilegen.ir.budgets import FEWEST, MOST, UNIT
 from tilegen.ir.nodes import Tree
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import change_loops, need_loop
@@ -42,10 +43,15 @@ class Specialize:
     With `overlap=1`, asynchronous products (wgmma) of one iteration still run when the next one waits for its operands
     and begins its own: the slot that they read is emptied one iteration later. That pays where one warpgroup has the
     tensor cores for itself, or products are short; several warpgroups fill each other's pauses without it.
+
+    With `registers=240`, consumers have so many registers each, a multiple of 8, and more than a launch can give to
+    all: the producer gives up its own, for which its row of the block becomes a whole warpgroup, as those of the
+    consumers have to be. So large tiles of results are not spilled.
     """
 
     loop: LoopName
     overlap: int = 0
+    registers: int = 0
 
     def apply(self, tree: Tree) -> Tree:
         loop = need_loop(tree, self.loop)
@@ -54,5 +60,10 @@ class Specialize:
             raise StepError(f"'{loop.name}' is not pipelined, and there is nothing to start ahead", notes=notes)
         if self.overlap not in (0, 1):
             raise StepError(f"products of one iteration can run on, or of none, and not of {self.overlap}")
-        overlapped = self.overlap == 1
-        return change_loops(tree, self.loop, lambda old: replace(old, specialized=True, overlapped=overlapped))
+        if self.registers and (self.registers % UNIT or not FEWEST <= self.registers <= MOST):
+            notes = (f"a multiple of {UNIT} from {FEWEST} to {MOST}",)
+            raise StepError(f"no thread can be given {self.registers} registers", notes=notes)
+        overlapped, registers = self.overlap == 1, self.registers
+        return change_loops(
+            tree, self.loop, lambda old: replace(old, specialized=True, overlapped=overlapped, registers=registers)
+        )

@@ -27,6 +27,7 @@ from tilegen.lowering.product_nodes import Described
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
+from tilegen.proof.budgets import without_budgets
 from tilegen.proof.bulk import STORES, expand_bulk, fills_ring, is_event, is_wait, without_events
 from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
 from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
@@ -74,7 +75,7 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         check_completed(launch.body)
         result.described |= {v.buffer for v in launch.inside if isinstance(v, Described)}
         result.described |= {v.source.buffer for v in launch.inside if isinstance(v, BulkStore)}
-        joined, rings = join_roles(inline_names(launch.body, launch), launch)
+        joined, rings = join_roles(without_budgets(inline_names(launch.body, launch), launch), launch)
         body = expand_bulk(expand_instructions(joined, launch), launch, rings)
         around = where.extents | extents_of(nodes(body))
         body = roll_runs(expand_vectors(drop_repeated_versions(body, launch, around), launch))

@@ -87,11 +87,11 @@ def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...]
     names = frozenset(name for name, kind, _ in launch.coordinates if kind in THREAD_KINDS) | {launch.tid}
     names |= {launch.cluster.rank} if launch.cluster else set()
     loop, used, ring = _find_ring(roles, names)
-    arrivals = {ring.filled: 1, ring.emptied: _consuming_threads(roles, launch) // WARP}
+    arrivals = {ring.filled: 1, ring.emptied: consuming_threads(roles.consumes, launch) // WARP}
     if any((name, count) not in start.barriers for name, count in arrivals.items()):
         raise Refused("the barriers of a ring are not started with the arrivals that they get")
     _check_loop(loop, used, ring, launch)
-    _check_nothing_else(body, roles, ring, used, _consuming_threads(roles, launch))
+    _check_nothing_else(body, roles, ring, used, consuming_threads(roles.consumes, launch))
     consuming = (node for node in roles.consuming if not isinstance(node, StartRing))
     joined = tuple(_join(node, roles, loop, used, ring) for node in consuming)
     others = replace(start, barriers=tuple(each for each in start.barriers if each[0] not in arrivals))
@@ -111,7 +111,7 @@ def _roles_of(node: Spmd) -> _Roles | None:
 
 def _check_threads(roles: _Roles, launch: Launch) -> None:
     """Consumers are the first threads of the block, in whole warps; the producer is one behind them."""
-    consuming = _consuming_threads(roles, launch)
+    consuming = consuming_threads(roles.consumes, launch)
     producer = launch.flat - consuming
     if consuming % WARP or roles.produces not in (
         Condition(producer, equal=True),
@@ -122,15 +122,15 @@ def _check_threads(roles: _Roles, launch: Launch) -> None:
         raise Refused("more threads are left out than are idle beside the producer")
 
 
-def _consuming_threads(roles: _Roles, launch: Launch) -> int:
-    """How many threads are consumers: those with the first coordinates along the last axis."""
+def consuming_threads(consumes: Condition, launch: Launch) -> int:
+    """How many threads are consumers: those with the first coordinates along the last axis. Raises Refused."""
     axes = {name: THREAD_KINDS.index(kind) for name, kind, _ in launch.coordinates if kind in THREAD_KINDS}
-    names = roles.consumes.value.names()
+    names = consumes.value.names()
     (name,) = names if len(names) == 1 else ("",)
-    first = roles.consumes.value + var(name)
+    first = consumes.value + var(name)
     last = max((axis for axis, size in enumerate(launch.block) if size > 1), default=0)
     known = first.is_const and 0 <= first.const < launch.block[last] - 1
-    if roles.consumes.equal or axes.get(name) != last or not known:
+    if consumes.equal or axes.get(name) != last or not known:
         raise Refused("consumers are not told from others by the last coordinate of a thread")
     return prod(launch.block) // launch.block[last] * (first.const + 1)
 
