@@ -1,4 +1,4 @@
-// needs sm_90a, and no other: wgmma_m64n128k8_registers_tf32_rz
+// needs sm_90a, and no other: wgmma_m64n256k8_registers_tf32_rz
 // needs sm_90 or later: bulk copies
 
 // A number that all lanes of a warp have, which the compiler does not know.
@@ -111,17 +111,33 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
 
-// C[i, j] += sum[k](tf32_rz(A[i, k]) * tf32_rz(B[k, j]))   by a warpgroup; A: f32[64, 8], B: f32[8, 128] in shared, C:
-//     f32[64, 128]
-static __device__ __forceinline__ void wgmma_m64n128k8_registers_tf32_rz(float* C, const float* A, unsigned long long B)
+// The warpgroup goes on with so many registers a thread, when others have given up enough.
+template <int count> __device__ __forceinline__ void take_registers()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+// The warpgroup goes on with so many registers a thread, and gives up the others.
+template <int count> __device__ __forceinline__ void give_registers()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+// C[i, j] += sum[k](tf32_rz(A[i, k]) * tf32_rz(B[k, j]))   by a warpgroup; A: f32[64, 8], B: f32[8, 256] in shared, C:
+//     f32[64, 256]
+static __device__ __forceinline__ void wgmma_m64n256k8_registers_tf32_rz(float* C, const float* A, unsigned long long B)
 {
     asm volatile("{ "
                  ".reg .pred add; setp.eq.u32 add, 1, 1; "
-                 "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, "
                  "%8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "
                  "%26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, "
                  "%43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "
-                 "%60, %61, %62, %63}, {%64, %65, %66, %67}, %68, add, 1, 1; }"
+                 "%60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, "
+                 "%77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, "
+                 "%94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, "
+                 "%109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, "
+                 "%123, %124, %125, %126, %127}, {%128, %129, %130, %131}, %132, add, 1, 1; }"
         : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3]), "+f"(C[4]), "+f"(C[5]), "+f"(C[6]), "+f"(C[7]), "+f"(C[8]),
             "+f"(C[9]), "+f"(C[10]), "+f"(C[11]), "+f"(C[12]), "+f"(C[13]), "+f"(C[14]), "+f"(C[15]), "+f"(C[16]),
             "+f"(C[17]), "+f"(C[18]), "+f"(C[19]), "+f"(C[20]), "+f"(C[21]), "+f"(C[22]), "+f"(C[23]), "+f"(C[24]),
@@ -129,57 +145,68 @@ static __device__ __forceinline__ void wgmma_m64n128k8_registers_tf32_rz(float* 
             "+f"(C[33]), "+f"(C[34]), "+f"(C[35]), "+f"(C[36]), "+f"(C[37]), "+f"(C[38]), "+f"(C[39]), "+f"(C[40]),
             "+f"(C[41]), "+f"(C[42]), "+f"(C[43]), "+f"(C[44]), "+f"(C[45]), "+f"(C[46]), "+f"(C[47]), "+f"(C[48]),
             "+f"(C[49]), "+f"(C[50]), "+f"(C[51]), "+f"(C[52]), "+f"(C[53]), "+f"(C[54]), "+f"(C[55]), "+f"(C[56]),
-            "+f"(C[57]), "+f"(C[58]), "+f"(C[59]), "+f"(C[60]), "+f"(C[61]), "+f"(C[62]), "+f"(C[63])
+            "+f"(C[57]), "+f"(C[58]), "+f"(C[59]), "+f"(C[60]), "+f"(C[61]), "+f"(C[62]), "+f"(C[63]), "+f"(C[64]),
+            "+f"(C[65]), "+f"(C[66]), "+f"(C[67]), "+f"(C[68]), "+f"(C[69]), "+f"(C[70]), "+f"(C[71]), "+f"(C[72]),
+            "+f"(C[73]), "+f"(C[74]), "+f"(C[75]), "+f"(C[76]), "+f"(C[77]), "+f"(C[78]), "+f"(C[79]), "+f"(C[80]),
+            "+f"(C[81]), "+f"(C[82]), "+f"(C[83]), "+f"(C[84]), "+f"(C[85]), "+f"(C[86]), "+f"(C[87]), "+f"(C[88]),
+            "+f"(C[89]), "+f"(C[90]), "+f"(C[91]), "+f"(C[92]), "+f"(C[93]), "+f"(C[94]), "+f"(C[95]), "+f"(C[96]),
+            "+f"(C[97]), "+f"(C[98]), "+f"(C[99]), "+f"(C[100]), "+f"(C[101]), "+f"(C[102]), "+f"(C[103]), "+f"(C[104]),
+            "+f"(C[105]), "+f"(C[106]), "+f"(C[107]), "+f"(C[108]), "+f"(C[109]), "+f"(C[110]), "+f"(C[111]),
+            "+f"(C[112]), "+f"(C[113]), "+f"(C[114]), "+f"(C[115]), "+f"(C[116]), "+f"(C[117]), "+f"(C[118]),
+            "+f"(C[119]), "+f"(C[120]), "+f"(C[121]), "+f"(C[122]), "+f"(C[123]), "+f"(C[124]), "+f"(C[125]),
+            "+f"(C[126]), "+f"(C[127])
         : "r"(__float_as_uint(A[0])), "r"(__float_as_uint(A[1])), "r"(__float_as_uint(A[2])),
             "r"(__float_as_uint(A[3])), "l"(B)
         : "memory");
 }
 
-// hgemm_tf32_rz: grid (4, 33), block (288), 131136 bytes of shared memory (dynamic)
+// hgemm_tf32_rz: grid (8, 16), block (128, 3), 196672 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes
-// A_map describes A: FLOAT32, dimensions (K, M), strides (4*K), box (32, 128), swizzle 128B
+// A_map describes A: FLOAT32, dimensions (K, M), strides (4*K), box (32, 256), swizzle 128B
 // B_map describes B: FLOAT32, dimensions (N, K), strides (4*N), box (32, 32), swizzle 128B
-extern "C" __global__ void __launch_bounds__(288)
+extern "C" __global__ void __launch_bounds__(384, 1)
 hgemm_tf32_rz(float* __restrict__ C,
               const __grid_constant__ TensorMap A_map,
               const __grid_constant__ TensorMap B_map,
               int M, int K, int N)
 {
-    const int by = blockIdx.y;                  // tile(bi, GY) -> py, by; bind(by, block.y)
-    const int bx = blockIdx.x;                  // tile(bj, GX) -> px, bx; bind(bx, block.x)
-    const int wj = uniform(threadIdx.x / 128);  // tile(tj, 64) -> wj, j64; bind(wj, thread.y)
-    // collapse(j32, jn) -> j64; tensorize(j64, ti, k8, by=wgmma_m64n128k8_registers_tf32_rz)
-    const int lane = threadIdx.x % 128;
+    const int by = blockIdx.y;            // tile(bi, GY) -> py, by; bind(by, block.y)
+    const int bx = blockIdx.x;            // tile(bj, GX) -> px, bx; bind(bx, block.x)
+    const int wj = uniform(threadIdx.y);  // tile(tj, 64) -> wj, j64; bind(wj, thread.y)
+    // collapse(j32, jn) -> j64; tensorize(j64, ti, k8, by=wgmma_m64n256k8_registers_tf32_rz)
+    const int lane = threadIdx.x;
     const int tid = wj * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(A, at=ko, vector=4) -> As
     // element c of row r lies at c ^ ((r & 7) << 2)
-    float (*As)[128][32] = reinterpret_cast<float (*)[128][32]>(shared);
+    float (*As)[256][32] = reinterpret_cast<float (*)[256][32]>(shared);
     // cache_shared(B, at=ko, vector=4, panel=32) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 2)
-    float (*Bs)[4][32][32] = reinterpret_cast<float (*)[4][32][32]>(shared + 65536);
-    unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 131072);
-    unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 131104);
+    float (*Bs)[4][32][32] = reinterpret_cast<float (*)[4][32][32]>(shared + 131072);
+    unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 196608);
+    unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 196640);
 
     start_barriers(filled, 4, 1);
     start_barriers(emptied, 4, 8);
     __syncthreads();  // the barriers have been started
 
     if (wj < 2) {
+        take_registers<240>();
+
         int slot = 0;
         int phase = 0;
 
-        for (int py = 0; py < ((M + 127) / 128 + 32) / 33; ++py)
-            for (int px = 0; px < ((N + 127) / 128 + 3) / 4; ++px) {
+        for (int py = 0; py < ((M + 255) / 256 + 15) / 16; ++py)
+            for (int px = 0; px < ((N + 127) / 128 + 7) / 8; ++px) {
                 // cache_register(C, at=px) -> Cf
-                float Cf[64];
+                float Cf[128];
                 #pragma unroll
                 for (int j64_high = 0; j64_high < 2; ++j64_high) {
                     // tile(i, TM) -> bi, ti
                     #pragma unroll
-                    for (int ti_high = 0; ti_high < 16; ++ti_high)
+                    for (int ti_high = 0; ti_high < 32; ++ti_high)
                         #pragma unroll
                         for (int ti_low = 0; ti_low < 2; ++ti_low)
                             Cf[ti_high * 4 + j64_high * 2 + ti_low] = 0.0f;
@@ -187,6 +214,7 @@ hgemm_tf32_rz(float* __restrict__ C,
 
                 // tile(k, TK) -> ko, ki
                 // pipeline(ko, STAGES)
+                // specialize(ko, registers=240)
                 for (int ko = 0; ko < (K + 31) / 32; ++ko) {
                     wait_barrier(&filled[slot], phase % 2);  // As and Bs have arrived
 
@@ -212,10 +240,10 @@ hgemm_tf32_rz(float* __restrict__ C,
 
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
-                        wgmma_m64n128k8_registers_tf32_rz(Cf, Bf[fk], describe_128<1024, 0>(&As[slot][0][fk * 8]));
+                        wgmma_m64n256k8_registers_tf32_rz(Cf, Bf[fk], describe_128<1024, 0>(&As[slot][0][fk * 8]));
 
                     complete_wgmma();
-                    hold<64>(&Cf[0]);
+                    hold<128>(&Cf[0]);
                     hold<16>(&Bf[0][0]);
 
                     release(&emptied[slot]);  // As and Bs have been read
@@ -223,14 +251,14 @@ hgemm_tf32_rz(float* __restrict__ C,
                     next_slot<4>(slot, phase);
                 }
 
-                if (px * 512 + bx * 128 + 127 < N && py * 4224 + by * 128 + 127 < M) {
+                if (px * 1024 + bx * 128 + 127 < N && py * 4096 + by * 256 + 255 < M) {
                     #pragma unroll
                     for (int j64_high = 0; j64_high < 2; ++j64_high)
                         #pragma unroll
-                        for (int ti_high = 0; ti_high < 16; ++ti_high)
+                        for (int ti_high = 0; ti_high < 32; ++ti_high)
                             #pragma unroll
                             for (int ti_low = 0; ti_low < 2; ++ti_low)
-                                C[(py * 4224 + by * 128 + ti_high * 8 + (lane % 4) * 2 + ti_low) * N + px * 512
+                                C[(py * 4096 + by * 256 + ti_high * 8 + (lane % 4) * 2 + ti_low) * N + px * 1024
                                     + bx * 128 + wj * 64
                                     + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
                                     + (((lane / 4) % 8) % 2) * 16
@@ -239,16 +267,16 @@ hgemm_tf32_rz(float* __restrict__ C,
                 } else {
                     #pragma unroll
                     for (int j64_high = 0; j64_high < 2; ++j64_high)
-                        if (px * 512 + bx * 128 + wj * 64
+                        if (px * 1024 + bx * 128 + wj * 64
                             + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
                             + (((lane / 4) % 8) % 2) * 16
                             + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) % 16 < N)
                             #pragma unroll
-                            for (int ti_high = 0; ti_high < 16; ++ti_high)
+                            for (int ti_high = 0; ti_high < 32; ++ti_high)
                                 #pragma unroll
                                 for (int ti_low = 0; ti_low < 2; ++ti_low)
-                                    if (py * 4224 + by * 128 + ti_high * 8 + (lane % 4) * 2 + ti_low < M)
-                                        C[(py * 4224 + by * 128 + ti_high * 8 + (lane % 4) * 2 + ti_low) * N + px * 512
+                                    if (py * 4096 + by * 256 + ti_high * 8 + (lane % 4) * 2 + ti_low < M)
+                                        C[(py * 4096 + by * 256 + ti_high * 8 + (lane % 4) * 2 + ti_low) * N + px * 1024
                                             + bx * 128 + wj * 64
                                             + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
                                             + (((lane / 4) % 8) % 2) * 16
@@ -257,21 +285,23 @@ hgemm_tf32_rz(float* __restrict__ C,
                 }
             }
     } else {
+        give_registers<24>();
+
         if (tid == 256) {
             int slot = 0;
             int phase = 0;
 
-            for (int py = 0; py < ((M + 127) / 128 + 32) / 33; ++py)
-                for (int px = 0; px < ((N + 127) / 128 + 3) / 4; ++px)
+            for (int py = 0; py < ((M + 255) / 256 + 15) / 16; ++py)
+                for (int px = 0; px < ((N + 127) / 128 + 7) / 8; ++px)
                     for (int ko = 0; ko < (K + 31) / 32; ++ko) {
                         wait_barrier(&emptied[slot], (phase + 1) % 2);  // As and Bs have been read
 
-                        expect_bytes(&filled[slot], 32768);
-                        copy_box_2d(As[slot], A_map, &filled[slot], ko * 32, py * 4224 + by * 128);
+                        expect_bytes(&filled[slot], 49152);
+                        copy_box_2d(As[slot], A_map, &filled[slot], ko * 32, py * 4096 + by * 256);
 
                         #pragma unroll
                         for (int p = 0; p < 4; ++p)
-                            copy_box_2d(Bs[slot][p], B_map, &filled[slot], px * 512 + bx * 128 + p * 32, ko * 32);
+                            copy_box_2d(Bs[slot][p], B_map, &filled[slot], px * 1024 + bx * 128 + p * 32, ko * 32);
 
                         next_slot<4>(slot, phase);
                     }
