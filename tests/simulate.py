@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).parent / "25_judge"))
 from enumeration import Wrong, as_written, lies_in, verdict  # noqa: F401
 from grid import BLOCKS, THREADS, coordinates
 from simulate_bulk import BulkMemory, BulkThread
-from simulate_rings import RingThread, has_ring, run_roles
+from simulate_rings import RingThread, clusters_of, has_ring, run_roles
 from simulate_stores import StoreMemory, StoreThread
 from simulate_values import Values
-from simulate_warp import WARP, Lane, warp_steps
+from simulate_warp import Lane, run_in_step
 from simulate_warpgroup import WarpgroupLane, bases_of, check_all_came
 
 from tilegen.ir.affine import const
@@ -29,6 +29,7 @@ from tilegen.lowering.bulk_nodes import (
     BulkCopies,
     BulkCopy,
     BulkWait,
+    MeetCluster,
     NextSlot,
     Release,
     StartBarriers,
@@ -90,28 +91,24 @@ class _Launch:
         self.seen, self.updated, self.ring = {}, set(), has_ring(launch)
 
     def run(self):
-        for block in product(*(range(extent.evaluate(self.sizes)) for extent in reversed(self.launch.grid))):
-            self._block(block[::-1])
-
-    def _block(self, block):
-        shared, epoch, terms = _Shared(), {}, {}
-        sizes = [range(n) for n in reversed(self.launch.block)]
-        threads = [_Thread(self, block, t[::-1], shared, epoch, n, terms) for n, t in enumerate(product(*sizes))]
-        self.threads = threads = threads[: self.launch.threads]
-        if self.ring:
-            run_roles(self.launch, threads, shared, epoch)
-            check_all_came(shared)
-            return
-        running = [warp_steps(threads[first : first + WARP]) for first in range(0, len(threads), WARP)]
-        while running:
-            stopped = [next(t, None) for t in running]
-            if any(s != stopped[0] for s in stopped):
-                raise Wrong("divergence")
-            if stopped[0] is None or stopped[0][0] == "barrier":
-                epoch.clear()
-            if stopped[0] is None:
+        grid = product(*(range(extent.evaluate(self.sizes)) for extent in reversed(self.launch.grid)))
+        for number, blocks in enumerate(clusters_of(self.launch, [block[::-1] for block in grid])):
+            cluster = [self._start(block) for block in blocks]
+            for rank, shared in enumerate(cluster):
+                shared.cluster, shared.rank = cluster, rank
+            if self.ring:
+                run_roles(self.launch, cluster[::-1] if number % 2 else cluster)
+            else:
+                run_in_step(cluster[0].threads, cluster[0].epoch)
+            for shared in cluster:
                 check_all_came(shared)
-                return
+
+    def _start(self, block):
+        shared, terms = _Shared(), {}
+        sizes = [range(n) for n in reversed(self.launch.block)]
+        numbers = list(enumerate(product(*sizes)))[: self.launch.threads]
+        shared.threads = [_Thread(self, block, t[::-1], shared, shared.epoch, n, terms) for n, t in numbers]
+        return shared
 
 
 class _Shared(BulkMemory):
@@ -131,7 +128,7 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
         self.home, self.block, self.thread = home, block, thread
         self.number, self.terms, self.exchanges = number, terms, 0
         self.shared, self.epoch = shared, epoch
-        self.registers, self.alive, self.functions, self.seen = {}, set(), {}, {}
+        self.registers, self.alive, self.functions, self.seen, self.known = {}, set(), {}, {}, set()
         self.started = []
         self.start_products()
         self.groups = [[]]  # asynchronous copies: those not yet in a group last
@@ -150,9 +147,9 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
     def _body(self, body, path):
         for place, node in enumerate(body):
             match node:
-                case StartBarriers():
+                case StartBarriers() | MeetCluster():
                     self.bulk(node)
-                    yield "barrier", (*path, place)
+                    yield "cluster" if getattr(node, "cluster", True) else "barrier", (*path, place)
                 case StartRing(at) | NextSlot(at):
                     self.go_on(at, started=isinstance(node, NextSlot))
                 case BulkWait() if self.home.ring:

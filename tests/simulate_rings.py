@@ -3,9 +3,14 @@
 A touch of a slot is ordered before the next copy to it by a release: the warp arrives when all of its lanes are there,
 and who has waited for that phase knows of all that they touched, and waited for,
 before. If all who still run wait, it is a "hang".
+
+The blocks of a cluster run at once, and each gets as far as it can before the next one goes on: what is ordered by
+nothing but luck comes in a wrong order.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 from enumeration import Wrong
 from ptx_isa import WARP
@@ -20,6 +25,42 @@ def has_ring(launch):
     return any(isinstance(node, Release) or getattr(node, "arrival", True) is False for node in launch.nodes)
 
 
+def clusters_of(launch, blocks):
+    """The blocks in groups that run at once, each in the order of the ranks in it; every other one turned round."""
+    dims = launch.cluster.dims if launch.cluster else (1, 1, 1)
+    groups = {}
+    for block in blocks:
+        groups.setdefault(tuple(place // size for place, size in zip(block, dims, strict=True)), []).append(block)
+    if any(len(group) != dims[0] * dims[1] * dims[2] for group in groups.values()):
+        raise Wrong("bounds")  # the grid is no whole number of clusters
+    return list(groups.values())
+
+
+@dataclass(eq=False)
+class Told:
+    """What a warp of a block has told at a barrier: its touches of elements, and phases that it has seen.
+
+    Who waits there knows of the touches. When one of each block of the cluster does, they are forgotten.
+    """
+
+    shared: object
+    touched: list
+    seen: dict
+    listeners: list = field(default_factory=list)
+
+    def tell(self, listener):
+        self.listeners.append(listener)
+        mine = {(self.shared.rank, key, touch) for key, touch in self.touched}
+        listener.known |= mine
+        for barrier, phase in self.seen.items():
+            listener.seen[barrier] = max(phase, listener.seen.get(barrier, -1))
+        if len(self.listeners) == len(self.shared.cluster):
+            for key, touch in self.touched:
+                self.shared.epoch[key].discard(touch)
+            for each in self.listeners:
+                each.known -= mine
+
+
 class RingThread:
     """The part of a thread that waits for others in its own time, and says that it has read."""
 
@@ -28,12 +69,9 @@ class RingThread:
         barrier = self._barrier(node.barrier)
         while (self.shared.ended[barrier] - 1) % 2 != node.phase.evaluate(self.env) % 2:
             yield "wait", path
-        self.seen[barrier] = self.shared.ended[barrier] - 1
-        for touched, seen in self.shared.released.pop(barrier, ()):
-            for key, touch in touched:
-                self.epoch[key].discard(touch)
-            for other, phase in seen.items():
-                self.seen[other] = max(phase, self.seen.get(other, -1))
+        self.seen[self.shared.rank, barrier] = self.shared.ended[barrier] - 1
+        for told in self.shared.released.pop(barrier, ()):
+            told.tell(self)
 
     def go_on(self, at, *, started):
         """At the first slot, or the next one; the phase is counted on, as what it means is."""
@@ -42,43 +80,83 @@ class RingThread:
         self.env |= {at.slot: slot % at.slots, at.phase: phase + slot // at.slots}
 
     def release(self, node, path):
-        """One lane arrives when the others of its warp are there, too."""
+        """One lane arrives when the others of its warp are there, too; in a cluster, one at each block."""
         yield "warp", path
         barrier, warp = self._barrier(node.barrier), self.number // WARP
         if self.number % WARP == 0:
-            mine = {each.thread for each in self.home.threads if each.number // WARP == warp}
+            mine = {each.thread for each in self.shared.threads if each.number // WARP == warp}
             mine |= set() if warp % 4 else {("warpgroup", warp // 4)}  # whose products its first lane notes
             touched = [(key, t) for key in self.shared.brought for t in self.epoch.get(key, ()) if t[0] in mine]
-            self.shared.released.setdefault(barrier, []).append((touched, dict(self.seen)))
-            self.arrive(barrier)
+            told = Told(self.shared, touched, dict(self.seen))
+            for shared in self.reached(node.blocks, barrier):
+                shared.released.setdefault(barrier, []).append(told)
+                self.arrive(shared, barrier)
         yield "warp", (*path, "behind")
 
 
-def run_roles(launch, threads, shared, epoch):
-    """Runs the threads of a block: consumers warp by warp, and each other thread for itself."""
-    test = next((n.test for n in launch.body if isinstance(n, If) and _produces(n.orelse)), ())
-    groups = []
-    for first in range(0, len(threads), WARP):
-        warp = threads[first : first + WARP]
-        consumers = [each for each in warp if each._holds(test)]
-        groups += [consumers] if consumers else []
-        groups += [[each] for each in warp if each not in consumers]
-    running = {n: warp_steps(group) for n, group in enumerate(groups)}
-    at = dict.fromkeys(running)
-    while running:
-        before = dict(at), dict(shared.ended), dict(shared.arrived)
-        for n, steps in list(running.items()):
-            if at[n] is not None and at[n][0] in ("barrier", "part"):
-                continue  # until all are there
-            at[n] = next(steps, None)
-            if at[n] is None:
-                del running[n]
-        _open_barriers(at, running, groups, epoch)
-        if (at, shared.ended, shared.arrived) == before:
-            raise Wrong("hang")
-    arrived = {barrier for barrier, _ in shared.brought.values()}
-    if any(threads[0].seen.get(barrier, -1) < shared.ended[barrier] - 1 for barrier in arrived):
-        raise Wrong("race")  # the block ends, and a copy is on its way
+class _Block:
+    """The threads of a block in groups: consumers warp by warp, and each other thread for itself.
+
+    `at` has for each group that still runs where it stands.
+    """
+
+    def __init__(self, launch, shared):
+        self.shared = shared
+        test = next((n.test for n in launch.body if isinstance(n, If) and _produces(n.orelse)), ())
+        self.groups = []
+        for first in range(0, len(shared.threads), WARP):
+            warp = shared.threads[first : first + WARP]
+            consumers = [each for each in warp if each._holds(test)]
+            self.groups += [consumers] if consumers else []
+            self.groups += [[each] for each in warp if each not in consumers]
+        self.running = {n: warp_steps(group) for n, group in enumerate(self.groups)}
+        self.at = dict.fromkeys(self.running)
+
+    def state(self):
+        """What changes when one of a cluster goes on."""
+        shared = self.shared
+        return dict(self.at), dict(shared.ended), dict(shared.arrived), dict(shared.expected)
+
+    def step(self):
+        """Each group goes on to where it stops next; those at a barrier wait until all are there."""
+        for n, steps in list(self.running.items()):
+            if self.at[n] is not None and self.at[n][0] in ("barrier", "part", "cluster"):
+                continue
+            self.at[n] = next(steps, None)
+            if self.at[n] is None:
+                del self.running[n]
+        self.shared.left = not self.running
+        _open_barriers(self.at, self.running, self.groups, self.shared.epoch)
+
+
+def run_roles(launch, cluster):
+    """Runs the threads of the blocks of a cluster, whose memories are given in the order in which they go ahead."""
+    blocks = [_Block(launch, shared) for shared in cluster]
+    while any(block.running for block in blocks):
+        for block in blocks:
+            before = [each.state() for each in blocks]
+            block.step()
+            if [each.state() for each in blocks] != before:
+                break
+        else:
+            if not _meet(blocks):
+                raise Wrong("hang")
+    for shared in cluster:
+        arrived, first = {*shared.brought.values()}, shared.threads[0]
+        if any(first.last_seen(shared, barrier) < phase for barrier, phase in arrived):
+            raise Wrong("race")  # the block ends, and a copy is on its way
+
+
+def _meet(blocks):
+    """True if all threads of a cluster are where they wait for each other, and go on."""
+    stops = {block.at[n] for block in blocks for n in range(len(block.groups))}
+    (stop, *others) = stops
+    if others or stop is None or stop[0] != "cluster":
+        return False
+    for block in blocks:
+        block.shared.epoch.clear()
+        block.at = dict.fromkeys(block.at, ("go", stop))
+    return True
 
 
 def _produces(body):

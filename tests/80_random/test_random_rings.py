@@ -15,11 +15,12 @@ from tilegen.lowering import lower
 from tilegen.lowering.bulk_nodes import Release
 from tilegen.proof import prove
 
-CASES = 16
+CASES = 20
 
 
 def text_of(rng):
-    """A product of tiles of TI x TJ, of which a thread has WI x WJ elements, with TK terms a stage."""
+    """A product of tiles of TI x TJ, of which a thread has WI x WJ elements, with TK terms a stage; some blocks share
+    the tiles of one factor."""
     ti, tj, tk = rng.choice([8, 16]), rng.choice([16, 32]), rng.choice([8, 16])
     wi, wj = rng.choice([(1, 1), (2, 1), (4, 1), (2, 2), (1, 2)])
     while ti * tj // (wi * wj) % 32:
@@ -27,7 +28,13 @@ def text_of(rng):
     y, x = rng.choice([("thread.y", "thread.x"), ("thread.z", "thread.x"), ("thread.z", "thread.y")])
     turned = rng.choice([True, False])
     again = rng.choice([0, 0, 2, 3])  # so many blocks along x, with several tiles each
-    outer, of_tile = ("bi, bx, px", "px") if again else ("bi, bj", "bj")
+    cluster, blocks = rng.choice([("", 1), ("", 1), ("ci", 2), ("ci", 4), ("cj", 2)])
+    rows, columns, shared = "bi", "bx" if again else "bj", []
+    if cluster:
+        outside, axis, buffer = (rows, "y", "B") if cluster == "ci" else (columns, "x", "A")
+        shared = [f"tile({outside}, {blocks}) -> {outside}, {cluster}", f"bind({cluster}, block.{axis})"]
+        rows, columns = (f"bi, {cluster}", columns) if cluster == "ci" else (rows, f"{columns}, {cluster}")
+    outer, of_tile = f"{rows}, {columns}" + ", px" * bool(again), "px" if again else columns.split()[-1]
     stored, read = ("K, M", "k, i") if turned else ("M, K", "i, k")
     steps = [
         f"tile(i, {ti}) -> bi, ti",
@@ -35,10 +42,13 @@ def text_of(rng):
         f"tile(k, {tk}) -> ko, ki",
         f"tile(ti, {wi}) -> ti, wi",
         f"tile(tj, {wj}) -> tj, wj",
-        *([f"tile(bj, {again}) -> px, bx"] if again else []),
+        *([f"tile(bj, {again * blocks}) -> px, bx"] if again else []),
+        *shared[:1],
         f"order({outer}, ko, ti, tj, ki, wi, wj)",
         "bind(bi, block.y)",
+        *(shared[1:] if cluster == "ci" else []),
         f"bind({'bx' if again else 'bj'}, block.x)",
+        *(shared[1:] if cluster == "cj" else []),
         f"bind(ti, {y})",
         f"bind(tj, {x})",
         f"cache_register(C, at={of_tile})",
@@ -50,6 +60,7 @@ def text_of(rng):
         *rng.choice([[], ["unroll(ki)"]]),
         f"pipeline(ko, {rng.choice([2, 3, 4])})",
         "specialize(ko)",
+        *([f"multicast({buffer}.shared, {cluster})"] if cluster else []),
     ]
     kernel = f"kernel gemm(A: f32[{stored}], B: f32[K, N]) -> C: f32[M, N]:\n"
     body = f"    C[i, j] = sum[k](A[{read}] * B[k, j])\n\nschedule s for gemm():\n"

@@ -1,4 +1,4 @@
-"""Every fault in what the blocks of a cluster share is refused by the proof."""
+"""Every fault in what the blocks of a cluster share is refused by the proof, and seen where it runs."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,15 @@ from cluster_faults import CLUSTER_FAULTS
 from place_faults import PLACE_FAULTS
 from refused import find_missed
 from ring_faults import FAULTS
+from simulate import faults
+from written import tree_from
 
+from tilegen.lowering import lower
+
+SIZES = {"M": 29, "N": 40, "K": 20}
+OF_SEVERAL_TILES = {"M": 29, "N": 72, "K": 20}
+# The name of a block's number, and the order of factors of the grid, are in no text.
+HARMLESS = {"other_clusters": 2}
 CLUSTERS = ["cluster", "cluster, narrow", "cluster, again, narrow"]
 
 
@@ -25,3 +33,17 @@ def test_a_fault_is_refused(case, fault):
 @pytest.mark.parametrize("fault", PLACE_FAULTS, ids=lambda f: f.__name__)
 def test_a_wrong_place_in_a_ring_is_refused(fault):
     assert not find_missed(fault, CASES["cluster, again, narrow"])
+
+
+@pytest.mark.parametrize("case", CLUSTERS[1:])
+def test_what_is_proved_runs(case):
+    tree = tree_from(CASES[case])
+    assert faults(lower(tree), tree, OF_SEVERAL_TILES) is None
+
+
+@pytest.mark.parametrize("fault", CLUSTER_FAULTS, ids=lambda f: f.__name__)
+def test_a_fault_is_seen_where_it_runs(fault):
+    tree = tree_from(CASES["cluster, narrow"])
+    (launch,) = lower(tree)
+    seen = [faults((each,), tree, SIZES) for each in fault(launch)]
+    assert seen.count(None) == HARMLESS.get(fault.__name__, 0)
