@@ -136,6 +136,25 @@ schedule s for twice():
     bulk(out)
 """
 SHARED = "    multicast(B.shared, ci)\n"
+# Two blocks are one, a warp each, and take turns.
+TURNS = """
+kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule s for gemm():
+    tile(i, 8) -> bi, ti
+    tile(j, 32) -> bj, tj
+    tile(k, 8) -> ko, ki
+    tile(bj, 2) -> px, w
+    order(bi, w, px, ko, ti, ki, tj)
+    bind(bi, block.y)
+    bind(w, block.z)
+    bind(tj, thread.x)
+    cache_register(C, at=px)
+    cache_shared(A, at=ko)
+    cache_shared(B, at=ko, vector=4)
+"""
+IN_TURN = "    pipeline(ko, 2)\n    specialize(ko, turns=w)\n"
 OUT = "    cache_shared(C, at=bj) -> Cs\n    bulk(Cs)\n"
 CASES = {
     "once": TRANSPOSE + "    cache_shared(X, at=bj) -> tile\n    bulk(tile)\n",
@@ -175,4 +194,7 @@ CASES = {
     + OUT.replace("bj", "px")
     + "    pipeline(ko, 3)\n    specialize(ko)\n",
     "stored panel by panel": PANELS,
+    "turns": TURNS + BOTH + IN_TURN,
+    "turns, staged": TURNS + BOTH + "    cache_shared(C, at=px) -> Cs\n" + IN_TURN,
+    "turns, stored": TURNS + BOTH + OUT.replace("bj", "px") + IN_TURN,
 }

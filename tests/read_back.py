@@ -299,8 +299,7 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
             same(call[1:3], ("wait_copies", (str(node.wait),)), "a wait")
         if node.fence:
             same(self._take(texts, c_text.Call).call, ("call", "fence_async", (), ()), "a fence")
-        word = ("wait_for_each_other", (str(node.threads),)) if node.threads else ("__syncthreads", ())
-        same(self._take(texts, c_text.Call).call, ("call", *word, ()), "a barrier")
+        self.barrier_call(node, texts)
 
     def _declare(self, node, texts):
         buffer, outer = self.launch.buffers[node.buffer], dict(self.scope)

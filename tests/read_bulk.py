@@ -14,10 +14,13 @@ from tilegen.lowering.bulk_nodes import (
     BulkWait,
     MeetCluster,
     NextSlot,
+    PassTurn,
     Release,
+    SkipSlots,
     StartBarriers,
     StartRing,
     StoresRead,
+    TakeTurn,
 )
 from tilegen.lowering.register_budgets import RegisterBudget
 
@@ -58,10 +61,8 @@ class BulkTexts(Values):
                     text = self._take_declaration(texts, ("int",))
                     same(self.term(text.start), 0, f"the start of {name}")
                     self.env[name] = self.scope[text.name] = value
-            case NextSlot(at):
-                (_, word, kinds, arguments) = self._take(texts, c_text.Call).call
-                same((word, kinds), ("next_slot", (str(at.slots),)), "the next slot")
-                same([self.term(each) for each in arguments], [self.env[at.slot], self.env[at.phase]], "its place")
+            case NextSlot() | SkipSlots() | TakeTurn() | PassTurn():
+                self.turn(node, texts)
             case RegisterBudget(count, more):
                 (_, word, kinds, arguments) = self._take(texts, c_text.Call).call
                 wanted = ("take_registers" if more else "give_registers", (str(count),), ())
@@ -82,6 +83,29 @@ class BulkTexts(Values):
         same(self._barrier_at(at), self._at(barrier), "where a box arrives")
         self._same_coordinates(places, coordinates)
         same(self._start(to, target), self._first(target), f"where a box begins in {target.buffer}")
+
+    def turn(self, node, texts):
+        (_, word, kinds, arguments) = self._take(texts, c_text.Call).call
+        match node:
+            case NextSlot(at):
+                same((word, kinds), ("next_slot", (str(at.slots),)), "the next slot")
+                same([self.term(each) for each in arguments], [self.env[at.slot], self.env[at.phase]], "its place")
+            case SkipSlots(at, count):
+                *place, by = arguments
+                same((word, kinds), ("skip_slots", (str(at.slots),)), "slots of others")
+                same([self.term(each) for each in place], [self.env[at.slot], self.env[at.phase]], "their place")
+                same(self.term(by), count.evaluate(self.env), "how many slots others have")
+            case TakeTurn(group, threads) | PassTurn(group, threads):
+                wanted = "take_turn" if isinstance(node, TakeTurn) else "pass_turn"
+                same((word, kinds), (wanted, (str(threads),)), "a turn")
+                same([self.term(each) for each in arguments], [group.evaluate(self.env)], "whose turn it is")
+
+    def barrier_call(self, node, texts):
+        word = ("wait_for_each_other", (str(node.threads),)) if node.threads else ("__syncthreads", ())
+        word = ("wait_for_group", (str(node.threads),)) if node.group else word
+        call = self._take(texts, c_text.Call).call
+        same(call[:3], ("call", *word), "a barrier")
+        same([self.term(each) for each in call[3]], [self.env[node.group]] if node.group else [], "whose barrier")
 
     def store(self, node, texts):
         match node:

@@ -31,10 +31,13 @@ from tilegen.lowering.bulk_nodes import (
     BulkWait,
     MeetCluster,
     NextSlot,
+    PassTurn,
     Release,
+    SkipSlots,
     StartBarriers,
     StartRing,
     StoreNode,
+    TakeTurn,
 )
 from tilegen.lowering.product_nodes import Begin, Complete
 from tilegen.lowering.program import (
@@ -119,7 +122,7 @@ class _Shared(BulkMemory):
 
     def __init__(self):
         super().__init__()
-        self.flying, self.unfenced, self.products = {}, {}, {}
+        self.flying, self.unfenced, self.products, self.turns = {}, {}, {}, {}
         self.stores = StoreMemory()
 
 
@@ -150,8 +153,10 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                 case StartBarriers() | MeetCluster():
                     self.bulk(node)
                     yield "cluster" if getattr(node, "cluster", True) else "barrier", (*path, place)
-                case StartRing(at) | NextSlot(at):
-                    self.go_on(at, started=isinstance(node, NextSlot))
+                case StartRing() | NextSlot() | SkipSlots():
+                    self.go_on(node)
+                case TakeTurn() | PassTurn():
+                    yield from self.turn(node, (*path, place))
                 case BulkWait() if self.home.ring:
                     yield from self.wait_phase(node, (*path, place))
                 case Release():
@@ -161,10 +166,7 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                 case _ if isinstance(node, StoreNode):
                     self.store(node)
                 case Barrier():
-                    self._wait(node.wait)
-                    if node.fence:
-                        self.fence()
-                    yield ("part", (*path, place), node.threads) if node.threads else ("barrier", (*path, place))
+                    yield self.stop_at(node, (*path, place))
                 case Combine():
                     yield from self.combine(node, (*path, place))
                 case Begin():

@@ -16,7 +16,7 @@ from enumeration import Wrong
 from ptx_isa import WARP
 from simulate_warp import warp_steps
 
-from tilegen.lowering.bulk_nodes import BulkCopies, Release
+from tilegen.lowering.bulk_nodes import BulkCopies, Release, SkipSlots, StartRing, TakeTurn
 from tilegen.lowering.program import If
 
 
@@ -73,11 +73,30 @@ class RingThread:
         for told in self.shared.released.pop(barrier, ()):
             told.tell(self)
 
-    def go_on(self, at, *, started):
-        """At the first slot, or the next one; the phase is counted on, as what it means is."""
-        slot = self.env[at.slot] + 1 if started else 0
-        phase = self.env[at.phase] if started else 0
+    def go_on(self, node):
+        """At the first slot, or further on; the phase is counted on, as what it means is."""
+        at = node.place
+        by = node.count.evaluate(self.env) if isinstance(node, SkipSlots) else 1
+        slot, phase = (0, 0) if isinstance(node, StartRing) else (self.env[at.slot] + by, self.env[at.phase])
         self.env |= {at.slot: slot % at.slots, at.phase: phase + slot // at.slots}
+
+    def stop_at(self, node, path):
+        """A barrier of the block, or of some threads from a first one on."""
+        self._wait(node.wait)
+        if node.fence:
+            self.fence()
+        first = self.env[node.group] * node.threads if node.group else 0
+        return ("part", path, range(first, first + node.threads)) if node.threads else ("barrier", path)
+
+    def turn(self, node, path):
+        """Comes to a named barrier of so many threads: who takes a turn waits there for the others."""
+        yield "warp", path
+        turns, group = self.shared.turns, node.group.evaluate(self.env)
+        ended, count = turns.get(group, (0, 0))
+        turns[group] = (ended, count + 1) if count + 1 < node.threads else (ended + 1, 0)
+        yield "warp", (*path, "behind")
+        while isinstance(node, TakeTurn) and turns[group][0] == ended:
+            yield "wait", path
 
     def release(self, node, path):
         """One lane arrives when the others of its warp are there, too; in a cluster, one at each block."""
@@ -115,7 +134,7 @@ class _Block:
     def state(self):
         """What changes when one of a cluster goes on."""
         shared = self.shared
-        return dict(self.at), dict(shared.ended), dict(shared.arrived), dict(shared.expected)
+        return dict(self.at), dict(shared.ended), dict(shared.arrived), dict(shared.expected), dict(shared.turns)
 
     def step(self):
         """Each group goes on to where it stops next; those at a barrier wait until all are there."""
@@ -142,8 +161,10 @@ def run_roles(launch, cluster):
             if not _meet(blocks):
                 raise Wrong("hang")
     for shared in cluster:
-        arrived, first = {*shared.brought.values()}, shared.threads[0]
-        if any(first.last_seen(shared, barrier) < phase for barrier, phase in arrived):
+        if any(count for _, count in shared.turns.values()):
+            raise Wrong("divergence")  # a turn was passed, and nobody took it
+        arrived = {*shared.brought.values()}
+        if any(all(t.last_seen(shared, barrier) < phase for t in shared.threads) for barrier, phase in arrived):
             raise Wrong("race")  # the block ends, and a copy is on its way
 
 
@@ -170,7 +191,7 @@ def _open_barriers(at, running, groups, epoch):
     stops = {at[n] for n in running if at[n] is not None and at[n][0] in ("barrier", "part")}
     for stop in stops:
         part = stop[2] if stop[0] == "part" else None
-        needed = [n for n, group in enumerate(groups) if part is None or group[0].number < part]
+        needed = [n for n, group in enumerate(groups) if part is None or group[0].number in part]
         if any(n not in running or at[n] is None for n in needed):
             raise Wrong("divergence")  # some have left
         if any(at[n] != stop for n in needed):

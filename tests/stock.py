@@ -41,7 +41,7 @@ LIGHTER = {
     **{
         ("hgemm", rung): _FEW_BLOCKS
         for rung in (
-            "persistent", "half_warpgroups", "transposed_warpgroups", "hgemm_bias_gelu.fused_warpgroups",
+            "persistent", "ping_pong", "half_warpgroups", "transposed_warpgroups", "hgemm_bias_gelu.fused_warpgroups",
             "hgemm_residual.fused_warpgroups", "sums_of_warpgroups", "bytes_by_warpgroups",
             "cut_off_rows_by_warpgroups", "cut_off_by_warpgroups", "turned_by_warpgroups", "turned_in_pairs",
             "e4m3_by_warpgroups", "promoted",

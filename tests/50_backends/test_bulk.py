@@ -23,12 +23,13 @@ SIZES = [
 
 
 @pytest.mark.parametrize(
-    "case", ["once", "each time", "two stages", "halves", "ring", "cluster", "stored", "stored each time"]
+    "case",
+    ["once", "each time", "two stages", "halves", "ring", "cluster", "stored", "stored each time", "turns, stored"],
 )
 def test_it_is_as_reviewed(case, golden):
     tree = tree_from(CASES[case])
-    golden(show(tree), f"bulk_{case.replace(' ', '_')}.tree")
-    golden(emit(lower(tree)), f"bulk_{case.replace(' ', '_')}.cu")
+    golden(show(tree), f"bulk_{case.replace(',', '').replace(' ', '_')}.tree")
+    golden(emit(lower(tree)), f"bulk_{case.replace(',', '').replace(' ', '_')}.cu")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -278,6 +278,8 @@ class Body:
             wait = [f"wait_copies<{barrier.wait}>();"] if barrier.wait is not None else []
             fence = ["fence_async();"] if barrier.fence else []
             call = f"wait_for_each_other<{barrier.threads}>();" if barrier.threads else "__syncthreads();"
+            if barrier.group:
+                call = f"wait_for_group<{barrier.threads}>({self._writer.names[barrier.group]});"
             return [*wait, *fence, f"{call}  // {barrier.reason}"]
         fences = "CLK_LOCAL_MEM_FENCE" + (" | CLK_GLOBAL_MEM_FENCE" if barrier.of_global else "")
         return [f"barrier({fences});  // {barrier.reason}"]

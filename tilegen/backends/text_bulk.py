@@ -15,9 +15,12 @@ from tilegen.lowering.bulk_nodes import (
     BulkWait,
     MeetCluster,
     NextSlot,
+    PassTurn,
     Release,
+    SkipSlots,
     StartBarriers,
     StartRing,
+    TakeTurn,
 )
 from tilegen.lowering.program import Spmd
 
@@ -127,6 +130,25 @@ template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& p
     slot = slot + 1 < slots ? slot + 1 : 0;
     parity ^= slot == 0;
 }""",
+    "skip_slots<": """\
+// So many slots further in a ring, as one by one.
+template <int slots, class Count> __device__ __forceinline__ void skip_slots(int& slot, int& parity, Count count)
+{
+    parity ^= (slot + count) / slots % 2;
+    slot = (slot + count) % slots;
+}""",
+    "take_turn<": """\
+// Waits until it is the group's turn; both groups together have so many threads.
+template <int threads> __device__ __forceinline__ void take_turn(int group)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
+}""",
+    "pass_turn<": """\
+// Says that it is the turn of the group, and goes on.
+template <int threads> __device__ __forceinline__ void pass_turn(int group)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
+}""",
     "wait_barrier(": """\
 // Waits until the barrier's phase of this parity is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
@@ -175,6 +197,13 @@ def bulk_lines(
             return [f"int {writer.names[name]} = 0;" for name in (place.slot, place.phase)]
         case NextSlot(place):
             return [f"next_slot<{place.slots}>({writer.names[place.slot]}, {writer.names[place.phase]});"]
+        case SkipSlots(place, count):
+            at = f"{writer.names[place.slot]}, {writer.names[place.phase]}"
+            return [f"skip_slots<{place.slots}>({at}, {writer.index(count)});  // those of the other group"]
+        case TakeTurn(group, threads):
+            return [f"take_turn<{threads}>({writer.index(group)});  // the operands of the tile before have arrived"]
+        case PassTurn(group, threads):
+            return [f"pass_turn<{threads}>({writer.index(group)});  // the operands of this tile have arrived"]
         case BulkCopy(target, name, barrier, coordinates):
             integers = coordinates_of(coordinates, writer)
             given = [first_place(target, writer), writer.names[name], _address(barrier, writer)]

@@ -79,6 +79,12 @@ template <int threads> __device__ __forceinline__ void wait_for_each_other()
 {
     asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory");
 }""",
+    "wait_for_group<": """\
+// A barrier of one of two groups of so many threads.
+template <int threads> __device__ __forceinline__ void wait_for_group(int group)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(threads) : "memory");
+}""",
     "uniform(": """\
 // A number that all lanes of a warp have, which the compiler does not know.
 __device__ __forceinline__ int uniform(int number)

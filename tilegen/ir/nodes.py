@@ -327,7 +327,8 @@ class Loop:
     will stand in the text by itself, behind the loop. Of a block loop, so many blocks at least are to be `resident` on
     a multiprocessor at a time. The bulk copies of a `specialized` loop are started by threads that do nothing else,
     and the others have so many `registers` each, if that is not 0; those of an `overlapped` one leave products running
-    while the next iteration waits for its operands. Of the bulk loops that are `multicast`, the blocks of a cluster,
+    while the next iteration waits for its operands. With `turns`, the name of a block loop, two blocks along it are
+    one, and take turns at what one producer copies. Of the bulk loops that are `multicast`, the blocks of a cluster,
     which are the iterations of the loop of that name, copy a share each, to all of them. `roles` name works that stand
     side by side in it. The iterations of a "matrix" loop are made by the lanes of a warp together: by an instruction
     where the loop, or one around it, is `performed` by one, else each by the lane that holds the element of the
@@ -346,6 +347,7 @@ class Loop:
     overlapped: bool = False
     registers: int = 0
     multicast: str = ""
+    turns: str = ""
     roles: tuple[Role, ...] = ()
     performed: Performed | None = None
     span: Span | None = field(default=None, compare=False, repr=False)

@@ -68,6 +68,7 @@ def _node(node: Node, depth: int) -> list[str]:
     kind += "  overlapped" if node.overlapped else ""
     kind += f"  {node.registers} registers" if node.registers else ""
     kind += f"  multicast to {node.multicast}" if node.multicast else ""
+    kind += f"  {node.turns} in turn" if node.turns else ""
     kind += f"  {node.performed.instruction.name}" if node.performed else ""
     kind += "  peeled" if node.peeled else ""
     kind += f"  {node.resident} resident" if node.resident > 1 else ""

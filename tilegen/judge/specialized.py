@@ -9,6 +9,7 @@ loop does nothing else but asynchronous products: nothing in it looks at what th
 
 from __future__ import annotations
 
+from tilegen.ir.affine import const
 from tilegen.ir.nodes import BLOCK_KINDS, Loop, Node
 from tilegen.ir.walk import loops
 from tilegen.judge.pipelines import leading_copies, staged_buffers
@@ -40,6 +41,8 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
             f"order the loops so that '{inner.name}' is inside '{loop.name}'",
             code="form",
         )
+    if loop.turns:
+        _check_turns(launch, loop)
     copies = loop.body[: leading_copies(loop, staged_buffers(program.tree, loop))]
     if loop.overlapped and not all(_is_asynchronous(node) for node in loop.body[len(copies) :]):
         raise Refused(
@@ -54,6 +57,40 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
             f"'{loop.name}' is specialized, and all threads share a copy in it",
             None,
             "bulk(...) lets one thread start the copy",
+            code="form",
+        )
+
+
+def _check_turns(launch: Node, loop: Loop) -> None:
+    """Refused where no two blocks can take turns at the loop's slots."""
+    around = _loops_around(launch, loop)
+    group = next((each for each in around if each.name == loop.turns), None)
+    if group is None or group.kind not in BLOCK_KINDS or group.extent != const(2):
+        raise Refused(
+            f"'{loop.turns}' is no block loop of two iterations around '{loop.name}', and nobody can take turns",
+            None,
+            f"tile(tiles, 2) -> pair, {loop.turns} ahead of order(...), and bind({loop.turns}, block.z)",
+            code="form",
+        )
+    if any(each.kind == group.kind and each.name != group.name for each in loops(launch)):
+        raise Refused(
+            f"'{group.name}' shares {group.kind} with other loops, and its two blocks are to be one",
+            None,
+            f"bind '{group.name}' to an axis of its own",
+            code="form",
+        )
+    if any(each.multicast for each in loops(loop)):
+        raise Refused(
+            f"the blocks along '{group.name}' are to be one, and blocks of a cluster share copies in '{loop.name}'",
+            None,
+            "leave out turns=, or multicast(...)",
+            code="form",
+        )
+    if all(each.kind in BLOCK_KINDS for each in around):
+        raise Refused(
+            f"the blocks along '{group.name}' take turns at '{loop.name}', which runs once in each of them",
+            None,
+            f"order the loops so that a loop over several tiles stands around '{loop.name}'",
             code="form",
         )
 

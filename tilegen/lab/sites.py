@@ -22,10 +22,13 @@ from tilegen.lowering.bulk_nodes import (
     BulkWait,
     MeetCluster,
     NextSlot,
+    PassTurn,
     Release,
+    SkipSlots,
     StartBarriers,
     StartRing,
     StoresRead,
+    TakeTurn,
 )
 from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.program import (
@@ -270,7 +273,9 @@ class _Collector:
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
             case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | BulkWait() | Release():
                 pass
-            case Begin() | Complete() | NextSlot() | StoresRead() | MeetCluster() | RegisterBudget():
+            case Begin() | Complete() | NextSlot() | StoresRead() | MeetCluster() | RegisterBudget() | SkipSlots():
+                pass
+            case TakeTurn() | PassTurn():
                 pass
             case _:
                 raise TypeError(node)

@@ -47,6 +47,7 @@ from tilegen.lowering.roles import Roles
 from tilegen.lowering.running import without_dead
 from tilegen.lowering.specialized import split_roles, with_whole_rings, without_idle_producers
 from tilegen.lowering.starts import starts
+from tilegen.lowering.turns import join_blocks, take_turns
 from tilegen.lowering.vectors import Needs, vectorize
 from tilegen.lowering.waits import asynchronous, covered_pipes, group_ends, with_waits
 from tilegen.lowering.whole import whole_tiles
@@ -115,7 +116,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     block = block_of(node, taken)
     dealt = distribute(node, block, told := dict[str, Shares]())
     plain = write_thread_loops(dealt, block, told)
-    where, extents = coordinates(dealt), _extents(dealt, block)
+    where, extents = join_blocks(coordinates(dealt), block), _extents(dealt, block)
     is_implied = implication_checker(tree.kernel, extents, requires)
     bulk = add_stores(bulk_copies(plain, tree, pipes, block, taken), plain, tree, block)
     stops, groups, ahead = _waiting(tree, (plain, dealt), pipes, bulk, block, is_implied)
@@ -130,10 +131,10 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     roles, free = Roles(loops(dealt), taken), starts(dealt, tree.buffers) | less.starts | version.starts
     is_implied = roles.keep_tests(implication_checker(tree.kernel, extents, tuple(needs.requires)))
     body = join_stores(join_waits(guard(body, _id_counts(block, where), is_implied, free, roles.choose)))
-    if any(load.fallback for load in loads(dealt)):
-        body = choose(body, {b.name: b for b in buffers}, is_implied)
+    body = choose(body, {b.name: b for b in buffers}, is_implied) if any(v.fallback for v in loads(dealt)) else body
     body = named_places(asynchronous(roles.name(body), ahead, {b.name: b for b in buffers}), told)
     body = _declare_registers(overlap_batches(complete_batches(split_roles(body, block)), dealt), registers, dealt)
+    body, buffers = take_turns(body, buffers, block)
     body = make_functions(body, buffers, _known_integers(tree, block, where))
     mine, shared = _used_buffers(body, buffers, needs, version.private)
     return Launch(
@@ -142,7 +143,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
         tensors=tuple(dict.fromkeys(memory_of(b.name) for b in mine.values() if b.space == "global")),
         sizes=_used_sizes(tree, body, mine, where),
         grid=where.grid,
-        block=block.size,
+        block=block.launched,
         left_out=block.left_out,
         shared_bytes=shared,
         body=body,

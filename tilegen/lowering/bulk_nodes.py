@@ -107,6 +107,30 @@ class NextSlot:
     place: RingPlace
 
 
+@dataclass(frozen=True)
+class SkipSlots:
+    """Each thread that comes by leaves so many slots to others, as by so many times `NextSlot`."""
+
+    place: RingPlace
+    count: Affine
+
+
+@dataclass(frozen=True)
+class TakeTurn:
+    """The threads of a group wait until it is their turn; `threads` are those of both groups."""
+
+    group: Affine
+    threads: int
+
+
+@dataclass(frozen=True)
+class PassTurn:
+    """The threads of a group say that it is the turn of `group`, and go on; `threads` are those of both."""
+
+    group: Affine
+    threads: int
+
+
 def turn_before(slot: Affine, phase: Affine, slots: int) -> tuple[Affine, Affine]:
     """The slot and the phase of the iteration ahead of the one with these, in a ring of so many slots."""
     back = slot + (slots - 1)
@@ -153,7 +177,8 @@ class StoresRead:
     buffers: tuple[str, ...]
 
 
-BulkNode = StartBarriers | BulkCopies | BulkCopy | BulkWait | Release | StartRing | NextSlot | MeetCluster
+TurnNode = SkipSlots | TakeTurn | PassTurn
+BulkNode = StartBarriers | BulkCopies | BulkCopy | BulkWait | Release | StartRing | NextSlot | MeetCluster | TurnNode
 StoreNode = BulkStores | BulkStore | StoresRead
 
 
@@ -168,5 +193,9 @@ def integers_of(node: BulkNode | StoreNode) -> tuple[tuple[Access, ...], tuple[A
             return (source,), (), coordinates
         case BulkWait(barrier, phase) | Release(barrier, phase):
             return (barrier,), (phase,), ()
+        case SkipSlots(_, count):
+            return (), (count,), ()
+        case TakeTurn(group) | PassTurn(group):
+            return (), (group,), ()
         case _:
             return (), (), ()

@@ -19,6 +19,7 @@ from tilegen.lowering.register_budgets import Budgets, choose_budgets
 T = TypeVar("T")
 
 THREAD_LIMIT = 1024
+GROUPS = 2  # so many take turns
 AXIS_LIMIT = (1024, 1024, 64)
 
 
@@ -33,6 +34,7 @@ class Block:
         flat: that number in the loops' variables, x fastest.
         consumers: what holds of the threads that are no producers; None where all are alike.
         budgets: the registers of a thread, where it matters who it is.
+        turns: the block loop whose blocks share one, as groups of its threads, each with what is said here.
     """
 
     size: tuple[int, int, int]
@@ -41,24 +43,32 @@ class Block:
     flat: Affine
     consumers: Condition | None = None
     budgets: Budgets | None = None
+    turns: str = ""
 
     @property
     def consuming(self) -> int:
-        """How many threads are consumers."""
-        if self.consumers is None:
+        """How many threads are consumers, of one group."""
+        if self.consumers is None or self.turns:
             return self.threads
         rows = self.loops[-1].extent.const
         return self.threads // (rows + 1) * rows
 
     @property
+    def launched(self) -> tuple[int, int, int]:
+        """Threads along x, y and z, with both groups where there are turns, and a row for the producer behind them."""
+        return (self.threads, GROUPS + 1, 1) if self.turns else self.size
+
+    @property
     def left_out(self) -> int:
         """The threads of the last row that are not launched: the producer takes a warp of it, or all for registers."""
-        return 0 if self.budgets else max(0, self.threads - self.consuming - WARP)
+        if self.budgets:
+            return 0
+        return self.threads - WARP if self.turns else max(0, self.threads - self.consuming - WARP)
 
     @property
     def first_producer(self) -> Condition:
         """That a thread is the first one behind the consumers."""
-        return Condition(var(self.tid) - self.consuming, equal=True)
+        return Condition(var(self.tid) - (0 if self.turns else self.consuming), equal=True)
 
     @property
     def threads(self) -> int:
@@ -102,15 +112,11 @@ def block_of(node: Node, taken: frozenset[str]) -> Block:
     consumers, budgets = None, None
     ring = next((loop for loop in loops(node) if loop.specialized), None)
     if ring:
-        last = longest[-1] if longest else None
-        if last is None or last.kind == "thread.x":
-            notes = ("bind a loop to thread.y, be it one of a single iteration: the producer is one row more",)
-            message = "a block whose threads are all along x has no row for a producer"
-            raise LimitError(message, last.span if last else None, notes=notes)
-        consumers = Condition(last.extent - 1 - var(last.name))
-        axis = THREAD_KINDS.index(last.kind)
-        size[axis] += 1
-        row = stride // last.extent.const
+        if ring.turns:
+            consumers, row, stride = _first_groups(ring.turns, longest), stride, GROUPS * stride
+        else:
+            consumers, row = _first_rows(longest), stride // longest[-1].extent.const
+            size[THREAD_KINDS.index(longest[-1].kind)] += 1
         if ring.registers:
             budgets = choose_budgets(ring, stride, row, max(loop.resident for loop in loops(node)))
         stride += row
@@ -119,7 +125,26 @@ def block_of(node: Node, taken: frozenset[str]) -> Block:
     tid = longest[0].name if len(longest) == 1 else "tid"
     while tid in taken and len(longest) != 1:
         tid += "_"
-    return Block((size[0], size[1], size[2]), tuple(longest), tid, flat, consumers, budgets)
+    return Block((size[0], size[1], size[2]), tuple(longest), tid, flat, consumers, budgets, ring.turns if ring else "")
+
+
+def _first_rows(longest: list[Loop]) -> Condition:
+    """That a thread is in none of the producer's row. LimitError where the block has no rows."""
+    last = longest[-1] if longest else None
+    if last is None or last.kind == "thread.x":
+        notes = ("bind a loop to thread.y, be it one of a single iteration: the producer is one row more",)
+        message = "a block whose threads are all along x has no row for a producer"
+        raise LimitError(message, last.span if last else None, notes=notes)
+    return Condition(last.extent - 1 - var(last.name))
+
+
+def _first_groups(turns: str, longest: list[Loop]) -> Condition:
+    """That a thread is in one of the groups that take turns. LimitError where such a group has no place in a block."""
+    if len(longest) != 1 or longest[0].kind != "thread.x":
+        notes = ("one warpgroup multiplies a whole tile, one part of it after the other: bind no loop to thread.y",)
+        message = f"the threads along '{turns}' take turns, and those of one turn are not all along x"
+        raise LimitError(message, longest[-1].span if longest else None, notes=notes)
+    return Condition(GROUPS - 1 - var(turns))
 
 
 def _too_many(what: str, limit: int, loop: Loop) -> LimitError:

@@ -90,6 +90,7 @@ class Barrier:
     wait: int | None = None  # first wait until no more than so many groups of asynchronous copies are on their way
     fence: bool = False  # what threads have written is there for instructions that read by descriptor, too
     threads: int = 0  # so many of the first ones wait for each other; 0: all of the block
+    group: str = ""  # the coordinate that numbers groups of so many threads, each of which waits by itself
 
     @property
     def reason(self) -> str:

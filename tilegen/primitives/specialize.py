@@ -1,4 +1,4 @@
-"""specialize(ko), specialize(ko, overlap=1), specialize(ko, registers=240)"""
+"""specialize(ko), specialize(ko, overlap=1), specialize(ko, registers=240), specialize(ko, turns=w)"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.budgets import FEWEST, MOST, UNIT
-from tilegen.ir.nodes import Tree
+from tilegen.ir.nodes import Loop, Tree
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import change_loops, need_loop
 
@@ -47,11 +47,16 @@ class Specialize:
     With `registers=240`, consumers have so many registers each, a multiple of 8, and more than a launch can give to
     all: the producer gives up its own, for which its row of the block becomes a whole warpgroup, as those of the
     consumers have to be. So large tiles of results are not spilled.
+
+    With `turns=w`, two blocks along the block loop w become one (ping-pong): each is a warpgroup, with registers and
+    other shared memory of its own, and they take turns at the slots, tile by tile: while one stores its results, the
+    other one multiplies. One producer fills the slots for both. Where bulk copies cannot be made, they stay two blocks.
     """
 
     loop: LoopName
     overlap: int = 0
     registers: int = 0
+    turns: LoopName | None = None
 
     def apply(self, tree: Tree) -> Tree:
         loop = need_loop(tree, self.loop)
@@ -63,7 +68,11 @@ class Specialize:
         if self.registers and (self.registers % UNIT or not FEWEST <= self.registers <= MOST):
             notes = (f"a multiple of {UNIT} from {FEWEST} to {MOST}",)
             raise StepError(f"no thread can be given {self.registers} registers", notes=notes)
-        overlapped, registers = self.overlap == 1, self.registers
-        return change_loops(
-            tree, self.loop, lambda old: replace(old, specialized=True, overlapped=overlapped, registers=registers)
-        )
+        if self.turns is not None:
+            need_loop(tree, self.turns)
+
+        def specialized(old: Loop) -> Loop:
+            new = replace(old, specialized=True, registers=self.registers, turns=self.turns or "")
+            return replace(new, overlapped=self.overlap == 1)
+
+        return change_loops(tree, self.loop, specialized)

@@ -18,6 +18,7 @@ from tilegen.proof.lane_loops import check_aligned
 from tilegen.proof.lift import Lifted, lift
 from tilegen.proof.limits import check_integers, check_limits
 from tilegen.proof.obligations import Obligation, discharge, obligations
+from tilegen.proof.turns import part_blocks
 
 __all__ = ["Obligation", "Proof", "demand", "prove"]
 
@@ -63,7 +64,7 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     inlined: list[Launch] = []
 
     def read() -> None:
-        inlined.extend(replace(each, body=without_calls(each.body)) for each in launches)
+        inlined.extend(part_blocks(replace(each, body=without_calls(each.body))) for each in launches)
         found.append(lift(known, tuple(inlined)))
 
     first.append(discharge("text", read))

@@ -256,7 +256,7 @@ def _check_nothing_else(body: tuple[Spmd, ...], roles: _Roles, ring: _Ring, used
     mine = {ring.filled, ring.emptied}
     others = tuple(node for node in (*body, *rewrite(roles.consuming, _without(used))) if not _roles_of(node))
     for node in nodes((*others, used)):
-        if isinstance(node, Combine) or (isinstance(node, Barrier) and node.threads != consuming):
+        if isinstance(node, Combine) or (isinstance(node, Barrier) and (node.threads != consuming or node.group)):
             raise Refused("all threads of a block wait for each other, and some of them are producers")
     for node in nodes(others):
         if isinstance(node, BulkWait | BulkCopies | Release) and node.barrier.buffer in mine:

@@ -1,0 +1,240 @@
+// needs sm_90 or later: bulk copies
+
+// What this thread has written to shared memory is there for what reads it by descriptor or in bulk.
+__device__ __forceinline__ void fence_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// A barrier of one of two groups of so many threads.
+template <int threads> __device__ __forceinline__ void wait_for_group(int group)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(threads) : "memory");
+}
+
+// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
+// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+struct __align__(64) TensorMap {
+    unsigned long long words[16];
+};
+
+// Starts the copy of a box of a tensor to shared memory, zeros for what is beyond; its bytes arrive at the barrier.
+__device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsigned long long* barrier, int c0, int c1)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4}], [%2];"
+                 ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1) : "memory");
+}
+
+// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+__device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
+{
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
+        for (int i = 0; i < count; ++i) {
+            const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&barriers[i]));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async;" ::: "memory");
+    }
+}
+
+// Arrives at the barrier, whose phase is complete when so many bytes have been copied, too.
+__device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int bytes)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+
+// The warp arrives at the barrier: all of its lanes have read what the barrier guards.
+__device__ __forceinline__ void release(unsigned long long* barrier)
+{
+    __syncwarp();
+    if ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32 == 0) {
+        const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+    }
+}
+
+// The next slot of a ring, behind the last one the first in a phase of the other parity.
+template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
+{
+    slot = slot + 1 < slots ? slot + 1 : 0;
+    parity ^= slot == 0;
+}
+
+// So many slots further in a ring, as one by one.
+template <int slots, class Count> __device__ __forceinline__ void skip_slots(int& slot, int& parity, Count count)
+{
+    parity ^= (slot + count) / slots % 2;
+    slot = (slot + count) % slots;
+}
+
+// Waits until it is the group's turn; both groups together have so many threads.
+template <int threads> __device__ __forceinline__ void take_turn(int group)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
+}
+
+// Says that it is the turn of the group, and goes on.
+template <int threads> __device__ __forceinline__ void pass_turn(int group)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
+}
+
+// Waits until the barrier's phase of this parity is complete.
+__device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n"
+                     "}"
+                     : "=r"(done) : "r"(at), "r"(parity) : "memory");
+}
+
+// Starts the store of a box from shared memory to a tensor; what is beyond the tensor is not written.
+__device__ __forceinline__ void store_box_2d(const TensorMap& map, const void* from, int c0, int c1)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(from));
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
+                 ::"l"(&map), "r"(place), "r"(c0), "r"(c1) : "memory");
+}
+
+// The stores that this thread has started since the last time are a group.
+__device__ __forceinline__ void end_stores()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until all groups of stores of this thread have read shared memory.
+__device__ __forceinline__ void wait_stores_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// gemm: grid (1, ceil(M/8)), block (32, 3), 5152 bytes of shared memory
+// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/8) <= 65535
+// needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
+// A_map describes A: FLOAT32, dimensions (K, M), strides (4*K), box (8, 8), swizzle NONE
+// B_map describes B: FLOAT32, dimensions (N, K), strides (4*N), box (32, 8), swizzle NONE
+// C_map describes C: FLOAT32, dimensions (N, M), strides (4*N), box (32, 8), swizzle NONE
+extern "C" __global__ void __launch_bounds__(96)
+gemm(const __grid_constant__ TensorMap A_map,
+     const __grid_constant__ TensorMap B_map,
+     const __grid_constant__ TensorMap C_map,
+     int M, int K, int N)
+{
+    const int bi = blockIdx.y;   // tile(i, 8) -> bi, ti; bind(bi, block.y)
+    const int w = threadIdx.y;   // tile(bj, 2) -> px, w; bind(w, block.z)
+    const int tj = threadIdx.x;  // tile(j, 32) -> bj, tj; bind(tj, thread.x)
+
+    // cache_shared(A, at=ko)
+    __shared__ __align__(1024) float A_shared[2][8][8];
+    // cache_shared(B, at=ko, vector=4)
+    __shared__ __align__(1024) float B_shared[2][8][32];
+    // cache_shared(C, at=px) -> Cs
+    __shared__ __align__(1024) float Cs[2][8][32];
+    __shared__ unsigned long long filled[2];
+    __shared__ unsigned long long emptied[2];
+
+    start_barriers(filled, 2, 1);
+    start_barriers(emptied, 2, 1);
+    __syncthreads();  // the barriers have been started
+
+    if (w < 2) {
+        int slot = 0;
+        int phase = 0;
+
+        if (w >= 1) {
+            skip_slots<2>(slot, phase, (K + 7) / 8);  // those of the other group
+        }
+
+        for (int px = 0; px < ((N + 31) / 32 + 1) / 2; ++px) {
+            // cache_register(C, at=px)
+            float C_reg[8] = {};
+            if (w >= 1) {
+                take_turn<64>(w);  // the operands of the tile before have arrived
+            }
+
+            // tile(k, 8) -> ko, ki
+            // pipeline(ko, 2)
+            for (int ko = 0; ko < (K + 7) / 8; ++ko) {
+                wait_barrier(&filled[slot], phase % 2);  // A.shared and B.shared have arrived
+
+                if (px * 64 + w * 32 + tj < N) {
+                    if (bi * 8 + 7 < M && ko * 8 + 7 < K) {
+                        #pragma unroll
+                        for (int ti = 0; ti < 8; ++ti)
+                            for (int ki = 0; ki < 8; ++ki)
+                                C_reg[ti] += A_shared[slot][ti][ki] * B_shared[slot][ki][tj];
+                    } else {
+                        #pragma unroll
+                        for (int ti = 0; ti < 8; ++ti)
+                            if (bi * 8 + ti < M)
+                                for (int ki = 0; ki < 8; ++ki)
+                                    if (ko * 8 + ki < K)
+                                        C_reg[ti] += A_shared[slot][ti][ki] * B_shared[slot][ki][tj];
+                    }
+                }
+
+                release(&emptied[slot]);  // A.shared and B.shared have been read
+
+                next_slot<2>(slot, phase);
+            }
+
+            pass_turn<64>(1 - w);  // the operands of this tile have arrived
+
+            if (tj == 0) {
+                wait_stores_read();  // Cs has been read
+            }
+
+            wait_for_group<32>(w);  // before the next px overwrites Cs
+
+            #pragma unroll
+            for (int ti = 0; ti < 8; ++ti)
+                Cs[w][ti][tj] = C_reg[ti];
+
+            fence_async();
+            wait_for_group<32>(w);  // Cs is complete: written above, read below
+
+            if (tj == 0) {
+                store_box_2d(C_map, Cs[w], px * 64 + w * 32, bi * 8);
+                end_stores();
+            }
+
+            skip_slots<2>(slot, phase, (K + 7) / 8);  // those of the other group
+
+            if (w < 1) {
+                take_turn<64>(w);  // the operands of the tile before have arrived
+            }
+        }
+
+        if (tj == 0) {
+            wait_stores_read();  // Cs has been read
+        }
+    } else {
+        if (tj == 0) {
+            int slot = 0;
+            int phase = 0;
+
+            for (int px = 0; px < ((N + 31) / 32 + 1) / 2; ++px)
+                for (int turn = 0; turn < 2; ++turn)
+                    for (int ko = 0; ko < (K + 7) / 8; ++ko) {
+                        wait_barrier(&emptied[slot], (phase + 1) % 2);  // A.shared and B.shared have been read
+
+                        expect_bytes(&filled[slot], 1280);
+                        copy_box_2d(A_shared[slot], A_map, &filled[slot], ko * 8, bi * 8);
+                        copy_box_2d(B_shared[slot], B_map, &filled[slot], px * 64 + turn * 32, ko * 8);
+
+                        next_slot<2>(slot, phase);
+                    }
+        }
+    }
+}
