@@ -47,6 +47,7 @@ LIGHTER = {
             "e4m3_by_warpgroups", "promoted",
         )
     },
+    ("hgemm", "clusters"): (("GY", 2), ("GX", 2)),
     ("conv2d_winograd", "products"): (("COUNT", 32), ("TF", 32), ("TP", 32), ("TC", 4), ("WF", 1), ("WP", 1)),
 }  # fmt: skip
 
