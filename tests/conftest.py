@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,12 @@ settings.load_profile("tilegen")
 GOLDEN = Path(__file__).parent / "golden"
 # marker -> the module whose `unavailable_reason()` says why its tests cannot run here, or None
 NEEDS = {"gpu": "tilegen.backends.cuda", "nvrtc": "tilegen.backends.nvrtc", "pocl": "tilegen.backends.opencl"}
+
+
+def pytest_collection_finish() -> None:
+    """Trees and sets are many small values and hardly a circle: the collector seldom finds anything among them."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
