@@ -316,9 +316,10 @@ def product_difference(
         return 2 * float(abs(as_numbers(xp, result, found.result) - sums.astype("int64").astype("int32")).max())
     bias, residual = (view(numbers[each.name], each) if each else 0 for each in (found.bias, found.residual))
     wanted = apply(xp, found.activation, found.inside, sums, bias, residual)
-    # Each factor is off by less than an epsilon where it has been rounded, in whatever direction.
-    factors = 2 * epsilon("tf32") if found.operands == "tf32" else 0.0
-    allowed = (2 * a.shape[-1] * epsilon(found.sums) + factors) * xp.matmul(abs(a), abs(b)) * _SLOPE
+    # Each factor is off by less than an epsilon where it has been rounded, in whatever direction; of products of bytes
+    # tensor cores keep 13 fraction bits beside the largest.
+    terms = 2 * epsilon("tf32") if found.operands == "tf32" else 2 * 2.0**-13 if found.operands in BYTE_FLOATS else 0.0
+    allowed = (2 * a.shape[-1] * epsilon(found.sums) + terms) * xp.matmul(abs(a), abs(b)) * _SLOPE
     allowed += (
         4 * epsilon(found.operands if rounded else found.result) * (abs(sums) + abs(bias) + abs(residual)) + 1e-30
     )
