@@ -58,6 +58,7 @@ CASES = {
 # Products that run on into the next iteration.
 RINGS = {
     "ring": product("unroll(fk)", *RING, rows=128),
+    "ring, known": product("unroll(fk)", *RING).replace("M, K", "M, 192").replace("N, K", "N, 192"),
     "ring, again": product("unroll(fk)", *RING, transposed=True, again=True),
 }
 # With A in registers: loaded for a whole tile, or for each product, from a ring or a tile that all copy.

@@ -36,7 +36,7 @@ def begin_behind(launch):
 
 
 def release_dropped(launch):
-    return each(launch, If, lambda n: [()] if _releases(n) else [])
+    return each(launch, Release, lambda n: [()])
 
 
 def release_untested(launch):
@@ -65,7 +65,7 @@ def release_ahead_of_the_wait(launch):
 def _last_release_first(node):
     inner = getattr(node, "body", ())
     for place, first in enumerate(inner[:-1]):
-        if isinstance(first, Complete) and not first.earlier and _releases(inner[place + 1]):
+        if isinstance(first, Complete) and not first.earlier and _is_last_release(inner[place + 1]):
             swapped = (*inner[:place], inner[place + 1], first, *inner[place + 2 :])
             yield (replace(node, body=swapped),)
 
@@ -93,6 +93,11 @@ def _shifted(access, launch):
 
 def _releases(node):
     return isinstance(node, If) and len(node.body) == 1 and isinstance(node.body[0], Release)
+
+
+def _is_last_release(node):
+    """With a test, or without one where the loop has an iteration for certain."""
+    return isinstance(node, Release) or _releases(node)
 
 
 def _exchanged(loop, kind, by):

@@ -71,7 +71,9 @@ def _overlap(loop: For) -> tuple[Spmd, ...]:
         assert isinstance(atom, Mod)
         slots, behind = atom.by, (loop.extent % atom.by, loop.extent // atom.by)
     late = If((Condition(var(loop.name) - 1),), (_at(release, turn_before(slot, phase, slots)),))
-    last = If((Condition(loop.extent - 1),), (_at(release, turn_before(*behind, slots)),))
+    last: Spmd = _at(release, turn_before(*behind, slots))
+    if not (loop.extent.is_const and loop.extent.const > 0):
+        last = If((Condition(loop.extent - 1),), (last,))
     earlier = replace(complete, results=(), earlier=True)
     return (replace(loop, body=(*before, earlier, late, *rest)), complete, last)
 

@@ -79,6 +79,8 @@ def _slots_of(loop: For, slot: Affine) -> tuple[int, bool]:
 
 def _check_release(node: Spmd | None, at: Affine, turn: tuple[Affine, Affine], loop: For, wait: BulkWait) -> str:
     """The barriers of a release that stands under the test that there was an iteration before `at`, of its `turn`."""
+    if at.is_const and at.const > 0 and isinstance(node, Release):
+        node = If((Condition(at - 1),), (node,))
     match node:
         case If((test,), (Release() as release,), ()) if test == Condition(at - 1) and not node.flag:
             if release.barrier.index == turn[:1] and release.phase == turn[1] and release.buffers == wait.buffers:
