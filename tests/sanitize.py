@@ -29,7 +29,7 @@ from time import monotonic, sleep
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-ODD = {"A": 3, "M": 131, "N": 133, "K": 37, "B": 2, "C": 3, "H": 19, "W": 37, "F": 5, "D": 19, "P": 37}
+ODD = {"Z": 3, "A": 3, "M": 131, "N": 133, "K": 37, "B": 2, "C": 3, "H": 19, "W": 37, "F": 5, "D": 19, "P": 37}
 EVERY = 5  # seconds between two lines of counts
 CASES_AT_A_TIME = 64  # numbers of random cases that are tried together
 SHOWN = 20  # lines of a report
@@ -60,7 +60,9 @@ def rings(case):
     if has_step("wgmma", case):
         stages, one = values.get("STAGES", 1), {"GY": 1, "GX": 1}
         tiles = {"M": values["TM"] * (one | values)["GY"], "N": values["TN"] * (one | values)["GX"]}
-        yield {size: n + 16 for size, n in (tiles | {"K": (stages + 1) * values["TK"]}).items()}
+        ring = {"K": max((stages + 1) * values["TK"], values.get("KP", 0))}
+        products = {"Z": values.get("GZ", 1) + 1} if "batched" in case[1] else {}
+        yield {size: n + 16 for size, n in (tiles | ring).items()} | products
 
 
 def has_step(word, case):

@@ -38,6 +38,8 @@ LIGHTER = {
     ("gemm_split", "split_k"): _SPLIT,
     ("gemm_split", "split_transposed"): _SPLIT,
     ("gemm_split", "atomic"): _SPLIT,
+    **{("hgemm", rung): (("KP", 64), ("STAGES", 2)) for rung in ("split_k", "decoding")},
+    ("hgemm", "batched"): (("GZ", 2),),
     **{
         ("hgemm", rung): _FEW_BLOCKS
         for rung in (
@@ -62,6 +64,9 @@ FEWER = {
     ("gemm_split", "split_k"): (("KP", 64),),
     ("gemm_split", "split_transposed"): (("KP", 64),),
     ("gemm_split", "atomic"): (("KP", 64),),
+    ("hgemm", "split_k"): (("KP", 448),),
+    ("hgemm", "decoding"): (("KP", 576),),
+    ("hgemm", "batched"): (("GZ", 2),),
     ("nbody", "split"): (("PART", 512),),
     ("total", "two_launches"): (("PART", 4096),),
     ("total", "atomic"): (("PART", 4096),),

@@ -252,6 +252,7 @@ CASES = [
          lambda i: {"B": stencil(i)["B"][1:-1, 1:-1]}),
     Case("examples/stencil", "dilate", MN, dilate),
     Case("examples/hgemm", "hgemm", MNK, product, tolerance=2**-8),
+    Case("examples/hgemm", "hgemm_batched", sizes("Z M K N", (2, 5, 7, 4), (1, 1, 1, 1)), product, tolerance=2**-8),
     Case("examples/hgemm", "hgemm_f16", MNK, product, tolerance=2**-11),
     Case("examples/hgemm", "hgemm_f32", MNK, product),
     Case("examples/hgemm", "hgemm_i8", MNK, lambda i: {"C": i["A"] @ i["B"].T}),

@@ -14,24 +14,18 @@ from tilegen.ir.show import show
 from tilegen.ir.walk import loops
 from tilegen.lowering import distributed_tree, lower
 
-SMALL = {"gemm": (("M", 33), ("K", 19), ("N", 41)), "transpose": (("M", 35), ("N", 37))}
+SMALL = {"gemm": {"M": 33, "K": 19, "N": 41}, "transpose": {"M": 35, "N": 37}}
 
 
-def small(name):
+def small(name, kernel):
     """Odd sizes, smaller than a tile or a little larger."""
-    if name in SMALL:
-        return SMALL[name]
-    return tuple((size, 3 + 2 * n) for n, size in enumerate(next(iter(scheduled_kernel(name))).sizes))
-
-
-def scheduled_kernel(name):
-    return [schedule_stock(n, s).kernel for n, s in cases() if n == name][:1]
+    return SMALL.get(name) or {size: 3 + 2 * n for n, size in enumerate(kernel.sizes)}
 
 
 @pytest.mark.parametrize(("name", "schedule"), cases())
 def test_the_distributed_tree_computes_the_kernel(name, schedule):
     tree = lighter(name, schedule).tree
-    sizes = dict(small(name))
+    sizes = small(name, tree.kernel)
     rng = np.random.default_rng(1)
     arrays = {
         t.name: from_values(rng.uniform(0.5, 1.5, [e.evaluate(sizes) for e in t.shape]), t.dtype)

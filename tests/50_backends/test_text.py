@@ -34,7 +34,8 @@ GOLDEN = [
     ("gemm_split", "split_k"), ("gemm_bias_gelu", "fused"), ("layer_norm", "blocks"), ("matching_dot", "across"),
     ("hgemm", "fragments"), ("hgemm", "swizzled"), ("hgemm", "overlapped"), ("hgemm", "staged"),
     ("hgemm", "cut_off"), ("hgemm", "stored"), ("hgemm", "turned_in_pairs"), ("hgemm", "bulk_stores"),
-    ("hgemm", "clusters"), ("nbody", "split"), ("row_sum", "blocks"), ("vector_add", "vector"), ("blur", "fused"),
+    ("hgemm", "clusters"), ("hgemm", "decoding"), ("hgemm", "batched"),
+    ("nbody", "split"), ("row_sum", "blocks"), ("vector_add", "vector"), ("blur", "fused"),
 ]  # fmt: skip
 KINDS = """
 kernel halves(A: f16[M, K], B: f16[K, N]) -> C: f32[M, N]:

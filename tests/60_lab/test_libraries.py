@@ -14,7 +14,7 @@ from tilegen.lab.inputs import random
 from tilegen.lab.libraries import Library
 from tilegen.lab.timing import fastest_rival
 
-SIZES = {"M": 72, "N": 48, "K": 64, "L": 3, "H": 2, "B": 5, "C": 16, "W": 20}
+SIZES = {"M": 72, "N": 48, "K": 64, "L": 3, "H": 2, "B": 5, "Z": 3, "C": 16, "W": 20}
 MORE = """\
 def relu(x) = max(x, 0)
 
@@ -63,7 +63,7 @@ kernel conv_longer(X: f16[N, C, W], F: f16[K, C, 3]) -> Y: f32[N, K, W - 2]:
 """
 HGEMM = (
     "hgemm", "hgemm_f16", "hgemm_f32", "hgemm_nt", "hgemm_bias_gelu", "hgemm_residual", "hgemm_i8", "hgemm_tf32",
-    "hgemm_tf32_rz", "hgemm_tf32_rz_nt", "hgemm_tf32_stored", "hgemm_e4m3",
+    "hgemm_tf32_rz", "hgemm_tf32_rz_nt", "hgemm_tf32_stored", "hgemm_e4m3", "hgemm_batched",
 )  # fmt: skip
 KERNELS = [
     *(("examples/hgemm.tg", name) for name in HGEMM),
@@ -124,8 +124,9 @@ def test_what_torch_computes_on_a_gpu_is_the_kernel(file: str, name: str) -> Non
 @pytest.mark.parametrize("name", HGEMM)
 def test_a_kernel_is_checked_and_timed_beside_the_library(name: str) -> None:
     pytest.importorskip("torch")
-    sizes = {"M": 256, "N": 256, "K": 256}
-    result = compare({"plain": load("examples/hgemm.tg").kernel(name).schedule().tree}, engine("cuda"), sizes)
+    kernel = load("examples/hgemm.tg").kernel(name)
+    sizes = {size: 2 if size == "Z" else 256 for size in kernel.ir.sizes}
+    result = compare({"plain": kernel.schedule().tree}, engine("cuda"), sizes)
     print("\n".join(result.beside))
     plain, theirs = result.rows
     assert plain.error is None

@@ -51,6 +51,7 @@ def layer(last: str, given: str = "bias: bf16[N]", result: str = "C: bf16[M, N]"
             "bf16 x bf16 -> f32, sums in f32",
             {BF16: False},
         ),
+        ("examples/hgemm.tg", "hgemm_batched", "torch.bmm(A, B)", "bf16 x bf16 -> bf16, sums in f32", {BF16: False}),
         ("examples/hgemm.tg", "hgemm_i8", "torch._int_mm(A, B)", "i8 x i8 -> i32, sums in i32", {}),
         ("gemm_batched", "gemm_batched", "torch.bmm(A, B)", "f32 x f32 -> f32, sums in f32", {"allow_tf32": False}),
     ],
