@@ -199,6 +199,7 @@ def _open_barriers(at, running, groups, epoch):
                 raise Wrong("divergence")
             continue
         mine = {each.thread for n in needed for each in groups[n]}
+        mine |= {("warp", each.number // WARP) for n in needed for each in groups[n]}
         for key in epoch:
             epoch[key] = {touch for touch in epoch[key] if touch[0] not in mine}
         for n in needed:

@@ -13,6 +13,7 @@ from place_faults import PLACE_FAULTS
 from refused import find_missed
 from ring_faults import FAULTS
 from simulate import faults
+from stock import schedule_stock
 from written import tree_from
 
 from tilegen.ir.affine import const
@@ -69,3 +70,9 @@ def test_a_fault_is_seen_where_it_runs(fault):
     (launch,) = lower(tree)
     seen = [faults((each,), tree, SIZES) for each in fault(launch)]
     assert seen.count(None) == HARMLESS.get(fault.__name__, 0)
+
+
+def test_products_of_a_batch_run_with_their_rows_by_way_of_shared_memory():
+    """A barrier of the consumers is one for what a warp has stored together, too."""
+    tree = schedule_stock("hgemm", "batched", (), (("GZ", 1), ("TM", 64), ("STAGES", 2))).tree
+    assert faults(lower(tree), tree, {"Z": 2, "M": 10, "N": 8, "K": 8}) is None
