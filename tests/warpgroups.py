@@ -61,6 +61,12 @@ RINGS = {
     "ring, known": product("unroll(fk)", *RING).replace("M, K", "M, 192").replace("N, K", "N, 192"),
     "ring, again": product("unroll(fk)", *RING, transposed=True, again=True),
 }
+# Two blocks share the rows of B; one beyond the tensor copies its share, and multiplies nothing.
+CLUSTER = (
+    product("unroll(fk)", *RING, "multicast(Bs, ci)")
+    .replace("    order(bi,", "    tile(bi, 2) -> bi, ci\n    order(bi, ci,")
+    .replace("    bind(bi, block.y)\n", "    bind(bi, block.y)\n    bind(ci, block.y)\n")
+)
 # With A in registers: loaded for a whole tile, or for each product, from a ring or a tile that all copy.
 FACTORS = {
     "factors of a tile": product("unroll(fk)", *RING[:-1], "specialize(ko)", registers="wi"),

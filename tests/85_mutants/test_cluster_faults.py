@@ -9,13 +9,18 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from bulk import CASES
 from cluster_faults import CLUSTER_FAULTS
+from overlap_faults import FAULTS as OVERLAP_FAULTS
 from place_faults import PLACE_FAULTS
+from read_back import difference
 from refused import find_missed
 from ring_faults import FAULTS
 from simulate import faults
+from warpgroups import CLUSTER
 from written import tree_from
 
+from tilegen.backends.text import emit
 from tilegen.lowering import lower
+from tilegen.proof import prove
 
 SIZES = {"M": 29, "N": 40, "K": 20}
 OF_SEVERAL_TILES = {"M": 29, "N": 72, "K": 20}
@@ -28,6 +33,19 @@ CLUSTERS = ["cluster", "cluster, narrow", "cluster, again, narrow"]
 @pytest.mark.parametrize("fault", [*CLUSTER_FAULTS, *FAULTS], ids=lambda f: f.__name__)
 def test_a_fault_is_refused(case, fault):
     assert not find_missed(fault, CASES[case])
+
+
+@pytest.mark.parametrize("fault", [*CLUSTER_FAULTS, *OVERLAP_FAULTS], ids=lambda f: f.__name__)
+def test_a_fault_is_refused_where_products_run_on(fault):
+    assert not find_missed(fault, CLUSTER)
+
+
+def test_products_that_run_on_are_proved_and_read_back():
+    tree = tree_from(CLUSTER)
+    launches = lower(tree)
+    assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+    assert difference(emit(launches), launches, "cuda") is None
+    assert faults(launches, tree, {"M": 3, "N": 8, "K": 72}) is None
 
 
 @pytest.mark.parametrize("fault", PLACE_FAULTS, ids=lambda f: f.__name__)

@@ -232,7 +232,7 @@ def _running_on(loop: For) -> tuple[Begin, set[str], set[str]]:
         ):
             computed, read = set[str](), set[str]()
             for node in nodes(batch):
-                if not isinstance(node, For):
+                if not isinstance(node, For | If):
                     _note_registers(node, begin, computed, read)
             if other == protocol:
                 return begin, computed, read
