@@ -4,16 +4,16 @@ import pytest
 from stock import cases, schedule_stock
 
 from tilegen.backends import nvrtc
-from tilegen.backends.architectures import compiled_architecture, instructions_of
+from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
+from tilegen.backends.cuda import STATIC_SHARED_LIMIT
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
-from tilegen.ir.budgets import launched_registers
+from tilegen.errors import DeviceError
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.check import cases as trials
 from tilegen.lab.check import check
 from tilegen.lab.sizes import sizes_to_check
 from tilegen.lowering import lower
-from tilegen.lowering.register_budgets import RegisterBudget
 
 STOCK = pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
 
@@ -46,11 +46,15 @@ VERSIONS += [("sm_90", False, False), ("sm_90", True, True)]
 @STOCK
 def test_stock_schedule_compiles(name, schedule, arch, vector, wide):
     launches = lower(schedule_stock(name, schedule).tree, vector=vector, wide=wide)
-    arch = compiled_architecture(instructions_of(launches), arch)
-    if not all(each.runs_on(arch) for each in instructions_of(launches)):
-        pytest.skip(f"{arch} does not have its instructions")
-    found = nvrtc.compile_text(emit(launches, "cuda"), arch).resources
-    for launch in launches:
-        budgets = any(isinstance(node, RegisterBudget) for node in launch.nodes)
-        # With fewer at the launch, consumers would wait for registers that nobody has.
-        assert not budgets or found[launch.name].registers == launched_registers(*launch.bounds)
+    own = compiled_architecture(instructions_of(launches), arch)
+    for each in dict.fromkeys((arch, own)):
+        if not all(instruction.runs_on(each) for instruction in instructions_of(launches)):
+            with pytest.raises(DeviceError, match=f"needs sm_.*, and this is for {each}"):
+                require_instructions(launches, each)
+            continue
+        compiled = nvrtc.compile_text(emit(launches, "cuda"), each)
+        assert compiled.cubin
+        static = {n.name: n.shared_bytes if n.shared_bytes <= STATIC_SHARED_LIMIT else 0 for n in launches}
+        assert set(compiled.resources) == set(static)
+        if each == arch:  # what is for one architecture alone is aligned to more than shared memory begins at
+            assert {name: found.shared for name, found in compiled.resources.items()} == static
