@@ -7,7 +7,6 @@ against what it `accumulates`, bit for bit. Of a copy, a matrix of distinct elem
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 from math import prod
 
 import numpy as np
@@ -25,6 +24,7 @@ from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter import NUMPY, reference
 from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.affine import Affine
+from tilegen.ir.boxes import Box
 from tilegen.ir.instructions import Fragment, Instruction, SharedMatrix, SharedRows, Summation
 
 STOCK = stock_instructions()
@@ -186,8 +186,11 @@ def test_a_wrong_layout_is_still_a_bijection() -> None:
                     lanes, count = operand.rows, operand.elements_of_a_row
                 case _:
                     lanes, count = operand.lanes, operand.elements_of_a_lane
-            assert set(operand.elements()) == set(product(range(lanes), range(count)))
-            assert len(operand.elements()) == prod(operand.shape)
+            box = Box(dict(zip(operand.indices, operand.shape, strict=True)))
+            lane, place = map(box.each, operand.slots(list(box.values.values())))
+            assert place.min() == 0
+            assert place.max() == count - 1
+            assert np.array_equal(np.sort(lane * count + place), np.arange(lanes * count))
 
 
 @pytest.mark.gpu
