@@ -35,6 +35,7 @@ GOLDEN = [
     ("hgemm", "fragments"), ("hgemm", "swizzled"), ("hgemm", "overlapped"), ("hgemm", "staged"),
     ("hgemm", "cut_off"), ("hgemm", "stored"), ("hgemm", "turned_in_pairs"), ("hgemm", "bulk_stores"),
     ("hgemm", "clusters"), ("hgemm", "decoding"), ("hgemm", "batched"),
+    ("hgemm", "ping_pong"),
     ("nbody", "split"), ("row_sum", "blocks"), ("vector_add", "vector"), ("blur", "fused"),
 ]  # fmt: skip
 KINDS = """

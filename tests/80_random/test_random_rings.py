@@ -67,10 +67,44 @@ def text_of(rng):
     return kernel + body + "".join(f"    {step}\n" for step in steps)
 
 
+def text_in_turn(rng):
+    """The same for two groups of TJ threads that take turns, tile by tile."""
+    ti, tj, tk = rng.choice([8, 16]), rng.choice([32, 64]), rng.choice([8, 16])
+    along, other = rng.choice([("bj", "bi"), ("bi", "bj")])  # what tiles are numbered by
+    w, blocks = rng.choice(["z", "x"]), rng.choice([1, 1, 2])
+    staged = rng.choice(["", "", "cache_shared(C, at=px) -> Cs", "bulk(Cs)"])
+    outer, many = ("bx, w, px", True) if blocks > 1 else ("w, px", False)
+    steps = [
+        f"tile(i, {ti}) -> bi, ti",
+        f"tile(j, {tj}) -> bj, tj",
+        f"tile(k, {tk}) -> ko, ki",
+        *([f"tile({along}, {blocks}) -> {along}, bx"] if many else []),
+        f"tile({along}, 2) -> px, w",
+        f"order({other}, {outer}, ko, ti, ki, tj)",
+        f"bind({other}, block.y)",
+        *([f"bind(bx, block.{'x' if w == 'z' else 'z'})"] if many else []),
+        f"bind(w, block.{w})",
+        "bind(tj, thread.x)",
+        "cache_register(C, at=px)",
+        "cache_shared(A, at=ko)",
+        f"cache_shared(B, at=ko{rng.choice(['', ', vector=4'])})",
+        *rng.choice([[], ["cache_register(A.shared, at=ki)"]]),
+        *(["cache_shared(C, at=px) -> Cs"] if staged else []),
+        *(["bulk(Cs)"] if staged == "bulk(Cs)" else []),
+        "bulk(A.shared)",
+        "bulk(B.shared)",
+        f"pipeline(ko, {rng.choice([2, 3, 4])})",
+        "specialize(ko, turns=w)",
+    ]
+    head = "kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n    C[i, j] = sum[k](A[i, k] * B[k, j])\n\n"
+    return head + "schedule s for gemm():\n" + "".join(f"    {step}\n" for step in steps)
+
+
 @pytest.mark.parametrize("number", range(CASES))
-def test_a_random_ring(number):
+@pytest.mark.parametrize("text", [text_of, text_in_turn], ids=["ring", "turns"])
+def test_a_random_ring(number, text):
     rng = random.Random(number)
-    tree = tree_from(text_of(rng))
+    tree = tree_from(text(rng))
     sizes = {"M": 4 * rng.randrange(1, 6), "N": 4 * rng.randrange(1, 10), "K": 4 * rng.randrange(1, 12)}
     for version in ({}, {"whole": True}, {"wide": True}):
         launches = lower(tree, **version)
