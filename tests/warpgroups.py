@@ -48,6 +48,12 @@ def product(*more, transposed=False, rows=64, columns=64, panel=True, again=Fals
     return text + "".join(f"    {step}\n" for step in more)
 
 
+def in_turn(*more):
+    """The text of a product of blocks with two warpgroups, each with tiles of its own, of two products."""
+    text = product("unroll(fk)", "unroll(wi)", *more, rows=128, transposed=True, again=True)
+    return text.replace("    bind(wi, thread.y)\n", "")
+
+
 CASES = {
     "rows along k": product(),
     "rows along j": product(transposed=True),
@@ -57,6 +63,7 @@ CASES = {
 }
 # Products that run on into the next iteration.
 RINGS = {
+    "ring, turns": in_turn(*RING[:-1], "specialize(ko, overlap=1, turns=bx)"),
     "ring": product("unroll(fk)", *RING, rows=128),
     "ring, known": product("unroll(fk)", *RING).replace("M, K", "M, 192").replace("N, K", "N, 192"),
     "ring, again": product("unroll(fk)", *RING, transposed=True, again=True),
@@ -75,6 +82,7 @@ FACTORS = {
 # Consumers take the registers of the producer's warpgroup.
 _TAKING = (*RING[:-1], "specialize(ko, registers=240)")
 BUDGETS = {
+    "budgets, turns": in_turn(*RING[:-1], "specialize(ko, turns=bx, registers=240)"),
     "budgets": product("unroll(fk)", *_TAKING, rows=128),
     "budgets, again": product("unroll(fk)", *_TAKING, rows=128, transposed=True, again=True),
 }

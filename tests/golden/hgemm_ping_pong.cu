@@ -28,6 +28,13 @@ __device__ __forceinline__ void complete_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
+// Waits until all products have ended but those since the last begin.
+__device__ __forceinline__ void complete_earlier_wgmma()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
+
 // Registers of products: no use of them moves ahead of the wait.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
@@ -138,6 +145,18 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
 
+// The warpgroup goes on with so many registers a thread, when others have given up enough.
+template <int count> __device__ __forceinline__ void take_registers()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+// The warpgroup goes on with so many registers a thread, and gives up the others.
+template <int count> __device__ __forceinline__ void give_registers()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+
 // C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warpgroup; A: bf16[64, 16] in shared, B: bf16[16, 128] in
 //     shared, C: f32[64, 128]
 static __device__ __forceinline__ void wgmma_m64n128k16_trans_bf16(float* C, unsigned long long A, unsigned long long B)
@@ -173,22 +192,22 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const 
         : "memory");
 }
 
-// hgemm: grid (4, 33), block (288), 229472 bytes of shared memory (dynamic)
+// hgemm: grid (4, 33), block (128, 3), 229472 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 // A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 128), swizzle 128B
 // B_map describes B: BFLOAT16, dimensions (N, K), strides (2*N), box (64, 64), swizzle 128B
-extern "C" __global__ void __launch_bounds__(288)
+extern "C" __global__ void __launch_bounds__(384, 1)
 hgemm(__nv_bfloat16* __restrict__ C,
       const __grid_constant__ TensorMap A_map,
       const __grid_constant__ TensorMap B_map,
       int M, int K, int N)
 {
-    const int by = blockIdx.y;                 // tile(bi, GY) -> py, by; bind(by, block.y)
-    const int bx = blockIdx.x;                 // tile(bj, GX) -> px, bx; bind(bx, block.x)
-    const int w = uniform(threadIdx.x / 128);  // tile(px, 2) -> pq, w; bind(w, block.z)
+    const int by = blockIdx.y;           // tile(bi, GY) -> py, by; bind(by, block.y)
+    const int bx = blockIdx.x;           // tile(bj, GX) -> px, bx; bind(bx, block.x)
+    const int w = uniform(threadIdx.y);  // tile(px, 2) -> pq, w; bind(w, block.z)
     // tile(ti, 64) -> wi, i64; tensorize(i64, tj, k16, by=wgmma_m64n128k16_trans_bf16)
-    const int lane = threadIdx.x % 128;
+    const int lane = threadIdx.x;
 
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(C, at=hj, vector=8) -> Cs
@@ -208,6 +227,8 @@ hgemm(__nv_bfloat16* __restrict__ C,
     __syncthreads();  // the barriers have been started
 
     if (w < 2) {
+        take_registers<240>();
+
         int slot = 0;
         int phase = 0;
 
@@ -238,6 +259,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
 
                 // tile(k, TK) -> ko, ki
                 // pipeline(ko, STAGES)
+                // specialize(ko, turns=w, overlap=1, registers=240)
                 for (int ko = 0; ko < (K + 63) / 64; ++ko) {
                     wait_barrier(&filled[slot], phase % 2);  // As and Bs have arrived
 
@@ -253,15 +275,23 @@ hgemm(__nv_bfloat16* __restrict__ C,
                                 describe_128<1024, 8192>(&Bs[slot][0][fk * 16][0]));
                     }
 
-                    complete_wgmma();
-                    hold<128>(&Pf[0][0]);
+                    complete_earlier_wgmma();
 
-                    release(&emptied[slot]);  // As and Bs have been read
+                    if (ko >= 1) {
+                        release(&emptied[(slot + 5) % 6]);  // As and Bs have been read
+                    }
 
                     next_slot<6>(slot, phase);
                 }
 
                 pass_turn<256>(1 - w);  // the operands of this tile have arrived
+
+                complete_wgmma();
+                hold<128>(&Pf[0][0]);
+
+                if ((K + 63) / 64 >= 1) {
+                    release(&emptied[(slot + 5) % 6]);  // As and Bs have been read
+                }
 
                 // cache_register(C, at=pq) -> Cf
                 __align__(4) __nv_bfloat16 Cf[2][64];
@@ -327,6 +357,8 @@ hgemm(__nv_bfloat16* __restrict__ C,
                 }
             }
     } else {
+        give_registers<24>();
+
         if (lane == 0) {
             int slot = 0;
             int phase = 0;

@@ -26,7 +26,8 @@ before that; those of its own tile it waits for one by one. A later phase needs 
 Progress: turns alternate. Group 1 takes one at the start of its tile, group 0 at the end of its own, so that tile
 2t + 1 comes behind the waits of tile 2t, and these behind the waits of tile 2t - 1. Nobody arrives at a turn's barrier
 twice before it is taken: in between he takes the other one. Both groups have as many tiles, so each turn that is
-passed is taken. A wait for a slot needs copies and releases that stand ahead of it in the producer's order.
+passed is taken. A wait for a slot needs copies and releases that stand ahead of it in the producer's order; a release
+that comes late (`releases`) stands in the next iteration of its own tile, or behind that, and waits for no other tile.
 
 Beside the ring the groups share nothing but tensors, as blocks do. All else is asked of the two blocks.
 """
