@@ -14,7 +14,7 @@ import random
 import c_text
 from c_text import NotOurs, kernels
 from grid import coordinates
-from read_bulk import BulkTexts
+from read_bulk import BulkTexts, ReadByBulk
 from read_calls import Calls, same, written_by
 from read_instructions import Instructions, warp_functions
 from read_values import Memory, Mismatch
@@ -23,10 +23,8 @@ from read_vectors import Vectors
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt, init_value
 from tilegen.ir.walk import walk
 from tilegen.lowering import program as p
-from tilegen.lowering.bulk_nodes import BulkNode, StoreNode
 from tilegen.lowering.memory import bytes_of
 from tilegen.lowering.product_nodes import Begin, Complete
-from tilegen.lowering.register_budgets import RegisterBudget
 
 DRAWS = 2  # of random values for each launch
 SWIZZLED = 12  # where single bits of them tell: each is wrong in half of the draws
@@ -226,7 +224,7 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
                 self._barrier(node, texts)
             case p.AsyncGroup():
                 same(self._take(texts, c_text.Call).call, ("call", "end_copies", (), ()), "end of a group")
-            case _ if isinstance(node, BulkNode | StoreNode | RegisterBudget):
+            case _ if isinstance(node, ReadByBulk):
                 self.bulk(node, texts)
             case p.Combine():
                 self._combine(node, texts)

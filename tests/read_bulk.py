@@ -9,6 +9,7 @@ from read_values import Mismatch, Values
 from tilegen.lowering.bulk_nodes import (
     BulkCopies,
     BulkCopy,
+    BulkNode,
     BulkStore,
     BulkStores,
     BulkWait,
@@ -19,10 +20,14 @@ from tilegen.lowering.bulk_nodes import (
     SkipSlots,
     StartBarriers,
     StartRing,
+    StoreNode,
     StoresRead,
     TakeTurn,
 )
+from tilegen.lowering.launch_nodes import AwaitLaunches, LaunchNode, LetNextBegin
 from tilegen.lowering.register_budgets import RegisterBudget
+
+ReadByBulk = BulkNode | StoreNode | RegisterBudget | LaunchNode
 
 
 class BulkTexts(Values):
@@ -67,10 +72,18 @@ class BulkTexts(Values):
                 (_, word, kinds, arguments) = self._take(texts, c_text.Call).call
                 wanted = ("take_registers" if more else "give_registers", (str(count),), ())
                 same((word, kinds, arguments), wanted, "a register budget")
+            case LetNextBegin() | AwaitLaunches():
+                self._overlap(node, texts)
             case BulkStores() | BulkStore() | StoresRead():
                 self.store(node, texts)
             case BulkCopy():
                 self.copy(node, texts)
+
+    def _overlap(self, node, texts):
+        """A part in overlapping launches; OpenCL's run one after the other."""
+        if self.cuda:
+            word = "let_next_launch_begin" if isinstance(node, LetNextBegin) else "wait_for_earlier_launches"
+            same(self._take(texts, c_text.Call).call, ("call", word, (), ()), "overlapping launches")
 
     def copy(self, node, texts):
         target, barrier, coordinates = node.target, node.barrier, node.coordinates

@@ -39,6 +39,7 @@ from tilegen.lowering.bulk_nodes import (
     StoreNode,
     TakeTurn,
 )
+from tilegen.lowering.launch_nodes import AwaitLaunches, LetNextBegin
 from tilegen.lowering.product_nodes import Begin, Complete
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -226,6 +227,8 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                 self._stmt(node)
             case RegisterBudget():
                 pass  # no thread of a simulation lacks any
+            case LetNextBegin() | AwaitLaunches():
+                pass  # the launches of a simulation run one after the other
             case _:
                 raise TypeError(node)
 

@@ -34,7 +34,7 @@ GOLDEN = [
     ("gemm_split", "split_k"), ("gemm_bias_gelu", "fused"), ("layer_norm", "blocks"), ("matching_dot", "across"),
     ("hgemm", "fragments"), ("hgemm", "swizzled"), ("hgemm", "overlapped"), ("hgemm", "staged"),
     ("hgemm", "cut_off"), ("hgemm", "stored"), ("hgemm", "turned_in_pairs"), ("hgemm", "bulk_stores"),
-    ("hgemm", "clusters"), ("hgemm", "decoding"), ("hgemm", "batched"),
+    ("hgemm", "clusters"), ("hgemm", "launched_early"), ("hgemm", "decoding"), ("hgemm", "batched"),
     ("hgemm", "ping_pong"),
     ("nbody", "split"), ("row_sum", "blocks"), ("vector_add", "vector"), ("blur", "fused"),
 ]  # fmt: skip

@@ -16,23 +16,32 @@ def instructions_of(launches: Iterable[Launch]) -> tuple[Instruction, ...]:
     return tuple(dict.fromkeys(found))
 
 
-BULK_ARCHITECTURE = "sm_90"
-"""The first one with bulk copies of tensors."""
+HOPPER = "sm_90"
+"""The first one with bulk copies of tensors, and with launches that begin early."""
+
+_BULK, _DEPENDENT = "bulk copies", "dependent launches"
 
 
-def needed_lines(instructions: Sequence[Instruction], *, bulk: bool = False) -> Iterator[str]:
+def features_of(launches: Iterable[Launch]) -> tuple[str, ...]:
+    """What the launches ask of a GPU beside instructions, in words: all of it is since HOPPER."""
+    launches = tuple(launches)
+    bulk, dependent = any(each.maps for each in launches), any(each.dependent for each in launches)
+    return (_BULK,) * bulk + (_DEPENDENT,) * dependent
+
+
+def needed_lines(instructions: Sequence[Instruction], features: Sequence[str] = ()) -> Iterator[str]:
     """What a GPU has to be for all of the instructions, and which of them ask for that; nothing for none.
 
     Args:
-        bulk: there are bulk copies, too.
+        features: those of `features_of`.
     """
     for arch in SPECIFIC_ARCHITECTURES:
         if asking := [each for each in instructions if each.arch == arch]:
             yield _needs(asking)
     common = [each for each in instructions if each.arch in ARCHITECTURES]
     newest = max((each.arch for each in common), key=ARCHITECTURES.index, default="")
-    if bulk and (not newest or arch_number(newest) <= arch_number(BULK_ARCHITECTURE)):
-        yield f"needs {BULK_ARCHITECTURE} or later: bulk copies"
+    if features and (not newest or arch_number(newest) <= arch_number(HOPPER)):
+        yield f"needs {HOPPER} or later: {', '.join(features)}"
     elif common:
         yield _needs([each for each in common if each.arch == newest])
 
@@ -71,7 +80,12 @@ def require_instructions(launches: Iterable[Launch], arch: str, device: str = ""
             )
             message = f"the instruction '{instruction.name}' needs {instruction.needs}, and {where}"
             raise DeviceError(message, instruction.span, notes=notes)
-    if any(launch.maps for launch in launches) and arch_number(arch) < arch_number(BULK_ARCHITECTURE):
+    ways = {
+        _BULK: ("bulk(...)", "copies by all threads"),
+        _DEPENDENT: ("dependent_launch()", "runs one launch after the other"),
+    }
+    for feature in features_of(launches) if arch_number(arch) < arch_number(HOPPER) else ():
         where = f"{device} is {arch}" if device else f"this is for {arch}"
-        notes = (f"a schedule without bulk(...) can run on {arch}", "tilegen check --device cpu copies by all threads")
-        raise DeviceError(f"bulk copies need {BULK_ARCHITECTURE} or later, and {where}", notes=notes)
+        step, instead = ways[feature]
+        notes = (f"a schedule without {step} can run on {arch}", f"tilegen check --device cpu {instead}")
+        raise DeviceError(f"{feature} need {HOPPER} or later, and {where}", notes=notes)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.backends.arrays import as_stored, as_torch, bare, bits_of_torch
+from tilegen.backends.early_launch import early_launch
 from tilegen.backends.tensor_maps import encode
 from tilegen.errors import ArgumentError, DeviceError
 from tilegen.ir.nodes import Tensor
@@ -147,12 +148,28 @@ class CudaEngine:
         maps = [encode(each.map, self.pointer(each.array), each.sizes) for each in run.maps]
         arguments = (*run.arrays, *maps, *run.scalars, *(integer(size) for size in run.sizes))
         shared = run.shared_bytes if run.shared_bytes > STATIC_SHARED_LIMIT else 0
+        if run.dependent:
+            return self._enqueue_early(entry, run, shared, arguments)
 
         def launch() -> None:
             try:
                 entry(run.grid, run.block, arguments, shared_mem=shared)
             except self.xp.cuda.driver.CUDADriverError as error:
                 raise DeviceError(f"{run.name} cannot be launched on {self.name}: {error}") from None
+
+        return launch
+
+    def _enqueue_early(self, entry: Any, run: Run, shared: int, arguments: Sequence[Any]) -> Callable[[], None]:
+        """The launch may begin while the one before it on the stream runs."""
+        pointers = {id(each): self.pointer(each).to_bytes(8, "little") for each in run.arrays}
+        packed = [pointers[id(each)] if id(each) in pointers else each.tobytes() for each in arguments]
+        launch_on = early_launch(run.grid, run.block, shared, packed)
+        function = entry.kernel.ptr
+
+        def launch() -> None:
+            error = launch_on(function, self.xp.cuda.get_current_stream().ptr)
+            if error:
+                raise DeviceError(f"{run.name} cannot be launched on {self.name}: {error}")
 
         return launch
 

@@ -262,6 +262,7 @@ class Program:
             tuple(sizes[name] for name in launch.sizes),
             launch.wide,
             tuple(BoundMap(each, memory[memory_of(each.buffer)], sizes) for each in launch.maps),
+            launch.dependent,
         )
 
 

@@ -24,7 +24,8 @@ class BoundMap:
 class Run:
     """One launch with its numbers: blocks, threads, bytes of shared memory, arguments.
 
-    A kernel takes the arrays, the maps, the scalars and the sizes, in this order.
+    A kernel takes the arrays, the maps, the scalars and the sizes, in this order. One that is `dependent` may begin
+    while the launch before it still runs.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Run:
     sizes: tuple[int, ...]
     wide: bool
     maps: tuple[BoundMap, ...] = ()
+    dependent: bool = False
 
 
 class Engine(Protocol):

@@ -77,7 +77,7 @@ def _encode_once(tensor_map: TensorMap, address: int, sizes: tuple[tuple[str, in
         message = (
             f"the CUDA driver makes no tensor map of {tensor_map.buffer}, {tensor_map.dtype} at address {address:#x}, "
             f"with extents {extents}, strides of {strides} bytes and boxes of {tensor_map.box}: "
-            f"{_error_name(library, error)}"
+            f"{error_name(library, error)}"
         )
         raise DeviceError(message, notes=("a schedule without bulk(...) needs no tensor map",))
     return ctypes.string_at(place, BYTES)
@@ -95,7 +95,8 @@ def load_driver() -> Any:
     return library
 
 
-def _error_name(library: Any, error: int) -> str:
+def error_name(library: Any, error: int) -> str:
+    """What the driver calls an error."""
     name = ctypes.c_char_p()
     library.cuGetErrorName(ctypes.c_int(error), ctypes.byref(name))
     return name.value.decode() if name.value else f"error {error}"

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from tilegen.backends.architectures import instructions_of, needed_lines
+from tilegen.backends.architectures import features_of, instructions_of, needed_lines
 from tilegen.backends.instructions import device_function
 from tilegen.backends.tensor_maps import DATA_TYPES
 from tilegen.backends.text_arrays import shared_extents, written_by
 from tilegen.backends.text_body import Body
+from tilegen.backends.text_dependent_launch import HOW_TO_LAUNCH
 from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text_expr import Writer
 from tilegen.backends.text_helpers import helpers
@@ -46,7 +47,7 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
     used = instructions_of(launches)
     head += [
         each
-        for line in needed_lines(used, bulk=any(launch.maps for launch in launches))
+        for line in needed_lines(used, features_of(launches) if dialect is CUDA else ())
         for each in wrap_line(f"// {line}")
     ]
     functions = ["\n".join(_wrap_lines(device_function(instruction).splitlines())) for instruction in used]
@@ -61,7 +62,7 @@ def _kernel_text(launch: Launch, dialect: Dialect) -> str:
     statements = body.lines(launch.body)
     lines = [
         *body.functions,
-        *_header(launch, writer.names),
+        *_header(launch, writer.names, cuda=dialect is CUDA),
         *_signature(launch, writer),
         "{",
         *declared,
@@ -89,7 +90,7 @@ def _indent(lines: Iterable[str]) -> Iterator[str]:
 # -- what stands before the body
 
 
-def _header(launch: Launch, names: Mapping[str, str]) -> list[str]:
+def _header(launch: Launch, names: Mapping[str, str], *, cuda: bool) -> list[str]:
     grid = _tuple(_describe_blocks(along) for along in launch.grid)
     block = _tuple(str(threads) for threads in launch.launched_block)
     shared = f", {launch.shared_bytes} bytes of shared memory" if launch.shared_bytes else ""
@@ -104,6 +105,7 @@ def _header(launch: Launch, names: Mapping[str, str]) -> list[str]:
     needs += [f"{name} aligned to {by} bytes" for name, by in launch.alignment.items()]
     if needs:
         lines.append(f"// needs {', '.join(needs)}")
+    lines += [f"// {HOW_TO_LAUNCH}"] if launch.dependent and cuda else []
     return lines + [f"// {_describe_map(each, names)}" for each in launch.maps]
 
 
@@ -184,10 +186,12 @@ def formula(extent: Affine) -> str:
 def _signature(launch: Launch, writer: Writer) -> list[str]:
     written = written_by(launch)
     cuda = writer.dialect is CUDA
+    # What is constant for a whole kernel may be read ahead of a wait for the launch that writes it.
+    restricted = "*" if launch.dependent else "* __restrict__"
     parameters = []
     for name in launch.tensors:
         constness = "" if name in written else "const "
-        pointer = "* __restrict__" if cuda else "* restrict"
+        pointer = restricted if cuda else "* restrict"
         space = "" if cuda else "__global "
         parameters.append(f"{space}{constness}{writer.storage(name)}{pointer} {writer.names[name]}")
     parameters += [f"const __grid_constant__ TensorMap {writer.names[each.name]}" for each in launch.maps]

@@ -9,6 +9,7 @@ from tilegen.backends.text_arrays import register_extents
 from tilegen.backends.text_budgets import budget_line
 from tilegen.backends.text_bulk import bulk_lines
 from tilegen.backends.text_bulk_stores import store_lines
+from tilegen.backends.text_dependent_launch import launch_lines
 from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer, vector_word
 from tilegen.backends.text_functions import seen_by
@@ -18,6 +19,7 @@ from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.bulk_nodes import BulkCopy, BulkNode, BulkStore, StoreNode, StoresRead
+from tilegen.lowering.launch_nodes import LaunchNode
 from tilegen.lowering.product_nodes import Begin, Complete
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -44,20 +46,8 @@ from tilegen.lowering.register_budgets import RegisterBudget
 _UNROLLED = ("unrolled", "vector")
 _VECTORS = (VectorLoad, VectorStore, VectorCopy, VectorDeclare)
 _PLAIN = (
-    Stmt,
-    *_VECTORS,
-    Declare,
-    Flag,
-    Let,
-    AsyncGroup,
-    Begin,
-    Complete,
-    Call,
-    Perform,
-    BulkCopy,
-    BulkStore,
-    StoresRead,
-)
+    Stmt, *_VECTORS, Declare, Flag, Let, AsyncGroup, Begin, Complete, Call, Perform, BulkCopy, BulkStore, StoresRead,
+)  # fmt: skip
 
 
 class Body:
@@ -131,6 +121,8 @@ class Body:
                 return bulk_lines(node, w, self.lines)
             case _ if isinstance(node, StoreNode):
                 return store_lines(node, w, self.lines)
+            case _ if isinstance(node, LaunchNode):
+                return launch_lines(node, w.dialect)
             case RegisterBudget():
                 return [budget_line(node)]
             case Declare():
@@ -141,7 +133,7 @@ class Body:
                 return complete_lines(node, w, self._launch)
             case AsyncGroup():
                 return ["end_copies();"] if w.dialect is CUDA else []
-            case VectorLoad() | VectorStore() | VectorDeclare() | VectorCopy():
+            case _ if isinstance(node, _VECTORS):
                 return self._vector(node)
             case _:
                 raise TypeError(node)

@@ -7,6 +7,7 @@ from tilegen.backends.text_bulk import BULK_FUNCTIONS
 from tilegen.backends.text_bulk_stores import STORE_FUNCTIONS
 from tilegen.backends.text_byte_floats import BYTE_FLOAT_FUNCTIONS
 from tilegen.backends.text_copies import ASYNCHRONOUS_COPIES, ASYNCHRONOUS_PRODUCTS
+from tilegen.backends.text_dependent_launch import LAUNCH_FUNCTIONS
 from tilegen.backends.text_dialect import CUDA, Dialect
 from tilegen.backends.text_integers import conversions, magnitudes
 
@@ -195,6 +196,7 @@ template <int count> struct tf32_fragment
     **BULK_FUNCTIONS,
     **STORE_FUNCTIONS,
     **BUDGET_FUNCTIONS,
+    **LAUNCH_FUNCTIONS,
     "ffloor_div": """\
 __device__ __forceinline__ float ffloor_divf(float value, float by) { return floorf(value / by); }
 __device__ __forceinline__ double ffloor_div(double value, double by) { return floor(value / by); }""",

@@ -160,6 +160,8 @@ def comparison(out: Console, result: Comparison) -> None:
         out.print(line, markup=False, soft_wrap=True)
     if result.steady:
         out.print(_steady_note(result))
+    if early := [row.name for row in result.rows if row.dependent]:
+        out.print(f"with dependent launch, beside others without: {', '.join(early)}", soft_wrap=True)
     if not result.on_gpu:
         for line in device_notes(result.device):
             out.print(line)

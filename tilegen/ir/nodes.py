@@ -363,7 +363,8 @@ class Tree:
 
     `reassociated` names the reductions whose terms may be combined in any order, because a step said so;
     `approximate` the operations that the text may take from the hardware's approximations, in order of their
-    names. The meaning of the tree stays exact: what it may be off by is wider.
+    names. The meaning of the tree stays exact: what it may be off by is wider. With `dependent`, each launch may begin
+    while the one before it on the stream still runs.
     """
 
     kernel: Kernel
@@ -371,6 +372,7 @@ class Tree:
     body: tuple[Node, ...]
     reassociated: tuple[str, ...] = ()
     approximate: tuple[str, ...] = ()
+    dependent: bool = False
 
     def buffer(self, name: str) -> Buffer:
         """The buffer called `name`; KeyError if there is none."""

@@ -29,10 +29,11 @@ _UPDATES = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min=", "argmax": "
 
 
 def show(tree: Tree) -> str:
-    """The whole tree: its buffers and scalars, what may be approximate, an empty line, its loops and statements."""
+    """The whole tree: its buffers and scalars, what steps allow, an empty line, its loops and statements."""
     lines = [show_buffer(b) for b in tree.buffers]
     lines += [f"scalar {s.name}: {s.dtype}" for s in tree.kernel.scalars]
     lines += [f"approximate {', '.join(tree.approximate)}"] if tree.approximate else []
+    lines += ["launches overlap"] if tree.dependent else []
     for node in tree.body:
         lines += ["", *_node(node, 0)]
     return "\n".join(lines) + "\n"

@@ -29,7 +29,8 @@ class Row:
 
     `proof` is what the proof of its launches came to: `proved`, or `unproved: what`.
     `registers` of a thread, `shared` bytes of a block and `spills` in bytes are those of the launch that
-    has most, as NVRTC reports them; None where there is no compiler or nothing to compile.
+    has most, as NVRTC reports them; None where there is no compiler or nothing to compile. A `dependent` one may begin
+    while what stands ahead of it still runs.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Row:
     registers: int | None = None
     shared: int | None = None
     spills: int | None = None
+    dependent: bool = False
     time: Time | None = None
     rate: float | None = None
 
@@ -190,7 +192,8 @@ def _with_error(row: Row, error: TilegenError) -> Row:
 
 def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvrtc.Compiled]) -> Row:
     """`row` with the registers, shared memory and spills of its launches, if there is a compiler."""
-    row = replace(row, launches=len(launches), shared=max(launch.shared_bytes for launch in launches))
+    shared, dependent = max(each.shared_bytes for each in launches), any(each.dependent for each in launches)
+    row = replace(row, launches=len(launches), shared=shared, dependent=dependent)
     try:
         found = compiled.result().resources.values()
     except TilegenError as error:

@@ -30,6 +30,7 @@ from tilegen.lowering.bulk_nodes import (
     StoresRead,
     TakeTurn,
 )
+from tilegen.lowering.launch_nodes import AwaitLaunches, LetNextBegin
 from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -275,7 +276,7 @@ class _Collector:
                 pass
             case Begin() | Complete() | NextSlot() | StoresRead() | MeetCluster() | RegisterBudget() | SkipSlots():
                 pass
-            case TakeTurn() | PassTurn():
+            case TakeTurn() | PassTurn() | LetNextBegin() | AwaitLaunches():
                 pass
             case _:
                 raise TypeError(node)

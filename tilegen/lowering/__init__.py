@@ -16,6 +16,7 @@ from tilegen.lowering.bulk_loops import bulk_nests, deal_bulk_loops, without_arr
 from tilegen.lowering.bulk_plan import Bulk
 from tilegen.lowering.bulk_stores import add_store_waits, add_stores, check_stored, join_stores
 from tilegen.lowering.conflicts import Path, conflicts
+from tilegen.lowering.dependent_launch import with_launch_waits
 from tilegen.lowering.distribute import Block, Shares, block_of, deal_vector_loops, distribute, write_thread_loops
 from tilegen.lowering.flatten import (
     GRID_LIMIT,
@@ -97,9 +98,8 @@ def lower(
     tree = split_peeled(tree)
     private = REGISTER_LIMIT if instructions else 8 * REGISTER_LIMIT  # one thread has what lanes hold together
     names, version = _launch_names(tree), _Version(loose, whole, whole_starts, private)
-    return choose_integers(
-        [_lower_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))], wide
-    )
+    launches = [_lower_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))]
+    return choose_integers([with_launch_waits(each) for each in launches] if tree.dependent else launches, wide)
 
 
 @dataclass(frozen=True)

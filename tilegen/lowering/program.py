@@ -36,6 +36,7 @@ from tilegen.ir.walk import loops, walk
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkNode, BulkStores, StoreNode
 from tilegen.lowering.claims import Claim, sentence
 from tilegen.lowering.grid import Cluster, Need, Product
+from tilegen.lowering.launch_nodes import LaunchNode
 from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.lowering.tensor_maps import TensorMap
@@ -241,7 +242,7 @@ class Call:
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
     | AsyncGroup | Combine | Perform | Begin | Complete | BulkNode | StoreNode | RegisterBudget | Function | Call
-    | Stmt
+    | LaunchNode | Stmt
 )  # fmt: skip
 
 
@@ -299,6 +300,7 @@ class Launch:
         beyond: tensors of which it computes offsets beyond their ends, each with a shape that has these offsets.
         approximate: the operations that may be taken from the hardware's approximations.
         cluster: the blocks that run at once and share copies.
+        dependent: it may begin while the launch before it on the stream still runs.
         maps: of the tensors that bulk copies read or write, in the order of the parameters, behind the tensors.
     """
 
@@ -326,6 +328,7 @@ class Launch:
     maps: tuple[TensorMap, ...] = ()
     left_out: int = 0
     cluster: Cluster | None = None
+    dependent: bool = False
 
     @property
     def threads(self) -> int:

@@ -37,6 +37,7 @@ release TensorMap start_barriers expect_bytes take_registers give_registers wait
 copy_box_3d copy_box_4d copy_box_5d store_box_1d store_box_2d store_box_3d store_box_4d store_box_5d end_stores
 wait_stores_read load_e4m3 round_e4m3 e4m3_of_double load_e5m2 round_e5m2 e5m2_of_double wait_for_cluster
 release_in_cluster multicast_box_1d multicast_box_2d multicast_box_3d multicast_box_4d multicast_box_5d
+let_next_launch_begin wait_for_earlier_launches
 """
 _EVERYWHERE_PATTERN = re.compile(
     # vectors, of OpenCL and of CUDA, and OpenCL's types for later

@@ -72,8 +72,8 @@ class Rfactor:
         new = kernel.tensors[len(tree.kernel.tensors) :]
         buffers = tuple(Buffer(t.name, t.dtype, t.shape, "global", t.order, t.role, span=t.span) for t in new)
         free = (self.name,) if self.reduction in tree.reassociated else ()
-        kept = {"buffers": (*tree.buffers, *buffers), "reassociated": (*tree.reassociated, *free)}
-        return replace(tree, kernel=kernel, body=body, **kept)
+        buffers, free = (*tree.buffers, *buffers), (*tree.reassociated, *free)
+        return replace(tree, kernel=kernel, body=body, buffers=buffers, reassociated=free)
 
     def _find_equation(self, tree: Tree) -> Equation:
         known = {e.target: e for e in tree.kernel.equations if e.reduce}

@@ -12,6 +12,7 @@ from tilegen.judge import check_derived
 from tilegen.lowering.program import Launch
 from tilegen.poly import Facts
 from tilegen.proof.bulk import check_boxes
+from tilegen.proof.dependent_launch import without_launch_waits
 from tilegen.proof.inlining import without_calls
 from tilegen.proof.instructions import check_rows
 from tilegen.proof.lane_loops import check_aligned
@@ -64,7 +65,7 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     inlined: list[Launch] = []
 
     def read() -> None:
-        inlined.extend(part_blocks(replace(each, body=without_calls(each.body))) for each in launches)
+        inlined.extend(part_blocks(replace(each, body=without_calls(without_launch_waits(each)))) for each in launches)
         found.append(lift(known, tuple(inlined)))
 
     first.append(discharge("text", read))

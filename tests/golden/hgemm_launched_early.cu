@@ -1,0 +1,328 @@
+// needs sm_90a, and no other: wgmma_m64n128k16_trans_bf16
+// needs sm_90 or later: bulk copies, dependent launches
+
+#include <cuda_bf16.h>
+
+// What this thread has written to shared memory is there for what reads it by descriptor or in bulk.
+__device__ __forceinline__ void fence_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// A barrier of the first threads of the block, so many of them.
+template <int threads> __device__ __forceinline__ void wait_for_each_other()
+{
+    asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory");
+}
+
+// A number that all lanes of a warp have, which the compiler does not know.
+__device__ __forceinline__ int uniform(int number)
+{
+    return __shfl_sync(0xffffffffu, number, 0);
+}
+
+// The registers that products will read and write are ready.
+__device__ __forceinline__ void begin_wgmma()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+// Waits until all products that were begun have ended.
+__device__ __forceinline__ void complete_wgmma()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+// Waits until all products have ended but those since the last begin.
+__device__ __forceinline__ void complete_earlier_wgmma()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
+
+// Registers of products: no use of them moves ahead of the wait.
+template <int words> __device__ __forceinline__ void hold(float* registers)
+{
+#pragma unroll
+    for (int r = 0; r < words; ++r)
+        asm volatile("" : "+f"(registers[r])::"memory");
+}
+template <int words, class T> __device__ __forceinline__ void hold(T* registers)
+{
+#pragma unroll
+    for (int r = 0; r < words; ++r)
+        asm volatile("" : "+r"(reinterpret_cast<unsigned*>(registers)[r])::"memory");
+}
+
+// A matrix in shared memory in swizzled rows of 128 bytes: eight of them are `stride` bytes apart from the next,
+// and such a piece of a longer row is `leading` bytes apart from the next one.
+template <int stride, int leading> __device__ __forceinline__ unsigned long long describe_128(const void* start)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(start));
+    return (place & 0x3ffff) >> 4 | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 |
+           1ull << 62;
+}
+
+// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
+// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+struct __align__(64) TensorMap {
+    unsigned long long words[16];
+};
+
+// Starts the copy of a box of a tensor to shared memory, zeros for what is beyond; its bytes arrive at the barrier.
+__device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsigned long long* barrier, int c0, int c1)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4}], [%2];"
+                 ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1) : "memory");
+}
+
+// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+__device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
+{
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
+        for (int i = 0; i < count; ++i) {
+            const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&barriers[i]));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async;" ::: "memory");
+    }
+}
+
+// Arrives at the barrier, whose phase is complete when so many bytes have been copied, too.
+__device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int bytes)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+
+// The warp arrives at the barrier: all of its lanes have read what the barrier guards.
+__device__ __forceinline__ void release(unsigned long long* barrier)
+{
+    __syncwarp();
+    if ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32 == 0) {
+        const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+    }
+}
+
+// Waits until the barrier's phase of this parity is complete.
+__device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n"
+                     "}"
+                     : "=r"(done) : "r"(at), "r"(parity) : "memory");
+}
+
+// Starts the store of a box from shared memory to a tensor; what is beyond the tensor is not written.
+__device__ __forceinline__ void store_box_2d(const TensorMap& map, const void* from, int c0, int c1)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(from));
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
+                 ::"l"(&map), "r"(place), "r"(c0), "r"(c1) : "memory");
+}
+
+// The stores that this thread has started since the last time are a group.
+__device__ __forceinline__ void end_stores()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until all groups of stores of this thread have read shared memory.
+__device__ __forceinline__ void wait_stores_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// When all blocks have come by, the next launch may begin: it waits for this one by itself.
+__device__ __forceinline__ void let_next_launch_begin()
+{
+    asm volatile("griddepcontrol.launch_dependents;");
+}
+
+// The launches before this one are complete, and what they have written is visible.
+__device__ __forceinline__ void wait_for_earlier_launches()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warpgroup; A: bf16[64, 16] in shared, B: bf16[16, 128] in
+//     shared, C: f32[64, 128]
+static __device__ __forceinline__ void wgmma_m64n128k16_trans_bf16(float* C, unsigned long long A, unsigned long long B)
+{
+    asm volatile("{ "
+                 ".reg .pred add; setp.eq.u32 add, 1, 1; "
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "
+                 "%26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, "
+                 "%43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "
+                 "%60, %61, %62, %63}, %64, %65, add, 1, 1, 0, 1; }"
+        : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3]), "+f"(C[4]), "+f"(C[5]), "+f"(C[6]), "+f"(C[7]), "+f"(C[8]),
+            "+f"(C[9]), "+f"(C[10]), "+f"(C[11]), "+f"(C[12]), "+f"(C[13]), "+f"(C[14]), "+f"(C[15]), "+f"(C[16]),
+            "+f"(C[17]), "+f"(C[18]), "+f"(C[19]), "+f"(C[20]), "+f"(C[21]), "+f"(C[22]), "+f"(C[23]), "+f"(C[24]),
+            "+f"(C[25]), "+f"(C[26]), "+f"(C[27]), "+f"(C[28]), "+f"(C[29]), "+f"(C[30]), "+f"(C[31]), "+f"(C[32]),
+            "+f"(C[33]), "+f"(C[34]), "+f"(C[35]), "+f"(C[36]), "+f"(C[37]), "+f"(C[38]), "+f"(C[39]), "+f"(C[40]),
+            "+f"(C[41]), "+f"(C[42]), "+f"(C[43]), "+f"(C[44]), "+f"(C[45]), "+f"(C[46]), "+f"(C[47]), "+f"(C[48]),
+            "+f"(C[49]), "+f"(C[50]), "+f"(C[51]), "+f"(C[52]), "+f"(C[53]), "+f"(C[54]), "+f"(C[55]), "+f"(C[56]),
+            "+f"(C[57]), "+f"(C[58]), "+f"(C[59]), "+f"(C[60]), "+f"(C[61]), "+f"(C[62]), "+f"(C[63])
+        : "l"(A), "l"(B)
+        : "memory");
+}
+
+// D[i, j] = S[i, j]   by a warpgroup; S: bf16[64, 16], D: bf16[64, 16] in shared
+// D points to the 16 bytes of this lane: D[i, j] in shared at lane i / 16 * 32 + i % 16 + j / 8 * 16, element j % 8
+static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const void* S)
+{
+    const unsigned* S_registers = static_cast<const unsigned*>(S);
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+        :
+        : "r"((unsigned)__cvta_generic_to_shared(D)), "r"(S_registers[0]), "r"(S_registers[1]), "r"(S_registers[2]),
+            "r"(S_registers[3])
+        : "memory");
+}
+
+// hgemm: grid (ceil(N/128), ceil(M/64)), block (160), 204928 bytes of shared memory (dynamic)
+// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/64) <= 65535
+// needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
+// launch with cuLaunchKernelEx and CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 1
+// A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 64), swizzle 128B
+// B_map describes B: BFLOAT16, dimensions (N, K), strides (2*N), box (64, 64), swizzle 128B
+// C_map describes C: BFLOAT16, dimensions (N, M), strides (2*N), box (64, 64), swizzle 128B
+extern "C" __global__ void __launch_bounds__(160)
+hgemm(const __grid_constant__ TensorMap A_map,
+      const __grid_constant__ TensorMap B_map,
+      const __grid_constant__ TensorMap C_map,
+      int K)
+{
+    const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
+    const int lane = threadIdx.x % 128;         // tensorize(i64, tj, k16, by=wgmma_m64n128k16_trans_bf16)
+    const int tid = wi * 128 + lane;
+
+    extern __shared__ __align__(1024) unsigned char shared[];
+    // cache_shared(C, at=hj, vector=8) -> Cs
+    // element c of row r lies at c ^ ((r & 7) << 3)
+    __nv_bfloat16 (*Cs)[64] = reinterpret_cast<__nv_bfloat16 (*)[64]>(shared);
+    // cache_shared(A, at=ko, vector=8) -> As
+    // element c of row r lies at c ^ ((r & 7) << 3)
+    __nv_bfloat16 (*As)[64][64] = reinterpret_cast<__nv_bfloat16 (*)[64][64]>(shared + 8192);
+    // cache_shared(B, at=ko, vector=8, panel=64) -> Bs
+    // element c of row r lies at c ^ ((r & 7) << 3)
+    __nv_bfloat16 (*Bs)[2][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][64][64]>(shared + 73728);
+    unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 204800);
+    unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 204864);
+
+    let_next_launch_begin();
+
+    start_barriers(filled, 8, 1);
+    start_barriers(emptied, 8, 4);
+    __syncthreads();  // the barriers have been started
+
+    wait_for_earlier_launches();
+
+    if (wi < 1) {
+        // cache_register(P, at=bj) -> Pf
+        float Pf[64];
+        #pragma unroll
+        for (int i64_high = 0; i64_high < 2; ++i64_high)
+            #pragma unroll
+            for (int tj_high = 0; tj_high < 16; ++tj_high)
+                #pragma unroll
+                for (int tj_low = 0; tj_low < 2; ++tj_low)
+                    Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+
+        // tile(k, TK) -> ko, ki
+        // pipeline(ko, STAGES)
+        for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+            wait_barrier(&filled[ko % 8], (ko / 8) % 2);  // As and Bs have arrived
+
+            begin_wgmma();
+
+            // tile(ki, 16) -> fk, k16
+            // unroll(fk)
+            #pragma unroll
+            for (int fk = 0; fk < 4; ++fk)
+                wgmma_m64n128k16_trans_bf16(Pf, describe_128<1024, 0>(&As[ko % 8][wi * 64][fk * 16]), describe_128<1024,
+                    8192>(&Bs[ko % 8][0][fk * 16][0]));
+
+            complete_earlier_wgmma();
+
+            if (ko >= 1) {
+                release(&emptied[(ko % 8 + 7) % 8]);  // As and Bs have been read
+            }
+        }
+
+        complete_wgmma();
+        hold<64>(&Pf[0]);
+
+        if ((K + 63) / 64 >= 1) {
+            release(&emptied[(((K + 63) / 64) % 8 + 7) % 8]);  // As and Bs have been read
+        }
+
+        // cache_register(C, at=bj) -> Cf
+        __align__(4) __nv_bfloat16 Cf[64];
+        #pragma unroll
+        for (int i64_high = 0; i64_high < 2; ++i64_high)
+            #pragma unroll
+            for (int tj_high = 0; tj_high < 16; ++tj_high)
+                #pragma unroll
+                for (int tj_low = 0; tj_low < 2; ++tj_low)
+                    Cf[tj_high * 4 + i64_high * 2 + tj_low] = __float2bfloat16(Pf[tj_high * 4 + i64_high * 2 + tj_low]);
+
+        // tile(sj, 64) -> hj, jj
+        #pragma unroll
+        for (int hj = 0; hj < 2; ++hj) {
+            if (tid == 0) {
+                wait_stores_read();  // Cs has been read
+            }
+
+            wait_for_each_other<128>();  // before the next hj overwrites Cs
+
+            // tile(jj, 16) -> fj, s16
+            #pragma unroll
+            for (int fj = 0; fj < 4; ++fj) {
+                // rename(i64, of=Cf) -> s64
+                // tensorize(s64, s16, by=stmatrix_c_warpgroup_bf16)
+                stmatrix_c_warpgroup_bf16(&Cs[wi * 64 + (lane / 32) * 16
+                    + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
+                    &Cf[hj * 32 + fj * 8]);
+            }
+
+            fence_async();
+            wait_for_each_other<128>();  // Cs is complete: written above, read below
+
+            if (tid == 0) {
+                store_box_2d(C_map, Cs, bj * 128 + hj * 64, bi * 64);
+                end_stores();
+            }
+        }
+
+        if (tid == 0) {
+            wait_stores_read();  // Cs has been read
+        }
+    } else {
+        if (tid == 128)
+            for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                wait_barrier(&emptied[ko % 8], (ko / 8 + 1) % 2);  // As and Bs have been read
+
+                expect_bytes(&filled[ko % 8], 24576);
+                copy_box_2d(As[ko % 8], A_map, &filled[ko % 8], ko * 64, bi * 64);
+
+                #pragma unroll
+                for (int p = 0; p < 2; ++p)
+                    copy_box_2d(Bs[ko % 8][p], B_map, &filled[ko % 8], bj * 128 + p * 64, ko * 64);
+            }
+    }
+}
