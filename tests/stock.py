@@ -39,7 +39,7 @@ LIGHTER = {
     ("gemm_split", "split_transposed"): _SPLIT,
     ("gemm_split", "atomic"): _SPLIT,
     **{("hgemm", rung): (("KP", 64), ("STAGES", 2)) for rung in ("split_k", "decoding")},
-    **{("hgemm", rung): (("GZ", 2),) for rung in ("batched", "batched_ring")},
+    **{("hgemm", rung): (("GZ", 2),) for rung in ("batched", "batched_small")},
     **{
         ("hgemm", rung): _FEW_BLOCKS
         for rung in (
@@ -67,7 +67,7 @@ FEWER = {
     ("hgemm", "split_k"): (("KP", 448),),
     ("hgemm", "decoding"): (("KP", 576),),
     ("hgemm", "batched"): (("GZ", 2),),
-    ("hgemm", "batched_ring"): (("GZ", 2),),
+    ("hgemm", "batched_small"): (("GZ", 2),),
     ("nbody", "split"): (("PART", 512),),
     ("total", "two_launches"): (("PART", 4096),),
     ("total", "atomic"): (("PART", 4096),),

@@ -74,5 +74,5 @@ def test_a_fault_is_seen_where_it_runs(fault):
 
 def test_products_of_a_batch_run_with_their_rows_by_way_of_shared_memory():
     """A barrier of the consumers is one for what a warp has stored together, too."""
-    tree = schedule_stock("hgemm", "batched", (), (("GZ", 1), ("TM", 64), ("STAGES", 2))).tree
+    tree = schedule_stock("hgemm", "batched_small", (), (("GZ", 1), ("TM", 64), ("STAGES", 2))).tree
     assert faults(lower(tree), tree, {"Z": 2, "M": 10, "N": 8, "K": 8}) is None

@@ -1,12 +1,12 @@
-// needs sm_90a, and no other: wgmma_m64n256k16_trans_bf16
+// needs sm_90a, and no other: wgmma_m64n128k16_trans_bf16
 // needs sm_90 or later: bulk copies
 
 #include <cuda_bf16.h>
 
-// A barrier of the first threads of the block, so many of them.
-template <int threads> __device__ __forceinline__ void wait_for_each_other()
+// A barrier of one of two groups of so many threads.
+template <int threads> __device__ __forceinline__ void wait_for_group(int group)
 {
-    asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory");
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(threads) : "memory");
 }
 
 // A number that all lanes of a warp have, which the compiler does not know.
@@ -26,6 +26,13 @@ __device__ __forceinline__ void complete_wgmma()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+// Waits until all products have ended but those since the last begin.
+__device__ __forceinline__ void complete_earlier_wgmma()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
 // Registers of products: no use of them moves ahead of the wait.
@@ -105,6 +112,25 @@ template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& p
     parity ^= slot == 0;
 }
 
+// So many slots further in a ring, as one by one.
+template <int slots, class Count> __device__ __forceinline__ void skip_slots(int& slot, int& parity, Count count)
+{
+    parity ^= (slot + count) / slots % 2;
+    slot = (slot + count) % slots;
+}
+
+// Waits until it is the group's turn; both groups together have so many threads.
+template <int threads> __device__ __forceinline__ void take_turn(int group)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
+}
+
+// Says that it is the turn of the group, and goes on.
+template <int threads> __device__ __forceinline__ void pass_turn(int group)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
+}
+
 // Waits until the barrier's phase of this parity is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
@@ -119,21 +145,29 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
 
-// C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warpgroup; A: bf16[64, 16] in shared, B: bf16[16, 256] in
-//     shared, C: f32[64, 256]
-static __device__ __forceinline__ void wgmma_m64n256k16_trans_bf16(float* C, unsigned long long A, unsigned long long B)
+// The warpgroup goes on with so many registers a thread, when others have given up enough.
+template <int count> __device__ __forceinline__ void take_registers()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+// The warpgroup goes on with so many registers a thread, and gives up the others.
+template <int count> __device__ __forceinline__ void give_registers()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+// C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warpgroup; A: bf16[64, 16] in shared, B: bf16[16, 128] in
+//     shared, C: f32[64, 128]
+static __device__ __forceinline__ void wgmma_m64n128k16_trans_bf16(float* C, unsigned long long A, unsigned long long B)
 {
     asm volatile("{ "
                  ".reg .pred add; setp.eq.u32 add, 1, 1; "
-                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, "
                  "%8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "
                  "%26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, "
                  "%43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "
-                 "%60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, "
-                 "%77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, "
-                 "%94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, "
-                 "%109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, "
-                 "%123, %124, %125, %126, %127}, %128, %129, add, 1, 1, 0, 1; }"
+                 "%60, %61, %62, %63}, %64, %65, add, 1, 1, 0, 1; }"
         : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3]), "+f"(C[4]), "+f"(C[5]), "+f"(C[6]), "+f"(C[7]), "+f"(C[8]),
             "+f"(C[9]), "+f"(C[10]), "+f"(C[11]), "+f"(C[12]), "+f"(C[13]), "+f"(C[14]), "+f"(C[15]), "+f"(C[16]),
             "+f"(C[17]), "+f"(C[18]), "+f"(C[19]), "+f"(C[20]), "+f"(C[21]), "+f"(C[22]), "+f"(C[23]), "+f"(C[24]),
@@ -141,16 +175,7 @@ static __device__ __forceinline__ void wgmma_m64n256k16_trans_bf16(float* C, uns
             "+f"(C[33]), "+f"(C[34]), "+f"(C[35]), "+f"(C[36]), "+f"(C[37]), "+f"(C[38]), "+f"(C[39]), "+f"(C[40]),
             "+f"(C[41]), "+f"(C[42]), "+f"(C[43]), "+f"(C[44]), "+f"(C[45]), "+f"(C[46]), "+f"(C[47]), "+f"(C[48]),
             "+f"(C[49]), "+f"(C[50]), "+f"(C[51]), "+f"(C[52]), "+f"(C[53]), "+f"(C[54]), "+f"(C[55]), "+f"(C[56]),
-            "+f"(C[57]), "+f"(C[58]), "+f"(C[59]), "+f"(C[60]), "+f"(C[61]), "+f"(C[62]), "+f"(C[63]), "+f"(C[64]),
-            "+f"(C[65]), "+f"(C[66]), "+f"(C[67]), "+f"(C[68]), "+f"(C[69]), "+f"(C[70]), "+f"(C[71]), "+f"(C[72]),
-            "+f"(C[73]), "+f"(C[74]), "+f"(C[75]), "+f"(C[76]), "+f"(C[77]), "+f"(C[78]), "+f"(C[79]), "+f"(C[80]),
-            "+f"(C[81]), "+f"(C[82]), "+f"(C[83]), "+f"(C[84]), "+f"(C[85]), "+f"(C[86]), "+f"(C[87]), "+f"(C[88]),
-            "+f"(C[89]), "+f"(C[90]), "+f"(C[91]), "+f"(C[92]), "+f"(C[93]), "+f"(C[94]), "+f"(C[95]), "+f"(C[96]),
-            "+f"(C[97]), "+f"(C[98]), "+f"(C[99]), "+f"(C[100]), "+f"(C[101]), "+f"(C[102]), "+f"(C[103]), "+f"(C[104]),
-            "+f"(C[105]), "+f"(C[106]), "+f"(C[107]), "+f"(C[108]), "+f"(C[109]), "+f"(C[110]), "+f"(C[111]),
-            "+f"(C[112]), "+f"(C[113]), "+f"(C[114]), "+f"(C[115]), "+f"(C[116]), "+f"(C[117]), "+f"(C[118]),
-            "+f"(C[119]), "+f"(C[120]), "+f"(C[121]), "+f"(C[122]), "+f"(C[123]), "+f"(C[124]), "+f"(C[125]),
-            "+f"(C[126]), "+f"(C[127])
+            "+f"(C[57]), "+f"(C[58]), "+f"(C[59]), "+f"(C[60]), "+f"(C[61]), "+f"(C[62]), "+f"(C[63])
         : "l"(A), "l"(B)
         : "memory");
 }
@@ -167,148 +192,190 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const 
         : "memory");
 }
 
-// hgemm_batched: grid (ceil(N/256), ceil(M/128), 4), block (288), 213056 bytes of shared memory (dynamic)
-// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
+// hgemm_batched: grid (ceil(N/128), 2*ceil(M/128)), block (128, 3), 229472 bytes of shared memory (dynamic)
+// for arrays of fewer than 2^31 - 2^20 elements, 2*ceil(M/128) <= 65535
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 // A_map describes A: BFLOAT16, dimensions (K, M, Z), strides (2*K, 2*K*M), box (64, 128, 1), swizzle 128B
 // B_map describes B: BFLOAT16, dimensions (N, K, Z), strides (2*N, 2*N*K), box (64, 64, 1), swizzle 128B
-extern "C" __global__ void __launch_bounds__(288)
+extern "C" __global__ void __launch_bounds__(384, 1)
 hgemm_batched(__nv_bfloat16* __restrict__ C,
               const __grid_constant__ TensorMap A_map,
               const __grid_constant__ TensorMap B_map,
               int Z, int M, int K, int N)
 {
-    const int bz = blockIdx.z;                  // tile(z, GZ) -> pz, bz; grid(bz, bi, bj)
-    const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti
-    const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj
-    const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
-    const int lane = threadIdx.x % 128;         // tensorize(i64, tj, k16, by=wgmma_m64n256k16_trans_bf16)
-    const int tid = wi * 128 + lane;
+    const int bz = blockIdx.y / ((M + 127) / 128);  // tile(z, GZ) -> pz, bz; bind(bz, block.y)
+    const int bi = blockIdx.y % ((M + 127) / 128);  // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;                      // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int w = uniform(threadIdx.y);             // tile(pz, 2) -> pq, w; bind(w, block.z)
+    // tile(ti, 64) -> wi, i64; tensorize(i64, tj, k16, by=wgmma_m64n128k16_trans_bf16)
+    const int lane = threadIdx.x;
 
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(C, at=hj, vector=8) -> Cs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Cs)[64] = reinterpret_cast<__nv_bfloat16 (*)[64]>(shared);
+    __nv_bfloat16 (*Cs)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared);
     // cache_shared(A, at=ko, vector=8) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*As)[1][128][64] = reinterpret_cast<__nv_bfloat16 (*)[1][128][64]>(shared + 16384);
+    __nv_bfloat16 (*As)[1][128][64] = reinterpret_cast<__nv_bfloat16 (*)[1][128][64]>(shared + 32768);
     // cache_shared(B, at=ko, vector=8, panel=64) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Bs)[4][1][64][64] = reinterpret_cast<__nv_bfloat16 (*)[4][1][64][64]>(shared + 81920);
-    unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 212992);
-    unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 213024);
+    __nv_bfloat16 (*Bs)[2][1][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][1][64][64]>(shared + 131072);
+    unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 229376);
+    unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 229424);
 
-    start_barriers(filled, 4, 1);
-    start_barriers(emptied, 4, 8);
+    start_barriers(filled, 6, 1);
+    start_barriers(emptied, 6, 4);
     __syncthreads();  // the barriers have been started
 
-    if (wi < 2) {
+    if (w < 2) {
+        take_registers<240>();
+
         int slot = 0;
         int phase = 0;
 
-        for (int pz = 0; pz < (Z + 3) / 4; ++pz) {
-            // cache_register(P, at=pz) -> Pf
-            float Pf[128];
+        if (w >= 1) {
+            skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
+        }
+
+        for (int pq = 0; pq < ((Z + 1) / 2 + 1) / 2; ++pq) {
+            // cache_register(P, at=pq) -> Pf
+            float Pf[2][64];
+            // unroll(wi)
             #pragma unroll
-            for (int i64_high = 0; i64_high < 2; ++i64_high)
+            for (int wi = 0; wi < 2; ++wi)
                 #pragma unroll
-                for (int tj_high = 0; tj_high < 32; ++tj_high)
+                for (int i64_high = 0; i64_high < 2; ++i64_high)
                     #pragma unroll
-                    for (int tj_low = 0; tj_low < 2; ++tj_low)
-                        Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+                    for (int tj_high = 0; tj_high < 16; ++tj_high)
+                        #pragma unroll
+                        for (int tj_low = 0; tj_low < 2; ++tj_low)
+                            Pf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+
+            if (w >= 1) {
+                take_turn<256>(w);  // the operands of the tile before have arrived
+            }
 
             // tile(k, TK) -> ko, ki
             // pipeline(ko, STAGES)
+            // specialize(ko, turns=w, overlap=1, registers=240)
             for (int ko = 0; ko < (K + 63) / 64; ++ko) {
                 wait_barrier(&filled[slot], phase % 2);  // As and Bs have arrived
 
                 begin_wgmma();
 
-                // tile(ki, 16) -> fk, k16
-                // unroll(fk)
                 #pragma unroll
-                for (int fk = 0; fk < 4; ++fk)
-                    wgmma_m64n256k16_trans_bf16(Pf, describe_128<1024, 0>(&As[slot][0][wi * 64][fk * 16]),
-                        describe_128<1024, 8192>(&Bs[slot][0][0][fk * 16][0]));
+                for (int wi = 0; wi < 2; ++wi) {
+                    // tile(ki, 16) -> fk, k16
+                    // unroll(fk)
+                    #pragma unroll
+                    for (int fk = 0; fk < 4; ++fk)
+                        wgmma_m64n128k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][0][wi * 64][fk * 16]),
+                            describe_128<1024, 8192>(&Bs[slot][0][0][fk * 16][0]));
+                }
 
-                complete_wgmma();
-                hold<128>(&Pf[0]);
+                complete_earlier_wgmma();
 
-                release(&emptied[slot]);  // As and Bs have been read
+                if (ko >= 1) {
+                    release(&emptied[(slot + 5) % 6]);  // As and Bs have been read
+                }
 
-                next_slot<4>(slot, phase);
+                next_slot<6>(slot, phase);
             }
 
-            // cache_register(C, at=pz) -> Cf
-            __align__(4) __nv_bfloat16 Cf[128];
+            pass_turn<256>(1 - w);  // the operands of this tile have arrived
+
+            complete_wgmma();
+            hold<128>(&Pf[0][0]);
+
+            if ((K + 63) / 64 >= 1) {
+                release(&emptied[(slot + 5) % 6]);  // As and Bs have been read
+            }
+
+            // cache_register(C, at=pq) -> Cf
+            __align__(4) __nv_bfloat16 Cf[2][64];
             #pragma unroll
-            for (int i64_high = 0; i64_high < 2; ++i64_high)
+            for (int wi = 0; wi < 2; ++wi)
                 #pragma unroll
-                for (int tj_high = 0; tj_high < 32; ++tj_high)
+                for (int i64_high = 0; i64_high < 2; ++i64_high)
                     #pragma unroll
-                    for (int tj_low = 0; tj_low < 2; ++tj_low)
-                        Cf[tj_high * 4 + i64_high * 2 + tj_low] =
-                            __float2bfloat16(Pf[tj_high * 4 + i64_high * 2 + tj_low]);
+                    for (int tj_high = 0; tj_high < 16; ++tj_high)
+                        #pragma unroll
+                        for (int tj_low = 0; tj_low < 2; ++tj_low)
+                            Cf[wi][tj_high * 4 + i64_high * 2 + tj_low] =
+                                __float2bfloat16(Pf[wi][tj_high * 4 + i64_high * 2 + tj_low]);
 
             // tile(sj, 64) -> hj, jj
             #pragma unroll
-            for (int hj = 0; hj < 4; ++hj) {
-                // tile(jj, 16) -> fj, s16
+            for (int hj = 0; hj < 2; ++hj) {
                 #pragma unroll
-                for (int fj = 0; fj < 4; ++fj) {
-                    // rename(i64, of=Cf) -> s64
-                    // tensorize(s64, s16, by=stmatrix_c_warpgroup_bf16)
-                    stmatrix_c_warpgroup_bf16(&Cs[wi * 64 + (lane / 32) * 16
-                        + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
-                        &Cf[hj * 32 + fj * 8]);
+                for (int wi = 0; wi < 2; ++wi) {
+                    // tile(jj, 16) -> fj, s16
+                    #pragma unroll
+                    for (int fj = 0; fj < 4; ++fj) {
+                        // rename(i64, of=Cf) -> s64
+                        // tensorize(s64, s16, by=stmatrix_c_warpgroup_bf16)
+                        stmatrix_c_warpgroup_bf16(&Cs[w][wi * 64 + (lane / 32) * 16
+                            + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
+                            &Cf[wi][hj * 32 + fj * 8]);
+                    }
                 }
 
-                wait_for_each_other<256>();  // Cs is complete: written above, read below
+                wait_for_group<128>(w);  // Cs is complete: written above, read below
 
-                if (pz * 4 + bz < Z && bj * 256 + hj * 64 + (tid % 8) * 8 + 7 < N) {
+                if (pq * 4 + w * 2 + bz < Z && bj * 128 + hj * 64 + (lane % 8) * 8 + 7 < N) {
                     if (bi * 128 + 127 < M) {
                         #pragma unroll
-                        for (int part = 0; part < 4; ++part) {
-                            const int i = part * 32 + tid / 8;
-                            const int j = tid % 8;
-                            *reinterpret_cast<uint4*>(&C[((pz * 4 + bz) * M + bi * 128 + i) * N + bj * 256 + hj * 64
-                                + j * 8]) =
-                                *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
+                        for (int part = 0; part < 8; ++part) {
+                            const int i = part * 16 + lane / 8;
+                            const int j = lane % 8;
+                            *reinterpret_cast<uint4*>(&C[((pq * 4 + w * 2 + bz) * M + bi * 128 + i) * N + bj * 128
+                                + hj * 64 + j * 8]) =
+                                *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     } else {
                         #pragma unroll
-                        for (int part = 0; part < 4; ++part) {
-                            const int i = part * 32 + tid / 8;
-                            const int j = tid % 8;
+                        for (int part = 0; part < 8; ++part) {
+                            const int i = part * 16 + lane / 8;
+                            const int j = lane % 8;
                             if (bi * 128 + i < M)
-                                *reinterpret_cast<uint4*>(&C[((pz * 4 + bz) * M + bi * 128 + i) * N + bj * 256 + hj * 64
-                                    + j * 8]) =
-                                    *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
+                                *reinterpret_cast<uint4*>(&C[((pq * 4 + w * 2 + bz) * M + bi * 128 + i) * N + bj * 128
+                                    + hj * 64 + j * 8]) =
+                                    *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     }
                 }
 
-                wait_for_each_other<256>();  // before the next hj overwrites Cs
+                wait_for_group<128>(w);  // before the next hj overwrites Cs
+            }
+
+            skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
+
+            if (w < 1) {
+                take_turn<256>(w);  // the operands of the tile before have arrived
             }
         }
     } else {
-        if (tid == 256) {
+        give_registers<24>();
+
+        if (lane == 0) {
             int slot = 0;
             int phase = 0;
 
-            for (int pz = 0; pz < (Z + 3) / 4; ++pz)
-                for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                    wait_barrier(&emptied[slot], (phase + 1) % 2);  // As and Bs have been read
+            for (int pq = 0; pq < ((Z + 1) / 2 + 1) / 2; ++pq)
+                for (int turn = 0; turn < 2; ++turn)
+                    for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                        wait_barrier(&emptied[slot], (phase + 1) % 2);  // As and Bs have been read
 
-                    expect_bytes(&filled[slot], 49152);
-                    copy_box_3d(As[slot], A_map, &filled[slot], ko * 64, bi * 128, pz * 4 + bz);
+                        expect_bytes(&filled[slot], 32768);
+                        copy_box_3d(As[slot], A_map, &filled[slot], ko * 64, bi * 128, pq * 4 + turn * 2 + bz);
 
-                    #pragma unroll
-                    for (int p = 0; p < 4; ++p)
-                        copy_box_3d(Bs[slot][p], B_map, &filled[slot], bj * 256 + p * 64, ko * 64, pz * 4 + bz);
+                        #pragma unroll
+                        for (int p = 0; p < 2; ++p)
+                            copy_box_3d(Bs[slot][p], B_map, &filled[slot], bj * 128 + p * 64, ko * 64,
+                                pq * 4 + turn * 2 + bz);
 
-                    next_slot<4>(slot, phase);
-                }
+                        next_slot<6>(slot, phase);
+                    }
         }
     }
 }
