@@ -76,8 +76,8 @@ SMALLER = {"conv2d_winograd": (("H", 8), ("W", 8), ("TH", 2), ("TW", 2))}
 
 
 def fewer(name, schedule):
-    """The parameters of FEWER; of blocks that compute one tile after the other there are four."""
-    blocks = {"GY": 2, "GX": 2}
+    """The parameters of FEWER; of blocks that compute one tile after the other there are six."""
+    blocks = {"GY": 2, "GX": 3}
     found = [p.name for p in find(name, schedule).parameters if p.name in blocks]
     return (*FEWER.get((name, schedule), ()), *((each, blocks[each]) for each in found))
 
