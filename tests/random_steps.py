@@ -12,11 +12,12 @@ WORDS = (
     + ["cache_shared", "cache_register", "cache_register", "pad", "swizzle", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
     + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel"]
-    + ["stream", "roles", "tensorize", "bulk", "specialize"]
+    + ["stream", "roles", "tensorize", "bulk", "specialize", "multicast", "dependent_launch"]
 )  # fmt: skip
 
 
 FOR_GPUS = ["warp_tile", "resident", "fast_math", "rfactor", "compute_at", "round_up", "stream", "bulk", "tensorize"]
+FOR_GPUS += ["multicast", "dependent_launch"]
 
 
 def random_step(pick, tree, number: int) -> str:
@@ -82,6 +83,10 @@ def _for_gpus(pick, tree, word, loop, number):
             return f"resident({loop}, {pick([2, 4, 99])})"
         case "stream" | "bulk" as word:
             return f"{word}({pick([b.name for b in tree.buffers])})"
+        case "multicast":
+            return f"multicast({pick([b.name for b in tree.buffers])}, {loop})"
+        case "dependent_launch":
+            return "dependent_launch()"
         case "round_up":
             return f"round_up({loop}, {pick([1, 2, 3, 4])})"
         case "fast_math":  # kernels on integers have nothing to approximate
