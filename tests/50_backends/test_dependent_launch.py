@@ -8,7 +8,7 @@ import pytest
 from overlapping import CHAIN, TWO
 from written import tree_from
 
-from tilegen.backends import early_launch, nvrtc, sass
+from tilegen.backends import early_launch, nvrtc, sass, toolkit
 from tilegen.backends.architectures import require_instructions
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
@@ -70,7 +70,7 @@ def test_the_driver_is_given_the_attribute(monkeypatch):
 
 
 @pytest.mark.nvrtc
-@pytest.mark.skipif(sass.nvdisasm() is None, reason="no nvdisasm")
+@pytest.mark.skipif(toolkit.nvdisasm() is None, reason="no nvdisasm")
 def test_the_machine_code_reads_and_writes_nothing_ahead_of_the_wait():
     for entry in sass.sass(emit(lower(tree_from(TWO))), "sm_90").values():
         words = [each.opcode for each in entry.instructions]

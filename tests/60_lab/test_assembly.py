@@ -3,7 +3,7 @@
 import pytest
 from stock import schedule_stock
 
-from tilegen.backends import sass
+from tilegen.backends import sass, toolkit
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError
 from tilegen.lowering import lower
@@ -65,10 +65,10 @@ def test_a_kernel_without_loops_is_shown_whole():
 
 
 def test_a_missing_disassembler_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(sass, "nvdisasm", lambda: None)
+    monkeypatch.setattr(toolkit, "nvdisasm", lambda: None)
     with pytest.raises(DeviceError) as found:
         sass.sass_of(None)
-    assert "tilegen[asm]" in found.value.render()
+    assert "tilegen[compiler]" in found.value.render()
 
 
 @pytest.mark.nvrtc
@@ -84,7 +84,7 @@ def test_s7_useful_instructions_of_the_inner_loop(schedule, loads, useful):
 
 
 @pytest.mark.nvrtc
-@pytest.mark.skipif(sass.nvdisasm() is None, reason="no nvdisasm")
+@pytest.mark.skipif(toolkit.nvdisasm() is None, reason="no nvdisasm")
 def test_machine_code_of_a_stock_kernel():
     text = emit(lower(schedule_stock("gemm", "registers", parameters=(("TK", 8),)).tree), "cuda")
     hot = sass.hot(sass.sass(text)["gemm"])

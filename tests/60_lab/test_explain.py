@@ -3,7 +3,7 @@
 import pytest
 from stock import cases, schedule_stock
 
-from tilegen.backends import sass
+from tilegen.backends import toolkit
 from tilegen.lab.explain import explain, explain_tree, stages_by_line
 from tilegen.lab.sites import program_of
 from tilegen.lab.sizes import GPU_LIMITS, power_sizes
@@ -103,7 +103,7 @@ def test_the_prediction_names_what_limits():
 
 
 @pytest.mark.nvrtc
-@pytest.mark.skipif(sass.nvdisasm() is None, reason="no nvdisasm: the instructions of the text are counted instead")
+@pytest.mark.skipif(toolkit.nvdisasm() is None, reason="no nvdisasm: the instructions of the text are counted instead")
 def test_what_the_compiler_computes_once_counts_once():
     # 13 instructions a pair, beside loads and jumps; the text has the distances twice.
     (launch,) = explain_tree(schedule_stock("nbody", "coarsened").tree, {"N": 262144})

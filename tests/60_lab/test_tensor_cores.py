@@ -7,7 +7,7 @@ from stock import schedule_stock
 from tensorized import PRODUCT, PRODUCT_F64, by_one_warp
 
 import tilegen
-from tilegen.backends import sass
+from tilegen.backends import sass, toolkit
 from tilegen.backends.text import emit
 from tilegen.cli import explain_printing
 from tilegen.cli.asm import mix_line
@@ -193,7 +193,7 @@ class Gpu:
 
 
 @pytest.mark.nvrtc
-@pytest.mark.skipif(sass.nvdisasm() is None, reason="no nvdisasm")
+@pytest.mark.skipif(toolkit.nvdisasm() is None, reason="no nvdisasm")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_machine_code_names_tensor_cores(arch):
     hot = sass.hot(sass.sass(emit(lower(tree("warps")), "cuda"), arch)["product"])
@@ -211,7 +211,7 @@ def test_ptx_names_tensor_cores():
 
 
 @pytest.mark.nvrtc
-@pytest.mark.skipif(sass.nvdisasm() is None, reason="no nvdisasm")
+@pytest.mark.skipif(toolkit.nvdisasm() is None, reason="no nvdisasm")
 def test_instructions_of_doubles_are_named():
     hot = sass.hot(sass.sass(emit(lower(tree("tiny", "product_f64")), "cuda"))["product_f64"])
     assert hot.words["tensor"] == ("DMMA",)
@@ -257,7 +257,7 @@ def test_warpgroups_reach_the_peak_and_run_on_one_architecture(by_warpgroups):
 
 
 @pytest.mark.nvrtc
-@pytest.mark.skipif(sass.nvdisasm() is None, reason="no nvdisasm")
+@pytest.mark.skipif(toolkit.nvdisasm() is None, reason="no nvdisasm")
 @pytest.mark.parametrize(("schedule", "word"), [("warpgroups", "HGMMA"), ("bytes_by_warpgroups", "IGMMA")])
 def test_machine_code_names_instructions_of_warpgroups(schedule, word):
     """Loads that never run hold the instructions apart; they are no loads."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from tilegen.backends import nvrtc
+from tilegen.backends import gpus, nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.backends.arrays import as_stored, as_torch, bare, bits_of_torch
 from tilegen.backends.early_launch import early_launch
@@ -25,16 +24,10 @@ if TYPE_CHECKING:
 STATIC_SHARED_LIMIT = 48 * 1024
 
 
-@cache
 def unavailable_reason() -> str | None:
     """Why no kernel can run on a GPU here, or None where it can."""
-    try:
-        import cupy
-
-        count = cupy.cuda.runtime.getDeviceCount()
-    except Exception as error:  # no cupy, no driver, no device: cupy has a class of error for each
-        return f"no GPU was found ({str(error).strip().splitlines()[0] if str(error) else type(error).__name__})"
-    return None if count else "no GPU was found"
+    found = gpus.missing()
+    return found.reason if found else None
 
 
 class CudaEngine:
@@ -46,7 +39,9 @@ class CudaEngine:
     def __init__(self) -> None:
         """Raises DeviceError where there is no GPU."""
         if reason := unavailable_reason():
-            raise DeviceError(reason, notes=("--device cpu runs the same kernel on the CPU",))
+            found = gpus.missing()
+            way_out = [found.way_out] if found and found.way_out else []
+            raise DeviceError(reason, notes=(*way_out, "--device cpu runs the same kernel on the CPU"))
         import cupy
 
         self.xp: Any = cupy

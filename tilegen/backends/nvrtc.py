@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from tilegen.backends import toolkit
 from tilegen.errors import DeviceError, Source, Span
 
 DEFAULT_ARCH = "sm_90"
-_INSTALL = "pip install 'cupy-cuda13x' 'nvidia-cuda-nvrtc>=13,<14' gives the compiler; a GPU is not needed"
 
 
 @dataclass(frozen=True)
@@ -38,12 +37,20 @@ class Compiled:
 def unavailable_reason() -> str | None:
     """Why CUDA text cannot be compiled here, or None where it can."""
     try:
-        from cupy.cuda import nvrtc
-
-        nvrtc.getVersion()
-    except Exception as error:  # a missing package, a missing or broken library: whatever stops cupy
-        return f"the CUDA compiler library does not load ({_first_line(error)})"
+        version()
+    except ImportError as error:
+        return f"the CUDA compiler NVRTC is not installed ({_first_line(error)})"
+    except Exception as error:  # a missing or broken library: each loader has an error of its own
+        return f"the CUDA compiler NVRTC does not load ({_first_line(error)})"
     return None
+
+
+def version() -> tuple[int, int]:
+    """The version of NVRTC. Raises what its loader raises where it is not there."""
+    from cuda.bindings import nvrtc
+
+    major, minor = _call(nvrtc.nvrtcVersion)
+    return major, minor
 
 
 @cache
@@ -52,7 +59,8 @@ def options() -> tuple[str, ...]:
 
     cupy takes subnormal numbers as 0 whatever it is told, so what is shown of the machine code does so too.
     """
-    return ("--std=c++17", "-ftz=true", *(f"-I{folder}" for folder in _include_folders()))
+    folder = toolkit.header_folder()
+    return ("--std=c++17", "-ftz=true", *([f"-I{folder}"] if folder else []))
 
 
 def compile_text(text: str, arch: str = DEFAULT_ARCH, name: str = "kernel.cu") -> Compiled:
@@ -61,26 +69,49 @@ def compile_text(text: str, arch: str = DEFAULT_ARCH, name: str = "kernel.cu") -
     Raises:
         DeviceError: there is no compiler, it does not know `arch`, or it refuses the text.
     """
+    # The assembler's report is the one source of spills that needs neither a GPU nor another tool. It is
+    # empty where NVRTC finds the text in a cache of its own, beside a driver.
+    cubin, log = _compile(text, arch, name, ("--ptxas-options=-v", "--no-cache"), "CUBIN")
+    return Compiled(arch, cubin, _resources(log))
+
+
+def compile_ptx(text: str, arch: str = DEFAULT_ARCH) -> str:
+    """The PTX of `text` for the virtual architecture of `arch`. Raises DeviceError as `compile_text` does."""
+    ptx, _ = _compile(text, arch.replace("sm_", "compute_"), "kernel.cu", (), "PTX")
+    return ptx.rstrip(b"\0").decode()
+
+
+def _compile(text: str, arch: str, name: str, more: tuple[str, ...], kind: str) -> tuple[bytes, str]:
+    """(output, log) of the compiler; `kind` of output is "CUBIN" or "PTX"."""
     if reason := unavailable_reason():
-        raise DeviceError(reason, notes=(_INSTALL,))
-    from cupy.cuda import nvrtc
+        raise DeviceError(reason, notes=(toolkit.INSTALL_COMPILER,))
+    from cuda.bindings import nvrtc
 
-    program = nvrtc.createProgram(text, name, (), ())
+    flags = [flag.encode() for flag in (f"--gpu-architecture={arch}", *more, *options())]
+    program = _call(nvrtc.nvrtcCreateProgram, text.encode(), name.encode(), 0, [], [])
     try:
-        # The assembler's report is the one source of spills that needs neither a GPU nor another tool. It is
-        # empty where NVRTC finds the text in a cache of its own, beside a driver.
-        report = ("--ptxas-options=-v", "--no-cache")
-        nvrtc.compileProgram(program, (f"--gpu-architecture={arch}", *report, *options()))
-        return Compiled(arch, _cubin(nvrtc, program), _resources(nvrtc.getProgramLog(program)))
-    except nvrtc.NVRTCError as error:
-        raise _refusal(nvrtc.getProgramLog(program), Source(name, text), arch, error) from None
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+        log = _bytes(nvrtc, "ProgramLog", program).rstrip(b"\0").decode()
+        if status:
+            raise _refusal(log, Source(name, text), arch, status.name)
+        return _bytes(nvrtc, kind, program), log
     finally:
-        nvrtc.destroyProgram(program)
+        nvrtc.nvrtcDestroyProgram(program)
 
 
-def _cubin(nvrtc: Any, program: Any) -> bytes:
-    # cupy takes the bytes for a C string and drops the last one, which pads the file and is zero.
-    return bytes(nvrtc.getCUBIN(program)) + b"\0"
+def _bytes(nvrtc: Any, what: str, program: Any) -> bytes:
+    """What NVRTC has made of a program: its "ProgramLog", "PTX" or "CUBIN"."""
+    found = bytearray(_call(getattr(nvrtc, f"nvrtcGet{what}Size"), program))
+    _call(getattr(nvrtc, f"nvrtcGet{what}"), program, found)
+    return bytes(found)
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The results of one call of the library: none, one, or a tuple of several."""
+    status, *results = function(*arguments)
+    if status:
+        raise DeviceError(f"the CUDA compiler library fails ({status.name})")
+    return results[0] if len(results) == 1 else results
 
 
 def _resources(log: str) -> dict[str, Resources]:
@@ -103,27 +134,13 @@ def _figure(pattern: str, text: str) -> int:
     return int(match.group(1)) if match else 0
 
 
-def _refusal(log: str, source: Source, arch: str, error: Exception) -> DeviceError:
+def _refusal(log: str, source: Source, arch: str, status: str) -> DeviceError:
     """The compiler's first complaint, at its line of the generated text."""
     match = re.search(r"\((\d+)\): (?:catastrophic )?error: ?(.*)", log)
     if match is None:
-        return DeviceError(f"the CUDA compiler fails for {arch}: {_first_line(log) or _first_line(error)}")
+        return DeviceError(f"the CUDA compiler fails for {arch}: {_first_line(log) or status}")
     span = Span(source, int(match.group(1)), 1, len(source.line(int(match.group(1)))))
     return DeviceError(f"the CUDA compiler refuses the text for {arch}: {match.group(2)}", span)
-
-
-def _include_folders() -> list[str]:
-    """Where the CUDA headers lie: in the registry's package, or in an installed toolkit."""
-    candidates: list[Path] = []
-    try:
-        import nvidia
-
-        candidates += [f for root in nvidia.__path__ for f in sorted(Path(root).glob("*/include"))]
-    except ImportError:
-        pass
-    toolkits = [os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), "/usr/local/cuda"]
-    candidates += [Path(t) / "include" for t in toolkits if t]
-    return next(([str(f)] for f in candidates if (f / "cuda_fp16.h").exists()), [])
 
 
 def _first_line(value: object) -> str:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from tilegen.backends import nvrtc
+from tilegen.backends import nvrtc, toolkit
 from tilegen.errors import DeviceError
 
-_INSTALL = "pip install 'tilegen[asm]' gives nvdisasm; PTX needs no tool: --ptx"
+_INSTALL = "pip install 'tilegen[compiler]' gives nvdisasm; PTX needs no tool: --ptx"
 
 # (kind, pattern of the opcode), the first that fits counts. HFMA2.MMA with two zeros is a way to clear a register.
 _SASS_KINDS = (
@@ -102,24 +99,6 @@ class Hot:
         return self.mix.get("tensor", 0) + self.mix.get("multiply-add", 0) or self.mix.get("arithmetic", 0)
 
 
-@cache
-def nvdisasm() -> Path | None:
-    """The disassembler: of the registry's package, of an installed toolkit, or on the PATH."""
-    name = "nvdisasm.exe" if os.name == "nt" else "nvdisasm"
-    candidates: list[Path] = []
-    try:
-        import nvidia
-
-        candidates += [f for root in nvidia.__path__ for f in sorted(Path(root).glob(f"*/bin/{name}"))]
-    except ImportError:
-        pass
-    toolkits = [os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), "/usr/local/cuda"]
-    candidates += [Path(t) / "bin" / name for t in toolkits if t]
-    found = shutil.which(name)
-    candidates += [Path(found)] if found else []
-    return next((c for c in candidates if c.exists()), None)
-
-
 def sass(text: str, arch: str = nvrtc.DEFAULT_ARCH) -> dict[str, Listing]:
     """The machine code of every kernel of a CUDA text, by name.
 
@@ -131,7 +110,7 @@ def sass(text: str, arch: str = nvrtc.DEFAULT_ARCH) -> dict[str, Listing]:
 
 def sass_of(compiled: nvrtc.Compiled) -> dict[str, Listing]:
     """The machine code of what has been compiled already. Raises DeviceError as `sass` does."""
-    tool = nvdisasm()
+    tool = toolkit.nvdisasm()
     if tool is None:
         raise DeviceError("there is no nvdisasm to read machine code with", notes=(_INSTALL,))
     with tempfile.TemporaryDirectory() as folder:
@@ -145,20 +124,7 @@ def sass_of(compiled: nvrtc.Compiled) -> dict[str, Listing]:
 
 def ptx(text: str, arch: str = nvrtc.DEFAULT_ARCH) -> dict[str, Listing]:
     """The PTX of every kernel of a CUDA text, by name. Raises DeviceError where it does not compile."""
-    if nvrtc.unavailable_reason():
-        nvrtc.compile_text(text, arch)  # says what is missing
-    from cupy.cuda import nvrtc as library
-
-    program = library.createProgram(text, "kernel.cu", (), ())
-    try:
-        virtual = arch.replace("sm_", "compute_")
-        library.compileProgram(program, (f"--gpu-architecture={virtual}", *nvrtc.options()))
-        return parse_ptx(library.getPTX(program).decode())
-    except library.NVRTCError:
-        nvrtc.compile_text(text, arch)  # says the same with the line of the text
-        raise
-    finally:
-        library.destroyProgram(program)
+    return parse_ptx(nvrtc.compile_ptx(text, arch))
 
 
 def parse_sass(listing: str) -> dict[str, Listing]:

@@ -165,10 +165,19 @@ def comparison(out: Console, result: Comparison) -> None:
     if not result.on_gpu:
         for line in device_notes(result.device):
             out.print(line)
-        out.print(f"registers, shared memory and spills are those of the CUDA text, compiled for {result.arch}.")
+        out.print(_compiler_note(result.arch), markup=False)
     for row in result.rows:
         if row.error:
             out.print(Text(f"\n{row.name}: {row.error}", style="red"), soft_wrap=True)
+
+
+def _compiler_note(arch: str) -> str:
+    """What the figures of the compiler are of, or what is needed to have them."""
+    from tilegen.backends import nvrtc, toolkit
+
+    if reason := nvrtc.unavailable_reason():
+        return f"{reason}, so registers and spills are not known: {toolkit.INSTALL_COMPILER}."
+    return f"registers, shared memory and spills are those of the CUDA text, compiled for {arch}."
 
 
 def _steady_note(result: Comparison) -> str:
@@ -201,7 +210,7 @@ def device_notes(device: str) -> Iterator[str]:
 
     if not any(word in device for word in ("PoCL", "interpreter")):
         return
-    reason = "no GPU was found" if cuda.unavailable_reason() else "the CPU was asked for"
+    reason = cuda.unavailable_reason() or "the CPU was asked for"
     if "interpreter" not in device:
         yield f"{reason}: the kernels ran as OpenCL on the CPU, not optimised; times on it say nothing of a GPU."
         return

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import prod
 
-from tilegen.backends import nvrtc, sass
+from tilegen.backends import nvrtc, sass, toolkit
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError, TilegenError
@@ -207,9 +207,10 @@ def _notes(compiled: bool) -> tuple[str, ...]:
             "the compiler was left out: registers are not known, and occupancy is that of threads and shared memory",
         )
     if reason := nvrtc.unavailable_reason():
-        return (f"{reason}: registers are not known, and occupancy is that of threads and shared memory",)
-    if sass.nvdisasm() is None:
-        return ("no nvdisasm was found (pip install 'tilegen[asm]'): issue slots are those of the text alone",)
+        unknown = "registers are not known, and occupancy is that of threads and shared memory"
+        return (f"{reason}: {unknown}", toolkit.INSTALL_COMPILER)
+    if toolkit.nvdisasm() is None:
+        return ("no nvdisasm was found (pip install 'tilegen[compiler]'): issue slots are those of the text alone",)
     return ()
 
 
@@ -278,7 +279,7 @@ def kept_bytes(launch: Launch) -> int:
 def _compile(one: _SizedLaunch) -> _Built:
     try:
         built = nvrtc.compile_text(one.text, one.arch)
-        codes = sass.sass_of(built) if sass.nvdisasm() else {}
+        codes = sass.sass_of(built) if toolkit.nvdisasm() else {}
     except DeviceError:
         return _Built()
     return _Built(built.resources, {name: sass.hot(listing) for name, listing in codes.items()})

@@ -1,0 +1,83 @@
+"""Is there a GPU that kernels can run on, and if there is none: what is missing, and what mends it."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+_OLDEST_DRIVER = 12  # the oldest major version of CUDA that an extra of this package is for
+_INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100  # cudaErrorInsufficientDriver, cudaErrorNoDevice
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Why no kernel can run on a GPU here, as a sentence without its full stop, and the way out if there is one."""
+
+    reason: str
+    way_out: str | None = None
+
+
+@cache
+def missing() -> Missing | None:
+    """What is missing for kernels to run on a GPU here, or None where they can."""
+    driver = driver_version()
+    if driver is None:
+        return Missing("no GPU was found (there is no NVIDIA driver)")
+    if driver[0] < _OLDEST_DRIVER:
+        return Missing(
+            f"the NVIDIA driver is too old: it runs CUDA {_text(driver)}, and CUDA {_OLDEST_DRIVER} is needed",
+            "install the NVIDIA driver 525 or a later one",
+        )
+    extra = f"cuda{min(driver[0], 13)}"
+    try:
+        import cupy
+    except ImportError as error:
+        reason = "cupy is not installed" if error.name == "cupy" else f"cupy does not load ({_first_line(error)})"
+        return Missing(f"{reason}, which runs kernels on a GPU", f"pip install 'tilegen[{extra}]'")
+    return _missing_for(cupy.cuda.runtime, driver, extra)
+
+
+def _missing_for(runtime: Any, driver: tuple[int, int], extra: str) -> Missing | None:
+    """What is missing where there are a driver and cupy's `runtime`."""
+    try:
+        count = runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as error:
+        if error.status == _INSUFFICIENT_DRIVER:
+            needed = _pair(runtime.runtimeGetVersion())
+            return Missing(
+                f"the NVIDIA driver is too old: it runs CUDA {_text(driver)}, and cupy is for CUDA {_text(needed)}",
+                f"pip uninstall cupy-cuda{needed[0]}x, then pip install 'tilegen[{extra}]'; or install a newer driver",
+            )
+        if error.status == _NO_DEVICE:
+            return Missing("no GPU was found (the NVIDIA driver knows of none)")
+        return Missing(f"the GPU cannot be used ({_first_line(error)})")
+    return None if count else Missing("no GPU was found (the NVIDIA driver knows of none)")
+
+
+@cache
+def driver_version() -> tuple[int, int] | None:
+    """The version of CUDA that the installed NVIDIA driver runs: (12, 8). None where there is no driver."""
+    version = ctypes.c_int()
+    try:
+        library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        error = library.cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return None
+    return None if error else _pair(version.value)
+
+
+def _pair(version: int) -> tuple[int, int]:
+    """12080 is 12.8."""
+    return version // 1000, version % 1000 // 10
+
+
+def _text(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

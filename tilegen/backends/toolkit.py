@@ -1,0 +1,31 @@
+"""Where the files of the CUDA toolkit lie, and which extra of the package brings what is missing."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache
+from pathlib import Path
+
+INSTALL_COMPILER = "pip install 'tilegen[compiler]' gives NVRTC, its headers and nvdisasm; a GPU is not needed"
+
+
+@cache
+def header_folder() -> Path | None:
+    """The folder of the CUDA headers: of the registry's package, or of an installed toolkit."""
+    try:
+        from cuda.pathfinder import find_nvidia_header_directory
+    except ImportError:
+        return None
+    found = find_nvidia_header_directory("cudart")
+    return Path(found) if found else None
+
+
+@cache
+def nvdisasm() -> Path | None:
+    """The disassembler: of the registry's package, of an installed toolkit, or on the PATH."""
+    try:
+        from cuda.pathfinder import find_nvidia_binary_utility
+    except ImportError:
+        return None
+    found = find_nvidia_binary_utility("nvdisasm") or shutil.which("nvdisasm")
+    return Path(found) if found else None
