@@ -29,7 +29,7 @@ from documents import (
 
 import tilegen
 from tilegen.backends import nvrtc, opencl
-from tilegen.cli import asm, check, explain, help, ladder, prove  # noqa: F401  (they add their commands)
+from tilegen.cli import asm, check, compare, explain, help, ladder, prove  # noqa: F401  (they add their commands)
 from tilegen.cli.arguments import repeat_options
 from tilegen.cli.commands import tilegen as program
 from tilegen.frontend.stock import standard_steps

@@ -25,7 +25,7 @@ def run(arguments: list[str]) -> int:
     3 an illegal schedule, 4 a wrong result, 5 a device."""
     import click
 
-    from tilegen.cli import asm, check, explain, help, ladder, prove  # noqa: F401  (they add their commands)
+    from tilegen.cli import asm, check, compare, explain, help, ladder, prove  # noqa: F401  (they add their commands)
     from tilegen.cli.arguments import repeat_options
     from tilegen.cli.commands import tilegen
 

@@ -1,11 +1,10 @@
-"""The commands: show, emit, compare."""
+"""The commands show and emit, and the arguments that commands share."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from functools import wraps
 from typing import Any
 
@@ -14,9 +13,7 @@ import click
 from tilegen import __version__, api
 from tilegen.cli import printing
 from tilegen.cli.arguments import parse_list, parse_numbers
-from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.request import Request, join, schedules
-from tilegen.errors import TilegenError
 from tilegen.frontend.unparse import text_of_schedule
 from tilegen.ir.show import show as show_tree
 from tilegen.lowering import Launch, lower
@@ -180,41 +177,3 @@ def _launch_json(launch: Launch) -> dict[str, Any]:
         "fewer_elements_than": elements(launch.wide),
         "alignment": dict(launch.alignment),
     }
-
-
-@tilegen.command("compare")
-@shared_arguments
-@click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to time at.")
-@FIX
-@DEVICE
-@UNPROVED
-@click.option(
-    "--steady", type=click.FloatRange(0, 60), default=0.0, metavar="S", help="Samples of S seconds, without a pause."
-)
-def compare_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool, steady: float) -> int:
-    """Check several schedules of one kernel, then time them side by side."""
-    from tilegen.backends.devices import engine
-    from tilegen.lab.compare import ComparisonRun
-
-    given, fixed = request.sizes, parse_numbers(fix, "--fix")
-    wanted = request.attempts(fixed)
-    trees = {name: each if isinstance(each, TilegenError) else each.tree for name, each in wanted.items()}
-    request.check_sizes(next(tree.kernel for tree in trees.values() if not isinstance(tree, TilegenError)))
-    stopped = False
-    with printing.progress() as progress:
-        comparison_run = ComparisonRun(trees, engine(device), given, progress, unproved=unproved, steady=steady)
-        printing.print_note(comparison_run.outlook)
-        try:
-            run_interruptibly(comparison_run.run)
-        except KeyboardInterrupt:
-            stopped = True
-    result = comparison_run.result()
-    result = replace(result, sizes={**fixed, **result.sizes})
-    if request.json_file:
-        printing.write_json(asdict(result), request.json_file)
-    if request.json_file != "-":
-        printing.comparison(printing.console(), result)
-    if stopped:
-        print("interrupted: these are the rows so far", file=sys.stderr)
-        return INTERRUPTED
-    return max((row.exit_code for row in result.rows), default=0)
