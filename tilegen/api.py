@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tilegen import schedule as scheduling
 from tilegen.errors import Source, SourceError, UsageError, did_you_mean, integers
-from tilegen.frontend import KernelDecl, Module, build, parse
+from tilegen.frontend import KernelDecl, Module, build, excerpt, parse
 from tilegen.frontend.stock import (
     read_file,
     shorten,
@@ -30,8 +30,9 @@ from tilegen.primitives._words import suggest_step
 def load(path_or_text: str | Path) -> File:
     """The kernels and schedules of a text, a file, or a stock file by its name ("gemm").
 
-    A kernel without schedules in its file gets the stock schedules for its name, if it has the loops and tensors of
-    the stock kernel; a schedule whose kernel is not in its file is for the stock kernel of that name.
+    A stock file's name never means another file: that one is called by its path, "gemm.tg" or "./gemm". A kernel
+    without schedules in its file gets the stock schedules for its name, if it has the loops and tensors of the stock
+    kernel; a schedule whose kernel is not in its file is for the stock kernel of that name.
 
     Raises:
         UsageError: no such file.
@@ -39,21 +40,35 @@ def load(path_or_text: str | Path) -> File:
     """
     name = str(path_or_text)
     if "\n" in name:
-        return File(*with_stock(parse(Source("<text>", name))))
+        return from_text(name)
+    if name in stock_names() and not (isinstance(path_or_text, Path) and path_or_text.is_file()):
+        return File(stock(name), _remark_on_namesake(name))
     text = read_file(name)
     if text is not None:
-        return File(*with_stock(parse(Source(name, text))))
-    if name in stock_names():
-        return File(stock(name))
+        return from_text(text, name)
     notes = did_you_mean(name, list(stock_names())) or (f"the stock files are {', '.join(stock_names())}",)
     raise UsageError(f"there is no file '{shorten(name)}', and no stock file of that name", notes=notes)
+
+
+def from_text(text: str, name: str = "<text>") -> File:
+    """`load` of a text that messages call `name`."""
+    return File(*with_stock(parse(Source(name, text))))
+
+
+def _remark_on_namesake(name: str) -> str:
+    """What tells the stock file `name` from a file of that name in the current folder; empty where there is none."""
+    for path, other in ((f"{name}.tg", f"{name}.tg"), (name, f"./{name}")):
+        if Path(path).is_file():
+            return f"{name} is the stock file; for the file {path} of this folder say {other}"
+    return ""
 
 
 class File:
     """What a text holds: kernels, schedules, composite steps.
 
     Attributes:
-        remark: why the kernel does not get the stock schedules of its name, if there are any that it does not get.
+        remark: which other file its name may have meant, or why the kernel does not get the stock schedules of its
+            name, if there are any that it does not get; else empty.
     """
 
     def __init__(self, module: Module, remark: str = "") -> None:
@@ -70,6 +85,32 @@ class File:
     @property
     def source(self) -> Source:
         return self._module.source
+
+    @property
+    def title(self) -> str:
+        """The comment at the head of the text, on one line; empty where there is none."""
+        return excerpt.title(self._module)
+
+    @property
+    def text(self) -> str:
+        """The text, of a stock file with its kernels first where they have a file of their own."""
+        return self.source.text
+
+    def signature(self, kernel: str) -> str:
+        """The head of a kernel on one line: gemm(A: f32[M, K], ...) -> C: f32[M, N], with what its `where` says."""
+        return excerpt.signature(self.kernels[kernel])
+
+    def text_of(self, schedules: Sequence[str], kernel: str | None = None) -> str:
+        """The text of schedules of one kernel, of those that they extend in this file, and of the kernel.
+
+        Raises what `find_schedule` raises.
+        """
+        found = [self.find_schedule(name, kernel) for name in schedules]
+        return excerpt.as_written(self._module, found, standard_steps())
+
+    def self_contained(self, schedule: str, kernel: str | None = None) -> str:
+        """A text of a schedule, with the steps that it inherits, and its kernel. Raises what `find_schedule` raises."""
+        return excerpt.self_contained(self._module, self.find_schedule(schedule, kernel), standard_steps())
 
     def kernel(self, name: str | None = None, /, **values: int) -> Kernel:
         """A kernel; `name` may be left out where there is only one.

@@ -36,7 +36,7 @@ instruction NAME(A: bf16[16, 16], B: bf16[16, 8]) -> C: f32[16, 8] by warp AGE:
     ptx "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {C}, {A}, {B}, {C};"
 """
 REFUSAL = """\
-instructions.tg:LINE: error: the instruction 'mma_m16n8k16_bf16' needs sm_80 or later, and this is for sm_75
+<stock instructions>:LINE: error: the instruction 'mma_m16n8k16_bf16' needs sm_80 or later, and this is for sm_75
   instruction mma_m16n8k16_bf16(A: bf16[16, 16], B: bf16[16, 8]) -> C: f32[16, 8] by warp since sm_80:
               ^^^^^^^^^^^^^^^^^
   note: a schedule without tensorize(..., by=mma_m16n8k16_bf16) can run on sm_75

@@ -6,9 +6,13 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from tilegen.errors import Source
+
+FOLDERS = ("schedules", "examples")  # of stock files; what the former has comes first
+
 
 def data_folder(name: str) -> Traversable:
-    """The folder `name` ("grammar" or "schedules"). FileNotFoundError if the installation is broken."""
+    """The folder `name`, "grammar" or one of FOLDERS. FileNotFoundError if the installation is broken."""
     inside = files("tilegen") / name
     if inside.is_dir():
         return inside
@@ -16,3 +20,8 @@ def data_folder(name: str) -> Traversable:
     if beside.is_dir():
         return beside
     raise FileNotFoundError(f"the folder '{name}' is missing from this installation of tilegen")
+
+
+def stock_source(folder: str, name: str) -> Source:
+    """The text of the stock file `name`, under a name for messages that no path has."""
+    return Source(f"<stock {name}>", (data_folder(folder) / f"{name}.tg").read_text(encoding="utf-8"))

@@ -15,7 +15,7 @@ from lark.indenter import DedentError, Indenter
 from tilegen.errors import Source, SourceError
 from tilegen.frontend import calls, machine
 from tilegen.frontend.complain import complain
-from tilegen.frontend.data import data_folder
+from tilegen.frontend.data import data_folder, stock_source
 from tilegen.frontend.expressions import convert, convert_all, name
 from tilegen.frontend.extend import flat_schedules
 from tilegen.frontend.instructions import DeclaredInstructions
@@ -228,8 +228,8 @@ def _flatten(
 
 @cache
 def _stock_module(file: str, around: tuple[str, ...]) -> Module | None:
-    path = data_folder("schedules") / f"{file}.tg"
-    return _parse(Source(path.name, path.read_text(encoding="utf-8")), around) if path.is_file() else None
+    there = (data_folder("schedules") / f"{file}.tg").is_file()
+    return _parse(stock_source("schedules", file), around) if there else None
 
 
 def _check_new(word: Name, known: object, what: str) -> None:

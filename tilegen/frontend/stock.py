@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from tilegen.errors import Source, SourceError, TilegenError, UsageError, did_you_mean
+from tilegen.errors import SourceError, TilegenError, UsageError, did_you_mean
 from tilegen.frontend.build import build
-from tilegen.frontend.data import data_folder
+from tilegen.frontend.data import FOLDERS, data_folder, stock_source
 from tilegen.frontend.parse import parse, parse_instructions
 from tilegen.frontend.scan import MOST_CHARACTERS
 from tilegen.frontend.syntax import KernelDecl, Module
@@ -44,6 +44,14 @@ def read_file(name: str) -> str | None:
         raise UsageError(f"{name} is no text in UTF-8: line {line} has the byte {byte:#04x}") from None
 
 
+def is_there(name: str) -> bool:
+    """True if there is a file or a folder `name`."""
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # no file can have such a name
+        return False
+
+
 def shorten(name: str) -> str:
     """A name for a message, cut where it is very long."""
     return name if len(name) <= 100 else f"{name[:60]}... ({len(name)} characters)"
@@ -52,36 +60,39 @@ def shorten(name: str) -> str:
 @cache
 def stock_names() -> tuple[str, ...]:
     """The names of the stock files."""
-    folders = (data_folder("schedules"), data_folder("examples"))
-    names = {f.name.removesuffix(".tg") for folder in folders for f in folder.iterdir() if f.name.endswith(".tg")}
+    files = [file.name for folder in FOLDERS for file in data_folder(folder).iterdir()]
+    names = {name.removesuffix(".tg") for name in files if name.endswith(".tg")}
     return tuple(sorted(names - {"std", "instructions"}))
 
 
 @cache
 def standard_steps() -> Mapping[str, Define]:
     """The composite steps that every schedule may use."""
-    text = (data_folder("schedules") / "std.tg").read_text(encoding="utf-8")
-    return {d.word: d for d in parse(Source("std.tg", text)).defines}
+    return {d.word: d for d in parse(stock_source("schedules", "std")).defines}
 
 
 @cache
 def stock_instructions() -> Mapping[str, Instruction]:
     """The stock instructions by name."""
-    text = (data_folder("schedules") / "instructions.tg").read_text(encoding="utf-8")
-    return parse_instructions(Source("instructions.tg", text))
+    return parse_instructions(stock_source("schedules", "instructions"))
 
 
 def stock(name: str) -> Module:
     """The stock module `name`: what schedules/ and examples/ hold under it; the former comes first."""
-    modules = []
-    for folder in ("schedules", "examples"):
-        file = data_folder(folder) / f"{name}.tg"
-        if file.is_file():
-            modules += [parse(Source(f"{name}.tg", file.read_text(encoding="utf-8")))]
-    if len(modules) == 1 or (modules[0].schedules and modules[0].kernels):
-        return modules[0]
-    merged = _merge(modules[0], modules[1])
-    return replace(merged, kernels={**modules[1].kernels, **modules[0].kernels})
+    first, *others = _parts(name)
+    if not others:
+        return first
+    merged = _merge(first, others[0])
+    text = "\n".join(part.source.text for part in (*others, first))
+    return replace(merged, kernels={**others[0].kernels, **first.kernels}, source=replace(first.source, text=text))
+
+
+def _parts(name: str) -> list[Module]:
+    """The texts of the stock module `name`: the second one has the kernels where the first has schedules alone."""
+    folders = [folder for folder in FOLDERS if (data_folder(folder) / f"{name}.tg").is_file()]
+    first = parse(stock_source(folders[0], name))
+    complete = first.schedules and first.kernels
+    return [first, *(parse(stock_source(folder, name)) for folder in folders[1:] if not complete)]
 
 
 def with_stock(module: Module) -> tuple[Module, str]:

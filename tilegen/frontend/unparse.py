@@ -23,14 +23,14 @@ def text_of_equation(equation: s.Assign) -> str:
 
 def text_of_schedule(schedule: Schedule) -> str:
     """The schedule for its kernel with all of its steps, those that it inherits among them."""
-    parameters = ", ".join(map(_parameter, schedule.parameters))
+    parameters = ", ".join(map(text_of_parameter, schedule.parameters))
     head = f"schedule {schedule.name} for {schedule.kernel}{f'({parameters})' if parameters else ''}:"
     steps = [step.text for step in schedule.steps] or ["pass"]
     comment = [f"# {line}".rstrip() for line in schedule.doc.split("\n")] if schedule.doc else []
     return "\n".join([*comment, head, *(f"    {text}" for text in steps)])
 
 
-def _parameter(parameter: Parameter) -> str:
+def text_of_parameter(parameter: Parameter) -> str:
     among = f" in {{{', '.join(map(str, parameter.candidates))}}}" if parameter.candidates else ""
     return f"{parameter.name}={parameter.default}{among}"
 
