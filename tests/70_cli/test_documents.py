@@ -29,9 +29,10 @@ from documents import (
 
 import tilegen
 from tilegen.backends import nvrtc, opencl
-from tilegen.cli import asm, check, compare, explain, help, ladder, prove  # noqa: F401  (they add their commands)
-from tilegen.cli.arguments import repeat_options
+from tilegen.cli import asm, check, compare, explain, files, help, ladder, prove  # noqa: F401  (they add their commands)
+from tilegen.cli.arguments import parse_list, repeat_options
 from tilegen.cli.commands import tilegen as program
+from tilegen.cli.request import split_target
 from tilegen.frontend.stock import standard_steps
 from tilegen.primitives import GROUPS, registry, words_in
 
@@ -109,9 +110,12 @@ def test_a_command_line_can_be_typed(document: str, line: str) -> None:
         return
     context = program.commands[word].make_context(word, arguments)
     assert isinstance(context, click.Context)
-    file = tilegen.load(context.params["file"]) if not context.params["file"].endswith(".tg") else None
-    for name in (context.params.get("schedule") or "").split(","):
-        assert not name or not file or file.find_schedule(name)
+    given = context.params.get("file") or context.params.get("source") or ()
+    for target in (given,) if isinstance(given, str) else given:
+        name, schedules = split_target(target)
+        file = tilegen.load(name) if not name.endswith(".tg") else None
+        for schedule in (*schedules, *parse_list(context.params.get("schedule"))):
+            assert not file or file.find_schedule(schedule)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tilegen.cli.interrupt import INTERRUPTED
+from tilegen.cli.interrupt import INTERRUPTED, closed_pipes_end_well
 from tilegen.errors import DeviceError, TilegenError
 
 
@@ -23,27 +23,33 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Runs the command with `arguments`; returns its exit code: 0 fine, 1 the user's input, 2 usage,
     3 an illegal schedule, 4 a wrong result, 5 a device."""
+    try:
+        with closed_pipes_end_well():
+            return _run(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(arguments: list[str]) -> int:
     import click
 
-    from tilegen.cli import asm, check, compare, explain, help, ladder, prove  # noqa: F401  (they add their commands)
+    from tilegen.cli import asm, check, compare, explain, files, help, ladder, prove  # noqa: F401  (they add their commands)
     from tilegen.cli.arguments import repeat_options
     from tilegen.cli.commands import tilegen
 
     try:
         code = tilegen.main(repeat_options(arguments), prog_name="tilegen", standalone_mode=False)
-        sys.stdout.flush()
     except TilegenError as error:
         print(error.render(), file=sys.stderr)
         return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except click.Abort:
         return INTERRUPTED
     except MemoryError as error:  # the errors of numpy and cupy are subclasses
         print(f"error: out of memory: {error}\n  note: --size chooses smaller arrays", file=sys.stderr)
         return DeviceError.exit_code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return code if isinstance(code, int) else 0

@@ -41,6 +41,21 @@ def parse_numbers(pairs: Iterable[str], option: str) -> dict[str, int]:
     return found
 
 
+def parse_settings(pairs: Iterable[str], several: bool = False) -> dict[str, tuple[int, ...]]:
+    """The values of --set by name, several of `TS=16,32` if allowed. Raises UsageError for anything else."""
+    found: dict[str, tuple[int, ...]] = {}
+    for pair in pairs:
+        name, _, values = pair.partition("=")
+        parts = values.split(",") if re.fullmatch(r"-?\d+(,-?\d+)+", values) else [values]
+        if len(parts) > 1 and not several:
+            raise UsageError(f"--set gives {name} several values", notes=("compare has a row for each of them",))
+        if name in found:
+            raise UsageError(f"--set gives {name} twice", notes=("several values stand behind one =, with commas",))
+        numbers = [parse_numbers([f"{name}={part}" if "=" in pair else pair], "--set") for part in parts]
+        found[name] = tuple(dict.fromkeys(number[name] for number in numbers))
+    return found
+
+
 def parse_list(text: str | None) -> list[str]:
     """A list with commas; empty without a text."""
     return [word.strip() for word in text.split(",") if word.strip()] if text else []

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -12,8 +11,10 @@ import click
 
 from tilegen import __version__, api
 from tilegen.cli import printing
-from tilegen.cli.arguments import parse_list, parse_numbers
-from tilegen.cli.request import Request, join, schedules
+from tilegen.cli.arguments import parse_list, parse_numbers, parse_settings
+from tilegen.cli.interrupt import closed_pipes_end_well
+from tilegen.cli.request import Request, split_target
+from tilegen.errors import UsageError
 from tilegen.frontend.unparse import text_of_schedule
 from tilegen.ir.show import show as show_tree
 from tilegen.lowering import Launch, lower
@@ -21,12 +22,12 @@ from tilegen.lowering.integers import elements
 
 Command = Callable[..., int]
 
-_FILE = click.argument("file")
 _KERNEL = click.option("--kernel", metavar="K", help="The kernel, where the file has several.")
 _SCHEDULES = click.option("--schedule", metavar="A,B,...", help="Schedules by name; all of the kernel's if left out.")
 _SETTINGS = click.option(
     "--set", "settings", multiple=True, metavar="TM=64 ...", help="Schedule parameters and kernel attributes."
 )
+_ANY_VALUE = click.option("--any-value", is_flag=True, help="Take values of --set that are no candidates, too.")
 _JSON = click.option("--json", "json_file", metavar="F", help="The result as JSON into F; - for standard output.")
 FIX = click.option("--fix", multiple=True, metavar="K=64 ...", help="Sizes to compile into the kernels.")
 DEVICE = click.option("--device", default="auto", show_default=True, metavar="auto|cuda|cpu", help="Where kernels run.")
@@ -35,41 +36,72 @@ UNPROVED = click.option("--unproved", is_flag=True, help="Take what the proof le
 
 
 def shared_arguments(command: Command) -> Command:
-    """The arguments that all commands have, which `command` gets as one."""
+    """The arguments that commands have, which `command` gets as one Request."""
 
     @wraps(command)
-    def call_with_request(
-        file: str,
-        kernel: str | None,
-        schedule: str | None,
-        settings: tuple[str, ...],
-        sizes: tuple[str, ...],
-        json_file: str | None,
-        **own: Any,
-    ) -> int:
-        given, values = parse_numbers(sizes, "--size"), parse_numbers(settings, "--set")
-        for path in (json_file, own.get("output")):
-            printing.check_writable(path)
-        file = printing.read_input() if file == "-" else file
-        try:
-            return command(Request(file, kernel, parse_list(schedule), values, given, json_file), **own)
-        except BrokenPipeError:
-            # The reader has closed the pipe (`tilegen show ... | head`): click would end with 1, and nothing may be
-            # written at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
+    def call_with_request(file: str, settings: tuple[str, ...], **others: Any) -> int:
+        return _call(lambda requests, **own: command(*requests, **own), [file], parse_settings(settings), others)
 
-    for decorate in (_JSON, _SETTINGS, _SCHEDULES, _KERNEL, _FILE):
-        call_with_request = decorate(call_with_request)
-    return call_with_request
+    return _with_options(call_with_request, click.argument("file"))
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def shared_arguments_of_files(command: Command) -> Command:
+    """The same of a command that takes several files, each with a Request of its own, and values to try for --set."""
+
+    @wraps(command)
+    def call_with_requests(file: tuple[str, ...], settings: tuple[str, ...], **others: Any) -> int:
+        return _call(command, file, parse_settings(settings, several=True), others)
+
+    return _with_options(call_with_requests, click.argument("file", nargs=-1, required=True))
+
+
+def _with_options(command: Command, file: Callable[[Command], Command]) -> Command:
+    for decorate in (_JSON, _ANY_VALUE, _SETTINGS, _SCHEDULES, _KERNEL, file):
+        command = decorate(command)
+    return command
+
+
+def _call(command: Command, files: Sequence[str], settings: Mapping[str, Sequence[int]], others: dict[str, Any]) -> int:
+    """Calls `command` with the requests that the shared arguments make, and with its own."""
+    shared = {name: others.pop(name) for name in ("kernel", "schedule", "sizes", "json_file", "any_value")}
+    given, names = parse_numbers(shared["sizes"], "--size"), parse_list(shared["schedule"])
+    json_file = shared["json_file"]
+    for path in (json_file, others.get("output")):
+        printing.check_writable(path)
+    found = [split_target(file) for file in files]
+    if names and all(own for _, own in found):
+        raise UsageError(f"{files[0]} names its schedule, and so does --schedule", notes=("say it once",))
+    requests = [
+        Request(file, shared["kernel"], own or names, settings, given, json_file, shared["any_value"])
+        for file, own in found
+    ]
+    return command(requests, **others)
+
+
+class _Commands(click.Group):
+    """The commands, which end well where the reader of a pipe has seen enough: `tilegen show ... | head`.
+
+    click would end them with 1.
+    """
+
+    def make_context(self, *arguments: Any, **keywords: Any) -> click.Context:
+        with closed_pipes_end_well():
+            return super().make_context(*arguments, **keywords)
+
+    def invoke(self, context: click.Context) -> Any:
+        with closed_pipes_end_well():
+            result = super().invoke(context)
+            sys.stdout.flush()
+            return result
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, package_name="tilegen")
 def tilegen() -> None:
     """Tensor programs and schedules of a few lines become readable, proven, fast CUDA kernels.
 
-    FILE is a path, - for standard input, or the name of a stock file: gemm, conv2d, transpose, ...
+    FILE is a path, - for standard input, or the name of a stock file: gemm, conv2d, transpose, ... (tilegen list).
+    Behind a colon it has the names of schedules: gemm:naive,tiled.
     """
 
 
@@ -83,8 +115,7 @@ def show_command(request: Request, steps: bool, flat: bool) -> int:
     if flat:
         return _print_texts(request)
     if not request.schedule and not steps:
-        kernel = request.load().kernel(request.kernel, **join(request.sizes, request.settings))
-        wanted = {"unscheduled": kernel.schedule()}
+        wanted = {"unscheduled": request.written_kernel().schedule()}
     else:
         wanted = request.schedules(request.sizes)
     if request.json_file:
@@ -103,8 +134,7 @@ def show_command(request: Request, steps: bool, flat: bool) -> int:
 
 def _print_texts(request: Request) -> int:
     """Print each schedule with all of its steps, once they are applied."""
-    file = request.load()
-    found = schedules(file, request.kernel, request.schedule, request.settings, request.sizes)
+    file, found = request.load(), request.schedules(request.sizes)
     texts = [text_of_schedule(file.find_schedule(name, each.kernel.name)) for name, each in found.items()]
     print("\n\n".join(texts))
     return 0

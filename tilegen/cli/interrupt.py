@@ -1,8 +1,11 @@
-"""Ctrl-C ends a command at once, even while a kernel or a compiler runs, which do not react to it."""
+"""Ends from outside: Ctrl-C, at once even while a kernel or a compiler runs, and readers who close a pipe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Thread
 
 INTERRUPTED = 130  # exit code after Ctrl-C
@@ -24,3 +27,15 @@ def run_interruptibly(work: Callable[[], None]) -> None:
         thread.join(60)  # on some systems a join without a timeout blocks signals
     if raised:
         raise raised[0]
+
+
+@contextmanager
+def closed_pipes_end_well() -> Iterator[None]:
+    """Raises SystemExit with 0 where the reader of a pipe has closed it, after which nothing is written any more."""
+    try:
+        yield
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):  # what they have buffered is written at exit
+            os.dup2(nowhere, stream.fileno())
+        raise SystemExit(0) from None

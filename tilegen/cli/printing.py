@@ -91,7 +91,7 @@ def print_note(line: str | None) -> None:
 def read_input() -> str:
     """The text on standard input. Raises UsageError where it is none."""
     try:
-        return sys.stdin.read() + "\n"
+        return sys.stdin.read()
     except UnicodeDecodeError as error:
         raise UsageError(
             f"standard input is no text in UTF-8: it has the byte {error.object[error.start]:#04x}"

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from math import prod
 
 from tilegen import api
+from tilegen.cli import printing
 from tilegen.errors import TilegenError, UsageError, did_you_mean
+from tilegen.frontend.stock import is_there
 from tilegen.ir import nodes
-from tilegen.ir.steps import Schedule
+from tilegen.ir.steps import Parameter, Schedule
+
+_WITH_SCHEDULES = re.compile(r"(?P<file>.+):(?P<names>\w+(,\w+)*)", re.DOTALL)
+_MOST_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A schedule with values for its parameters, applied, or why it cannot be; `given` are those that --set gives."""
+
+    name: str
+    given: Mapping[str, int]
+    result: api.Scheduled | TilegenError
 
 
 @dataclass(frozen=True)
@@ -18,40 +36,62 @@ class Request:
 
     Attributes:
         schedule: names; none for all of the kernel's.
-        settings: schedule parameters and the kernel's integer attributes.
+        settings: schedule parameters and the kernel's integer attributes, with the values that each is to have in turn.
         sizes: what --size gives.
         json_file: where the result goes as JSON.
+        any_value: take values that are not among the candidates of their parameter, too.
     """
 
     file: str
     kernel: str | None
     schedule: Sequence[str]
-    settings: Mapping[str, int]
+    settings: Mapping[str, Sequence[int]]
     sizes: Mapping[str, int]
     json_file: str | None
+    any_value: bool = False
 
     def load(self) -> api.File:
-        """The file. A note on standard error says which stock schedules of its name it does not get."""
-        file = api.load(self.file)
+        """The file. A note on standard error tells of another one of its name, or of schedules that it does not get."""
+        return self._loaded
+
+    @cached_property
+    def _loaded(self) -> api.File:  # once, for a pipe cannot be read again
+        file = api.from_text(printing.read_input(), "<stdin>") if self.file == "-" else api.load(self.file)
         if file.remark:
             print(f"note: {file.remark}", file=sys.stderr)
         return file
 
+    def written_kernel(self) -> api.Kernel:
+        """The kernel without a schedule, with the sizes and attributes that are given."""
+        values = {name: value for name, (value, *_) in self.settings.items()}
+        return self.load().kernel(self.kernel, **join(self.sizes, values))
+
     def schedules(self, fixed: Mapping[str, int]) -> dict[str, api.Scheduled]:
-        """The schedules, applied, with the sizes `fixed` as constants."""
-        return schedules(self.load(), self.kernel, self.schedule, self.settings, fixed)
+        """The schedules, applied, with the sizes `fixed` as constants. Raises the errors of those that cannot be."""
+        found = self.attempts(fixed)
+        if errors := [each for each in found.values() if isinstance(each, TilegenError)]:
+            raise errors[0]
+        return {name: each for name, each in found.items() if not isinstance(each, TilegenError)}
 
     def attempts(self, fixed: Mapping[str, int]) -> dict[str, api.Scheduled | TilegenError]:
         """The schedules, and for each that cannot be applied the reason. Raises that reason where none can."""
-        found = attempts(self.load(), self.kernel, self.schedule, self.settings, fixed)
+        found = {each.name: each.result for each in self.tried(fixed)}
         failed = [each for each in found.values() if isinstance(each, TilegenError)]
         if len(failed) == len(found):
             raise failed[0]
         return found
 
+    def tried(self, fixed: Mapping[str, int]) -> list[Attempt]:
+        """`attempts`, with every value of the settings; all of one kernel."""
+        return list(_attempts(self, select(self), fixed))
+
     def one(self, command: str, fixed: Mapping[str, int]) -> api.Scheduled:
         """The only schedule. Raises UsageError where there are several."""
-        return one(self.schedules(fixed), command)
+        found = select(self).schedules
+        if len(found) > 1:
+            notes = (", ".join(each.name for each in found),)
+            raise UsageError(f"{command} takes one schedule: say --schedule", notes=notes)
+        return next(iter(self.schedules(fixed).values()))
 
     def check_sizes(self, kernel: nodes.Kernel) -> None:
         """Raises UsageError where --size names what is no size of the kernel, or gives one below 1."""
@@ -64,66 +104,91 @@ class Request:
 
     def _size_notes(self, size: str, value: int, kernel: nodes.Kernel) -> tuple[str, ...]:
         """Notes for a name that is no size of the kernel: what may be meant."""
-        declared = api.load(self.file).kernels.get(kernel.name)
+        declared = self.load().kernels.get(kernel.name)
         if declared and size in declared.attributes:
             return (f"it is a constant of the kernel: --set {size}={value} changes it",)
         known = list(kernel.sizes)
         return did_you_mean(size, known) or (f"its sizes are {', '.join(known)}" if known else "it has none",)
 
 
-def schedules(
-    file: api.File, kernel: str | None, names: Sequence[str], settings: Mapping[str, int], fixed: Mapping[str, int]
-) -> dict[str, api.Scheduled]:
-    """`attempts`, all of which have to be possible. Raises the error of the first that is not."""
-    found: dict[str, api.Scheduled] = {}
-    for name, each in attempts(file, kernel, names, settings, fixed).items():
-        if isinstance(each, TilegenError):
-            raise each
-        found[name] = each
-    return found
+def split_target(word: str) -> tuple[str, list[str]]:
+    """`gemm:naive,tiled` as a file and schedules; a path with a colon in it is a path, if there is such a file."""
+    found = _WITH_SCHEDULES.fullmatch(word)
+    if not found or is_there(word):
+        return word, []
+    return found["file"], found["names"].split(",")
 
 
-def attempts(
-    file: api.File, kernel: str | None, names: Sequence[str], settings: Mapping[str, int], fixed: Mapping[str, int]
-) -> dict[str, api.Scheduled | TilegenError]:
-    """The named schedules of the file, applied, or why they cannot be; all of one kernel.
+@dataclass(frozen=True)
+class Selection:
+    """A kernel of a file, None for the only one, and schedules of it, none where it has none."""
 
-    Without names these are all schedules of `kernel`, or of the only kernel that has any; where there are
-    none, the kernel as written.
+    file: api.File
+    kernel: str | None
+    schedules: tuple[Schedule, ...] = field(default=())
 
-    Args:
-        settings: schedule parameters and the kernel's integer attributes.
-        fixed: sizes to fix as constants.
+    @property
+    def parameters(self) -> dict[str, list[Parameter]]:
+        """The parameters of the schedules, by their names."""
+        found: dict[str, list[Parameter]] = {}
+        for parameter in (p for s in self.schedules for p in s.parameters):
+            found.setdefault(parameter.name, []).append(parameter)
+        return found
+
+    @property
+    def attributes(self) -> set[str]:
+        """The integer attributes of the kernel."""
+        kernels = self.file.kernels
+        declared = kernels.get(self.kernel) if self.kernel else next(iter(kernels.values()), None)
+        return set(declared.attributes) if declared else set()
+
+
+def select(request: Request) -> Selection:
+    """The kernel and the schedules that are asked for.
+
+    Without names these are all schedules of the kernel, or of the only kernel that has any.
+
+    Raises:
+        UsageError: there are none of these names, or there are schedules for several kernels.
     """
+    file, names = request.load(), request.schedule
     known = sorted({s.kernel for s in file.schedules if not names or s.name == names[0]})
-    wanted = kernel or (known[0] if len(known) == 1 else None)
+    wanted = request.kernel or (known[0] if len(known) == 1 else None)
     if wanted is None and len(known) > 1:
         message = f"{file.source.name} has schedules for several kernels: say --kernel"
         raise UsageError(message, notes=(", ".join(known),))
     found = [file.find_schedule(name, wanted) for name in names]
-    chosen = found or [s for s in file.schedules if s.kernel == wanted]
-    attributes, parameters = _split_settings(file, wanted, settings, {p.name for s in chosen for p in s.parameters})
-    _check_fixed(file, wanted, fixed, parameters={p.name for s in chosen for p in s.parameters})
-    built = file.kernel(wanted, **join(fixed, attributes))
-    _remark_on(chosen, parameters)
-    if not chosen:
-        return {"unscheduled": built.schedule()}
-    return {s.name: _attempt(built, s, parameters) for s in chosen}
+    return Selection(file, wanted, tuple(found or [s for s in file.schedules if s.kernel == wanted]))
 
 
-def _check_fixed(file: api.File, kernel: str | None, fixed: Mapping[str, int], parameters: set[str]) -> None:
-    """Raises UsageError where a parameter of the schedules, which is no size, is to be fixed."""
-    declared = file.kernels.get(kernel) if kernel else None
-    sizes = {*declared.size_names(), *declared.attributes} if declared else set()
-    for name in fixed:
-        if name in parameters - sizes:
-            notes = (f"--set {name}={fixed[name]} sets it",)
-            raise UsageError(f"{name} is a parameter of the schedule, not a size", notes=notes)
+def _attempts(request: Request, selection: Selection, fixed: Mapping[str, int]) -> Iterator[Attempt]:
+    """Each schedule with all values of its parameters; the kernel as written where there is no schedule."""
+    settings = request.settings
+    _check_settings(selection, settings)
+    _check_fixed(selection, fixed)
+    attributes = {name: value for name, (value, *_) in settings.items() if name in selection.attributes}
+    built = selection.file.kernel(selection.kernel, **join(fixed, attributes))
+    if not request.any_value:
+        _check_candidates(selection, settings)
+    if not selection.schedules:
+        yield Attempt("unscheduled", {}, built.schedule())
+    for schedule in selection.schedules:
+        for given in _combinations(schedule, settings):
+            yield Attempt(schedule.name, given, _attempt(built, schedule, given))
+
+
+def _combinations(schedule: Schedule, settings: Mapping[str, Sequence[int]]) -> Iterator[dict[str, int]]:
+    names = [p.name for p in schedule.parameters if p.name in settings]
+    count = prod(len(settings[name]) for name in names)
+    if count > _MOST_ROWS:
+        raise UsageError(f"'{schedule.name}' has {count} combinations of these values; {_MOST_ROWS} is the limit")
+    for values in product(*(settings[name] for name in names)):
+        yield dict(zip(names, values, strict=True))
 
 
 def _attempt(kernel: api.Kernel, schedule: Schedule, parameters: Mapping[str, int]) -> api.Scheduled | TilegenError:
     try:
-        return kernel.schedule(schedule.name, **_select(parameters, {p.name for p in schedule.parameters}))
+        return kernel.schedule(schedule.name, **parameters)
     except TilegenError as error:
         return error
 
@@ -136,36 +201,41 @@ def join(sizes: Mapping[str, int], attributes: Mapping[str, int]) -> dict[str, i
     return {**sizes, **attributes}
 
 
-def _remark_on(chosen: Sequence[Schedule], parameters: Mapping[str, int]) -> None:
-    """Prints a note for each value that is not among the candidates of its parameter; it is used all the same."""
-    for parameter in {p.name: p for s in chosen for p in s.parameters}.values():
-        value = parameters.get(parameter.name, parameter.default)
-        if parameter.candidates and value not in parameter.candidates:
-            listed = ", ".join(map(str, parameter.candidates))
-            print(f"note: {parameter.name}={value} is none of the values that are listed: {listed}", file=sys.stderr)
+# -- mistakes in the arguments
 
 
-def one(found: Mapping[str, api.Scheduled], command: str) -> api.Scheduled:
-    """The only schedule of `found`. Raises UsageError where there are several."""
-    if len(found) > 1:
-        notes = (", ".join(found),)
-        raise UsageError(f"{command} takes one schedule: say --schedule", notes=notes)
-    return next(iter(found.values()))
+def _check_settings(selection: Selection, settings: Mapping[str, Sequence[int]]) -> None:
+    """Raises UsageError at an unknown name, and at an attribute with several values."""
+    for name, values in settings.items():
+        if name in selection.attributes and len(values) > 1:
+            notes = ("parameters of schedules take several values",)
+            raise UsageError(f"{name} is a constant of the kernel, and all rows are of one kernel", notes=notes)
+        if name not in selection.attributes and name not in selection.parameters:
+            known = sorted({*selection.attributes, *selection.parameters})
+            near = did_you_mean(name, known) or (f"there are {', '.join(known) or 'none'}",)
+            raise UsageError(f"no schedule has a parameter '{name}', and the kernel no attribute", notes=near)
 
 
-def _select(parameters: Mapping[str, int], names: set[str]) -> dict[str, int]:
-    return {name: value for name, value in parameters.items() if name in names}
+def _check_candidates(selection: Selection, settings: Mapping[str, Sequence[int]]) -> None:
+    """Raises UsageError for a value that is not among the candidates of its parameter."""
+    for name, values in settings.items():
+        for parameter in selection.parameters.get(name, ()):
+            for value in values:
+                if parameter.candidates and value not in parameter.candidates:
+                    listed = ", ".join(map(str, parameter.candidates))
+                    raise UsageError(
+                        f"{name}={value} is none of the candidates of {name}",
+                        parameter.span,
+                        notes=(f"they are {listed}", "--any-value takes others, too"),
+                    )
 
 
-def _split_settings(
-    file: api.File, kernel: str | None, settings: Mapping[str, int], parameters: set[str]
-) -> tuple[dict[str, int], dict[str, int]]:
-    """(integer attributes of the kernel, parameters of schedules). Raises UsageError at an unknown name."""
-    declared = file.kernels.get(kernel) if kernel else next(iter(file.kernels.values()), None)
-    attributes = set(declared.attributes) if declared else set()
-    for name in settings:
-        if name not in attributes | parameters:
-            known = sorted(attributes | parameters)
-            notes = did_you_mean(name, known) or (f"there are {', '.join(known) or 'none'}",)
-            raise UsageError(f"no schedule has a parameter '{name}', and the kernel no attribute", notes=notes)
-    return _select(settings, attributes), _select(settings, parameters)
+def _check_fixed(selection: Selection, fixed: Mapping[str, int]) -> None:
+    """Raises UsageError where a parameter of the schedules, which is no size, is to be fixed."""
+    kernels = selection.file.kernels
+    declared = kernels.get(selection.kernel) if selection.kernel else None
+    sizes = {*declared.size_names(), *declared.attributes} if declared else set()
+    for name in fixed:
+        if name in selection.parameters.keys() - sizes:
+            notes = (f"--set {name}={fixed[name]} sets it",)
+            raise UsageError(f"{name} is a parameter of the schedule, not a size", notes=notes)

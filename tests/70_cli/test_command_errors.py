@@ -1,0 +1,51 @@
+"""What is said of mistakes in a command line, whole: a golden text for each, tests/errors/cli/*.txt."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tilegen.cli import run
+
+ERRORS = Path(__file__).parents[1] / "errors" / "cli"
+OWN = """\
+kernel own(A: f32[N], by: int = 2) -> B: f32[N]:
+    B[i] = by * A[i]
+
+schedule s for own(T=8 in {8, 16}):
+    blocks(i, T) -> b, t
+"""
+# name of the text -> the command
+COMMANDS = {
+    "new_there": "new own.tg --from gemm:tiled",
+    "new_several": "new other.tg --from gemm:naive,tiled",
+    "new_no_schedule": "new other.tg --from gemm:tild",
+    "new_no_folder": "new none/other.tg --from gemm:tiled",
+    "new_for_several": "new other.tg --from gemm_transposed:tiled",
+    "stock_no_schedule": "show gemm:tild",
+    "schedule_twice": "show gemm:tiled --schedule tiled",
+    "no_candidate": "show own.tg:s --set T=12",
+    "several_values": "show own.tg:s --set T=8,16",
+    "setting_twice": "show own.tg:s --set T=8 T=16",
+    "unknown_setting": "show own.tg:s --set TT=8",
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, request) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.tg").write_text(OWN)
+    words = COMMANDS[name]
+    code = run(shlex.split(words))
+    captured = capsys.readouterr()
+    assert (captured.out, (tmp_path / "own.tg").read_text()) == ("", OWN)
+    text = f"$ tilegen {words}\n{captured.err}exit code {code}\n"
+    path = ERRORS / f"{name}.txt"
+    if request.config.getoption("--update-golden"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_every_golden_text_is_of_a_command() -> None:
+    assert {path.stem for path in ERRORS.iterdir()} == set(COMMANDS)
