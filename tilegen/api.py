@@ -210,7 +210,7 @@ class Scheduled:
     >>> kernel.schedule().tile("i", 128, into=("bi", "ti")).bind("bi", "block.x").bind("ti", "thread.x")
     """
 
-    def __init__(self, core: scheduling.Scheduled, defines: Mapping[str, Define]) -> None:
+    def __init__(self, core: scheduling.Derivation, defines: Mapping[str, Define]) -> None:
         self.core = core
         self._defines = defines
 

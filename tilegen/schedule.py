@@ -30,8 +30,8 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Scheduled:
-    """A kernel with a schedule applied to it.
+class Derivation:
+    """A kernel, and the trees that the steps of a schedule have made of it, one after the other.
 
     Attributes:
         stages: the tree as written, then the tree after each primitive step.
@@ -50,14 +50,14 @@ class Scheduled:
     def tree(self) -> Tree:
         return self.stages[-1].tree
 
-    def step(self, word: str, *arguments: object, into: object = (), **keywords: object) -> Scheduled:
+    def step(self, word: str, *arguments: object, into: object = (), **keywords: object) -> Derivation:
         """This with one more primitive step, judged. Names behind `->` are given as `into`.
 
         Raises StepError where the step cannot be built, IllegalStep where the judge refuses it.
         """
         return self.then((call_of(word, arguments, into, keywords),))
 
-    def then(self, calls: tuple[StepCall, ...]) -> Scheduled:
+    def then(self, calls: tuple[StepCall, ...]) -> Derivation:
         """This with more primitive steps, each judged. Raises what `step` raises."""
         return replace(self, stages=_apply_calls(self.stages, calls, self.instructions))
 
@@ -76,9 +76,9 @@ def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Ma
     return replace(call, text=_text_of_call(call))
 
 
-def start(kernel: Kernel, instructions: Instructions = dict) -> Scheduled:
+def start(kernel: Kernel, instructions: Instructions = dict) -> Derivation:
     """`kernel` with no step applied."""
-    return Scheduled(kernel, "unscheduled", (_start_stage(kernel),), instructions=instructions)
+    return Derivation(kernel, "unscheduled", (_start_stage(kernel),), instructions=instructions)
 
 
 def apply(
@@ -87,7 +87,7 @@ def apply(
     parameters: Mapping[str, int] | None = None,
     defines: Mapping[str, Define] | None = None,
     instructions: Instructions = dict,
-) -> Scheduled:
+) -> Derivation:
     """`schedule` applied to `kernel`, every step judged.
 
     Args:
@@ -112,7 +112,7 @@ def apply(
         except TilegenError as error:
             error.notes += _origin(call, schedule)
             raise
-    return Scheduled(kernel, schedule.name, stages, values, schedule.doc, instructions)
+    return Derivation(kernel, schedule.name, stages, values, schedule.doc, instructions)
 
 
 def _origin(call: StepCall, schedule: Schedule) -> tuple[str, ...]:

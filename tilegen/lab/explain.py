@@ -25,7 +25,7 @@ from tilegen.lab.traffic import SECTOR, ArithmeticCount, Inner, Traffic, arithme
 from tilegen.lowering import Launch, lower, unmet
 from tilegen.lowering.grid import Product
 from tilegen.lowering.memory import bytes_of
-from tilegen.schedule import Scheduled, Stage
+from tilegen.schedule import Derivation, Stage
 
 Progress = Callable[[str, int, int], None]
 
@@ -122,7 +122,7 @@ class Explanation:
 
 
 def explain(
-    scheduled: Scheduled,
+    derivation: Derivation,
     sizes: Mapping[str, int],
     *,
     machine: Machine = H200,
@@ -137,8 +137,8 @@ def explain(
         compiled: False leaves the compiler out: no registers, no spills, and occupancy by threads alone.
         last: explains the whole schedule only, not the steps to it.
     """
-    notes = (*_notes(compiled), *_notes_on_gathers(scheduled.kernel))
-    stages = stages_by_line(scheduled.stages)[-1:] if last else stages_by_line(scheduled.stages)
+    notes = (*_notes(compiled), *_notes_on_gathers(derivation.kernel))
+    stages = stages_by_line(derivation.stages)[-1:] if last else stages_by_line(derivation.stages)
     versions: list[tuple[_SizedLaunch, ...] | TilegenError] = []
     for number, stage in enumerate(stages):
         progress("lower", number, len(stages))
@@ -160,10 +160,10 @@ def explain(
         for one in (o for o in version if o.key not in known):
             known[one.key] = _report(one.launch, sizes, machine, built.get(one.key, _Built()))
         reports.append(StepReport(text, place, tuple(known[one.key] for one in version)))
-    kernel = scheduled.kernel
+    kernel = derivation.kernel
     return Explanation(
         kernel.name,
-        scheduled.name,
+        derivation.name,
         sizes,
         machine,
         metric.operations(kernel, sizes),

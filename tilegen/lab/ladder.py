@@ -18,7 +18,7 @@ from tilegen.lab.metric import rate, unit
 from tilegen.lab.roofline import H200, Machine
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, points, power_sizes, sizes_to_check
 from tilegen.lab.timing import Progress, Time, time_programs
-from tilegen.schedule import Scheduled
+from tilegen.schedule import Derivation
 
 # A prefix is not timed if one run is expected to take longer, in milliseconds.
 GPU_LIMIT = 100.0
@@ -83,7 +83,7 @@ class Ladder:
 
 
 def ladder(
-    scheduled: Scheduled,
+    derivation: Derivation,
     engine: Engine,
     given: Mapping[str, int],
     *,
@@ -102,12 +102,12 @@ def ladder(
     Raises:
         DeviceError: the device fails. A prefix that is wrong does not raise: its rung says so.
     """
-    kernel = scheduled.kernel
+    kernel = derivation.kernel
     limit = limit or (GPU_LIMIT if engine.on_gpu else CPU_LIMIT)
     sizes = power_sizes(kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
-    require_timing_memory([scheduled.tree], sizes, engine)
-    explanation = explain(scheduled, sizes, machine=machine, progress=progress)
-    trees = [stage.tree for stage in stages_by_line(scheduled.stages)]
+    require_timing_memory([derivation.tree], sizes, engine)
+    explanation = explain(derivation, sizes, machine=machine, progress=progress)
+    trees = [stage.tree for stage in stages_by_line(derivation.stages)]
     rungs = [_skip_if_large(rung, engine) for rung in _rungs_of(explanation.steps)]
     programs = {
         n: program(trees[n], engine, unproved=unproved)
@@ -127,7 +127,7 @@ def ladder(
     best_rate = rate(kernel, sizes, best.median, shown) if best else None
     found = _with_gains(rungs)
     settings = (engine.name, engine.on_gpu, machine, shown, limit)
-    return Ladder(kernel.name, scheduled.name, sizes, *settings, found, done.rival, best, best_rate, done.beside)
+    return Ladder(kernel.name, derivation.name, sizes, *settings, found, done.rival, best, best_rate, done.beside)
 
 
 def _rungs_of(steps: tuple[StepReport, ...]) -> list[Rung]:
