@@ -102,7 +102,7 @@ def test_a_missing_compiler_says_how_to_get_it(monkeypatch):
     with pytest.raises(DeviceError) as caught:
         nvrtc.compile_text("")
     assert caught.value.message.startswith("the CUDA compiler NVRTC is not installed (")
-    assert caught.value.notes == (toolkit.INSTALL_COMPILER,)
+    assert caught.value.notes == (toolkit.way_to_a_compiler(),)
 
 
 @pytest.mark.nvrtc

@@ -8,16 +8,27 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+_ABSENT = "no GPU was found"
 _OLDEST_DRIVER = 12  # the oldest major version of CUDA that an extra of this package is for
 _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100  # cudaErrorInsufficientDriver, cudaErrorNoDevice
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Why no kernel can run on a GPU here, as a sentence without its full stop, and the way out if there is one."""
+    """Why no kernel can run on a GPU here.
+
+    Attributes:
+        reason: a sentence without its full stop.
+        way_out: what mends it, where that is known.
+    """
 
     reason: str
     way_out: str | None = None
+
+    @property
+    def absent(self) -> bool:
+        """True where no GPU is there at all; otherwise there is a driver, and something keeps kernels from it."""
+        return self.reason.startswith(_ABSENT)
 
 
 @cache
@@ -25,22 +36,21 @@ def missing() -> Missing | None:
     """What is missing for kernels to run on a GPU here, or None where they can."""
     driver = driver_version()
     if driver is None:
-        return Missing("no GPU was found (there is no NVIDIA driver)")
+        return Missing(f"{_ABSENT} (there is no NVIDIA driver)")
     if driver[0] < _OLDEST_DRIVER:
         return Missing(
             f"the NVIDIA driver is too old: it runs CUDA {_text(driver)}, and CUDA {_OLDEST_DRIVER} is needed",
             "install the NVIDIA driver 525 or a later one",
         )
-    extra = f"cuda{min(driver[0], 13)}"
     try:
         import cupy
     except ImportError as error:
         reason = "cupy is not installed" if error.name == "cupy" else f"cupy does not load ({_first_line(error)})"
-        return Missing(f"{reason}, which runs kernels on a GPU", f"pip install 'tilegen[{extra}]'")
-    return _missing_for(cupy.cuda.runtime, driver, extra)
+        return Missing(f"{reason}, which runs kernels on a GPU", install_command())
+    return _missing_for(cupy.cuda.runtime, driver)
 
 
-def _missing_for(runtime: Any, driver: tuple[int, int], extra: str) -> Missing | None:
+def _missing_for(runtime: Any, driver: tuple[int, int]) -> Missing | None:
     """What is missing where there are a driver and cupy's `runtime`."""
     try:
         count = runtime.getDeviceCount()
@@ -49,12 +59,31 @@ def _missing_for(runtime: Any, driver: tuple[int, int], extra: str) -> Missing |
             needed = _pair(runtime.runtimeGetVersion())
             return Missing(
                 f"the NVIDIA driver is too old: it runs CUDA {_text(driver)}, and cupy is for CUDA {_text(needed)}",
-                f"pip uninstall cupy-cuda{needed[0]}x, then pip install 'tilegen[{extra}]'; or install a newer driver",
+                f"pip uninstall cupy-cuda{needed[0]}x, then {install_command()}; or install a newer driver",
             )
         if error.status == _NO_DEVICE:
-            return Missing("no GPU was found (the NVIDIA driver knows of none)")
+            return Missing(f"{_ABSENT} (the NVIDIA driver knows of none)")
         return Missing(f"the GPU cannot be used ({_first_line(error)})")
-    return None if count else Missing("no GPU was found (the NVIDIA driver knows of none)")
+    return None if count else Missing(f"{_ABSENT} (the NVIDIA driver knows of none)")
+
+
+def names() -> tuple[str, ...]:
+    """The GPUs of this machine, each with its architecture and memory, where none is missing."""
+    import cupy
+
+    runtime = cupy.cuda.runtime
+    found = [runtime.getDeviceProperties(number) for number in range(runtime.getDeviceCount())]
+    return tuple(
+        f"{each['name'].decode()} (sm_{each['major']}{each['minor']}, {each['totalGlobalMem'] >> 30} GiB)"
+        for each in found
+    )
+
+
+def install_command() -> str:
+    """What installs the CUDA compiler, and what a GPU needs for its driver where there is one."""
+    driver = driver_version()
+    extra = "compiler" if driver is None or driver[0] < _OLDEST_DRIVER else f"cuda{min(driver[0], 13)}"
+    return f"pip install 'tilegen[{extra}]'"
 
 
 @cache

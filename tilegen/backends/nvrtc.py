@@ -84,7 +84,7 @@ def compile_ptx(text: str, arch: str = DEFAULT_ARCH) -> str:
 def _compile(text: str, arch: str, name: str, more: tuple[str, ...], kind: str) -> tuple[bytes, str]:
     """(output, log) of the compiler; `kind` of output is "CUBIN" or "PTX"."""
     if reason := unavailable_reason():
-        raise DeviceError(reason, notes=(toolkit.INSTALL_COMPILER,))
+        raise DeviceError(reason, notes=(toolkit.way_to_a_compiler(),))
     from cuda.bindings import nvrtc
 
     flags = [flag.encode() for flag in (f"--gpu-architecture={arch}", *more, *options())]

@@ -23,6 +23,7 @@ SIMULATOR = "Oclgrind"
 # Optimising a large unrolled kernel takes PoCL minutes, and buys a time that means nothing for a GPU.
 _OPTIONS = ["-cl-std=CL1.2", "-cl-opt-disable"]
 POCL = "Portable Computing Language"
+INSTALL = "pip install 'pyopencl[pocl]' and apt install binutils"
 
 
 @cache
@@ -56,8 +57,7 @@ class OpenclEngine(HostArrays):
     def __init__(self, platform: str | None = None) -> None:
         """`platform` by name ("Oclgrind"), or the first that is no simulator. Raises DeviceError."""
         if reason := unavailable_reason(platform):
-            notes = ("on Linux and x86_64, pip install 'pyopencl[pocl]' and apt install binutils make it run",)
-            raise DeviceError(reason, notes=notes)
+            raise DeviceError(reason, notes=(f"on Linux and x86_64, {INSTALL} make it run",))
         import pyopencl as cl
 
         os.environ.setdefault("PYOPENCL_COMPILER_OUTPUT", "0")

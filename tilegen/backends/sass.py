@@ -10,10 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilegen.backends import nvrtc, toolkit
+from tilegen.backends import gpus, nvrtc, toolkit
 from tilegen.errors import DeviceError
-
-_INSTALL = "pip install 'tilegen[compiler]' gives nvdisasm; PTX needs no tool: --ptx"
 
 # (kind, pattern of the opcode), the first that fits counts. HFMA2.MMA with two zeros is a way to clear a register.
 _SASS_KINDS = (
@@ -112,7 +110,10 @@ def sass_of(compiled: nvrtc.Compiled) -> dict[str, Listing]:
     """The machine code of what has been compiled already. Raises DeviceError as `sass` does."""
     tool = toolkit.nvdisasm()
     if tool is None:
-        raise DeviceError("there is no nvdisasm to read machine code with", notes=(_INSTALL,))
+        raise DeviceError(
+            "there is no nvdisasm to read machine code with",
+            notes=(f"{gpus.install_command()} gives it; PTX needs no tool: --ptx",),
+        )
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(compiled.cubin)

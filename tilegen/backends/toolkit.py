@@ -6,7 +6,12 @@ import shutil
 from functools import cache
 from pathlib import Path
 
-INSTALL_COMPILER = "pip install 'tilegen[compiler]' gives NVRTC, its headers and nvdisasm; a GPU is not needed"
+from tilegen.backends import gpus
+
+
+def way_to_a_compiler() -> str:
+    """What a message says where the compiler is missing."""
+    return f"{gpus.install_command()} gives NVRTC, its headers and nvdisasm; a GPU is not needed"
 
 
 @cache

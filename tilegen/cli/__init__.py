@@ -35,9 +35,24 @@ def run(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     import click
 
-    from tilegen.cli import asm, check, compare, explain, files, help, ladder, prove  # noqa: F401  (they add their commands)
-    from tilegen.cli.arguments import repeat_options
-    from tilegen.cli.commands import tilegen
+    try:
+        from tilegen.cli import (  # noqa: F401  (they add their commands)
+            asm,
+            check,
+            compare,
+            doctor,
+            explain,
+            files,
+            help,
+            ladder,
+            prove,
+        )
+        from tilegen.cli.arguments import repeat_options
+        from tilegen.cli.commands import tilegen
+    except ImportError as error:
+        print(f"error: a part of tilegen does not load: {error}", file=sys.stderr)
+        print("  note: pip install --force-reinstall tilegen installs all of them anew", file=sys.stderr)
+        return DeviceError.exit_code
 
     try:
         code = tilegen.main(repeat_options(arguments), prog_name="tilegen", standalone_mode=False)

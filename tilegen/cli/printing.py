@@ -176,7 +176,7 @@ def _compiler_note(arch: str) -> str:
     from tilegen.backends import nvrtc, toolkit
 
     if reason := nvrtc.unavailable_reason():
-        return f"{reason}, so registers and spills are not known: {toolkit.INSTALL_COMPILER}."
+        return f"{reason}, so registers and spills are not known: {toolkit.way_to_a_compiler()}."
     return f"registers, shared memory and spills are those of the CUDA text, compiled for {arch}."
 
 
@@ -206,11 +206,14 @@ def meaning_notes(names: Iterable[str]) -> Iterator[str]:
 
 def device_notes(device: str) -> Iterator[str]:
     """Why a kernel ran on `device` and not on a better one; nothing for a GPU."""
-    from tilegen.backends import cuda, opencl
+    from tilegen.backends import gpus, opencl
 
     if not any(word in device for word in ("PoCL", "interpreter")):
         return
-    reason = cuda.unavailable_reason() or "the CPU was asked for"
+    lacking = gpus.missing()
+    reason = lacking.reason if lacking else "the CPU was asked for"
+    if lacking and lacking.way_out:
+        yield f"for the GPU: {lacking.way_out}"
     if "interpreter" not in device:
         yield f"{reason}: the kernels ran as OpenCL on the CPU, not optimised; times on it say nothing of a GPU."
         return
