@@ -1,14 +1,11 @@
-"""Launches that begin early: what is said about them, how the host launches them, and that they wait on a GPU."""
-
-import ctypes
-from types import SimpleNamespace
+"""Launches that begin early: what is said about them, and that they wait on a GPU."""
 
 import numpy as np
 import pytest
 from overlapping import CHAIN, TWO
 from written import tree_from
 
-from tilegen.backends import early_launch, nvrtc, sass, toolkit
+from tilegen.backends import nvrtc, sass, toolkit
 from tilegen.backends.architectures import require_instructions
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
@@ -40,33 +37,6 @@ def test_older_cards_are_refused_with_a_way_out():
         "  note: a schedule without dependent_launch() can run on sm_80",
         "  note: tilegen check --device cpu runs one launch after the other",
     ]
-
-
-def test_the_driver_is_given_the_attribute(monkeypatch):
-    """By the structures of cuda.h: CUlaunchConfig has 56 bytes, an attribute has 72."""
-    assert ctypes.sizeof(early_launch.LaunchConfig) == 56
-    assert ctypes.sizeof(early_launch.LaunchAttribute) == 72
-    seen = {}
-
-    def launch_kernel(config, function, places, extra):
-        config = config._obj
-        attribute = config.attributes[0]
-        seen.update(grid=tuple(config.grid), block=tuple(config.block), shared=config.shared_bytes)
-        seen.update(stream=config.stream, function=function.value, extra=extra)
-        seen["attributes"] = [(attribute.id, attribute.value)] * config.attribute_count
-        seen["arguments"] = [ctypes.string_at(place, n) for place, n in zip(places, (8, 4), strict=True)]
-        return seen.get("answer", 0)
-
-    library = SimpleNamespace(cuLaunchKernelEx=launch_kernel, cuGetErrorName=lambda error, name: None)
-    monkeypatch.setattr(early_launch, "load_driver", lambda: library)
-    launch = early_launch.early_launch((3, 2, 1), (160, 1, 1), 99, [b"pointers", b"size"])
-    assert launch(7000, 5000) == ""
-    assert seen == {
-        "grid": (3, 2, 1), "block": (160, 1, 1), "shared": 99, "stream": 5000, "function": 7000, "extra": None,
-        "attributes": [(6, 1)], "arguments": [b"pointers", b"size"],
-    }  # fmt: skip
-    seen["answer"] = 700
-    assert launch(7000, 5000) == "error 700"
 
 
 @pytest.mark.nvrtc

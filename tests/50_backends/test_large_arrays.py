@@ -179,14 +179,14 @@ def inputs_of(xp, kernel, sizes):
 
 def launched_widths(device, call):
     """`wide` of each launch that `call` makes on the device."""
-    widths, enqueue = set(), device.enqueue
+    widths, launcher = set(), device.launcher
 
     def record(entry, run):
         widths.add(run.wide)
-        return enqueue(entry, run)
+        return launcher(entry, run)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(device, "enqueue", record)
+        patch.setattr(device, "launcher", record)
         call()
     return widths
 

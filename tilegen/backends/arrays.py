@@ -102,11 +102,12 @@ def as_stored(tensor: Tensor, array: Any) -> Any:
     if str(array.dtype) == word:
         array = array.view(wanted)
     if array.dtype != wanted:
-        raise _other_type(tensor, array.dtype)
+        raise other_type(tensor, array.dtype)
     return array
 
 
-def _other_type(tensor: Tensor, given: Any) -> ArgumentError:
+def other_type(tensor: Tensor, given: Any) -> ArgumentError:
+    """The error for an array whose numbers are of another type than the tensor's."""
     wanted, word = NUMPY_NAME[tensor.dtype], AS_BITS.get(tensor.dtype)
     bits = 8 * DTYPE_BYTES[tensor.dtype]
     notes = (f"its numbers are torch.{word} or ml_dtypes.{word}, or their {bits} bits in {wanted}",) if word else ()
@@ -123,7 +124,7 @@ def bits_of_torch(torch: Any, value: Any, tensor: Tensor) -> tuple[Any, str]:
         if value.dtype != getattr(torch, word, None):
             continue
         if dtype != tensor.dtype:
-            raise _other_type(tensor, word)
+            raise other_type(tensor, word)
         return value.view(torch.int16 if DTYPE_BYTES[dtype] == 2 else torch.uint8), NUMPY_NAME[dtype]
     return value, ""
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tilegen.backends import gpus, nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
-from tilegen.backends.arrays import as_stored, as_torch, bare, bits_of_torch
-from tilegen.backends.early_launch import early_launch
-from tilegen.backends.tensor_maps import encode
+from tilegen.backends.arrays import as_stored
+from tilegen.backends.cuda_arrays import caller_of, read_facts, view_tensor
+from tilegen.backends.kernel_launch import KernelLaunch
 from tilegen.errors import ArgumentError, DeviceError
 from tilegen.ir.nodes import Tensor
 
 if TYPE_CHECKING:
-    from tilegen.backends.engine import Run
+    from tilegen.backends.engine import Caller, Launcher, Run
     from tilegen.lowering import Launch
 
 STATIC_SHARED_LIMIT = 48 * 1024
@@ -31,12 +32,12 @@ def unavailable_reason() -> str | None:
 
 
 class CudaEngine:
-    """The current CUDA device."""
+    """A CUDA device: the one of a number, or the current one. `ordinal` is its number."""
 
     language = "cuda"
     on_gpu = True
 
-    def __init__(self) -> None:
+    def __init__(self, ordinal: int | None = None) -> None:
         """Raises DeviceError where there is no GPU."""
         if reason := unavailable_reason():
             found = gpus.missing()
@@ -45,7 +46,10 @@ class CudaEngine:
         import cupy
 
         self.xp: Any = cupy
-        properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+        self.ordinal: int = cupy.cuda.runtime.getDevice() if ordinal is None else ordinal
+        self._array: Any = cupy.ndarray
+        self._current_ordinal: Callable[[], int] = cupy.cuda.runtime.getDevice
+        properties = cupy.cuda.runtime.getDeviceProperties(self.ordinal)
         self.name: str = properties["name"].decode()
         self.arch = f"sm_{properties['major']}{properties['minor']}"
         self.l2_bytes: int = properties["l2CacheSize"]
@@ -56,14 +60,9 @@ class CudaEngine:
         """`value` as a cupy array on the same memory.
 
         Raises:
-            ArgumentError: not an array, not on this GPU, or not of the tensor's dtype.
+            ArgumentError: not an array, not on a GPU, or not of the tensor's dtype.
         """
-        array = as_stored(tensor, self._as_cupy(value, tensor))
-        here = self.xp.cuda.Device().id
-        if array.device.id != here:
-            notes = ("all arrays of a call lie on the current device",)
-            raise ArgumentError(f"{tensor.name} is on GPU {array.device.id}, not on GPU {here}", notes=notes)
-        return array
+        return as_stored(tensor, self._as_cupy(value, tensor))
 
     def _as_cupy(self, value: Any, tensor: Tensor) -> Any:
         name = tensor.name
@@ -71,11 +70,7 @@ class CudaEngine:
             return value
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
-            if not value.is_cuda:
-                raise ArgumentError(f"{name} is on the CPU", notes=(f"{name}.cuda() moves it to the GPU",))
-            value, kind = bits_of_torch(torch, bare(value, name), tensor)
-            array = self.xp.from_dlpack(value)
-            return array.view(kind) if kind else array
+            return view_tensor(self.xp, torch, value, tensor)
         if hasattr(value, "__cuda_array_interface__"):
             return self.xp.asarray(value)
         if hasattr(value, "__array_interface__"):
@@ -88,11 +83,37 @@ class CudaEngine:
             raise ArgumentError(f"{name} cannot be used on the GPU: {error}") from None
 
     def give_back(self, array: Any, tensor: Tensor, given: Sequence[Any]) -> Any:
-        """The cupy `array`, as a torch tensor if the first of what was given is one."""
-        torch = sys.modules.get("torch")
-        if torch is None or not given or not isinstance(given[0], torch.Tensor):
-            return array
-        return as_torch(torch, torch.from_dlpack, array, tensor.dtype)
+        """The output as it is: made by cupy or torch, and other libraries take it from there."""
+        return array
+
+    def facts(self, arrays: Sequence[Any]) -> tuple[Hashable, list[int]] | None:
+        return read_facts(self._array, arrays)
+
+    def device_of(self, arrays: Mapping[str, Any]) -> CudaEngine:
+        ordinals = {name: array.data.device_id for name, array in arrays.items()}
+        if not ordinals:
+            return self.at(self.xp.cuda.runtime.getDevice())
+        first, ordinal = next(iter(ordinals.items()))
+        for name, other in ordinals.items():
+            if other != ordinal:
+                notes = ("all arrays of a call lie on one device",)
+                raise ArgumentError(f"{name} is on GPU {other}, and {first} on GPU {ordinal}", notes=notes)
+        return self.at(ordinal)
+
+    def at(self, ordinal: int) -> CudaEngine:
+        """The engine of the device of this number."""
+        return self if ordinal == self.ordinal else engine_at(ordinal)
+
+    def caller(self, arrays: Sequence[Any]) -> Caller:
+        return caller_of(self.xp, arrays, self.ordinal)
+
+    def is_current(self) -> bool:
+        current: bool = self._current_ordinal() == self.ordinal
+        return current
+
+    def use(self) -> AbstractContextManager[Any]:
+        device: AbstractContextManager[Any] = self.xp.cuda.Device(self.ordinal)
+        return device
 
     def free_bytes(self) -> int | None:
         free, _ = self.xp.cuda.runtime.memGetInfo()
@@ -136,37 +157,9 @@ class CudaEngine:
             message = f"{launch.name} needs {launch.shared_bytes} bytes of shared memory a block"
             raise DeviceError(f"{message}, and {self.name} has {limit}") from None
 
-    def enqueue(self, entry: Any, run: Run) -> Callable[[], None]:
-        import numpy
-
-        integer = numpy.int64 if run.wide else numpy.int32
-        maps = [encode(each.map, self.pointer(each.array), each.sizes) for each in run.maps]
-        arguments = (*run.arrays, *maps, *run.scalars, *(integer(size) for size in run.sizes))
+    def launcher(self, entry: Any, run: Run) -> Launcher:
         shared = run.shared_bytes if run.shared_bytes > STATIC_SHARED_LIMIT else 0
-        if run.dependent:
-            return self._enqueue_early(entry, run, shared, arguments)
-
-        def launch() -> None:
-            try:
-                entry(run.grid, run.block, arguments, shared_mem=shared)
-            except self.xp.cuda.driver.CUDADriverError as error:
-                raise DeviceError(f"{run.name} cannot be launched on {self.name}: {error}") from None
-
-        return launch
-
-    def _enqueue_early(self, entry: Any, run: Run, shared: int, arguments: Sequence[Any]) -> Callable[[], None]:
-        """The launch may begin while the one before it on the stream runs."""
-        pointers = {id(each): self.pointer(each).to_bytes(8, "little") for each in run.arrays}
-        packed = [pointers[id(each)] if id(each) in pointers else each.tobytes() for each in arguments]
-        launch_on = early_launch(run.grid, run.block, shared, packed)
-        function = entry.kernel.ptr
-
-        def launch() -> None:
-            error = launch_on(function, self.xp.cuda.get_current_stream().ptr)
-            if error:
-                raise DeviceError(f"{run.name} cannot be launched on {self.name}: {error}")
-
-        return launch
+        return KernelLaunch(entry, run, shared, self.name, self.xp.cuda.Device(self.ordinal).use)
 
     def synchronize(self) -> None:
         """Raises DeviceError where a kernel has failed: the GPU tells only when it is waited for."""
@@ -222,10 +215,8 @@ class CudaEngine:
         end.synchronize()
         return float(self.xp.cuda.get_elapsed_time(start, end))
 
-    def stream(self, arrays: Sequence[Any]) -> AbstractContextManager[Any]:
-        """torch's current stream where an array is torch's; else cupy's current stream, which is in force."""
-        torch = sys.modules.get("torch")
-        if torch is None or not any(isinstance(a, torch.Tensor) for a in arrays):
-            return nullcontext()
-        context: AbstractContextManager[Any] = self.xp.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
-        return context
+
+@cache
+def engine_at(ordinal: int) -> CudaEngine:
+    """The device of this number; one engine each."""
+    return CudaEngine(ordinal)

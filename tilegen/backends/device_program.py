@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
-from tilegen.backends.arrays import check_layout, check_sizes, empty, infer_sizes, scratch, shape_of
-from tilegen.backends.engine import BoundMap, Engine, Run
+from tilegen.backends.arrays import check_layout, check_sizes, infer_sizes, shape_of
+from tilegen.backends.calls import Form, Plan, Prepared
+from tilegen.backends.engine import ALIGNMENT, BoundMap, Caller, Engine, Launcher, Run
 from tilegen.backends.memory import allocate
 from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError, LimitError, did_you_mean, integers
 from tilegen.ir.defined import defines_all
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Tensor, Tree
+from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Scalar, Tensor, Tree
 from tilegen.lowering import GRID_LIMIT, Launch, fits, lower, unmet
 from tilegen.proof import Proof, demand, prove
 
@@ -45,8 +47,9 @@ class Program:
         defined = {e.target for e in written.equations if defines_all(e, written.tensor(e.target))}
         self._partial = {t.name for t in written.tensors if t.role == "output"} - defined
         self._lowered: dict[_TextVersion, tuple[Launch, ...]] = {}
-        self._entries: dict[_TextVersion, Mapping[str, Any]] = {}
+        self._entries: dict[tuple[_TextVersion, Engine], Mapping[str, Any]] = {}
         self._proofs: dict[_TextVersion, Proof] = {}
+        self._forms: dict[tuple[int | str, ...], Form] = {}
 
     # -- calling
 
@@ -67,52 +70,41 @@ class Program:
             ProofError: the version for these arrays is unproved, and that was not allowed.
             DeviceError: the device refuses.
         """
-        given, sizes = self._split_arguments(arrays, named)
-        scalars = {s.name: stored_scalar(s, given.pop(s.name)) for s in self.kernel.scalars}
-        adopted = {name: self.engine.adopt(value, self.kernel.tensor(name)) for name, value in given.items()}
-        sizes = infer_sizes(self.kernel, {name: a.shape for name, a in adopted.items()}, sizes)
-        for name, array in adopted.items():
-            check_layout(self.kernel.tensor(name), array)
-        outputs = [t for t in self.kernel.tensors if t.role == "output"]
-        with self.engine.stream(list(given.values())):
-            for tensor in outputs:
-                if tensor.name not in adopted:
-                    adopted[tensor.name] = self._fresh(tensor, sizes)
-            self.bind(sizes, adopted | scalars)()
-        came = list(given.values())
-        results = [
-            given[t.name] if t.name in given else self.engine.give_back(adopted[t.name], t, came) for t in outputs
-        ]
-        return results[0] if len(results) == 1 else tuple(results)
+        plan, given, addresses, scalars, came = self._find_plan(arrays, named)
+        return self._results(plan, plan.run(given, addresses, scalars), came)
+
+    def prepare(self, /, *arrays: Any, **named: Any) -> Prepared:
+        """A call without arguments that launches the kernel on these arrays each time, for what a launch alone costs.
+
+        The arguments are those of a call; the values of scalars stay, too. Outputs that are not given are made here,
+        and written into by each call. Nothing is launched yet.
+
+            run = multiply.prepare(a, b)
+            c = run()  # run.outputs is the same array
+
+        Raises:
+            ArgumentError, ProofError, DeviceError: as a call does.
+        """
+        plan, given, addresses, scalars, came = self._find_plan(arrays, named)
+        memory, launch = plan.prepare(given, addresses, scalars)
+        return Prepared(launch, self._results(plan, memory, came))
 
     def bind(self, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> Callable[[], None]:
         """A call without arguments that launches the kernel on arrays of `xp`, checked and prepared once.
 
-        `arrays` has the scalars, too, as `stored_scalar` gives them.
+        `arrays` has the outputs, and the scalars as `stored_scalar` gives them.
 
         Raises:
             ArgumentError: a size that does not fit the kernel, or an output that overlaps another array.
             LimitError: more blocks than a grid has.
         """
         check_sizes(self.kernel, sizes)
-        scalars = {s.name: passed_scalar(s, arrays[s.name]) for s in self.kernel.scalars}
-        memory = {name: array for name, array in arrays.items() if name not in scalars}
-        self._check_overlap(memory)
-        for buffer in self.tree.buffers:
-            if buffer.space == "global" and memory_of(buffer.name) not in memory:
-                memory[buffer.name] = self._scratch(buffer, sizes)
-        version = self._version(sizes, {name: self.engine.pointer(array) for name, array in memory.items()})
-        launches = self._launches(version)
-        every = (self._run(launch, sizes, memory, scalars) for launch in launches)
-        runs = [run for run in every if min(run.grid) > 0]  # no device takes a launch of no blocks
-        entries = self._entry(version)
-        calls = [self.engine.enqueue(entries[run.name], run) for run in runs]
-
-        def run() -> None:
-            for call in calls:
-                call()
-
-        return run
+        scalars = tuple(self._as_passed(s, arrays[s.name]) for s in self.kernel.scalars)
+        given = {name: array for name, array in arrays.items() if name not in {s.name for s in self.kernel.scalars}}
+        engine = self.engine.device_of(given)
+        plan = self._plan(engine, engine.caller(list(given.values())), sizes, given)
+        addresses = [engine.pointer(array) for array in given.values()]
+        return plan.prepare(list(given.values()), addresses, scalars)[1]
 
     def launches(
         self, *, loose: frozenset[str] = frozenset(), whole: bool = False, wide: bool | None = None
@@ -144,61 +136,147 @@ class Program:
 
     # -- parts
 
-    def _split_arguments(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
-        """(arrays and numbers by parameter, sizes by name) of a call."""
+    def _check_names(self, count: int, named: Collection[str]) -> None:
+        """Raises ArgumentError where a call gives too many arrays, an unknown name, one twice, or not all inputs."""
         inputs = self.kernel.parameters
         what = "arguments" if self.kernel.scalars else "arrays"
         outputs = [t.name for t in self.kernel.tensors if t.role == "output"]
-        if len(arrays) > len(inputs):
+        if count > len(inputs):
             notes = (f"its inputs are {', '.join(inputs)}; an output is given by name: {outputs[0]}=...",)
-            message = f"kernel '{self.kernel.name}' takes {len(inputs)} {what}, and {len(arrays)} are given"
+            message = f"kernel '{self.kernel.name}' takes {len(inputs)} {what}, and {count} are given"
             raise ArgumentError(message, notes=notes)
-        given: dict[str, Any] = dict(zip(inputs, arrays, strict=False))
-        sizes: dict[str, int] = {}
-        for name, value in named.items():
-            if name in given:
+        known = [*inputs, *outputs, *self.kernel.sizes]
+        for name in named:
+            if name in inputs[:count]:
                 raise ArgumentError(f"{name} is given twice")
-            if name in inputs or name in outputs:
-                given[name] = value
-            elif name in self.kernel.sizes:
-                sizes[name] = integers({name: value})[name]
-            else:
-                known = [*inputs, *outputs, *self.kernel.sizes]
+            if name not in known:
                 way = did_you_mean(name, known) or ("it has " + ", ".join(known),)
                 raise ArgumentError(f"kernel '{self.kernel.name}' has no '{name}'", notes=way)
-        for name in inputs:
-            if name not in given:
+        for name in inputs[count:]:
+            if name not in named:
                 kind = "number" if name in {s.name for s in self.kernel.scalars} else "array"
                 raise ArgumentError(f"kernel '{self.kernel.name}' needs the {kind} {name}")
-        return given, sizes
 
-    def _fresh(self, tensor: Tensor, sizes: Mapping[str, int]) -> Any:
-        """An array for an output, 0 where the kernel leaves out elements."""
+    def _find_plan(
+        self, arrays: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[Plan, Sequence[Any], list[int], tuple[Any, ...], Sequence[Any] | None]:
+        """(plan, arrays, their addresses, scalars, the arrays as they came where some had to be adopted) of a call.
+
+        What calls look like is remembered: all else is decided by the first one that looks so.
+        """
+        form = self._forms.get((len(arrays), *named)) or self._find_form(arrays, named)
+        values = (*arrays, *named.values())
+        given: Sequence[Any] = values
+        sizes: dict[str, int] = {}
+        scalars: tuple[Any, ...] = ()
+        if len(form.arrays) != len(values):
+            given = [values[position] for position, _ in form.arrays]
+            scalars = tuple(self._passed(scalar, values[position]) for position, scalar in form.scalars)
+            sizes = integers({name: values[position] for position, name in form.sizes})
+        facts, came = self.engine.facts(given), None
+        if facts is None:
+            came, given = given, self._adopt(form.names, given)
+            facts = self.engine.facts(given)
+            assert facts is not None
+        key, addresses = facts
+        if sizes:
+            key = (key, *sizes.values())
+        plan = form.plans.get(key)
+        if plan is None:
+            plan = self._check_and_plan(form.names, given, sizes)
+            form.remember(key, plan)
+        return plan, given, addresses, scalars, came
+
+    def _find_form(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Form:
+        """Which values of such a call are arrays, scalars and sizes."""
+        self._check_names(len(arrays), named.keys())
+        names = [*self.kernel.parameters[: len(arrays)], *named]
+        scalars = {scalar.name: scalar for scalar in self.kernel.scalars}
+        sizes = set(self.kernel.sizes) & named.keys()
+        form = Form(
+            tuple((n, name) for n, name in enumerate(names) if name not in scalars and name not in sizes),
+            tuple((names.index(name), scalar) for name, scalar in scalars.items()),
+            tuple((n, name) for n, name in enumerate(names) if name in sizes),
+        )
+        return self._forms.setdefault((len(arrays), *named), form)
+
+    def _adopt(self, names: Sequence[str], given: Sequence[Any]) -> list[Any]:
+        """The arrays, those of other libraries than the engine's as arrays of `xp` on the same memory."""
+        pairs = zip(names, given, strict=True)
+        known = self.engine.facts
+        return [a if known([a]) is not None else self.engine.adopt(a, self.kernel.tensor(name)) for name, a in pairs]
+
+    def _check_and_plan(self, names: Sequence[str], given: Sequence[Any], sizes: Mapping[str, int]) -> Plan:
+        pairs = zip(names, given, strict=True)
+        adopted = {name: self.engine.adopt(value, self.kernel.tensor(name)) for name, value in pairs}
+        engine = self.engine.device_of(adopted)
+        sizes = infer_sizes(self.kernel, {name: array.shape for name, array in adopted.items()}, sizes)
+        for name, array in adopted.items():
+            check_layout(self.kernel.tensor(name), array)
+        return self._plan(engine, engine.caller(given), sizes, adopted)
+
+    def _plan(self, engine: Engine, caller: Caller, sizes: Mapping[str, int], given: Mapping[str, Any]) -> Plan:
+        """What a call at `sizes` does with arrays like the `given` ones of `xp`; `caller` makes what is missing."""
+        outputs = [tensor for tensor in self.kernel.tensors if tensor.role == "output"]
+        fresh = [tensor for tensor in outputs if tensor.name not in given]
+        tensors = (*given, *(tensor.name for tensor in fresh))
+        between = [buffer for buffer in self._scratch() if memory_of(buffer.name) not in tensors]
+        names = (*tensors, *(buffer.name for buffer in between))
+        makers = [self._output_maker(engine, caller, tensor, sizes) for tensor in fresh]
+        makers += [_scratch_maker(engine, caller, buffer, sizes) for buffer in between]
+        alignments = {name: engine.pointer(array) % ALIGNMENT for name, array in given.items()}
+        written = {tensor.name for tensor in outputs}
+        with engine.use():
+            launchers = self._launchers(engine, sizes, names, alignments)
+        return Plan(
+            engine,
+            caller,
+            names,
+            tuple(makers),
+            tuple(array.size * array.dtype.itemsize for array in given.values()),
+            tuple((n, m) for n, a in enumerate(given) if a in written for m in range(len(given)) if m != n),
+            launchers,
+            tuple(names.index(tensor.name) for tensor in outputs),
+        )
+
+    def _launchers(
+        self, engine: Engine, sizes: Mapping[str, int], names: Sequence[str], alignments: Mapping[str, int]
+    ) -> tuple[Launcher, ...]:
+        """The launches at `sizes`, of the version for arrays at such addresses, on memory in the order of `names`."""
+        version = self._version(sizes, alignments)
+        every = (self._run(launch, sizes, names) for launch in self._launches(version))
+        runs = [run for run in every if min(run.grid) > 0]  # no device takes a launch of no blocks
+        entries = self._entry(version, engine)
+        return tuple(engine.launcher(entries[run.name], run) for run in runs)
+
+    def _passed(self, scalar: Scalar, value: Any) -> Any:
+        return self._as_passed(scalar, stored_scalar(scalar, value))
+
+    def _as_passed(self, scalar: Scalar, stored: Any) -> Any:
+        """A scalar as a launch takes it."""
+        return passed_scalar(scalar, stored)
+
+    def _results(self, plan: Plan, memory: Sequence[Any], came: Sequence[Any] | None) -> Any:
+        """The outputs, as arrays of the caller's library."""
+        results = [memory[position] for position in plan.results]
+        if came is not None:
+            tensors = [self.kernel.tensor(plan.names[position]) for position in plan.results]
+            triples = zip(plan.results, tensors, results, strict=True)
+            results = [came[n] if n < len(came) else self.engine.give_back(a, t, came) for n, t, a in triples]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _output_maker(
+        self, engine: Engine, caller: Caller, tensor: Tensor, sizes: Mapping[str, int]
+    ) -> Callable[[], Any]:
+        """A call that makes an array for an output, 0 where the kernel leaves out elements."""
         shape = shape_of(tensor, sizes)
+        make = caller.maker(tensor.dtype, shape, tensor.order, zeros=tensor.name in self._partial)
         bytes_ = prod(shape) * DTYPE_BYTES[tensor.dtype]
-        array = allocate(lambda: empty(self.engine.xp, tensor, shape), bytes_, f"the output {tensor.name}", self.engine)
-        if tensor.name in self._partial:
-            array.fill(0)
-        return array
+        return partial(allocate, make, bytes_, f"the output {tensor.name}", engine)
 
-    def _scratch(self, buffer: Buffer, sizes: Mapping[str, int]) -> Any:
-        """Memory for what one launch writes and another one reads."""
-        bytes_ = prod(extent.evaluate(sizes) for extent in buffer.shape) * DTYPE_BYTES[buffer.dtype]
-        what = f"{buffer.name}, which is kept between launches,"
-        return allocate(lambda: scratch(self.engine.xp, buffer, sizes), bytes_, what, self.engine)
-
-    def _check_overlap(self, arrays: Mapping[str, Any]) -> None:
-        spans = {}
-        for name, array in arrays.items():
-            start = self.engine.pointer(array)
-            spans[name] = (start, start + array.size * array.dtype.itemsize)
-        for tensor in self.kernel.tensors:
-            if tensor.role != "output":
-                continue
-            low, high = spans[tensor.name]
-            for other, (start, end) in spans.items():
-                if other != tensor.name and start < high and low < end:
-                    raise ArgumentError(f"{tensor.name} and {other} share memory, and {tensor.name} is written to")
+    def _scratch(self) -> tuple[Buffer, ...]:
+        """What one launch writes and another one reads."""
+        return tuple(buffer for buffer in self.tree.buffers if buffer.space == "global")
 
     def _version(self, sizes: Mapping[str, int], addresses: Mapping[str, int]) -> _TextVersion:
         """The version that runs at these sizes, on tensors at these addresses; one without is aligned.
@@ -228,22 +306,16 @@ class Program:
             self._lowered[version] = lower(self.tree, loose=loose, whole=whole, wide=wide, instructions=cuda)
         return self._lowered[version]
 
-    def _entry(self, version: _TextVersion) -> Mapping[str, Any]:
-        """The compiled launches of a version, by name."""
-        if version not in self._entries:
+    def _entry(self, version: _TextVersion, engine: Engine) -> Mapping[str, Any]:
+        """The compiled launches of a version on a device, by name."""
+        if (version, engine) not in self._entries:
             proof = self.proof(loose=version.loose, whole=version.whole, wide=version.wide)
             demand(proof, self.kernel.name, unproved=self.unproved)
             launches = self._launches(version)
-            self._entries[version] = self.engine.build(emit(launches, self.engine.language), launches)
-        return self._entries[version]
+            self._entries[version, engine] = engine.build(emit(launches, engine.language), launches)
+        return self._entries[version, engine]
 
-    def _run(
-        self,
-        launch: Launch,
-        sizes: Mapping[str, int],
-        memory: Mapping[str, Any],
-        scalars: Mapping[str, Any],
-    ) -> Run:
+    def _run(self, launch: Launch, sizes: Mapping[str, int], names: Sequence[str]) -> Run:
         x, y, z = (extent.evaluate(sizes) for extent in launch.grid)
         for axis, blocks, limit in zip("xyz", (x, y, z), GRID_LIMIT, strict=True):
             if blocks > limit:
@@ -252,18 +324,28 @@ class Program:
                     f"{launch.name} needs {blocks} blocks along {axis} for {_sizes_text(sizes)}; {limit} are the limit"
                 )
                 raise LimitError(message, notes=notes)
+        scalars = [scalar.name for scalar in self.kernel.scalars]
         return Run(
             launch.name,
             (x, y, z),
             launch.launched_block,
             launch.shared_bytes,
-            tuple(memory[name] for name in launch.tensors),
-            tuple(scalars[scalar.name] for scalar in launch.scalars),
+            tuple(names.index(name) for name in launch.tensors),
+            tuple((scalars.index(scalar.name), scalar.dtype) for scalar in launch.scalars),
             tuple(sizes[name] for name in launch.sizes),
             launch.wide,
-            tuple(BoundMap(each, memory[memory_of(each.buffer)], sizes) for each in launch.maps),
+            tuple(BoundMap(each, names.index(memory_of(each.buffer)), sizes) for each in launch.maps),
             launch.dependent,
         )
+
+
+def _scratch_maker(engine: Engine, caller: Caller, buffer: Buffer, sizes: Mapping[str, int]) -> Callable[[], Any]:
+    """A call that makes flat memory for a global buffer that lives between two launches, its padding included."""
+    shape = [extent.evaluate(sizes) for extent in buffer.shape]
+    shape[buffer.order[-1]] += buffer.pad
+    make = caller.maker(buffer.dtype, (prod(shape),), (0,), zeros=False)
+    what = f"{buffer.name}, which is kept between launches,"
+    return partial(allocate, make, prod(shape) * DTYPE_BYTES[buffer.dtype], what, engine)
 
 
 def _sizes_text(sizes: Mapping[str, int]) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from tilegen import interpreter
 from tilegen.backends import cuda, opencl
-from tilegen.backends.arrays import check_sizes
 from tilegen.backends.device_program import Program
-from tilegen.backends.engine import Engine, Run
+from tilegen.backends.engine import Engine, Launcher, Run
 from tilegen.backends.host import HostArrays
 from tilegen.errors import UsageError, did_you_mean
-from tilegen.ir.nodes import Tree
+from tilegen.ir.nodes import Buffer, Scalar, Tree
 from tilegen.lowering import Launch
 
 DEVICES = ("auto", "cuda", "cpu", "interpreter", "oclgrind")
@@ -27,7 +26,7 @@ class InterpreterEngine(HostArrays):
     def build(self, text: str, launches: Sequence[Launch]) -> Mapping[str, Any]:
         raise AssertionError("the interpreter runs trees")
 
-    def enqueue(self, entry: Any, run: Run) -> Callable[[], None]:
+    def launcher(self, entry: Any, run: Run) -> Launcher:
         raise AssertionError("the interpreter runs trees")
 
     def synchronize(self) -> None:
@@ -37,16 +36,24 @@ class InterpreterEngine(HostArrays):
 class InterpretedProgram(Program):
     """A scheduled kernel run by the interpreter, with the same calls as one that is compiled."""
 
-    def bind(self, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> Callable[[], None]:
-        """A call that interprets the tree on the arrays."""
-        check_sizes(self.kernel, sizes)
-        inputs = {name: arrays[name] for name in self.kernel.parameters}
+    def _scratch(self) -> tuple[Buffer, ...]:
+        return ()
 
-        def run() -> None:
+    def _as_passed(self, scalar: Scalar, stored: Any) -> Any:
+        return stored
+
+    def _launchers(
+        self, engine: Engine, sizes: Mapping[str, int], names: Sequence[str], alignments: Mapping[str, int]
+    ) -> tuple[Launcher, ...]:
+        scalar_names = [scalar.name for scalar in self.kernel.scalars]
+
+        def launch(memory: Sequence[Any], addresses: Sequence[int], scalars: Sequence[Any], stream: int) -> None:
+            arrays = dict(zip((*names, *scalar_names), (*memory, *scalars), strict=True))
+            inputs = {name: arrays[name] for name in self.kernel.parameters}
             for name, (values, written) in interpreter.execute(self.tree, sizes, inputs).items():
                 arrays[name][written] = values[written]
 
-        return run
+        return (launch,)
 
 
 def program(tree: Tree, engine: Engine, *, unproved: bool = False) -> Program:

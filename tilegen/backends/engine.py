@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,21 +11,28 @@ from tilegen.ir.nodes import Tensor
 from tilegen.lowering import Launch
 from tilegen.lowering.tensor_maps import TensorMap
 
+# Of addresses: no text has a version that asks for more, and all fresh memory begins at a multiple of so many bytes.
+ALIGNMENT = 16
+
+# A launch that is given its arrays, their addresses, the scalars as the text takes them, and the stream.
+Launcher = Callable[[Sequence[Any], Sequence[int], Sequence[Any], int], None]
+
 
 @dataclass(frozen=True)
 class BoundMap:
-    """A tensor map, the array whose elements it describes, and the sizes of the call."""
+    """A tensor map, which array has the elements that it describes, and the sizes of the call."""
 
     map: TensorMap
-    array: Any
+    array: int
     sizes: Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One launch with its numbers: blocks, threads, bytes of shared memory, arguments.
+    """One launch with its numbers: blocks, threads, bytes of shared memory, sizes, and which arguments it takes.
 
-    A kernel takes the arrays, the maps, the scalars and the sizes, in this order. One that is `dependent` may begin
+    A kernel takes the arrays, the maps, the scalars and the sizes, in this order. Arrays are positions in what a call
+    has in memory; scalars are positions in what it has of these, each with its type. One that is `dependent` may begin
     while the launch before it still runs.
     """
 
@@ -32,12 +40,30 @@ class Run:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
-    arrays: tuple[Any, ...]
-    scalars: tuple[Any, ...]
+    arrays: tuple[int, ...]
+    scalars: tuple[tuple[int, str], ...]
     sizes: tuple[int, ...]
     wide: bool
     maps: tuple[BoundMap, ...] = ()
     dependent: bool = False
+
+
+class Caller(Protocol):
+    """The library that the arrays of a call belong to: it makes fresh ones, and has a current stream."""
+
+    def maker(self, dtype: str, shape: tuple[int, ...], order: tuple[int, ...], *, zeros: bool) -> Callable[[], Any]:
+        """A call that makes an array for such a tensor: of zeros, or of what is in its memory.
+
+        It raises MemoryError where too little is free.
+        """
+
+    @property
+    def address(self) -> Callable[[Any], int]:
+        """The address of an array's first element."""
+
+    @property
+    def stream(self) -> Callable[[], int]:
+        """The address of the stream that is current on the device."""
 
 
 class Engine(Protocol):
@@ -47,6 +73,28 @@ class Engine(Protocol):
     language: str
     on_gpu: bool
     xp: Any
+
+    def facts(self, arrays: Sequence[Any]) -> tuple[Hashable, list[int]] | None:
+        """(all that decides how a kernel is launched on these arrays, their addresses).
+
+        None where an array has to be adopted first; what `adopt` gives has not.
+        """
+
+    def device_of(self, arrays: Mapping[str, Any]) -> Engine:
+        """The device on which arrays of `xp`, by name, lie; the current one if there are none.
+
+        Raises:
+            ArgumentError: they lie on several.
+        """
+
+    def caller(self, arrays: Sequence[Any]) -> Caller:
+        """The library that arrays, of which `facts` are known, belong to."""
+
+    def is_current(self) -> bool:
+        """True if launches of this thread go to the device."""
+
+    def use(self) -> AbstractContextManager[Any]:
+        """A context in which they do."""
 
     def adopt(self, value: Any, tensor: Tensor) -> Any:
         """`value`, an array of any library, as an array of `xp` that shares its memory, or ArgumentError."""
@@ -63,8 +111,8 @@ class Engine(Protocol):
     def build(self, text: str, launches: Sequence[Launch]) -> Mapping[str, Any]:
         """The entry points of `text` by name."""
 
-    def enqueue(self, entry: Any, run: Run) -> Callable[[], None]:
-        """A call that launches `entry` on the caller's stream, its arguments converted once."""
+    def launcher(self, entry: Any, run: Run) -> Launcher:
+        """`entry` with all of its numbers, to be launched on arrays."""
 
     def synchronize(self) -> None:
         """Returns when everything launched is done."""
@@ -74,6 +122,3 @@ class Engine(Protocol):
 
     def time(self, calls: Sequence[Callable[[], None]], behind: Sequence[Callable[[], None]] = ()) -> float:
         """Milliseconds that the calls take one after the other, directly behind others that are not timed."""
-
-    def stream(self, arrays: Sequence[Any]) -> Any:
-        """A context in which launches go to the stream of the library that `arrays` belong to."""

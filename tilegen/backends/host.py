@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from math import prod
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from tilegen.backends.arrays import AS_BITS, as_stored, as_torch, bare, bits_of_torch
+from tilegen.backends.arrays import AS_BITS, NUMPY_NAME, as_stored, as_torch, bare, bits_of_torch, laid_out
+from tilegen.backends.engine import ALIGNMENT
 from tilegen.backends.memory import free_bytes
 from tilegen.errors import ArgumentError
-from tilegen.ir.nodes import Tensor
+from tilegen.ir.nodes import DTYPE_BYTES, Tensor
 
 
 class HostArrays:
@@ -64,6 +66,33 @@ class HostArrays:
             return array.view(dtypes[0]) if dtypes else array
         return as_torch(torch, torch.from_numpy, array, tensor.dtype)
 
+    def facts(self, arrays: Sequence[Any]) -> tuple[Hashable, list[int]] | None:
+        """(type, shape, strides, alignment of all arrays, and whether they are read-only; their addresses).
+
+        None where one is not numpy's own, or of a type that numpy has from elsewhere.
+        """
+        facts: list[Hashable] = []
+        addresses = []
+        for array in arrays:
+            if not isinstance(array, np.ndarray) or array.dtype.kind == "V":
+                return None
+            address = array.ctypes.data
+            facts += (array.dtype, array.shape, array.strides, array.flags.writeable, address % ALIGNMENT)
+            addresses.append(address)
+        return tuple(facts), addresses
+
+    def device_of(self, arrays: Mapping[str, Any]) -> Self:
+        return self
+
+    def caller(self, arrays: Sequence[Any]) -> NumpyCaller:
+        return NumpyCaller()
+
+    def is_current(self) -> bool:
+        return True
+
+    def use(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
     def free_bytes(self) -> int | None:
         return free_bytes()
 
@@ -88,6 +117,24 @@ class HostArrays:
             call()
         return (perf_counter() - start) * 1e3
 
-    def stream(self, arrays: Sequence[Any]) -> AbstractContextManager[Any]:
-        """Nothing: a launch on the CPU returns when it is done."""
-        return nullcontext()
+
+class NumpyCaller:
+    """Arrays of numpy; a launch on the CPU returns when it is done, so that there is one stream."""
+
+    def maker(self, dtype: str, shape: tuple[int, ...], order: tuple[int, ...], *, zeros: bool) -> Callable[[], Any]:
+        def make() -> Any:
+            count = prod(shape)
+            memory = np.empty(count * DTYPE_BYTES[dtype] + ALIGNMENT, dtype="uint8")
+            first = -memory.ctypes.data % ALIGNMENT
+            flat = memory[first : first + count * DTYPE_BYTES[dtype]].view(NUMPY_NAME[dtype])
+            if zeros:
+                flat.fill(0)
+            return laid_out(flat, shape, order)
+
+        return make
+
+    def address(self, array: Any) -> int:
+        return int(array.ctypes.data)
+
+    def stream(self) -> int:
+        return 0

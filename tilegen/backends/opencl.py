@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from tilegen.backends.host import HostArrays
 from tilegen.errors import DeviceError, Source, Span
 
 if TYPE_CHECKING:
-    from tilegen.backends.engine import Run
+    from tilegen.backends.engine import Launcher, Run
     from tilegen.lowering import Launch
 
 # A simulator that checks every access is a platform too, and a thousand times slower: only by name.
@@ -85,20 +85,18 @@ class OpenclEngine(HostArrays):
             raise _refusal(str(error), Source("kernel.cl", text), self.name) from None
         return {launch.name: self._cl.Kernel(program, launch.name) for launch in launches}
 
-    def enqueue(self, entry: Any, run: Run) -> Callable[[], None]:
-        # An OpenCL kernel keeps no reference to its arguments; the call that is returned does.
+    def launcher(self, entry: Any, run: Run) -> Launcher:
         integer = np.int64 if run.wide else np.int32
         sizes = tuple(integer(size) for size in run.sizes)
-        stored = tuple(map(_storage_view, run.arrays))
-        buffers = () if self._copies else tuple(map(self._buffer, stored))
         threads = tuple(g * b for g, b in zip(run.grid, run.block, strict=True))
 
-        def launch() -> None:
+        def launch(memory: Sequence[Any], addresses: Sequence[int], scalars: Sequence[Any], stream: int) -> None:
             try:
-                memory = tuple(map(self._buffer, stored)) if self._copies else buffers
-                entry.set_args(*memory, *run.scalars, *sizes)
+                stored = [_storage_view(memory[position]) for position in run.arrays]
+                buffers = [self._buffer(array) for array in stored]
+                entry.set_args(*buffers, *(scalars[position] for position, _ in run.scalars), *sizes)
                 self._cl.enqueue_nd_range_kernel(self._queue, entry, threads, run.block)
-                for array, buffer in zip(stored, memory, strict=True):
+                for array, buffer in zip(stored, buffers, strict=True):
                     if self._copies:
                         self._cl.enqueue_copy(self._queue, array, buffer)
                 self._queue.finish()

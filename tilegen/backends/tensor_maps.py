@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-import numpy as np
-
 from tilegen.errors import DeviceError
 from tilegen.lowering.tensor_maps import TensorMap
 
@@ -36,7 +34,7 @@ _PROMOTION_TO_128_BYTES = 2
 _ZEROS_BEYOND = 0
 
 
-def encode(tensor_map: TensorMap, address: int, sizes: Mapping[str, int]) -> np.void:
+def encode(tensor_map: TensorMap, address: int, sizes: Mapping[str, int]) -> bytes:
     """The map of a tensor at this address, 128 bytes, as a kernel takes it by value.
 
     Maps are remembered: the driver makes one for each tensor map, address, and sizes that the tensor's shape has.
@@ -49,7 +47,7 @@ def encode(tensor_map: TensorMap, address: int, sizes: Mapping[str, int]) -> np.
         DeviceError: there is no driver, an old one, or one that refuses the map.
     """
     names = frozenset().union(*(extent.names() for extent in tensor_map.shape))
-    return np.void(_encode_once(tensor_map, address, tuple((name, sizes[name]) for name in sorted(names))))
+    return _encode_once(tensor_map, address, tuple((name, sizes[name]) for name in sorted(names)))
 
 
 @lru_cache(maxsize=_REMEMBERED)
