@@ -65,7 +65,8 @@ class BulkTexts(Values):
                 for name, value in ((at.slot, at.slots - 1), (at.phase, 2 * at.slots + 1)):
                     text = self._take_declaration(texts, ("int",))
                     same(self.term(text.start), 0, f"the start of {name}")
-                    self.env[name] = self.scope[text.name] = value
+                    self.env[name] = value
+                    self.scope[text.name] = value % 2 if name == at.phase else value
             case NextSlot() | SkipSlots() | TakeTurn() | PassTurn():
                 self.turn(node, texts)
             case RegisterBudget(count, more):
@@ -102,16 +103,20 @@ class BulkTexts(Values):
         match node:
             case NextSlot(at):
                 same((word, kinds), ("next_slot", (str(at.slots),)), "the next slot")
-                same([self.term(each) for each in arguments], [self.env[at.slot], self.env[at.phase]], "its place")
+                same([self.term(each) for each in arguments], self._in_ring(at), "its place")
             case SkipSlots(at, count):
                 *place, by = arguments
                 same((word, kinds), ("skip_slots", (str(at.slots),)), "slots of others")
-                same([self.term(each) for each in place], [self.env[at.slot], self.env[at.phase]], "their place")
+                same([self.term(each) for each in place], self._in_ring(at), "their place")
                 same(self.term(by), count.evaluate(self.env), "how many slots others have")
             case TakeTurn(group, threads) | PassTurn(group, threads):
                 wanted = "take_turn" if isinstance(node, TakeTurn) else "pass_turn"
                 same((word, kinds), (wanted, (str(threads),)), "a turn")
                 same([self.term(each) for each in arguments], [group.evaluate(self.env)], "whose turn it is")
+
+    def _in_ring(self, at):
+        """The slot and the parity of the phase."""
+        return [self.env[at.slot], self.env[at.phase] % 2]
 
     def barrier_call(self, node, texts):
         word = ("wait_for_each_other", (str(node.threads),)) if node.threads else ("__syncthreads", ())

@@ -294,6 +294,8 @@ class Values:
                 return cast_term(" ".join(words), self.term(value))
             case ("choice", *args):
                 return ("select", *map(self.term, args))
+            case ("call", "slot_before", (slots,), (slot,)):
+                return (self.term(slot) - 1) % int(slots)
             case ("call", word, _, args):
                 single = self.cuda and word[-1] == "f" and (word[:-1] in OPERATIONS or word[:-1] in FUNCTIONS)
                 word = word.removesuffix("f") if single else word

@@ -71,6 +71,13 @@ __device__ __forceinline__ void release_in_cluster(unsigned long long* barrier, 
     }
 }
 
+// The next slot of a ring, behind the last one the first in a phase of the other parity.
+template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
+{
+    slot = slot + 1 < slots ? slot + 1 : 0;
+    parity ^= slot == 0;
+}
+
 // Waits until the barrier's phase of this parity is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
@@ -115,13 +122,16 @@ gemm(float* __restrict__ C,
     wait_for_cluster();  // the barriers of all blocks have been started
 
     if (ti < 4) {
+        int slot = 0;
+        int phase = 0;
+
         // cache_register(C, at=bj)
         float C_reg[4] = {};
 
         // tile(k, 8) -> ko, ki
         // pipeline(ko, 3)
         for (int ko = 0; ko < (K + 7) / 8; ++ko) {
-            wait_barrier(&filled[ko % 3], (ko / 3) % 2);  // A.shared and B.shared have arrived
+            wait_barrier(&filled[slot], phase);  // A.shared and B.shared have arrived
 
             if (bj * 32 + tj < N) {
                 if (ko * 8 + 7 < K && bi * 32 + ci * 16 + 15 < M) {
@@ -129,7 +139,7 @@ gemm(float* __restrict__ C,
                         // tile(ti, 4) -> ti, wi
                         #pragma unroll
                         for (int wi = 0; wi < 4; ++wi)
-                            C_reg[wi] += A_shared[ko % 3][ti * 4 + wi][ki] * B_shared[ko % 3][ki][tj];
+                            C_reg[wi] += A_shared[slot][ti * 4 + wi][ki] * B_shared[slot][ki][tj];
                     }
                 } else {
                     for (int ki = 0; ki < 8; ++ki)
@@ -137,11 +147,13 @@ gemm(float* __restrict__ C,
                             #pragma unroll
                             for (int wi = 0; wi < 4; ++wi)
                                 if (bi * 32 + ci * 16 + ti * 4 + wi < M)
-                                    C_reg[wi] += A_shared[ko % 3][ti * 4 + wi][ki] * B_shared[ko % 3][ki][tj];
+                                    C_reg[wi] += A_shared[slot][ti * 4 + wi][ki] * B_shared[slot][ki][tj];
                 }
             }
 
-            release_in_cluster(&emptied[ko % 3], 3);  // A.shared and B.shared have been read
+            release_in_cluster(&emptied[slot], 3);  // A.shared and B.shared have been read
+
+            next_slot<3>(slot, phase);
         }
 
         if (bj * 32 + tj < N) {
@@ -157,14 +169,20 @@ gemm(float* __restrict__ C,
             }
         }
     } else {
-        if (tid == 128)
-            for (int ko = 0; ko < (K + 7) / 8; ++ko) {
-                wait_barrier(&emptied[ko % 3], (ko / 3 + 1) % 2);  // A.shared and B.shared have been read
+        if (tid == 128) {
+            int slot = 0;
+            int phase = 0;
 
-                expect_bytes(&filled[ko % 3], 1536);
-                copy_box_2d(A_shared[ko % 3], A_map, &filled[ko % 3], ko * 8, bi * 32 + ci * 16);
-                multicast_box_2d(B_shared[ko % 3][ci * 4], B_map, &filled[ko % 3], 3, bj * 32, ko * 8 + ci * 4);
+            for (int ko = 0; ko < (K + 7) / 8; ++ko) {
+                wait_barrier(&emptied[slot], phase ^ 1);  // A.shared and B.shared have been read
+
+                expect_bytes(&filled[slot], 1536);
+                copy_box_2d(A_shared[slot], A_map, &filled[slot], ko * 8, bi * 32 + ci * 16);
+                multicast_box_2d(B_shared[slot][ci * 4], B_map, &filled[slot], 3, bj * 32, ko * 8 + ci * 4);
+
+                next_slot<3>(slot, phase);
             }
+        }
     }
 
     wait_for_cluster();  // no block leaves before all have been copied to and released

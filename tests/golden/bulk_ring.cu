@@ -37,14 +37,28 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// The warp arrives at the barrier: all of its lanes have read what the barrier guards.
+// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
 __device__ __forceinline__ void release(unsigned long long* barrier)
 {
     __syncwarp();
-    if ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32 == 0) {
+    unsigned chosen;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "elect.sync _|p, 0xffffffff;\n"
+                 "selp.u32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(chosen));
+    if (chosen) {
         const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
     }
+}
+
+// The next slot of a ring, behind the last one the first in a phase of the other parity.
+template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
+{
+    slot = slot + 1 < slots ? slot + 1 : 0;
+    parity ^= slot == 0;
 }
 
 // Waits until the barrier's phase of this parity is complete.
@@ -90,13 +104,16 @@ gemm(float* __restrict__ C,
     __syncthreads();  // the barriers have been started
 
     if (ti < 4) {
+        int slot = 0;
+        int phase = 0;
+
         // cache_register(C, at=bj)
         float C_reg[4] = {};
 
         // tile(k, 8) -> ko, ki
         // pipeline(ko, 3)
         for (int ko = 0; ko < (K + 7) / 8; ++ko) {
-            wait_barrier(&filled[ko % 3], (ko / 3) % 2);  // A.shared and B.shared have arrived
+            wait_barrier(&filled[slot], phase);  // A.shared and B.shared have arrived
 
             if (bj * 32 + tj < N) {
                 if (ko * 8 + 7 < K && bi * 16 + 15 < M) {
@@ -104,7 +121,7 @@ gemm(float* __restrict__ C,
                         // tile(ti, 4) -> ti, wi
                         #pragma unroll
                         for (int wi = 0; wi < 4; ++wi)
-                            C_reg[wi] += A_shared[ko % 3][ti * 4 + wi][ki] * B_shared[ko % 3][ki][tj];
+                            C_reg[wi] += A_shared[slot][ti * 4 + wi][ki] * B_shared[slot][ki][tj];
                     }
                 } else {
                     for (int ki = 0; ki < 8; ++ki)
@@ -112,11 +129,13 @@ gemm(float* __restrict__ C,
                             #pragma unroll
                             for (int wi = 0; wi < 4; ++wi)
                                 if (bi * 16 + ti * 4 + wi < M)
-                                    C_reg[wi] += A_shared[ko % 3][ti * 4 + wi][ki] * B_shared[ko % 3][ki][tj];
+                                    C_reg[wi] += A_shared[slot][ti * 4 + wi][ki] * B_shared[slot][ki][tj];
                 }
             }
 
-            release(&emptied[ko % 3]);  // A.shared and B.shared have been read
+            release(&emptied[slot]);  // A.shared and B.shared have been read
+
+            next_slot<3>(slot, phase);
         }
 
         if (bj * 32 + tj < N) {
@@ -132,13 +151,19 @@ gemm(float* __restrict__ C,
             }
         }
     } else {
-        if (tid == 128)
-            for (int ko = 0; ko < (K + 7) / 8; ++ko) {
-                wait_barrier(&emptied[ko % 3], (ko / 3 + 1) % 2);  // A.shared and B.shared have been read
+        if (tid == 128) {
+            int slot = 0;
+            int phase = 0;
 
-                expect_bytes(&filled[ko % 3], 1536);
-                copy_box_2d(A_shared[ko % 3], A_map, &filled[ko % 3], ko * 8, bi * 16);
-                copy_box_2d(B_shared[ko % 3], B_map, &filled[ko % 3], bj * 32, ko * 8);
+            for (int ko = 0; ko < (K + 7) / 8; ++ko) {
+                wait_barrier(&emptied[slot], phase ^ 1);  // A.shared and B.shared have been read
+
+                expect_bytes(&filled[slot], 1536);
+                copy_box_2d(A_shared[slot], A_map, &filled[slot], ko * 8, bi * 16);
+                copy_box_2d(B_shared[slot], B_map, &filled[slot], bj * 32, ko * 8);
+
+                next_slot<3>(slot, phase);
             }
+        }
     }
 }

@@ -49,11 +49,18 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// The warp arrives at the barrier: all of its lanes have read what the barrier guards.
+// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
 __device__ __forceinline__ void release(unsigned long long* barrier)
 {
     __syncwarp();
-    if ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32 == 0) {
+    unsigned chosen;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "elect.sync _|p, 0xffffffff;\n"
+                 "selp.u32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(chosen));
+    if (chosen) {
         const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
     }
@@ -166,7 +173,7 @@ gemm(const __grid_constant__ TensorMap A_map,
             // tile(k, 8) -> ko, ki
             // pipeline(ko, 2)
             for (int ko = 0; ko < (K + 7) / 8; ++ko) {
-                wait_barrier(&filled[slot], phase % 2);  // A.shared and B.shared have arrived
+                wait_barrier(&filled[slot], phase);  // A.shared and B.shared have arrived
 
                 if (px * 64 + w * 32 + tj < N) {
                     if (bi * 8 + 7 < M && ko * 8 + 7 < K) {
@@ -227,7 +234,7 @@ gemm(const __grid_constant__ TensorMap A_map,
             for (int px = 0; px < ((N + 31) / 32 + 1) / 2; ++px)
                 for (int turn = 0; turn < 2; ++turn)
                     for (int ko = 0; ko < (K + 7) / 8; ++ko) {
-                        wait_barrier(&emptied[slot], (phase + 1) % 2);  // A.shared and B.shared have been read
+                        wait_barrier(&emptied[slot], phase ^ 1);  // A.shared and B.shared have been read
 
                         expect_bytes(&filled[slot], 1280);
                         copy_box_2d(A_shared[slot], A_map, &filled[slot], ko * 8, bi * 8);

@@ -247,7 +247,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
                 // tile(k, TK) -> ko, ki
                 // pipeline(ko, STAGES)
                 for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                    wait_barrier(&filled[slot], phase % 2);  // As and Bs have arrived
+                    wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
                     begin_wgmma();
 
@@ -326,7 +326,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
             for (int py = 0; py < ((M + 127) / 128 + 31) / 32; ++py)
                 for (int px = 0; px < ((N + 255) / 256 + 3) / 4; ++px)
                     for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                        wait_barrier(&emptied[slot], (phase + 1) % 2);  // As and Bs have been read
+                        wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                         expect_bytes(&filled[slot], 49152);
                         copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, py * 4096 + by * 256 + ci * 128);

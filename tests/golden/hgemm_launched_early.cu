@@ -101,14 +101,34 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// The warp arrives at the barrier: all of its lanes have read what the barrier guards.
+// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
 __device__ __forceinline__ void release(unsigned long long* barrier)
 {
     __syncwarp();
-    if ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32 == 0) {
+    unsigned chosen;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "elect.sync _|p, 0xffffffff;\n"
+                 "selp.u32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(chosen));
+    if (chosen) {
         const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
     }
+}
+
+// The next slot of a ring, behind the last one the first in a phase of the other parity.
+template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
+{
+    slot = slot + 1 < slots ? slot + 1 : 0;
+    parity ^= slot == 0;
+}
+
+// The slot ahead of one of a ring.
+template <int slots> __device__ __forceinline__ int slot_before(int slot)
+{
+    return slot > 0 ? slot - 1 : slots - 1;
 }
 
 // Waits until the barrier's phase of this parity is complete.
@@ -233,6 +253,9 @@ hgemm(const __grid_constant__ TensorMap A_map,
     wait_for_earlier_launches();
 
     if (wi < 1) {
+        int slot = 0;
+        int phase = 0;
+
         // cache_register(P, at=bj) -> Pf
         float Pf[64];
         #pragma unroll
@@ -246,7 +269,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
         // tile(k, TK) -> ko, ki
         // pipeline(ko, STAGES)
         for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-            wait_barrier(&filled[ko % 8], (ko / 8) % 2);  // As and Bs have arrived
+            wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
             begin_wgmma();
 
@@ -254,21 +277,23 @@ hgemm(const __grid_constant__ TensorMap A_map,
             // unroll(fk)
             #pragma unroll
             for (int fk = 0; fk < 4; ++fk)
-                wgmma_m64n128k16_trans_bf16(Pf, describe_128<1024, 0>(&As[ko % 8][wi * 64][fk * 16]), describe_128<1024,
-                    8192>(&Bs[ko % 8][0][fk * 16][0]));
+                wgmma_m64n128k16_trans_bf16(Pf, describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]), describe_128<1024,
+                    8192>(&Bs[slot][0][fk * 16][0]));
 
             complete_earlier_wgmma();
 
             if (ko >= 1) {
-                release(&emptied[(ko % 8 + 7) % 8]);  // As and Bs have been read
+                release(&emptied[slot_before<8>(slot)]);  // As and Bs have been read
             }
+
+            next_slot<8>(slot, phase);
         }
 
         complete_wgmma();
         hold<64>(&Pf[0]);
 
         if ((K + 63) / 64 >= 1) {
-            release(&emptied[(((K + 63) / 64) % 8 + 7) % 8]);  // As and Bs have been read
+            release(&emptied[slot_before<8>(slot)]);  // As and Bs have been read
         }
 
         // cache_register(C, at=bj) -> Cf
@@ -313,16 +338,22 @@ hgemm(const __grid_constant__ TensorMap A_map,
             wait_stores_read();  // Cs has been read
         }
     } else {
-        if (tid == 128)
-            for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                wait_barrier(&emptied[ko % 8], (ko / 8 + 1) % 2);  // As and Bs have been read
+        if (tid == 128) {
+            int slot = 0;
+            int phase = 0;
 
-                expect_bytes(&filled[ko % 8], 24576);
-                copy_box_2d(As[ko % 8], A_map, &filled[ko % 8], ko * 64, bi * 64);
+            for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
+
+                expect_bytes(&filled[slot], 24576);
+                copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, bi * 64);
 
                 #pragma unroll
                 for (int p = 0; p < 2; ++p)
-                    copy_box_2d(Bs[ko % 8][p], B_map, &filled[ko % 8], bj * 128 + p * 64, ko * 64);
+                    copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * 128 + p * 64, ko * 64);
+
+                next_slot<8>(slot, phase);
             }
+        }
     }
 }

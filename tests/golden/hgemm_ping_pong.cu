@@ -95,11 +95,18 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// The warp arrives at the barrier: all of its lanes have read what the barrier guards.
+// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
 __device__ __forceinline__ void release(unsigned long long* barrier)
 {
     __syncwarp();
-    if ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32 == 0) {
+    unsigned chosen;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "elect.sync _|p, 0xffffffff;\n"
+                 "selp.u32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(chosen));
+    if (chosen) {
         const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
     }
@@ -110,6 +117,12 @@ template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& p
 {
     slot = slot + 1 < slots ? slot + 1 : 0;
     parity ^= slot == 0;
+}
+
+// The slot ahead of one of a ring.
+template <int slots> __device__ __forceinline__ int slot_before(int slot)
+{
+    return slot > 0 ? slot - 1 : slots - 1;
 }
 
 // So many slots further in a ring, as one by one.
@@ -261,7 +274,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
                 // pipeline(ko, STAGES)
                 // specialize(ko, turns=w, overlap=1, registers=240)
                 for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                    wait_barrier(&filled[slot], phase % 2);  // As and Bs have arrived
+                    wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
                     begin_wgmma();
 
@@ -278,7 +291,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
                     complete_earlier_wgmma();
 
                     if (ko >= 1) {
-                        release(&emptied[(slot + 5) % 6]);  // As and Bs have been read
+                        release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
                     }
 
                     next_slot<6>(slot, phase);
@@ -290,7 +303,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
                 hold<128>(&Pf[0][0]);
 
                 if ((K + 63) / 64 >= 1) {
-                    release(&emptied[(slot + 5) % 6]);  // As and Bs have been read
+                    release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
                 }
 
                 // cache_register(C, at=pq) -> Cf
@@ -367,7 +380,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
                 for (int pq = 0; pq < (((N + 127) / 128 + 3) / 4 + 1) / 2; ++pq)
                     for (int turn = 0; turn < 2; ++turn)
                         for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                            wait_barrier(&emptied[slot], (phase + 1) % 2);  // As and Bs have been read
+                            wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                             expect_bytes(&filled[slot], 32768);
                             copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, py * 4224 + by * 128);

@@ -80,11 +80,18 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// The warp arrives at the barrier: all of its lanes have read what the barrier guards.
+// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
 __device__ __forceinline__ void release(unsigned long long* barrier)
 {
     __syncwarp();
-    if ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32 == 0) {
+    unsigned chosen;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "elect.sync _|p, 0xffffffff;\n"
+                 "selp.u32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(chosen));
+    if (chosen) {
         const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
     }
@@ -216,7 +223,7 @@ hgemm_tf32_rz(float* __restrict__ C,
                 // pipeline(ko, STAGES)
                 // specialize(ko, registers=240)
                 for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-                    wait_barrier(&filled[slot], phase % 2);  // As and Bs have arrived
+                    wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
                     // cache_register(Bs, at=wj) -> Bf
                     float Bf[4][4];
@@ -294,7 +301,7 @@ hgemm_tf32_rz(float* __restrict__ C,
             for (int py = 0; py < ((M + 255) / 256 + 15) / 16; ++py)
                 for (int px = 0; px < ((N + 127) / 128 + 7) / 8; ++px)
                     for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-                        wait_barrier(&emptied[slot], (phase + 1) % 2);  // As and Bs have been read
+                        wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                         expect_bytes(&filled[slot], 49152);
                         copy_box_2d(As[slot], A_map, &filled[slot], ko * 32, py * 4096 + by * 256);

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from tilegen.backends.text_expr import Writer
-from tilegen.ir.affine import Affine, const
+from tilegen.ir.affine import Affine, Mod, const
 from tilegen.ir.nodes import Access
 from tilegen.lowering.bulk_nodes import (
     BulkCopies,
@@ -98,11 +98,18 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }""",
     "release(": """\
-// The warp arrives at the barrier: all of its lanes have read what the barrier guards.
+// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
 __device__ __forceinline__ void release(unsigned long long* barrier)
 {
     __syncwarp();
-    if ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32 == 0) {
+    unsigned chosen;
+    asm volatile("{\\n"
+                 ".reg .pred p;\\n"
+                 "elect.sync _|p, 0xffffffff;\\n"
+                 "selp.u32 %0, 1, 0, p;\\n"
+                 "}"
+                 : "=r"(chosen));
+    if (chosen) {
         const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
     }
@@ -129,6 +136,12 @@ template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& p
 {
     slot = slot + 1 < slots ? slot + 1 : 0;
     parity ^= slot == 0;
+}""",
+    "slot_before<": """\
+// The slot ahead of one of a ring.
+template <int slots> __device__ __forceinline__ int slot_before(int slot)
+{
+    return slot > 0 ? slot - 1 : slots - 1;
 }""",
     "skip_slots<": """\
 // So many slots further in a ring, as one by one.
@@ -186,13 +199,12 @@ def bulk_lines(
         case BulkWait(barrier, phase, buffers):
             names = f"{', '.join(buffers[:-1])} and {buffers[-1]} have" if buffers[1:] else f"{buffers[0]} has"
             done = "arrived" if node.arrival else "been read"
-            parity = writer.index((phase + phase.const % 2 - phase.const) % 2)
-            return [f"wait_barrier({_address(barrier, writer)}, {parity});  // {names} {done}"]
+            return [f"wait_barrier({_address(barrier, writer)}, {_parity(phase, writer)});  // {names} {done}"]
         case Release(barrier, _, buffers):
             names = f"{', '.join(buffers[:-1])} and {buffers[-1]} have" if buffers[1:] else f"{buffers[0]} has"
             if node.blocks:
-                return [f"release_in_cluster({_address(barrier, writer)}, {node.blocks});  // {names} been read"]
-            return [f"release({_address(barrier, writer)});  // {names} been read"]
+                return [f"release_in_cluster({_released(barrier, writer)}, {node.blocks});  // {names} been read"]
+            return [f"release({_released(barrier, writer)});  // {names} been read"]
         case StartRing(place):
             return [f"int {writer.names[name]} = 0;" for name in (place.slot, place.phase)]
         case NextSlot(place):
@@ -220,6 +232,24 @@ def coordinates_of(coordinates: Iterable[Affine], writer: Writer) -> list[str]:
 
 def _address(barrier: Access, writer: Writer) -> str:
     return f"&{writer.element(barrier.buffer, barrier.index)}"
+
+
+def _released(barrier: Access, writer: Writer) -> str:
+    """The address of the barrier of a slot, or of the one ahead of a slot."""
+    match barrier.index:
+        case (Affine(terms=((Mod(arg, by), 1),), const=0),) if arg.const == by - 1:
+            return f"&{writer.names[barrier.buffer]}[slot_before<{by}>({writer.index(arg - arg.const)})]"
+        case _:
+            return _address(barrier, writer)
+
+
+def _parity(phase: Affine, writer: Writer) -> str:
+    """The parity of a phase. Of one that is counted along with slots the text has the parity alone."""
+    match phase.terms:
+        case ((str(), 1),):
+            return writer.index(phase - phase.const) + (" ^ 1" if phase.const % 2 else "")
+        case _:
+            return writer.index((phase + phase.const % 2 - phase.const) % 2)
 
 
 def first_place(access: Access, writer: Writer) -> str:

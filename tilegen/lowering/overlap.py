@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.ir.affine import Affine, Mod, var
+from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Condition, Node
 from tilegen.ir.walk import loops, walk
 from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release, turn_before
@@ -47,8 +47,8 @@ def _overlap_named(body: tuple[Spmd, ...], names: frozenset[str]) -> tuple[Spmd,
 
 def _multiplies_slots_alone(loop: For) -> bool:
     """True if the loop does nothing but products of what it waits for."""
-    match tuple(node for node in loop.body if not isinstance(node, NextSlot)):
-        case (BulkWait(buffers=buffers), Begin(), *batch, Complete(), Release()):
+    match loop.body:
+        case (BulkWait(buffers=buffers), Begin(), *batch, Complete(), Release(), NextSlot()):
             performs = [node for node in nodes(batch) if isinstance(node, Perform)]
             read = {v.buffer for node in performs for v in walk(node.operands) if isinstance(v, Described)}
             in_registers = [len([o for o in node.operands if isinstance(o, Access)]) for node in performs]
@@ -59,23 +59,18 @@ def _multiplies_slots_alone(loop: For) -> bool:
 
 def _overlap(loop: For) -> tuple[Spmd, ...]:
     """The loop with later releases, and what is left to do behind it."""
-    *before, complete, release = (node for node in loop.body if not isinstance(node, NextSlot))
-    rest = [node for node in loop.body if isinstance(node, NextSlot)]
+    *before, complete, release, next_slot = loop.body
     assert isinstance(complete, Complete)
     assert isinstance(release, Release)
+    assert isinstance(next_slot, NextSlot)
     (slot,), phase = release.barrier.index, release.phase
-    if rest:
-        slots, behind = rest[0].place.slots, (slot, phase)
-    else:
-        ((atom, _),) = slot.terms
-        assert isinstance(atom, Mod)
-        slots, behind = atom.by, (loop.extent % atom.by, loop.extent // atom.by)
-    late = If((Condition(var(loop.name) - 1),), (_at(release, turn_before(slot, phase, slots)),))
-    last: Spmd = _at(release, turn_before(*behind, slots))
+    before_this = turn_before(slot, phase, next_slot.place.slots)
+    late = If((Condition(var(loop.name) - 1),), (_at(release, before_this),))
+    last: Spmd = _at(release, before_this)
     if not (loop.extent.is_const and loop.extent.const > 0):
         last = If((Condition(loop.extent - 1),), (last,))
     earlier = replace(complete, results=(), earlier=True)
-    return (replace(loop, body=(*before, earlier, late, *rest)), complete, last)
+    return (replace(loop, body=(*before, earlier, late, next_slot)), complete, last)
 
 
 def _at(release: Release, turn: tuple[Affine, Affine]) -> Release:

@@ -29,15 +29,15 @@ roundf rsqrtf sinf sinhf sqrtf tanf tanhf
 atomicAdd atomicMax atomicMin atomic_add atomic_max atomic_min barrier vload_half vstore_half
 shared full candidate index any all
 floor_div floor_mod floor_div_or_0 floor_mod_or_0 ffloor_div ffloor_divf ffloor_mod ffloor_modf hidden
-load_half round_half load_bf16 round_bf16 round_tf32 cut_off_tf32 tf32_fragment odd_float half_of_double bf16_of_double
-bf16_of_long approximate_sqrt approximate_rsqrt approximate_exp2 approximate_tanh copy_async copy_async_or_zero
-end_copies wait_copies load_vector store_vector fence_async begin_wgmma complete_wgmma complete_earlier_wgmma hold
-describe_128 describe_64 describe_32 uniform wait_for_each_other wait_for_group next_slot skip_slots take_turn pass_turn
-release TensorMap start_barriers expect_bytes take_registers give_registers wait_barrier copy_box_1d copy_box_2d
-copy_box_3d copy_box_4d copy_box_5d store_box_1d store_box_2d store_box_3d store_box_4d store_box_5d end_stores
-wait_stores_read load_e4m3 round_e4m3 e4m3_of_double load_e5m2 round_e5m2 e5m2_of_double wait_for_cluster
-release_in_cluster multicast_box_1d multicast_box_2d multicast_box_3d multicast_box_4d multicast_box_5d
-let_next_launch_begin wait_for_earlier_launches
+load_half round_half load_bf16 round_bf16 round_tf32 cut_off_tf32 tf32_fragment odd_float half_of_double
+bf16_of_double bf16_of_long approximate_sqrt approximate_rsqrt approximate_exp2 approximate_tanh copy_async
+copy_async_or_zero end_copies wait_copies load_vector store_vector fence_async begin_wgmma complete_wgmma
+complete_earlier_wgmma hold describe_128 describe_64 describe_32 uniform wait_for_each_other wait_for_group next_slot
+slot_before skip_slots take_turn pass_turn release TensorMap start_barriers expect_bytes take_registers give_registers
+wait_barrier copy_box_1d copy_box_2d copy_box_3d copy_box_4d copy_box_5d store_box_1d store_box_2d store_box_3d
+store_box_4d store_box_5d end_stores wait_stores_read load_e4m3 round_e4m3 e4m3_of_double load_e5m2 round_e5m2
+e5m2_of_double wait_for_cluster release_in_cluster multicast_box_1d multicast_box_2d multicast_box_3d multicast_box_4d
+multicast_box_5d let_next_launch_begin wait_for_earlier_launches
 """
 _EVERYWHERE_PATTERN = re.compile(
     # vectors, of OpenCL and of CUDA, and OpenCL's types for later

@@ -5,8 +5,8 @@ for ko < n                                    if consumer
   if consumer: wait; use As[ko%4]; release    else if producer
                                                 for ko < n: wait; fill As[ko%4]
 
-Where the loop runs several times, each role counts its slots and phases by itself, from one run to the next: the
-producer fills for the next run while the consumers are busy with the end of this one.
+Each role counts its slots and phases by itself. Where the loop runs several times it goes on doing so, from one run to
+the next: the producer fills for the next run while the consumers are busy with the end of this one.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def split_roles(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
     cluster = any(isinstance(n, StartBarriers) and n.cluster for n in body)
     common = [n for n in body if isinstance(n, StartBarriers | Flag | Let)]
     rest = tuple(n for n in body if not isinstance(n, StartBarriers | Flag | Let))
-    consuming, producing = (_counting_on(role) for role in (_consuming(rest, block), _producing(rest)))
+    consuming, producing = (_counting_slots(role) for role in (_consuming(rest, block), _producing(rest)))
     others: tuple[Spmd, ...] = (If((block.first_producer,), producing),)
     if block.budgets:
         consuming = (RegisterBudget(block.budgets.consumer, more=True), *consuming)
@@ -111,14 +111,12 @@ def _producing(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     return tuple(out)
 
 
-# -- loops that run several times
+# -- where each role is in the ring
 
 
-def _counting_on(role: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
-    """`role`, where its ring's loop stands in others, with the slot and the phase in integers of their own."""
-    ring = next((node for node in nodes(role) if isinstance(node, For) and any(map(_is_wait, node.body))), None)
-    if ring is None or any(node is ring for node in role):
-        return role
+def _counting_slots(role: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """`role` with the slot and the phase of its ring in integers of their own."""
+    ring = next(node for node in nodes(role) if isinstance(node, For) and any(map(_is_wait, node.body)))
     wait = next(node for node in ring.body if isinstance(node, BulkWait))
     (slot,) = wait.barrier.index
     ((atom, _),) = slot.terms

@@ -53,10 +53,9 @@ def take_turns(
     assert isinstance(produces, If)
     ring = next(node for node in nodes(roles.body) if is_ring(node))
     assert isinstance(ring, For)
-    if not isinstance(ring.body[-1], NextSlot):
-        message = f"the blocks along '{block.turns}' take turns at '{ring.name}', which runs once in a block"
-        raise LimitError(message, None, notes=("give each of them several tiles: a loop around it that is not bound",))
-    place = ring.body[-1].place
+    next_slot = ring.body[-1]
+    assert isinstance(next_slot, NextSlot)
+    place = next_slot.place
     slots = {node.target.buffer for node in nodes(produces.body) if isinstance(node, BulkCopy)}
     staged = {b.name for b in buffers if b.space == "shared"} - slots
     at = next(n for n, node in enumerate(roles.body) if isinstance(node, StartRing)) + 1

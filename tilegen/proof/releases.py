@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.ir.affine import Affine, Mod, var
+from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Condition
 from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release, turn_before
 from tilegen.lowering.product_nodes import Complete
@@ -49,32 +49,22 @@ def _loop_in_turn(loop: For, rest: list[Spmd]) -> For:
     """The loop that releases late; takes the last release from `rest`, what stands behind the loop."""
     wait = next(node for node in loop.body if isinstance(node, BulkWait))
     (slot,), phase = wait.barrier.index, wait.phase
-    slots, counted = _slots_of(loop, slot)
-    if slots < 2:
+    next_slot = loop.body[-1]
+    if not isinstance(next_slot, NextSlot):
+        raise Refused(f"an iteration of '{loop.name}' does not end at the next slot of its ring")
+    if next_slot.place.slots < 2:
         raise Refused(f"the ring of '{loop.name}' has one slot, which is released in the next iteration")
-    ends = (slot, phase) if counted else (loop.extent % slots, loop.extent // slots)
+    before = turn_before(slot, phase, next_slot.place.slots)
     end = rest.pop(1 if isinstance(rest[0], Complete) else 0) if rest[1:] else None
-    buffer = _check_release(end, loop.extent, turn_before(*ends, slots), loop, wait)
+    buffer = _check_release(end, loop.extent, before, loop, wait)
     body: list[Spmd] = []
     for node in loop.body:
         if _is_late(node):
-            if _check_release(node, var(loop.name), turn_before(slot, phase, slots), loop, wait) != buffer:
+            if _check_release(node, var(loop.name), before, loop, wait) != buffer:
                 raise Refused(f"'{loop.name}' releases at two barriers")
             node = Release(Access(buffer, (slot,)), phase, wait.buffers)
         body.append(node)
     return replace(loop, body=tuple(body))
-
-
-def _slots_of(loop: For, slot: Affine) -> tuple[int, bool]:
-    """The number of slots; true where an iteration's place in them is counted on."""
-    for node in loop.body:
-        if isinstance(node, NextSlot):
-            return node.place.slots, True
-    match slot.terms:
-        case ((Mod(by=slots), 1),):
-            return slots, False
-        case _:
-            raise Refused(f"it is not known how many slots the ring of '{loop.name}' has")
 
 
 def _check_release(node: Spmd | None, at: Affine, turn: tuple[Affine, Affine], loop: For, wait: BulkWait) -> str:

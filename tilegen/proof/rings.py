@@ -16,10 +16,10 @@ of the consumers for phase n/S ends when the bytes of iteration n have come, so 
 Of a barrier no later phase can end before either has seen this one, for its arrivals come behind that wait: a parity
 tells the phase. Each wait is for arrivals that stand ahead of it in the one program, so all of them come.
 
-The loops may run several times, inside loops and tests that are the same in both roles and in all threads of a block.
-Then n counts the iterations of all runs, which is what each role does in integers of its own: slot n%S and phase n/S,
-both 0 before all, and the next ones at the end of each iteration. The iterations of both are one program in that order;
-which slot an iteration has there tells nothing, and it is written as n%S with the n of its run.
+The loops may run several times, inside loops and tests that are the same in both roles and in all threads of a block:
+n counts the iterations of all runs. Each role does so in integers of its own: slot n%S and phase n/S, both 0 before
+all, and the next ones at the end of each iteration. The iterations of both are one program in that order; which slot an
+iteration has there tells nothing, and it is written as n%S with the n of its run.
 
 A warp arrives by one lane when its lanes have met behind their reads, whatever the shape of the block; asynchronous
 instructions have completed before (`check_completed`). The producer may leave while copies are on their way:
@@ -137,30 +137,26 @@ def consuming_threads(consumes: Condition, launch: Launch) -> int:
 
 @dataclass(frozen=True)
 class _Ring:
-    """The names of its barriers and slots, and of the loop; where a role is in it, if that runs several times."""
+    """The names of its barriers and slots, and of the loop; where a role is in it."""
 
     loop: str
     filled: str
     emptied: str
     slots: tuple[str, ...]
-    place: RingPlace | None
+    place: RingPlace
 
 
 def _find_ring(roles: _Roles, threads: frozenset[str]) -> tuple[For, For, _Ring]:
     """(the producer's loop, the consumers' loop, the ring); `threads` are the names that tell threads apart, and the
     blocks of a cluster."""
-    place, producing, consuming = None, roles.producing, roles.consuming
-    if isinstance(producing[0], StartRing):
-        if not isinstance(consuming[0], StartRing) or consuming[0] != producing[0]:
-            raise Refused("producer and consumers do not begin at the same place of a ring")
-        place, producing, consuming = producing[0].place, producing[1:], consuming[1:]
-    loop, used = _same_loop(producing, consuming, threads, nested=place is not None)
-    inner = loop.body
-    if place:
-        if loop.body[-1:] != (NextSlot(place),) or used.body[-1:] != (NextSlot(place),):
-            raise Refused(f"an iteration of '{loop.name}' does not end at the next slot of its ring")
-        inner = loop.body[:-1]
-    match inner:
+    start, *producing = roles.producing
+    if not isinstance(start, StartRing) or roles.consuming[:1] != (start,):
+        raise Refused("producer and consumers do not begin at the same place of a ring")
+    place = start.place
+    loop, used = _same_loop(tuple(producing), roles.consuming[1:], threads)
+    if loop.body[-1:] != (NextSlot(place),) or used.body[-1:] != (NextSlot(place),):
+        raise Refused(f"an iteration of '{loop.name}' does not end at the next slot of its ring")
+    match loop.body[:-1]:
         case (BulkWait(emptied, _, _, False), BulkCopies(filled, _, _, copies)):
             slots = dict.fromkeys(node.target.buffer for node in nodes(copies) if isinstance(node, BulkCopy))
             return loop, used, _Ring(loop.name, filled.buffer, emptied.buffer, tuple(slots), place)
@@ -168,17 +164,15 @@ def _find_ring(roles: _Roles, threads: frozenset[str]) -> tuple[For, For, _Ring]
             raise Refused("a producer does more than wait for room and fill it")
 
 
-def _same_loop(
-    producing: tuple[Spmd, ...], consuming: tuple[Spmd, ...], threads: frozenset[str], *, nested: bool
-) -> tuple[For, For]:
-    """The loop of a ring in both roles, inside the same loops and tests: `nested` in such, or not at all."""
+def _same_loop(producing: tuple[Spmd, ...], consuming: tuple[Spmd, ...], threads: frozenset[str]) -> tuple[For, For]:
+    """The loop of a ring in both roles, inside the same loops and tests."""
     (first,) = producing if len(producing) == 1 else (None,)
     match first:
         case If(test, inner, (), "", ()):
             same = [node for node in consuming if isinstance(node, If) and node.test == test and not node.orelse]
-            if len(same) != 1 or names_in(c.value for c in test) & threads or not nested:
+            if len(same) != 1 or names_in(c.value for c in test) & threads:
                 raise Refused("a producer runs under a test that is not one of all consumers")
-            return _same_loop(inner, same[0].body, threads, nested=nested)
+            return _same_loop(inner, same[0].body, threads)
         case For(name, extent, inner):
             loops = [node for node in consuming if isinstance(node, For) and node.name == name]
             if len(loops) != 1 or loops[0].extent != extent:
@@ -187,9 +181,7 @@ def _same_loop(
                 raise Refused(f"how often '{name}' runs is not the same for all threads of a block or cluster")
             if isinstance(inner[0], BulkWait):
                 return first, loops[0]
-            if not nested:
-                raise Refused(f"'{name}' runs a ring's loop several times, and no role counts on")
-            return _same_loop(inner, loops[0].body, threads, nested=nested)
+            return _same_loop(inner, loops[0].body, threads)
         case _:
             raise Refused("a producer does more than one loop")
 
@@ -200,11 +192,9 @@ def _check_loop(loop: For, used: For, ring: _Ring, launch: Launch) -> None:
     count = stages.pop()
     if stages or not count.is_const:
         raise Refused(f"the ring of '{ring.loop}' has different numbers of slots and barriers")
-    slot, phase = var(loop.name) % count.const, var(loop.name) // count.const
-    if ring.place:
-        slot, phase = var(ring.place.slot), var(ring.place.phase)
-        if ring.place.slots != count.const:
-            raise Refused(f"the ring of '{ring.loop}' has {count} slots, and {ring.place.slots} are counted")
+    slot, phase = var(ring.place.slot), var(ring.place.phase)
+    if ring.place.slots != count.const:
+        raise Refused(f"the ring of '{ring.loop}' has {count} slots, and {ring.place.slots} are counted")
     empty, fill = loop.body[:2]
     assert isinstance(empty, BulkWait)
     assert isinstance(fill, BulkCopies)
@@ -264,9 +254,9 @@ def _check_nothing_else(body: tuple[Spmd, ...], roles: _Roles, ring: _Ring, used
     if used_outside := next(_slots_used(others, ring), None):
         raise Refused(f"'{used_outside.buffer}' is used outside of '{ring.loop}'")
     counting = [node for node in nodes((*body, *others)) if isinstance(node, StartRing | NextSlot)]
-    if len(counting) != (5 if ring.place else 0):  # both in each role; what consumers start with is seen twice
+    if len(counting) != 5:  # both in each role; what consumers start with is seen twice
         raise Refused(f"a place in the ring of '{ring.loop}' changes in between")
-    if ring.place and names_in(walk(others)) & {ring.place.slot, ring.place.phase}:
+    if names_in(walk(others)) & {ring.place.slot, ring.place.phase}:
         raise Refused(f"a place in the ring of '{ring.loop}' is used outside of it")
 
 
@@ -293,12 +283,11 @@ def _join(node: Spmd, roles: _Roles, loop: For, used: For, ring: _Ring) -> Spmd:
         and not (isinstance(each, BulkWait) and each.barrier.buffer == ring.filled)
     )
     joined = with_body(used, (If((roles.produces,), fill.body), *rest))
-    return _at_slots(joined, ring) if ring.place else joined
+    return _at_slots(joined, ring)
 
 
 def _at_slots(loop: For, ring: _Ring) -> For:
     """The joined loop with the slot of each iteration in its own number."""
-    assert ring.place
     here, slot = var(ring.place.slot), var(loop.name) % ring.place.slots
 
     def change(access: Access | Load) -> Access | Load:
