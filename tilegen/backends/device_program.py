@@ -42,6 +42,21 @@ class Program:
         self.versions = TextVersions(tree, engine.language)
         self._entries: dict[tuple[TextVersion, Engine], Mapping[str, Any]] = {}
         self._forms: dict[tuple[int | str, ...], Form] = {}
+        self._held: list[Sequence[Any]] = []
+
+    @property
+    def device(self) -> str:
+        """The name of the device that it was compiled for; calls go to that of their arrays."""
+        return self.engine.name
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.engine.on_gpu
+
+    @property
+    def xp(self) -> Any:
+        """The library whose arrays it takes, beside those of others: the module cupy, or numpy."""
+        return self.engine.xp
 
     # -- calling
 
@@ -226,6 +241,8 @@ class Program:
             tuple((n, m) for n, a in enumerate(given) if a in written for m in range(len(given)) if m != n),
             launchers,
             tuple(names.index(tensor.name) for tensor in outputs),
+            len(between),
+            self._held,
         )
 
     def _launchers(
