@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from operator import attrgetter, index, is_
@@ -17,6 +17,8 @@ from tilegen.ir.written import tree_of
 from tilegen.judge import judge as judge_tree
 from tilegen.primitives._call import Instructions, bind
 from tilegen.primitives._composite import expand, names_in
+
+Judge = Callable[["Stage"], "Stage"]  # raises where it refuses
 
 DEEPEST = 64  # loops inside one another
 
@@ -57,9 +59,12 @@ class Derivation:
         """
         return self.then((call_of(word, arguments, into, keywords),))
 
-    def then(self, calls: tuple[StepCall, ...]) -> Derivation:
-        """This with more primitive steps, each judged. Raises what `step` raises."""
-        return replace(self, stages=_apply_calls(self.stages, calls, self.instructions))
+    def then(self, calls: tuple[StepCall, ...], *, accepted: bool = False) -> Derivation:
+        """This with more primitive steps, each judged unless the judge has accepted them before.
+
+        Raises what `step` raises.
+        """
+        return replace(self, stages=_apply_calls(self.stages, calls, self.instructions, _judge_of(accepted)))
 
 
 def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Mapping[str, object]) -> StepCall:
@@ -87,6 +92,8 @@ def apply(
     parameters: Mapping[str, int] | None = None,
     defines: Mapping[str, Define] | None = None,
     instructions: Instructions = dict,
+    *,
+    accepted: bool = False,
 ) -> Derivation:
     """`schedule` applied to `kernel`, every step judged.
 
@@ -94,6 +101,7 @@ def apply(
         parameters: values for parameters of the schedule's head, in place of their defaults.
         defines: the composite steps by their word.
         instructions: finds those that a step may name.
+        accepted: the judge has accepted all of this before, and is not asked again.
 
     Raises:
         SourceError: an unknown step or parameter, or arguments that do not fit.
@@ -102,13 +110,13 @@ def apply(
 
     An error in a step that the schedule inherits says so, and so does one in a schedule that is for several kernels.
     """
-    values = _parameters(schedule, parameters or {})
+    values, judge = _parameters(schedule, parameters or {}), _judge_of(accepted)
     ahead = {result.text for call in schedule.steps for result in call.results}
-    stages: tuple[Stage, ...] = (judge_stage(_start_stage(kernel)),)
+    stages: tuple[Stage, ...] = (judge(_start_stage(kernel)),)
     for call in schedule.steps:
         try:
             steps = expand(call, defines or {}, names_in(stages[-1].tree) | ahead, values)
-            stages = _apply_calls(stages, steps, instructions)
+            stages = _apply_calls(stages, steps, instructions, judge)
         except TilegenError as error:
             error.notes += _origin(call, schedule)
             raise
@@ -143,8 +151,12 @@ def judge_stage(stage: Stage) -> Stage:
     raise IllegalStep(message, span, witness=violation.witness, notes=violation.notes, code=violation.code)
 
 
+def _judge_of(accepted: bool) -> Judge:
+    return (lambda stage: stage) if accepted else judge_stage
+
+
 def _apply_calls(
-    stages: tuple[Stage, ...], calls: tuple[StepCall, ...], instructions: Instructions
+    stages: tuple[Stage, ...], calls: tuple[StepCall, ...], instructions: Instructions, judge: Judge
 ) -> tuple[Stage, ...]:
     for call in calls:
         before = stages[-1].tree
@@ -153,7 +165,7 @@ def _apply_calls(
             after = verify(_mark_tree(_check_size(step.apply(before)), before, call))
         except TilegenError as error:
             raise error.at(call.span) from None
-        stages += (judge_stage(Stage(call, after)),)
+        stages += (judge(Stage(call, after)),)
     return stages
 
 
