@@ -136,18 +136,11 @@ class CudaEngine:
 
     def load(self, text: str, names: Sequence[str], arch: str) -> Mapping[str, Any]:
         """The kernels of `text` by name, compiled for `arch`. Raises DeviceError where the text is refused."""
-        if arch != self.arch:  # cupy compiles for the plain architecture of the device, and takes no other
-            with TemporaryDirectory() as folder:
-                file = Path(folder, "kernel.cubin")
-                file.write_bytes(nvrtc.compile_text(text, arch).cubin)
-                module = self.xp.RawModule(path=str(file))
-                return {name: module.get_function(name) for name in names}
-        module = self.xp.RawModule(code=text, options=nvrtc.options())
-        try:
+        with TemporaryDirectory() as folder:
+            file = Path(folder, "kernel.cubin")
+            file.write_bytes(nvrtc.compile_text(text, arch).cubin)
+            module = self.xp.RawModule(path=str(file))
             return {name: module.get_function(name) for name in names}
-        except self.xp.cuda.compiler.CompileException:
-            nvrtc.compile_text(text, arch)  # says the same with the line of the text
-            raise
 
     def _allow_shared(self, entry: Any, launch: Launch) -> None:
         try:
