@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tilegen import schedule as scheduling
+from tilegen.backends.record import Record, record_of
 from tilegen.errors import Source, SourceError, UsageError, did_you_mean, integers
 from tilegen.frontend import KernelDecl, Module, build, excerpt, parse
 from tilegen.frontend.stock import (
@@ -26,13 +27,18 @@ from tilegen.primitives import registry
 from tilegen.primitives._composite import expand, names_in
 from tilegen.primitives._words import suggest_step
 
+_ACCEPTED = "accepted"  # what is kept of steps that the judge accepts
 
-def load(path_or_text: str | Path) -> File:
+
+def load(path_or_text: str | Path, *, cache: bool = True) -> File:
     """The kernels and schedules of a text, a file, or a stock file by its name ("gemm").
 
     A stock file's name never means another file: that one is called by its path, "gemm.tg" or "./gemm". A kernel
     without schedules in its file gets the stock schedules for its name, if it has the loops and tensors of the stock
     kernel; a schedule whose kernel is not in its file is for the stock kernel of that name.
+
+    Args:
+        cache: False judges, lowers and proves in this process whatever is called, though an earlier one has done so.
 
     Raises:
         UsageError: no such file.
@@ -40,19 +46,19 @@ def load(path_or_text: str | Path) -> File:
     """
     name = str(path_or_text)
     if "\n" in name:
-        return from_text(name)
+        return from_text(name, cache=cache)
     if name in stock_names() and not (isinstance(path_or_text, Path) and path_or_text.is_file()):
-        return File(stock(name), _remark_on_namesake(name))
+        return File(stock(name), _remark_on_namesake(name), cache=cache)
     text = read_file(name)
     if text is not None:
-        return from_text(text, name)
+        return from_text(text, name, cache=cache)
     notes = did_you_mean(name, list(stock_names())) or (f"the stock files are {', '.join(stock_names())}",)
     raise UsageError(f"there is no file '{shorten(name)}', and no stock file of that name", notes=notes)
 
 
-def from_text(text: str, name: str = "<text>") -> File:
+def from_text(text: str, name: str = "<text>", *, cache: bool = True) -> File:
     """`load` of a text that messages call `name`."""
-    return File(*with_stock(parse(Source(name, text))))
+    return File(*with_stock(parse(Source(name, text))), cache=cache)
 
 
 def _remark_on_namesake(name: str) -> str:
@@ -69,11 +75,13 @@ class File:
     Attributes:
         remark: which other file its name may have meant, or why the kernel does not get the stock schedules of its
             name, if there are any that it does not get; else empty.
+        cache: whether what earlier processes have found out about its kernels is taken from the disk, and kept there.
     """
 
-    def __init__(self, module: Module, remark: str = "") -> None:
+    def __init__(self, module: Module, remark: str = "", *, cache: bool = True) -> None:
         self._module = module
         self.remark = remark
+        self.cache = cache
         self.kernels: Mapping[str, KernelDecl] = module.kernels
         self.schedules: tuple[Schedule, ...] = module.schedules
         self.defines: Mapping[str, Define] = {**standard_steps(), **{d.word: d for d in module.defines}}
@@ -137,7 +145,7 @@ class File:
         decl, given = self.kernels[name], integers(values)
         needed = {word: value for word, value in given.items() if decl.attributes.get(word, 0) is None}
         try:
-            return Kernel(self, _build(decl, given))
+            return Kernel(self, _build(decl, given), given)
         except SourceError as error:
             if given == needed:
                 raise
@@ -190,18 +198,28 @@ def _build(decl: KernelDecl, values: Mapping[str, int]) -> nodes.Kernel:
 class Kernel:
     """A kernel of a file with its attributes decided; `ir` is the kernel itself."""
 
-    def __init__(self, file: File, ir: nodes.Kernel) -> None:
+    def __init__(self, file: File, ir: nodes.Kernel, values: Mapping[str, int]) -> None:
         self.file = file
         self.ir = ir
+        self._values = dict(values)
 
     def schedule(self, name: str | None = None, /, **parameters: int) -> Scheduled:
         """The schedule `name` applied to this kernel; without a name, the kernel as written, to add steps to."""
+        found, record = self.file, self._find_record(name, parameters)
         if name is None:
-            return Scheduled(scheduling.start(self.ir, self.file.instructions), self.file.defines)
-        schedule = self.file.find_schedule(name, self.ir.name)
-        found = self.file
-        core = scheduling.apply(self.ir, schedule, integers(parameters), found.defines, found.instructions)
-        return Scheduled(core, self.file.defines)
+            return Scheduled(scheduling.start(self.ir, found.instructions), found.defines, record)
+        schedule, values = found.find_schedule(name, self.ir.name), integers(parameters)
+        accepted = record.recall(_ACCEPTED) is True
+        core = scheduling.apply(self.ir, schedule, values, found.defines, found.instructions, accepted=accepted)
+        if not accepted:
+            record.keep(True, _ACCEPTED)
+        return Scheduled(core, found.defines, record)
+
+    def _find_record(self, schedule: str | None, parameters: Mapping[str, int]) -> Record:
+        if not self.file.cache:
+            return Record()
+        values, given = sorted(self._values.items()), sorted(integers(parameters).items())
+        return record_of(self.file.source.text, self.ir.name, values, schedule, given)
 
 
 class Scheduled:
@@ -210,9 +228,12 @@ class Scheduled:
     >>> kernel.schedule().tile("i", 128, into=("bi", "ti")).bind("bi", "block.x").bind("ti", "thread.x")
     """
 
-    def __init__(self, core: scheduling.Derivation, defines: Mapping[str, Define]) -> None:
+    def __init__(
+        self, core: scheduling.Derivation, defines: Mapping[str, Define], record: Record | None = None
+    ) -> None:
         self.core = core
         self._defines = defines
+        self._record = record or Record()
 
     @property
     def kernel(self) -> nodes.Kernel:
@@ -231,7 +252,12 @@ class Scheduled:
     def step(self, word: str, *arguments: object, into: object = (), **keywords: object) -> Scheduled:
         """This with one more step, judged. `into` holds the names that stand behind `->` in a text."""
         call = scheduling.call_of(word, arguments, into, keywords)
-        return Scheduled(self.core.then(expand(call, self._defines, names_in(self.tree))), self._defines)
+        record = self._record.then(call.text)
+        accepted = record.recall(_ACCEPTED) is True
+        core = self.core.then(expand(call, self._defines, names_in(self.tree)), accepted=accepted)
+        if not accepted:
+            record.keep(True, _ACCEPTED)
+        return Scheduled(core, self._defines, record)
 
     def __getattr__(self, word: str) -> Callable[..., Scheduled]:
         known = [*registry(), *self.__dict__.get("_defines", ())]
@@ -297,7 +323,7 @@ class Scheduled:
         """
         from tilegen.backends.devices import engine, program
 
-        return program(self.tree, engine(device), unproved=unproved)
+        return program(self.tree, engine(device), unproved=unproved, record=self._record)
 
 
 __all__ = ["File", "Kernel", "Scheduled", "load", "stock_names"]

@@ -36,6 +36,7 @@ DOORS = {
     "islpy": "tilegen/poly/",
     "cupy": "tilegen/backends/",
     "pyopencl": "tilegen/backends/",
+    "platformdirs": "tilegen/backends/",
     "click": "tilegen/cli",
     "rich": "tilegen/cli",
 }

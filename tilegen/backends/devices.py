@@ -11,6 +11,7 @@ from tilegen.backends import cuda, opencl
 from tilegen.backends.device_program import Program
 from tilegen.backends.engine import Engine, Launcher, Run
 from tilegen.backends.host import HostArrays
+from tilegen.backends.record import Record
 from tilegen.errors import UsageError, did_you_mean
 from tilegen.ir.nodes import Buffer, Scalar, Tree
 from tilegen.lowering import Launch
@@ -56,10 +57,13 @@ class InterpretedProgram(Program):
         return (launch,)
 
 
-def program(tree: Tree, engine: Engine, *, unproved: bool = False) -> Program:
-    """The tree as a program of the engine; nothing is compiled yet, and nothing `unproved` unless that is allowed."""
+def program(tree: Tree, engine: Engine, *, unproved: bool = False, record: Record | None = None) -> Program:
+    """The tree as a program of the engine; nothing is compiled yet, and nothing `unproved` unless that is allowed.
+
+    `record` is what is stored of the tree; if left out, nothing is, and all is found out anew.
+    """
     kind = InterpretedProgram if isinstance(engine, InterpreterEngine) else Program
-    return kind(tree, engine, unproved=unproved)
+    return kind(tree, engine, unproved=unproved, record=record)
 
 
 @cache

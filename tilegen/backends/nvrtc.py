@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from tilegen.backends import toolkit
+from tilegen.backends.record import record_of
 from tilegen.errors import DeviceError, Source, Span
 
 DEFAULT_ARCH = "sm_90"
@@ -69,10 +70,17 @@ def compile_text(text: str, arch: str = DEFAULT_ARCH, name: str = "kernel.cu") -
     Raises:
         DeviceError: there is no compiler, it does not know `arch`, or it refuses the text.
     """
+    _require_compiler()
     # The assembler's report is the one source of spills that needs neither a GPU nor another tool. It is
     # empty where NVRTC finds the text in a cache of its own, beside a driver.
-    cubin, log = _compile(text, arch, name, ("--ptxas-options=-v", "--no-cache"), "CUBIN")
-    return Compiled(arch, cubin, _resources(log))
+    more = ("--ptxas-options=-v", "--no-cache")
+    record = record_of("cubin", text, arch, more, options(), version())
+    found: Compiled | None = record.recall()
+    if found is None:
+        cubin, log = _compile(text, arch, name, more, "CUBIN")
+        found = Compiled(arch, cubin, _resources(log))
+        record.keep(found)
+    return found
 
 
 def compile_ptx(text: str, arch: str = DEFAULT_ARCH) -> str:
@@ -81,10 +89,14 @@ def compile_ptx(text: str, arch: str = DEFAULT_ARCH) -> str:
     return ptx.rstrip(b"\0").decode()
 
 
-def _compile(text: str, arch: str, name: str, more: tuple[str, ...], kind: str) -> tuple[bytes, str]:
-    """(output, log) of the compiler; `kind` of output is "CUBIN" or "PTX"."""
+def _require_compiler() -> None:
     if reason := unavailable_reason():
         raise DeviceError(reason, notes=(toolkit.way_to_a_compiler(),))
+
+
+def _compile(text: str, arch: str, name: str, more: tuple[str, ...], kind: str) -> tuple[bytes, str]:
+    """(output, log) of the compiler; `kind` of output is "CUBIN" or "PTX"."""
+    _require_compiler()
     from cuda.bindings import nvrtc
 
     flags = [flag.encode() for flag in (f"--gpu-architecture={arch}", *more, *options())]

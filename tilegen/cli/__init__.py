@@ -38,6 +38,7 @@ def _run(arguments: list[str]) -> int:
     try:
         from tilegen.cli import (  # noqa: F401  (they add their commands)
             asm,
+            cache,
             check,
             compare,
             doctor,

@@ -56,7 +56,11 @@ class Request:
 
     @cached_property
     def _loaded(self) -> api.File:  # once, for a pipe cannot be read again
-        file = api.from_text(printing.read_input(), "<stdin>") if self.file == "-" else api.load(self.file)
+        # What a command tells of the judge and of the proof is found out by it.
+        if self.file == "-":
+            file = api.from_text(printing.read_input(), "<stdin>", cache=False)
+        else:
+            file = api.load(self.file, cache=False)
         if file.remark:
             print(f"note: {file.remark}", file=sys.stderr)
         return file
