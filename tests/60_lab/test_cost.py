@@ -106,14 +106,15 @@ def test_a_call_that_does_not_fit(monkeypatch):
         memory.allocate(refuse, 100, "it", InterpreterEngine())
 
 
-def test_progress_without_a_terminal_is_a_line_at_growing_intervals(capsys):
-    with printing._ProgressLines(pause=0.02) as lines:
+def test_progress_without_a_terminal_is_a_line_at_regular_intervals(capsys):
+    with printing._ProgressLines(pause=0.1) as lines:
         lines("reference", 0, 1)
-        sleep(0.3)
+        sleep(0.35)
         lines("naive", 1, 3)
-        sleep(0.5)
+        sleep(0.55)
     sys.stderr.flush()
     text = capsys.readouterr().err
     assert re.search(r"after \d s: reference\n", text)
     assert "naive, 1 of 3 done" in text
-    assert text.count("\n") < 8
+    assert 3 <= text.count("\n") <= 9
+    assert printing._ProgressLines()._pause == 10.0

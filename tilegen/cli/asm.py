@@ -11,6 +11,7 @@ from rich.text import Text
 
 from tilegen.cli import printing
 from tilegen.cli.commands import shared_arguments, tilegen
+from tilegen.cli.interrupt import run_interruptibly
 from tilegen.cli.request import Request
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def asm_command(request: Request, language: str, arch: str, whole: bool) -> int:
 
     scheduled = request.one("asm", request.sizes)
     text = scheduled.source("cuda", arch=arch)
-    listings = sass.ptx(text, arch) if language == "ptx" else sass.sass(text, arch)
+    listings = run_interruptibly(lambda: sass.ptx(text, arch) if language == "ptx" else sass.sass(text, arch))
     found = [(listing, sass.hot(listing)) for listing in listings.values()]
     if request.json_file:
         printing.write_json([_to_json(listing, hot, arch) for listing, hot in found], request.json_file)

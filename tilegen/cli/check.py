@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from rich.table import Table
 from tilegen.cli import printing
 from tilegen.cli.arguments import parse_numbers
 from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments, tilegen
+from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.request import Request
 from tilegen.errors import LimitError, ProofError, TilegenError, WrongResult
 from tilegen.ir.nodes import Tree
@@ -57,47 +58,63 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     require_check_memory(every, sizes, runs_on, repeated=repeat is not None)
     printing.print_note(check_outlook(every, sizes, runs_on, repeat or 0))
     checked = {name: _Checked(error=each) for name, each in attempts.items() if isinstance(each, TilegenError)}
-    checked |= _check_all(trees, sizes, runs_on, unproved, repeat or 0)
+    stopped = False
+    with printing.progress() as progress:
+        try:
+            run_interruptibly(lambda: _check_all(trees, sizes, runs_on, unproved, repeat or 0, checked, progress))
+        except KeyboardInterrupt:
+            stopped = True
     if request.json_file:
-        printing.write_json(_json(checked, runs_on.name), request.json_file)
+        printing.write_json({**_json(checked, runs_on.name), "interrupted": stopped}, request.json_file)
     else:
         notes = () if runs_on.on_gpu else printing.meaning_notes(printing.performed_names(every))
-        _show(printing.console(), checked, runs_on.name, tuple(notes))
+        _show(printing.console(), checked, runs_on.name, tuple(notes), stopped)
     errors = {name: each.error for name, each in checked.items() if each.error}
     for name, error in errors.items():
         print(f"{name}: {error.render()}", file=sys.stderr)
+    if stopped:
+        print("interrupted: these are the results so far", file=sys.stderr)
+        return INTERRUPTED
     return max((error.exit_code for error in errors.values()), default=0)
 
 
 def _check_all(
-    trees: Mapping[str, Tree], sizes: Sequence[Mapping[str, int]], engine: Engine, unproved: bool, runs: int
-) -> dict[str, _Checked]:
-    """Checks the trees, all of one kernel, at all of `sizes`; then runs each that is right so many times there."""
+    trees: Mapping[str, Tree],
+    sizes: Sequence[Mapping[str, int]],
+    engine: Engine,
+    unproved: bool,
+    runs: int,
+    found: dict[str, _Checked],
+    progress: Callable[[str, int, int], None],
+) -> None:
+    """Checks the trees, all of one kernel, at all of `sizes`; then runs each that is right so many times there.
+
+    `found` gets the results as they come, for someone who does not wait for the end.
+    """
     from tilegen.backends.devices import program
     from tilegen.lab.check import cases_by_tolerance
 
-    found = {}
-    with printing.progress() as progress:
-        progress("reference", 0, 1)
-        tried = cases_by_tolerance(next(iter(trees.values())).kernel, trees.values(), sizes)
-        for number, (name, tree) in enumerate(trees.items()):
-            progress(name, number, len(trees))
-            compiled = program(tree, engine, unproved=unproved)
-            found[name] = _check_one(compiled, tried[tolerance_of(tree)], runs)
-    return found
+    progress("reference", 0, 1)
+    tried = cases_by_tolerance(next(iter(trees.values())).kernel, trees.values(), sizes)
+    for number, (name, tree) in enumerate(trees.items()):
+        progress(f"check {name}", number, len(trees))
+        for state in _states(program(tree, engine, unproved=unproved), tried[tolerance_of(tree)], runs):
+            found[name] = state
 
 
-def _check_one(compiled: Program, tried: Sequence[Case], runs: int) -> _Checked:
+def _states(compiled: Program, tried: Sequence[Case], runs: int) -> Iterator[_Checked]:
+    """What is known of a program after each thing that it is asked."""
     from tilegen.lab.check import check
     from tilegen.lab.repeat import repeat_cases
 
     found = _Checked()
     try:
-        found = replace(found, proof=compiled.verdict)
-        found = replace(found, trials=check(compiled, tried))
-        return replace(found, repeated=repeat_cases(compiled, tried, runs) if runs else ())
+        yield (found := replace(found, proof=compiled.verdict))
+        for case in tried:
+            yield (found := replace(found, trials=(*found.trials, *check(compiled, [case]))))
+        yield replace(found, repeated=repeat_cases(compiled, tried, runs) if runs else ())
     except (WrongResult, ProofError, LimitError) as error:
-        return replace(found, error=error)
+        yield replace(found, trials=(), error=error)
 
 
 def _json(checked: Mapping[str, _Checked], device: str) -> dict[str, object]:
@@ -110,7 +127,9 @@ def _json(checked: Mapping[str, _Checked], device: str) -> dict[str, object]:
     }
 
 
-def _show(out: Console, checked: Mapping[str, _Checked], device: str, notes: tuple[str, ...]) -> None:
+def _show(
+    out: Console, checked: Mapping[str, _Checked], device: str, notes: tuple[str, ...], stopped: bool = False
+) -> None:
     """Prints for each schedule its inputs, its largest error beside the bound, and the verdict of its proof."""
     table = Table(header_style="bold")
     for name in ("schedule", "proof", "inputs", "sizes"):
@@ -126,7 +145,7 @@ def _show(out: Console, checked: Mapping[str, _Checked], device: str, notes: tup
     count = sum(len(each.trials) for each in checked.values())
     if count:
         out.print(table)
-        out.print(f"right, all {count} of them, on {device}")
+        out.print(f"right, {'so far' if stopped else 'all'} {count} of them, on {device}")
     for name, each in checked.items():
         for repetition in each.repeated:
             out.print(f"{name}: {_sentence(repetition)}", soft_wrap=True, markup=False)

@@ -6,6 +6,7 @@ import click
 
 from tilegen.cli import explain_printing, printing
 from tilegen.cli.commands import shared_arguments, tilegen
+from tilegen.cli.interrupt import run_interruptibly
 from tilegen.cli.request import Request
 
 
@@ -26,7 +27,9 @@ def explain_command(request: Request, last: bool, maps: bool, no_compile: bool) 
     counted = power_sizes(scheduled.kernel, request.sizes, GPU_LIMITS)
     require_addressable(scheduled.kernel, counted)
     with printing.progress() as progress:
-        result = explain(scheduled.core, counted, compiled=not no_compile, last=last, progress=progress)
+        result = run_interruptibly(
+            lambda: explain(scheduled.core, counted, compiled=not no_compile, last=last, progress=progress)
+        )
     if request.json_file:
         printing.write_json(explain_printing.to_json(result), request.json_file)
     if request.json_file != "-":

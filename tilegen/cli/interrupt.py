@@ -7,17 +7,21 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
+from typing import TypeVar
+
+T = TypeVar("T")
 
 INTERRUPTED = 130  # exit code after Ctrl-C
 
 
-def run_interruptibly(work: Callable[[], None]) -> None:
-    """Runs `work` in a thread of its own, which Ctrl-C abandons. Raises what `work` raises."""
+def run_interruptibly(work: Callable[[], T]) -> T:
+    """Runs `work` in a thread of its own, which Ctrl-C abandons. Returns what it returns, and raises what it raises."""
     raised: list[BaseException] = []
+    returned: list[T] = []
 
     def body() -> None:
         try:
-            work()
+            returned.append(work())
         except BaseException as error:  # raised again in the main thread
             raised.append(error)
 
@@ -27,6 +31,7 @@ def run_interruptibly(work: Callable[[], None]) -> None:
         thread.join(60)  # on some systems a join without a timeout blocks signals
     if raised:
         raise raised[0]
+    return returned[0]
 
 
 @contextmanager

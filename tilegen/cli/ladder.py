@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from tilegen.cli import explain_printing, printing
 from tilegen.cli.commands import DEVICE, UNPROVED, shared_arguments, tilegen
+from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.request import Request
 
 if TYPE_CHECKING:
@@ -27,18 +29,25 @@ if TYPE_CHECKING:
 def ladder_command(request: Request, limit: float | None, device: str, unproved: bool) -> int:
     """Check and time every prefix of a schedule, its prediction beside it: what does each step bring?"""
     from tilegen.backends.devices import engine
-    from tilegen.lab.ladder import ladder
+    from tilegen.lab.ladder import LadderRun
 
     scheduled = request.one("ladder", fixed={})
     request.check_sizes(scheduled.kernel)
+    runs_on, stopped = engine(device), False
     with printing.progress() as progress:
-        result = ladder(
-            scheduled.core, engine(device), request.sizes, limit=limit, progress=progress, unproved=unproved
-        )
+        run = LadderRun(scheduled.core, runs_on, request.sizes, limit=limit, progress=progress, unproved=unproved)
+        try:
+            run_interruptibly(run.run)
+        except KeyboardInterrupt:
+            stopped = True
+    result = run.result()
     if request.json_file:
-        printing.write_json(explain_printing.to_json(result), request.json_file)
+        printing.write_json({**explain_printing.to_json(result), "interrupted": stopped}, request.json_file)
     if request.json_file != "-":
         _show(printing.console(), result)
+    if stopped:
+        print("interrupted: these are the rungs so far", file=sys.stderr)
+        return INTERRUPTED
     return max((rung.exit_code for rung in result.rungs), default=0)
 
 

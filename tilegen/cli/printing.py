@@ -43,7 +43,7 @@ class _Console(Console):
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on standard error; where that is no terminal, a line at growing intervals."""
+    """A progress bar on standard error; where that is no terminal, a line every ten seconds."""
     errors = Console(stderr=True)
     if not errors.is_terminal:
         with _ProgressLines() as lines:
@@ -56,7 +56,7 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 class _ProgressLines:
-    """Prints on standard error what is going on, after `pause` seconds and then at growing intervals."""
+    """Prints on standard error what is going on, every `pause` seconds."""
 
     def __init__(self, pause: float = 10.0) -> None:
         self._pause = pause
@@ -76,10 +76,9 @@ class _ProgressLines:
         self._thread.join()
 
     def _say(self) -> None:
-        start, pause = monotonic(), self._pause
-        while not self._ended.wait(pause):
+        start = monotonic()
+        while not self._ended.wait(self._pause):
             print(f"after {monotonic() - start:.0f} s: {self._what}", file=sys.stderr, flush=True)
-            pause = min(2 * pause, 300.0)
 
 
 def print_note(line: str | None) -> None:

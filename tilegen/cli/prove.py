@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from tilegen import api
 from tilegen.cli import printing
 from tilegen.cli.commands import shared_arguments, tilegen
 from tilegen.cli.request import Request
@@ -40,27 +41,34 @@ MEANING = {
 @click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
 def prove_command(request: Request) -> int:
     """Prove that what is printed for a schedule is the kernel, for all sizes."""
-    wanted = request.schedules(request.sizes)
     found: dict[str, dict[str, Proof]] = {}
     times: dict[str, float] = {}
-    for name, each in wanted.items():
-        vector = lower(each.tree)
-        start = perf_counter()
-        whole = lower(each.tree, whole=True)
-        needing = frozenset(loop for launch in vector for loop in launch.needs)
-        versions = [vector, lower(each.tree, loose=needing)] if needing else [vector]
-        labels = [_label(version, len(versions)) for version in versions]
-        if [launch.requires for launch in whole] != [launch.requires for launch in vector]:
-            versions.append(whole)
-            labels.append("whole tiles")
-        proofs = [prove(each.tree.kernel, version, each.tree.reassociated) for version in versions]
-        found[name] = dict(zip(labels, proofs, strict=True))
-        times[name] = (perf_counter() - start) * 1e3
+    with printing.progress() as progress:
+        progress("apply", 0, 1)
+        wanted = request.schedules(request.sizes)
+        for number, (name, each) in enumerate(wanted.items()):
+            progress(f"prove {name}", number, len(wanted))
+            found[name], times[name] = _prove_versions(each)
     if request.json_file:
         printing.write_json([_report(name, proofs, times[name]) for name, proofs in found.items()], request.json_file)
     if request.json_file != "-":
         _print(found, times)
     return 0 if all(proof.verdict == "proved" for proofs in found.values() for proof in proofs.values()) else 3
+
+
+def _prove_versions(each: api.Scheduled) -> tuple[dict[str, Proof], float]:
+    """The proofs of all versions of a program by their names, and the milliseconds that they took."""
+    vector = lower(each.tree)
+    start = perf_counter()
+    whole = lower(each.tree, whole=True)
+    needing = frozenset(loop for launch in vector for loop in launch.needs)
+    versions = [vector, lower(each.tree, loose=needing)] if needing else [vector]
+    labels = [_label(version, len(versions)) for version in versions]
+    if [launch.requires for launch in whole] != [launch.requires for launch in vector]:
+        versions.append(whole)
+        labels.append("whole tiles")
+    proofs = [prove(each.tree.kernel, version, each.tree.reassociated) for version in versions]
+    return dict(zip(labels, proofs, strict=True)), (perf_counter() - start) * 1e3
 
 
 def _label(version: tuple[Launch, ...], count: int) -> str:

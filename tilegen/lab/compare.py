@@ -140,7 +140,7 @@ class ComparisonRun:
             compiled = {name: compiler.submit(nvrtc.compile_text, text, archs[name]) for name, text in texts.items()}
             self._check({name: self._programs[name] for name in texts})
             for number, name in enumerate(texts):
-                self._progress("compile", number, len(texts))
+                self._progress(f"compile {name}", number, len(texts))
                 self._rows[name] = _with_resources(self._rows[name], launches[name], compiled[name])
         right = {name: self._programs[name] for name in texts if self._rows[name].error is None}
         done = time_programs(right, self._engine, self._sizes, self._progress, self._samples, self._steady)
@@ -177,7 +177,7 @@ class ComparisonRun:
         trees = [each.tree for each in programs.values()]
         tried = cases_by_tolerance(self._kernel, trees, sizes_to_check(trees, {}, limits_of_check(self._engine)))
         for number, (name, each) in enumerate(programs.items()):
-            self._progress("check", number, len(programs))
+            self._progress(f"check {name}", number, len(programs))
             row = Row(name, proof=_proof_verdict(each))
             try:
                 self._rows[name] = replace(row, trials=check(each, tried[tolerance_of(each.tree)]))

@@ -17,7 +17,7 @@ from tilegen.lab.explain import MOST_KEPT, LaunchReport, StepReport, explain, st
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.roofline import H200, Machine
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, points, power_sizes, sizes_to_check
-from tilegen.lab.timing import Progress, Time, time_programs
+from tilegen.lab.timing import Progress, Time, Timings, summarise, time_programs
 from tilegen.schedule import Derivation
 
 # A prefix is not timed if one run is expected to take longer, in milliseconds.
@@ -94,40 +94,93 @@ def ladder(
 ) -> Ladder:
     """Checks every prefix of a schedule that can be launched, and times those that are fast enough, in turns.
 
-    Args:
-        given: sizes to time at; the others are chosen. The checks are at small sizes of their own.
-        limit: milliseconds that a run of a prefix may be expected to take.
-        unproved: True lets run what the proof leaves open.
-
-    Raises:
-        DeviceError: the device fails. A prefix that is wrong does not raise: its rung says so.
+    Takes what a LadderRun takes, and raises what that raises.
     """
-    kernel = derivation.kernel
-    limit = limit or (GPU_LIMIT if engine.on_gpu else CPU_LIMIT)
-    sizes = power_sizes(kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
-    require_timing_memory([derivation.tree], sizes, engine)
-    explanation = explain(derivation, sizes, machine=machine, progress=progress)
-    trees = [stage.tree for stage in stages_by_line(derivation.stages)]
-    rungs = [_skip_if_large(rung, engine) for rung in _rungs_of(explanation.steps)]
-    programs = {
-        n: program(trees[n], engine, unproved=unproved)
-        for n, rung in enumerate(rungs)
-        if rung.launches and not rung.same and not rung.untimed
-    }
-    rungs = _check_rungs(rungs, trees, programs, engine, progress)
-    rungs = [_skip_if_slow(rung, kernel, engine, sizes, limit) for rung in rungs]
-    chosen = {str(n): p for n, p in programs.items() if not rungs[n].error and not rungs[n].untimed}
-    done = time_programs(chosen, engine, sizes, progress)
-    shown = unit(kernel, sizes, engine.on_gpu)
-    for n in programs:
-        if time := done.times.get(str(n)):
-            rungs[n] = replace(rungs[n], time=time, rate=rate(kernel, sizes, time.median, shown))
-        rungs[n] = _with_error(rungs[n], done.errors.get(str(n)))
-    best = done.times.get(done.rival) if done.rival else None
-    best_rate = rate(kernel, sizes, best.median, shown) if best else None
-    found = _with_gains(rungs)
-    settings = (engine.name, engine.on_gpu, machine, shown, limit)
-    return Ladder(kernel.name, derivation.name, sizes, *settings, found, done.rival, best, best_rate, done.beside)
+    run = LadderRun(derivation, engine, given, limit=limit, machine=machine, progress=progress, unproved=unproved)
+    run.run()
+    return run.result()
+
+
+class LadderRun:
+    """A ladder under way: `result` gives the rungs so far at any time, while `run` fills them."""
+
+    def __init__(
+        self,
+        derivation: Derivation,
+        engine: Engine,
+        given: Mapping[str, int],
+        *,
+        limit: float | None = None,
+        machine: Machine = H200,
+        progress: Progress = lambda what, done, total: None,
+        unproved: bool = False,
+    ) -> None:
+        """Chooses sizes; nothing is compiled yet.
+
+        Args:
+            given: sizes to time at; the others are chosen. The checks are at small sizes of their own.
+            limit: milliseconds that a run of a prefix may be expected to take.
+            progress: gets what is going on, how many parts of it are done, and of how many.
+            unproved: True lets run what the proof leaves open.
+
+        Raises:
+            UsageError: sizes that the kernel does not admit. DeviceError: too little memory for them.
+        """
+        self._derivation, self._engine, self._machine = derivation, engine, machine
+        self._limit = limit or (GPU_LIMIT if engine.on_gpu else CPU_LIMIT)
+        self._sizes = power_sizes(derivation.kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
+        require_timing_memory([derivation.tree], self._sizes, engine)
+        self._progress, self._unproved = progress, unproved
+        self._rungs: list[Rung] = []
+        self._samples: dict[str, list[float]] = {}
+        self._done = Timings()
+
+    def run(self) -> None:
+        """Predicts, checks and times all rungs.
+
+        Raises:
+            DeviceError: the device fails. A prefix that is wrong does not raise: its rung says so.
+        """
+        engine, sizes = self._engine, self._sizes
+        explanation = explain(self._derivation, sizes, machine=self._machine, progress=self._progress)
+        trees = [stage.tree for stage in stages_by_line(self._derivation.stages)]
+        self._rungs = [_skip_if_large(rung, engine) for rung in _rungs_of(explanation.steps)]
+        programs = {
+            n: program(trees[n], engine, unproved=self._unproved)
+            for n, rung in enumerate(self._rungs)
+            if rung.launches and not rung.same and not rung.untimed
+        }
+        self._check(trees, programs)
+        self._rungs = [_skip_if_slow(r, self._derivation.kernel, engine, sizes, self._limit) for r in self._rungs]
+        chosen = {str(n): p for n, p in programs.items() if not self._rungs[n].error and not self._rungs[n].untimed}
+        self._done = time_programs(chosen, engine, sizes, self._progress, self._samples)
+        for name, error in self._done.errors.items():
+            self._rungs[int(name)] = _with_error(self._rungs[int(name)], error)
+
+    def _check(self, trees: list[Tree], programs: Mapping[int, Program]) -> None:
+        if not programs:
+            return
+        self._progress("reference", 0, 1)
+        sizes = sizes_to_check([trees[n] for n in programs], {}, limits_of_check(self._engine))
+        tried = cases_by_tolerance(trees[0].kernel, (each.tree for each in programs.values()), sizes)
+        for number, (n, each) in enumerate(programs.items()):
+            self._progress(f"check {self._rungs[n].step or 'as written'}", number, len(programs))
+            self._rungs[n] = _check_rung(self._rungs[n], each, tried[tolerance_of(each.tree)])
+
+    def result(self) -> Ladder:
+        """All rungs, with the results so far."""
+        kernel, sizes, engine, done = self._derivation.kernel, self._sizes, self._engine, self._done
+        shown = unit(kernel, sizes, engine.on_gpu)
+        rungs = list(self._rungs)
+        for name, samples in list(self._samples.items()):
+            if name.isdecimal() and samples:
+                time = summarise(samples)
+                rungs[int(name)] = replace(rungs[int(name)], time=time, rate=rate(kernel, sizes, time.median, shown))
+        best = done.times.get(done.rival) if done.rival else None
+        best_rate = rate(kernel, sizes, best.median, shown) if best else None
+        settings = (engine.name, engine.on_gpu, self._machine, shown, self._limit)
+        named = (kernel.name, self._derivation.name, sizes, *settings, _with_gains(rungs))
+        return Ladder(*named, done.rival, best, best_rate, done.beside)
 
 
 def _rungs_of(steps: tuple[StepReport, ...]) -> list[Rung]:
@@ -149,22 +202,6 @@ def _skip_if_large(rung: Rung, engine: Engine) -> Rung:
     return replace(rung, untimed=f"not compiled: a thread keeps {kept} bytes in registers")
 
 
-def _check_rungs(
-    rungs: list[Rung], trees: list[Tree], programs: Mapping[int, Program], engine: Engine, progress: Progress
-) -> list[Rung]:
-    """The rungs with the results of their checks."""
-    if not programs:
-        return rungs
-    progress("reference", 0, 1)
-    sizes = sizes_to_check([trees[n] for n in programs], {}, limits_of_check(engine))
-    tried = cases_by_tolerance(trees[0].kernel, (each.tree for each in programs.values()), sizes)
-    found = list(rungs)
-    for number, (n, each) in enumerate(programs.items()):
-        progress("check", number, len(programs))
-        found[n] = _check_rung(rungs[n], each, tried[tolerance_of(each.tree)])
-    return found
-
-
 def _check_rung(rung: Rung, each: Program, tried: list[Case]) -> Rung:
     try:
         return replace(rung, trials=check(each, tried))
@@ -172,8 +209,8 @@ def _check_rung(rung: Rung, each: Program, tried: list[Case]) -> Rung:
         return _with_error(rung, error)
 
 
-def _with_error(rung: Rung, error: TilegenError | None) -> Rung:
-    return replace(rung, error=error.render(), exit_code=error.exit_code) if error else rung
+def _with_error(rung: Rung, error: TilegenError) -> Rung:
+    return replace(rung, error=error.render(), exit_code=error.exit_code)
 
 
 def _skip_if_slow(rung: Rung, kernel: Kernel, engine: Engine, sizes: Mapping[str, int], limit: float) -> Rung:

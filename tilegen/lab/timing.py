@@ -82,7 +82,7 @@ def time_programs(
     runs: dict[str, Runs] = {}
     errors: dict[str, TilegenError] = {}
     for number, (name, program) in enumerate(programs.items()):
-        progress("warm up", number, len(programs))
+        progress(f"warm up {name}", number, len(programs))
         try:
             mine = Runs(engine, [program.bind(sizes, arrays) for arrays in sets])
             check_agreement(library, sizes, sets, mine)
