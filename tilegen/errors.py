@@ -6,7 +6,7 @@ has the exit code that the command line ends with.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from typing import Literal, NamedTuple
@@ -64,9 +64,11 @@ class TilegenError(Exception):
         witness: the concrete case that shows it: two instances, an element, two threads.
         notes: further lines, the nearest legal way among them.
         code: the kind of a refusal.
+        others: further mistakes of the same text, which do not depend on this one; each is an error of its own.
     """
 
     exit_code = 1
+    others: tuple[TilegenError, ...] = ()
 
     def __init__(
         self,
@@ -94,7 +96,10 @@ class TilegenError(Exception):
         return self.render()
 
     def render(self) -> str:
-        """The whole message as plain text, the same on a terminal and in a file."""
+        """The whole message as plain text, the same on a terminal and in a file, with those of the `others`."""
+        return "\n".join([self._render_alone(), *(each.render() for each in self.others)])
+
+    def _render_alone(self) -> str:
         lines = [f"{self.span}: error: {self.message}" if self.span else f"error: {self.message}"]
         if self.span:
             lines += _marked_line(self.span)
@@ -150,6 +155,19 @@ class DeviceError(TilegenError):
     """A compiler or a device is missing, or failed."""
 
     exit_code = 5
+
+
+def join_errors(errors: Sequence[TilegenError]) -> TilegenError:
+    """The first of the errors by their places in the text, with the others behind it; one at least.
+
+    What several schedules say of one step that they share is told once. The exit code is the largest of all.
+    """
+    distinct = {(each.span, each.message): each for each in reversed(errors)}
+    first, *others = sorted(reversed(distinct.values()), key=lambda each: each.span[1:3] if each.span else (0, 0))
+    if others:
+        first.others = (*first.others, *others)
+        first.exit_code = max(each.exit_code for each in (first, *others))
+    return first
 
 
 def did_you_mean(word: str, known: list[str]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The command compare where something is in its way: schedules that cannot be taken, and a user who does not wait."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -61,28 +62,102 @@ def test_check_has_a_line_for_each_schedule_that_fails(several, capsys) -> None:
     assert all(f"{name}: " in captured.err for name in ("racy", "mistaken", "large"))
 
 
-def test_where_every_schedule_fails_the_first_error_is_shown(several, capsys) -> None:
-    assert run(["compare", several, "--device", "cpu", "--schedule", "mistaken,racy"]) == 1
-    assert "there is no loop 'q'" in capsys.readouterr().err
+def test_where_every_schedule_fails_all_errors_are_shown(several, capsys) -> None:
+    assert run(["compare", several, "--device", "cpu", "--schedule", "mistaken,racy"]) == 3
+    said = capsys.readouterr().err
+    assert said.index("cannot run at once") < said.index("there is no loop 'q'")  # as they stand in the text
+
+
+PRODUCT = """\
+kernel product(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[x, y] = sum[z](A[x, z] * B[z, y])
+
+schedule mine for product(TS=16 in {16, 32}):
+    tile(x, TS) -> bx, tx
+    bind(bx, block.x)
+    bind(tx, thread.x)
+
+schedule racy for product:
+    tile(z, 4) -> b, t
+    bind(t, thread.x)
+"""
+SMALL = ["--device", "cpu", "--size", "M=32", "N=32", "K=16"]
+
+
+@pytest.fixture
+def product_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.tg").write_text(PRODUCT)
 
 
 @pytest.mark.pocl
-def test_ctrl_c_keeps_the_rows_so_far(tmp_path) -> None:
-    """However long a kernel runs: the one here takes minutes."""
-    words = ["compare", "gemm", "--device", "cpu", "--schedule", "naive,tiled", "--size", "M=1500", "N=1500", "K=1500"]
+def test_schedules_of_several_files_and_values_stand_in_one_table(product_file, tmp_path, capsys) -> None:
+    words = ["compare", "a.tg", "gemm:naive,tiled", "--set", "TS=16,32", *SMALL, "--json", "f.json"]
+    assert run(words) == 3
+    rows = {row["name"]: row for row in json.loads((tmp_path / "f.json").read_text())["rows"]}
+    swept = [f"{name} TS={value}" for name in ("a.tg:mine", "gemm:naive", "gemm:tiled") for value in (16, 32)]
+    assert list(rows) == [*swept[:2], "a.tg:racy", *swept[2:]]
+    assert "witness" in rows["a.tg:racy"]["error"]
+    assert all(rows[name]["time"] and rows[name]["proof"] == "proved" for name in swept)
+    assert rows["gemm:tiled TS=16"]["shared"] == 2 * 16 * 16 * 4
+    assert {key: rows["gemm:tiled TS=32"][key] for key in ("file", "schedule", "parameters")} == {
+        "file": "gemm",
+        "schedule": "tiled",
+        "parameters": {"TS": 32},
+    }
+    out = capsys.readouterr().out
+    assert all(f" {name} " in out for name in rows)
+
+
+def test_one_file_needs_no_name_of_its_own(product_file, capsys) -> None:
+    assert run(["compare", "a.tg:mine", "a.tg:mine", *SMALL[:1], "interpreter", *SMALL[2:]]) == 0
+    assert " mine " in (out := capsys.readouterr().out)
+    assert "a.tg" not in out
+
+
+def test_options_mean_the_files_that_know_them(product_file, capsys) -> None:
+    small = ["--device", "interpreter", "--size", "M=4", "N=4", "K=4"]
+    assert run(["compare", "a.tg:mine", "gemm_transposed:tiled", "--kernel", "gemm_nn", *small]) == 0
+    assert run(["compare", "gemm:coarsened", "a.tg:mine", "--set", "WPT=4", *small]) == 0
+    assert "a.tg:mine" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", [["--json", "no/such/f.json"], ["--size", "M=2147483648"]])
+def test_what_cannot_end_well_does_not_begin(option, product_file, capsys) -> None:
+    began = time.perf_counter()
+    assert run(["compare", "gemm", "--device", "interpreter", *option]) in (2, 5)
+    assert run(["check", "gemm", "--device", "interpreter", *option]) in (2, 5)
+    assert time.perf_counter() - began < 10
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "cannot write" in captured.err or re.search(r"needs [\d,.]+ .B of memory, and .* are free", captured.err)
+
+
+@pytest.mark.pocl
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        ("compare gemm:naive,tiled --size M=1500 N=1500 K=1500", "rows"),
+        ("check gemm:naive,tiled --size M=1500 N=1500 K=1500", "results"),
+        ("ladder gemm:across", "rungs"),
+    ],
+)
+def test_ctrl_c_keeps_what_is_known_so_far(words, kept, tmp_path) -> None:
+    """However long a kernel runs: those here take minutes."""
     out = tmp_path / "out"
     with out.open("w") as file:
-        command = [sys.executable, "-m", "tilegen", *words]
+        command = [sys.executable, "-m", "tilegen", *words.split(), "--device", "cpu"]
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.PIPE, text=True)
-        time.sleep(12)
-        assert process.poll() is None
+        assert process.stderr
+        said = next(line for line in process.stderr if line.startswith("after"))  # there is no terminal
+        assert re.fullmatch(r"after 10 s: \w+.*\n", said)
         process.send_signal(signal.SIGINT)
         sent = time.perf_counter()
         _, said = process.communicate(timeout=60)
-    assert time.perf_counter() - sent < 5
+    assert time.perf_counter() - sent < 2
     assert process.returncode == 130
-    assert said.endswith("interrupted: these are the rows so far\n")
-    assert "naive" in out.read_text()
+    assert said.endswith(f"interrupted: these are the {kept} so far\n")
+    assert "on PoCL" in out.read_text() or kept == "results"
 
 
 def test_run_interruptibly_raises_what_its_work_raises() -> None:

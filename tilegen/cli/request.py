@@ -12,7 +12,7 @@ from math import prod
 
 from tilegen import api
 from tilegen.cli import printing
-from tilegen.errors import TilegenError, UsageError, did_you_mean
+from tilegen.errors import TilegenError, UsageError, did_you_mean, join_errors
 from tilegen.frontend.stock import is_there
 from tilegen.ir import nodes
 from tilegen.ir.steps import Parameter, Schedule
@@ -74,7 +74,7 @@ class Request:
         """The schedules, applied, with the sizes `fixed` as constants. Raises the errors of those that cannot be."""
         found = self.attempts(fixed)
         if errors := [each for each in found.values() if isinstance(each, TilegenError)]:
-            raise errors[0]
+            raise join_errors(errors)
         return {name: each for name, each in found.items() if not isinstance(each, TilegenError)}
 
     def attempts(self, fixed: Mapping[str, int]) -> dict[str, api.Scheduled | TilegenError]:
@@ -82,7 +82,7 @@ class Request:
         found = {each.name: each.result for each in self.tried(fixed)}
         failed = [each for each in found.values() if isinstance(each, TilegenError)]
         if len(failed) == len(found):
-            raise failed[0]
+            raise join_errors(failed)
         return found
 
     def tried(self, fixed: Mapping[str, int]) -> list[Attempt]:
