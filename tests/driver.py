@@ -95,3 +95,6 @@ class FixedCaller:
 
     def stream(self):
         return 5000
+
+    def loses_captured(self, stream):
+        return False

@@ -125,7 +125,7 @@ def test_an_offset_of_a_copy_that_writes_zeros_is_computed_outside_too():
 def test_a_call_chooses_as_emit_does():
     program = Program(tile(ELSE), InterpreterEngine())
     for size, wide in ((5, False), (2**30 - 255, False), (2**30 + 512, True), (2**47, True)):
-        assert program._version({"N": size}, {}).wide is wide
+        assert program.versions.choose({"N": size}, {}).wide is wide
         assert [launch.wide for launch in program.launches_at({"N": size})] == [wide]
     with pytest.raises(LimitError, match="needs integers of more than 64 bits for N = 281474976710656"):
-        program._version({"N": 2**48}, {})
+        program.versions.choose({"N": 2**48}, {})

@@ -87,12 +87,13 @@ def one_case(pick, number: int, engine) -> str:
 
 def run_text(tree, engine, arrays, sizes, vector, wide):
     """The output; `vector` lets the program choose, otherwise the scalar version runs."""
-    from tilegen.backends import device_program as module
+    from tilegen.backends.device_program import Program
+    from tilegen.backends.text_versions import TextVersion
 
-    program = module.Program(tree, engine)
+    program = Program(tree, engine)
     loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
     if not vector:
-        program._version = lambda sizes, addresses: module._TextVersion(loose, wide=wide)
+        program.versions.choose = lambda sizes, addresses: TextVersion(loose, wide=wide)
     names = {size: value for size, value in sizes.items() if size in tree.kernel.sizes}
     copies = {name: np.copy(array, "K") if np.ndim(array) else array for name, array in arrays.items()}
     return program(**copies, **names)

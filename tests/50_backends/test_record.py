@@ -10,7 +10,7 @@ import pytest
 
 import tilegen
 from tilegen import schedule
-from tilegen.backends import device_program, nvrtc, record
+from tilegen.backends import nvrtc, record, text_versions
 from tilegen.backends.store import store
 from tilegen.errors import ProofError
 
@@ -22,7 +22,7 @@ schedule threads for twice(T=64):
     bind(b, block.x)
     bind(t, thread.x)
 """
-WORK = ((schedule, "judge_tree"), (device_program, "lower"), (device_program, "prove"), (device_program, "emit"))
+WORK = ((schedule, "judge_tree"), (text_versions, "lower"), (text_versions, "prove"), (text_versions, "emit"))
 
 
 @pytest.fixture(autouse=True)
@@ -139,11 +139,11 @@ def test_what_is_unproved_is_never_taken_for_proved(work, monkeypatch):
     found = tilegen.load(TEXT)
 
     def unproved(*arguments):
-        open_ = device_program.Proof((tilegen.proof.Obligation("bounds", 1, 0.0, unproved="too large"),))
+        open_ = text_versions.Proof((tilegen.proof.Obligation("bounds", 1, 0.0, unproved="too large"),))
         work.append("prove")
         return open_
 
-    monkeypatch.setattr(device_program, "prove", unproved)
+    monkeypatch.setattr(text_versions, "prove", unproved)
     ones = np.ones(100, "f4")
     assert (found.schedule("threads").compile("cpu", unproved=True)(ones) == 2).all()
     with pytest.raises(ProofError, match="unproved: bounds: too large"):
@@ -158,11 +158,11 @@ import json, sys
 import numpy as np
 import tilegen
 from tilegen import schedule
-from tilegen.backends import device_program, nvrtc
+from tilegen.backends import text_versions, nvrtc
 
 called = []
-for module, name in ((schedule, "judge_tree"), (device_program, "lower"), (device_program, "prove"),
-                     (device_program, "emit"), (nvrtc, "_compile")):
+for module, name in ((schedule, "judge_tree"), (text_versions, "lower"), (text_versions, "prove"),
+                     (text_versions, "emit"), (nvrtc, "_compile")):
     def counted(*arguments, real=getattr(module, name), name=name, **keywords):
         called.append(name)
         return real(*arguments, **keywords)

@@ -1,7 +1,9 @@
 """Repeated calls: what is remembered of them, for which arrays it holds, and that wrong arrays are refused as ever."""
 
 import gc
+import runpy
 import weakref
+from pathlib import Path
 from struct import unpack
 
 import numpy as np
@@ -9,8 +11,9 @@ import pytest
 from driver import Card, Driver, cupy_array
 
 import tilegen
+from tilegen.backends import cuda
 from tilegen.backends.device_program import Program
-from tilegen.backends.devices import InterpreterEngine, program
+from tilegen.backends.devices import InterpreterEngine, engine, program
 from tilegen.errors import ArgumentError, TilegenError
 
 
@@ -279,3 +282,16 @@ def test_the_interpreter_takes_scalars_as_they_are_stored():
     fill = program(tilegen.load(text).schedule("s").tree, InterpreterEngine())
     assert fill(1.5).tolist() == [0x3FC0] * 4
     assert fill.prepare(-2)().tolist() == [0xC000] * 4
+
+
+@pytest.mark.pocl
+def test_the_cost_of_calls_is_printed_without_a_gpu(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["call_cost.py", "64", "1"])
+    monkeypatch.setattr(cuda, "unavailable_reason", lambda: "no GPU was found")
+    engine.cache_clear()
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "call_cost.py"), run_name="__main__")
+    engine.cache_clear()
+    first, head, *rows = capsys.readouterr().out.splitlines()
+    assert first.startswith("no GPU is used here")
+    assert "64 elements: microseconds of the host a call, of 1 calls each" in head
+    assert [row.split("  ")[0] for row in rows] == ["", "tilegen, numpy", "tilegen, prepared", "numpy.add"]

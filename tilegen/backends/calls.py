@@ -50,6 +50,8 @@ class Plan:
         bytes: of each array that is given.
         apart: (written, other) positions of given arrays that must not share memory.
         results: where the outputs are, in their order.
+        between: so many arrays, the last ones, are memory that is kept between launches.
+        held: of these, what graphs may use again.
     """
 
     engine: Engine
@@ -60,6 +62,8 @@ class Plan:
     apart: tuple[tuple[int, int], ...]
     launchers: tuple[Launcher, ...]
     results: tuple[int, ...]
+    between: int
+    held: list[Sequence[Any]]
 
     def run(self, given: Sequence[Any], addresses: list[int], scalars: Sequence[Any]) -> Sequence[Any]:
         """Launches on the caller's stream; returns all memory, what is made too, whose addresses it appends.
@@ -75,6 +79,8 @@ class Plan:
         stream = self.caller.stream()
         for launch in self.launchers:
             launch(memory, addresses, scalars, stream)
+        if self.between and self.caller.loses_captured(stream):
+            self.held.append(memory[-self.between :])
         return memory
 
     def complete(self, given: Sequence[Any], addresses: list[int]) -> Sequence[Any]:
@@ -99,7 +105,7 @@ class Plan:
         """(all memory of a call, a call that launches on it, without anything else)."""
         with self.engine.use():
             memory = self.complete(given, addresses)
-        only_launch = replace(self, makers=(), apart=())
+        only_launch = replace(self, makers=(), apart=(), between=0)
 
         def launch() -> None:
             only_launch.run(memory, addresses, scalars)

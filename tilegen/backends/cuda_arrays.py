@@ -12,6 +12,9 @@ from tilegen.backends.engine import ALIGNMENT, Caller
 from tilegen.errors import ArgumentError
 from tilegen.ir.nodes import Tensor
 
+# The addresses that stand for default streams, which cannot be captured: the legacy one, and one for each thread.
+_LAST_OF_THE_DEFAULT = 2
+
 
 def read_facts(xp_array: Any, arrays: Sequence[Any]) -> tuple[Hashable, list[int]] | None:
     """(type, shape, strides, device and alignment of all arrays, their addresses) of arrays of cupy and torch.
@@ -105,6 +108,10 @@ class CupyCaller:
         stream: int = self._xp.cuda.get_current_stream().ptr
         return stream
 
+    def loses_captured(self, stream: int) -> bool:
+        captured: bool = stream > _LAST_OF_THE_DEFAULT and self._xp.cuda.runtime.streamIsCapturing(stream)
+        return captured
+
 
 class TorchCaller:
     """Tensors of torch's allocator on a device, and torch's current stream there."""
@@ -120,6 +127,10 @@ class TorchCaller:
     def _public_stream(self) -> int:
         stream: int = self._torch.cuda.current_stream(self._device).cuda_stream
         return stream
+
+    def loses_captured(self, stream: int) -> bool:
+        """No: torch's graphs keep the memory that is allocated while they are captured."""
+        return False
 
     def maker(self, dtype: str, shape: tuple[int, ...], order: tuple[int, ...], *, zeros: bool) -> Callable[[], Any]:
         kind = getattr(self._torch, AS_BITS.get(dtype, NUMPY_NAME[dtype]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
@@ -15,24 +14,13 @@ from tilegen.backends.memory import allocate
 from tilegen.backends.record import Record
 from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.backends.text import emit
+from tilegen.backends.text_versions import TextVersion, TextVersions, sizes_text
 from tilegen.errors import ArgumentError, LimitError, did_you_mean, integers
 from tilegen.ir.defined import defines_all
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Scalar, Tensor, Tree
-from tilegen.lowering import GRID_LIMIT, Launch, fits, lower, unmet
-from tilegen.proof import Proof, demand, prove
-
-
-@dataclass(frozen=True)
-class _TextVersion:
-    loose: frozenset[str] = frozenset()
-    whole: bool = False
-    wide: bool | None = None  # None: where the kernel admits no smaller sizes
-
-    @property
-    def words(self) -> tuple[object, ...]:
-        """The version as words, the same in each process."""
-        return tuple(sorted(self.loose)), self.whole, self.wide
+from tilegen.lowering import GRID_LIMIT, Launch
+from tilegen.proof import Proof
 
 
 class Program:
@@ -49,14 +37,27 @@ class Program:
         self.kernel = tree.kernel
         self.engine = engine
         self.unproved = unproved
-        self._record = record or Record()
         written = tree.kernel.written_kernel
         defined = {e.target for e in written.equations if defines_all(e, written.tensor(e.target))}
         self._partial = {t.name for t in written.tensors if t.role == "output"} - defined
-        self._lowered: dict[_TextVersion, tuple[Launch, ...]] = {}
-        self._entries: dict[tuple[_TextVersion, Engine], Mapping[str, Any]] = {}
-        self._proofs: dict[_TextVersion, Proof] = {}
+        self.versions = TextVersions(tree, engine.language, record or Record())
+        self._entries: dict[tuple[TextVersion, Engine], Mapping[str, Any]] = {}
         self._forms: dict[tuple[int | str, ...], Form] = {}
+        self._held: list[Sequence[Any]] = []
+
+    @property
+    def device(self) -> str:
+        """The name of the device that it was compiled for; calls go to that of their arrays."""
+        return self.engine.name
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.engine.on_gpu
+
+    @property
+    def xp(self) -> Any:
+        """The library whose arrays it takes, beside those of others: the module cupy, or numpy."""
+        return self.engine.xp
 
     # -- calling
 
@@ -117,18 +118,15 @@ class Program:
         self, *, loose: frozenset[str] = frozenset(), whole: bool = False, wide: bool | None = None
     ) -> tuple[Launch, ...]:
         """The lowered launches of one version; `wide` as `lower` has it."""
-        return self._launches(_TextVersion(loose, whole, wide))
+        return self.versions.launches(TextVersion(loose, whole, wide))
 
     def launches_at(self, sizes: Mapping[str, int]) -> tuple[Launch, ...]:
         """The launches that run at `sizes` if the arrays are aligned: whole tiles or vectors where that goes."""
-        return self._launches(self._version(sizes, {}))
+        return self.versions.launches(self.versions.choose(sizes, {}))
 
     def proof(self, *, loose: frozenset[str] = frozenset(), whole: bool = False, wide: bool | None = None) -> Proof:
         """What was asked of one version; asked once."""
-        version = _TextVersion(loose, whole, wide)
-        if version not in self._proofs:
-            self._proofs[version] = prove(self.kernel, self._launches(version), self.tree.reassociated)
-        return self._proofs[version]
+        return self.versions.proof(TextVersion(loose, whole, wide))
 
     @property
     def verdict(self) -> str:
@@ -244,14 +242,16 @@ class Program:
             tuple((n, m) for n, a in enumerate(given) if a in written for m in range(len(given)) if m != n),
             launchers,
             tuple(names.index(tensor.name) for tensor in outputs),
+            len(between),
+            self._held,
         )
 
     def _launchers(
         self, engine: Engine, sizes: Mapping[str, int], names: Sequence[str], alignments: Mapping[str, int]
     ) -> tuple[Launcher, ...]:
         """The launches at `sizes`, of the version for arrays at such addresses, on memory in the order of `names`."""
-        version = self._version(sizes, alignments)
-        every = (self._run(launch, sizes, names) for launch in self._launches(version))
+        version = self.versions.choose(sizes, alignments)
+        every = (self._run(launch, sizes, names) for launch in self.versions.launches(version))
         runs = [run for run in every if min(run.grid) > 0]  # no device takes a launch of no blocks
         entries = self._entry(version, engine)
         return tuple(engine.launcher(entries[run.name], run) for run in runs)
@@ -285,59 +285,11 @@ class Program:
         """What one launch writes and another one reads."""
         return tuple(buffer for buffer in self.tree.buffers if buffer.space == "global")
 
-    def _version(self, sizes: Mapping[str, int], addresses: Mapping[str, int]) -> _TextVersion:
-        """The version that runs at these sizes, on tensors at these addresses; one without is aligned.
-
-        Raises:
-            LimitError: sizes that not even integers of 64 bits are enough for.
-        """
-        for wide in (False, True):
-            version = self._choose_version(sizes, addresses, wide)
-            if fits(self._launches(version), sizes):
-                return version
-        message = f"kernel '{self.kernel.name}' needs integers of more than 64 bits for {_sizes_text(sizes)}"
-        raise LimitError(message, notes=("smaller sizes are the way out",))
-
-    def _choose_version(self, sizes: Mapping[str, int], addresses: Mapping[str, int], wide: bool) -> _TextVersion:
-        """Whole tiles where that goes, and vectors where they are aligned."""
-        whole = self.launches(whole=True, wide=wide)
-        met = all(c.holds(sizes) for launch in whole for c in launch.requires)
-        if met and not unmet(whole, sizes, addresses):
-            return _TextVersion(whole=True, wide=wide)
-        return _TextVersion(unmet(self.launches(wide=wide), sizes, addresses), wide=wide)
-
-    def _launches(self, version: _TextVersion) -> tuple[Launch, ...]:
-        if version not in self._lowered:
-            words = ("launches", self.engine.language, *version.words)
-            found = self._record.recall(*words)
-            if found is None:
-                loose, whole, wide = version.loose, version.whole, version.wide
-                cuda = self.engine.language == "cuda"
-                found = lower(self.tree, loose=loose, whole=whole, wide=wide, instructions=cuda)
-                self._record.keep(found, *words)
-            self._lowered[version] = found
-        return self._lowered[version]
-
-    def _proved_text(self, version: _TextVersion) -> str:
-        """The text of a version. It is stored where it is proved, so that what is stored need not be proved again.
-
-        Raises:
-            ProofError: it is not, and that was not allowed.
-        """
-        words = ("text", self.engine.language, *version.words)
-        text: str | None = self._record.recall(*words)
-        if text is None:
-            proof = self.proof(loose=version.loose, whole=version.whole, wide=version.wide)
-            demand(proof, self.kernel.name, unproved=self.unproved)
-            text = emit(self._launches(version), self.engine.language)
-            if proof.verdict == "proved":
-                self._record.keep(text, *words)
-        return text
-
-    def _entry(self, version: _TextVersion, engine: Engine) -> Mapping[str, Any]:
+    def _entry(self, version: TextVersion, engine: Engine) -> Mapping[str, Any]:
         """The compiled launches of a version on a device, by name."""
         if (version, engine) not in self._entries:
-            self._entries[version, engine] = engine.build(self._proved_text(version), self._launches(version))
+            text = self.versions.text(version, unproved=self.unproved)
+            self._entries[version, engine] = engine.build(text, self.versions.launches(version))
         return self._entries[version, engine]
 
     def _run(self, launch: Launch, sizes: Mapping[str, int], names: Sequence[str]) -> Run:
@@ -346,7 +298,7 @@ class Program:
             if blocks > limit:
                 notes = ("bind the larger dimension to block.x, or make the tile larger",)
                 message = (
-                    f"{launch.name} needs {blocks} blocks along {axis} for {_sizes_text(sizes)}; {limit} are the limit"
+                    f"{launch.name} needs {blocks} blocks along {axis} for {sizes_text(sizes)}; {limit} are the limit"
                 )
                 raise LimitError(message, notes=notes)
         scalars = [scalar.name for scalar in self.kernel.scalars]
@@ -371,10 +323,6 @@ def _scratch_maker(engine: Engine, caller: Caller, buffer: Buffer, sizes: Mappin
     make = caller.maker(buffer.dtype, (prod(shape),), (0,), zeros=False)
     what = f"{buffer.name}, which is kept between launches,"
     return partial(allocate, make, prod(shape) * DTYPE_BYTES[buffer.dtype], what, engine)
-
-
-def _sizes_text(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in sizes.items())
 
 
 def moved_bytes(tree: Tree, sizes: Mapping[str, int]) -> int:

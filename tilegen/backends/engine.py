@@ -65,6 +65,9 @@ class Caller(Protocol):
     def stream(self) -> Callable[[], int]:
         """The address of the stream that is current on the device."""
 
+    def loses_captured(self, stream: int) -> bool:
+        """True if a graph is captured on the stream, and memory that is freed meanwhile can be given to others."""
+
 
 class Engine(Protocol):
     """A device and its library. Its arrays are those of `xp`, which is numpy or cupy."""

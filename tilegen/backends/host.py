@@ -138,3 +138,6 @@ class NumpyCaller:
 
     def stream(self) -> int:
         return 0
+
+    def loses_captured(self, stream: int) -> bool:
+        return False

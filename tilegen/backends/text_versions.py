@@ -1,0 +1,99 @@
+"""The versions of a kernel's text: with vectors and without, for whole tiles, in 32 and in 64 bits; which one runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilegen.backends.record import Record
+from tilegen.backends.text import emit
+from tilegen.errors import LimitError
+from tilegen.ir.nodes import Tree
+from tilegen.lowering import Launch, fits, lower, unmet
+from tilegen.proof import Proof, demand, prove
+
+
+@dataclass(frozen=True)
+class TextVersion:
+    """The vector loops that do without what they need; whether for whole tiles; the width of integers."""
+
+    loose: frozenset[str] = frozenset()
+    whole: bool = False
+    wide: bool | None = None  # None: where the kernel admits no smaller sizes
+
+    @property
+    def words(self) -> tuple[object, ...]:
+        """The same in each process."""
+        return tuple(sorted(self.loose)), self.whole, self.wide
+
+
+class TextVersions:
+    """The launches of each version of a tree, and what was proved of them: made at the first use, and kept.
+
+    The launches and the proved texts are kept in `record`, too.
+    """
+
+    def __init__(self, tree: Tree, language: str, record: Record) -> None:
+        self._tree, self._language, self._record = tree, language, record
+        self._lowered: dict[TextVersion, tuple[Launch, ...]] = {}
+        self._proofs: dict[TextVersion, Proof] = {}
+
+    def launches(self, version: TextVersion) -> tuple[Launch, ...]:
+        if version not in self._lowered:
+            words = ("launches", self._language, *version.words)
+            found = self._record.recall(*words)
+            if found is None:
+                loose, whole, wide = version.loose, version.whole, version.wide
+                cuda = self._language == "cuda"
+                found = lower(self._tree, loose=loose, whole=whole, wide=wide, instructions=cuda)
+                self._record.keep(found, *words)
+            self._lowered[version] = found
+        return self._lowered[version]
+
+    def proof(self, version: TextVersion) -> Proof:
+        """What was asked of a version; asked once."""
+        if version not in self._proofs:
+            self._proofs[version] = prove(self._tree.kernel, self.launches(version), self._tree.reassociated)
+        return self._proofs[version]
+
+    def text(self, version: TextVersion, *, unproved: bool) -> str:
+        """The text of a version. On record are those that are proved alone, so that they need no proof again.
+
+        Raises:
+            ProofError: it is not proved, and neither is it allowed to be `unproved`.
+        """
+        words = ("text", self._language, *version.words)
+        text: str | None = self._record.recall(*words)
+        if text is None:
+            proof = self.proof(version)
+            demand(proof, self._tree.kernel.name, unproved=unproved)
+            text = emit(self.launches(version), self._language)
+            if proof.verdict == "proved":
+                self._record.keep(text, *words)
+        return text
+
+    def choose(self, sizes: Mapping[str, int], addresses: Mapping[str, int]) -> TextVersion:
+        """The version that runs at these sizes, on tensors at these addresses; one without is aligned.
+
+        Raises:
+            LimitError: sizes that not even integers of 64 bits are enough for.
+        """
+        for wide in (False, True):
+            version = self._choose_vectors(sizes, addresses, wide)
+            if fits(self.launches(version), sizes):
+                return version
+        message = f"kernel '{self._tree.kernel.name}' needs integers of more than 64 bits for {sizes_text(sizes)}"
+        raise LimitError(message, notes=("smaller sizes are the way out",))
+
+    def _choose_vectors(self, sizes: Mapping[str, int], addresses: Mapping[str, int], wide: bool) -> TextVersion:
+        """Whole tiles where that goes, and vectors where they are aligned."""
+        whole = self.launches(TextVersion(whole=True, wide=wide))
+        met = all(c.holds(sizes) for launch in whole for c in launch.requires)
+        if met and not unmet(whole, sizes, addresses):
+            return TextVersion(whole=True, wide=wide)
+        return TextVersion(unmet(self.launches(TextVersion(wide=wide)), sizes, addresses), wide=wide)
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """`M = 3, N = 4`."""
+    return ", ".join(f"{name} = {value}" for name, value in sizes.items())
