@@ -83,7 +83,7 @@ def _table(found: Ladder) -> Table:
         table.add_column(name, justify="right")
     table.add_column("", overflow="fold", max_width=46)
     for rung in found.rungs:
-        table.add_row(*_cells(rung))
+        table.add_row(*_cells(rung, found.on_gpu))
     if found.rival and found.rival_time:
         t = found.rival_time
         spread = f"{t.p20:.4g}..{t.p80:.4g}"
@@ -91,7 +91,7 @@ def _table(found: Ladder) -> Table:
     return table
 
 
-def _cells(rung: Rung) -> list[Text]:
+def _cells(rung: Rung, on_gpu: bool) -> list[Text]:
     name = rung.step or "as written"
     if rung.same:
         return [Text(name), *[Text("")] * 8, Text("the same program")]
@@ -106,17 +106,19 @@ def _cells(rung: Rung) -> list[Text]:
         cells += [f"{rung.time.median:.4g}", f"{rung.time.p20:.4g}..{rung.time.p80:.4g}", f"{rung.rate or 0:.4g}"]
     else:
         cells += ["", "", ""]
-    return [Text(name), verdict, *map(Text, cells), _gain(rung), Text(rung.untimed or _remark(rung))]
+    return [Text(name), verdict, *map(Text, cells), _gain(rung, on_gpu), Text(rung.untimed or _remark(rung, on_gpu))]
 
 
-def _gain(rung: Rung) -> Text:
+def _gain(rung: Rung, on_gpu: bool) -> Text:
     if rung.gain is None:
         return Text("")
+    if not on_gpu:  # what a CPU makes of it is neither good nor bad
+        return Text(f"x {rung.gain:.2f}")
     style = "green" if rung.gain > 1 else "yellow" if rung.gain == 1 else "red"
     return Text(f"x {rung.gain:.2f}", style=style)
 
 
-def _remark(rung: Rung) -> str:
-    if rung.gain is None or rung.gain > 1:
+def _remark(rung: Rung, on_gpu: bool) -> str:
+    if not on_gpu or rung.gain is None or rung.gain > 1:
         return ""
     return "no faster" if rung.gain == 1 else "slower"
