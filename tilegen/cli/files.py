@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import wrap
@@ -85,8 +83,9 @@ def first_sentence(text: str) -> str:
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:
-    width = min(_LINE, shutil.get_terminal_size().columns - 1) if sys.stdout.isatty() else _LINE
-    return wrap(text, max(width, 30), initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    return wrap(
+        text, max(printing.line_width(_LINE), 30), initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
 
 
 def _to_json(name: str, file: api.File) -> dict[str, Any]:

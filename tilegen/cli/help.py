@@ -12,6 +12,7 @@ import click
 
 from tilegen.backends.instructions import device_function
 from tilegen.cli.commands import tilegen
+from tilegen.cli.printing import line_width
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import standard_steps, stock_instructions
 from tilegen.ir.instructions import PIECES, ROW_BYTES, Fragment, Instruction, Layout, SharedMatrix
@@ -74,8 +75,9 @@ def _summary(word: str, doc: str) -> str:
     """The word of a step and the first sentence about it, or as many clauses of that as fit on the line."""
     first_paragraph = " ".join(doc.split("\n\n")[0].split())
     sentence = first_paragraph.split(". ")[0].removesuffix(".")
+    width = line_width(_WIDTH)
     for cut in ("[:;] ", r" \(", ", "):
-        while len(sentence) > _WIDTH - 19 and (clause := re.match(rf"(.*){cut}", sentence)):
+        while len(sentence) > width - 19 and (clause := re.match(rf"(.*){cut}", sentence)):
             sentence = clause[1]
     return f"  {word:<17}{sentence}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from tilegen.cli.narrow import parts_of
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import shorten
 from tilegen.ir.nodes import Tree
@@ -35,10 +37,25 @@ def console() -> Console:
     return _Console(highlight=False) if sys.stdout.isatty() else _Console(highlight=False, width=_PIPE_WIDTH)
 
 
+def line_width(most: int) -> int:
+    """Characters of a line: those of the terminal where that has fewer."""
+    return min(most, shutil.get_terminal_size().columns - 1) if sys.stdout.isatty() else most
+
+
 class _Console(Console):
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Prints, on a narrow terminal tables in parts that fit."""
+        if self.is_terminal:
+            objects = tuple(part for each in objects for part in _parts(each, self))
+        super().print(*objects, **options)
+
     def on_broken_pipe(self) -> None:
         """Raises the error again: the command line ends quietly, where rich would end the process with a failure."""
         raise  # noqa: PLE0704  (the BrokenPipeError that this is called for)
+
+
+def _parts(value: Any, console: Console) -> list[Any]:
+    return list(parts_of(value, console)) if isinstance(value, Table) else [value]
 
 
 @contextmanager
