@@ -2,8 +2,9 @@
 
     python examples/gemm_shapes.py [4096x4096x4096 ...]
 
-Both are timed in turns, on random inputs that no cache holds; medians, in TFLOP/s. Each result is held against a
-product in float64. What one row does, `tilegen compare gemm --schedule across --set TM=64 --size M=1024 ...` does too.
+Both are called plainly, and make their results; `prepared` launches on the same arrays again. All are timed in turns,
+on random inputs that no cache holds; medians, in TFLOP/s. Each result is held against a product in float64. What one
+row does, `tilegen compare gemm --schedule across --set TM=64 --size M=1024 ...` does too.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-import torch
-
 import tilegen
+
+try:
+    import torch
+except ImportError:
+    sys.exit("torch is needed, and a GPU: pip install torch")
 
 # M, N, K; a schedule of schedules/gemm.tg, or one of schedules/gemm_split.tg; its parameters.
 SHAPES: tuple[tuple[tuple[int, int, int], str, dict[str, int]], ...] = (
@@ -51,16 +55,12 @@ def report(program: Any, shape: tuple[int, int, int], words: str) -> None:
     # So many sets of inputs that none is still in the cache when its turn comes again.
     sets = 1 + 200_000_000 // (4 * (m * k + k * n))
     inputs = [(torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda")) for _ in range(sets)]
-    mine, theirs = (torch.empty(m, n, device="cuda") for _ in range(2))
-    sizes = dict(zip("MNK", shape, strict=True))
-    tensors = [t for t in program.kernel.tensors if t.role != "intermediate"]
-    bound = []
-    for pair in inputs:
-        arrays = {t.name: program.engine.adopt(x, t) for t, x in zip(tensors, (*pair, mine), strict=True)}
-        bound.append(program.bind(sizes, arrays))
+    out = torch.empty(m, n, device="cuda")
+    prepared = [program.prepare(*pair, C=out) for pair in inputs]
     calls: dict[str, Callable[[int], Any]] = {
-        "tilegen": lambda turn: bound[turn % sets](),
-        "cuBLAS": lambda turn: torch.matmul(*inputs[turn % sets], out=theirs),
+        "tilegen": lambda turn: program(*inputs[turn % sets]),
+        "prepared": lambda turn: prepared[turn % sets](),
+        "cuBLAS": lambda turn: torch.matmul(*inputs[turn % sets]),
     }
     # Many short ones at a time: between two of them the host is not waited for.
     count = max(1, round(1e11 / (m * n * k)))
@@ -76,10 +76,8 @@ def report(program: Any, shape: tuple[int, int, int], words: str) -> None:
             end.synchronize()
             found[word].append(start.elapsed_time(end) / count)
     rates = {word: 2 * m * n * k / median(times[2:]) / 1e9 for word, times in found.items()}
-    for call in calls.values():
-        call(0)
     exact = inputs[0][0][:256].double() @ inputs[0][1].double()
-    errors = [float((c[:256].double() - exact).abs().max()) for c in (mine, theirs)]
+    errors = [float((calls[word](0)[:256].double() - exact).abs().max()) for word in ("tilegen", "cuBLAS")]
     name, ratio = "x".join(map(str, shape)), rates["tilegen"] / rates["cuBLAS"]
     shown = "  ".join(f"{word} {rate:5.1f}" for word, rate in rates.items())
     print(f"{name:18} {shown}  {ratio:.3f} x  errors {errors[0]:.1e} {errors[1]:.1e}  {words}", flush=True)

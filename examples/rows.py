@@ -3,9 +3,8 @@
     python examples/rows.py [row_sum row_argmax softmax layer_norm total]
 
 All of one kind are timed in turns, in another order each time, on random inputs that no cache holds; medians. Each
-result is compared with torch's. What is timed of tilegen are launches of kernels whose arguments are prepared: a call
-from Python takes about as long as the shortest of these kernels, and a GPU that has caught up with its host would wait
-for it.
+result is compared with torch's. `tilegen` is called as torch is, and makes its result at each call; `prepared` launches
+on the same arrays again.
 GB/s are those of the inputs read once and the outputs written once.
 """
 
@@ -17,10 +16,13 @@ from random import sample
 from statistics import median
 from typing import Any
 
-import torch
-import torch.nn.functional as F
-
 import tilegen
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    sys.exit("torch is needed, and a GPU: pip install torch")
 
 ROWS = ((16384, 16384), (262144, 1024))
 # Schedule and its parameters for long rows and for short ones.
@@ -62,9 +64,10 @@ def report(shown: str, name: str, kernel: Any, inputs: list[Any], more: list[Any
     moved = sum(t.numel() * t.element_size() for t in (inputs[0], *more, got))
     source = torch.empty(moved // 8, device="cuda")
     target = torch.empty_like(source)
-    bound = [bind_launch(mine, x, *more, got) for x in inputs]
+    prepared = [mine.prepare(x, *more) for x in inputs]
     calls: dict[str, Callable[[int], Any]] = {
-        "tilegen": lambda turn: bound[turn](),
+        "tilegen": lambda turn: mine(inputs[turn], *more),
+        "prepared": lambda turn: prepared[turn](),
         "torch": lambda turn: plain(inputs[turn], *more),
         "compile": lambda turn: compiled(inputs[turn], *more),
         "copy": lambda turn: target.copy_(source),
@@ -84,15 +87,6 @@ def report(shown: str, name: str, kernel: Any, inputs: list[Any], more: list[Any
     rates = "  ".join(f"{word} {moved / ms / 1e6:.0f}" for word, ms in found.items())
     ratio = min(found["torch"], found["compile"]) / found["tilegen"]
     print(f"{shown:44} {rates}  {ratio:.2f} x  error {float(error):.1e}")
-
-
-def bind_launch(program: Any, *arrays: Any) -> Callable[[], None]:
-    """A launch of `program` on these inputs and outputs, without arguments."""
-    sizes = dict(zip(program.kernel.sizes, arrays[0].shape, strict=False))
-    tensors = [t for t in program.kernel.tensors if t.role != "intermediate"]
-    adopted = {t.name: program.engine.adopt(x, t) for t, x in zip(tensors, arrays, strict=True)}
-    call: Callable[[], None] = program.bind(sizes, adopted)
-    return call
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilegen.errors import ArgumentError
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Kernel, Tensor
+from tilegen.ir.nodes import DTYPE_BYTES, Kernel, Tensor
 
 # Types that travel as their bits, which a numpy or cupy without such a type has in unsigned integers, and in nothing
 # else: what torch and ml_dtypes call them.
@@ -168,13 +168,6 @@ def laid_out(flat: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
 def empty(xp: Any, tensor: Tensor, shape: tuple[int, ...]) -> Any:
     """A fresh array of numpy or cupy (`xp`) for the tensor."""
     return laid_out(xp.empty(_count_elements(shape), dtype=NUMPY_NAME[tensor.dtype]), shape, tensor.order)
-
-
-def scratch(xp: Any, buffer: Buffer, sizes: Mapping[str, int]) -> Any:
-    """Flat memory for a global buffer that lives between two launches, its padding included."""
-    shape = [extent.evaluate(sizes) for extent in buffer.shape]
-    shape[buffer.order[-1]] += buffer.pad
-    return xp.empty(_count_elements(tuple(shape)), dtype=NUMPY_NAME[buffer.dtype])
 
 
 @dataclass(frozen=True)
