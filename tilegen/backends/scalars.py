@@ -10,7 +10,18 @@ from tilegen.backends.arrays import NUMPY_NAME
 from tilegen.errors import ArgumentError
 from tilegen.interpreter.byte_floats import BYTE_FORMATS
 from tilegen.interpreter.dtypes import from_values, to_values
-from tilegen.ir.nodes import BYTE_FLOATS, FLOATS, SHORT_FLOATS, Scalar
+from tilegen.ir.nodes import BYTE_FLOATS, FLOATS, INTEGERS, SHORT_FLOATS, Scalar
+
+
+def _plain(name: str) -> tuple[type, Any, Any, Any]:
+    stored = np.dtype(NUMPY_NAME[name])
+    limits: Any = np.finfo(stored) if name in FLOATS else np.iinfo(stored)
+    kind = float if name in FLOATS else int
+    return kind, stored.type, kind(limits.min), kind(limits.max)
+
+
+# Types of which Python's own number is stored as it is or rounded: that in Python, in numpy, and the limits.
+_PLAIN = {name: _plain(name) for name in ("f64", "f32", *INTEGERS)}
 
 
 def stored_scalar(scalar: Scalar, value: object) -> Any:
@@ -21,6 +32,10 @@ def stored_scalar(scalar: Scalar, value: object) -> Any:
     Raises:
         ArgumentError: not a number, a fraction where an integer is wanted, or a number beyond the type's range.
     """
+    if plain := _PLAIN.get(scalar.dtype):
+        own, stored, low, high = plain
+        if type(value) is own and low <= value <= high:
+            return stored(value)
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         shape = getattr(value, "shape", None)
         notes = () if shape is None else (f"give the number itself: {scalar.name}=float(...), or int(...)",)
@@ -30,11 +45,10 @@ def stored_scalar(scalar: Scalar, value: object) -> Any:
         return _round_scalar(scalar, value)
     if not isinstance(value, int | np.integer):
         raise ArgumentError(f"{scalar.name} is {value}, and the kernel takes an integer, {scalar.dtype}")
-    limits = np.iinfo(NUMPY_NAME[scalar.dtype])
-    if not limits.min <= int(value) <= limits.max:
-        message = f"{scalar.name} is {value}, and {scalar.dtype} goes from {limits.min} to {limits.max}"
-        raise ArgumentError(message)
-    return np.dtype(NUMPY_NAME[scalar.dtype]).type(int(value))
+    _, stored, low, high = _PLAIN[scalar.dtype]
+    if not low <= int(value) <= high:
+        raise ArgumentError(f"{scalar.name} is {value}, and {scalar.dtype} goes from {low} to {high}")
+    return stored(int(value))
 
 
 def _round_scalar(scalar: Scalar, value: Any) -> Any:
