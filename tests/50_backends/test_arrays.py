@@ -39,7 +39,9 @@ def test_a_size_can_be_part_of_an_extent() -> None:
         ({"A": (3, 8), "B": (7, 5)}, r"B has shape \(7, 5\), and B\[K, N\] is \(8, 5\)"),
         ({"A": (3, 8, 1), "B": (8, 5)}, "A has 3 dimensions"),
         ({"A": (3, 9), "B": (9, 5)}, "K = 9"),
-        ({"A": (0, 8), "B": (8, 5)}, "size M is 0"),
+        ({"A": (3, 0), "B": (0, 5)}, "size K is 0, and sizes are at least 1"),
+        ({"A": (0, 9), "B": (9, 5)}, "K = 9"),
+        ({"A": (0, 8), "B": (16, 5)}, r"B has shape \(16, 5\)"),
         ({"A": (3, 8)}, "no array tells the size N"),
     ],
 )
@@ -69,6 +71,47 @@ def test_a_view_with_gaps_is_refused_and_a_dimension_of_one_is_not() -> None:
     with pytest.raises(ArgumentError, match="contiguous"):
         check_layout(tensor("A", (M, K)), np.zeros((6, 8), np.float32)[::2])
     check_layout(tensor("A", (M, K)), np.zeros((6, 8), np.float32)[:1])
+
+
+def ways(array: object, order: tuple = (0, 1), role: str = "input", given: object = None) -> tuple[str, ...]:
+    """What is told beside the strides of an array that does not fit."""
+    with pytest.raises(ArgumentError) as caught:
+        check_layout(tensor("A", (M, K), role, order), array, given)
+    return caught.value.notes[1:]
+
+
+def test_the_way_out_is_a_copy_or_another_kernel() -> None:
+    rows = np.zeros((6, 8), np.float32)
+    as_columns = "a kernel that declares A: f32[M, K] col_major takes it without a copy"
+    assert ways(rows[:, :4]) == ("numpy.ascontiguousarray(A) copies it",)
+    assert ways(rows.T) == ("numpy.ascontiguousarray(A) copies it", as_columns)
+    assert ways(rows, (1, 0)) == (
+        "numpy.asfortranarray(A) copies it",
+        "a kernel that declares A: f32[M, K] row_major takes it without a copy",
+    )
+    assert ways(rows[:, :4], role="output") == ("without A=... the call makes an array that fits",)
+    of_torch = type("Tensor", (), {"__module__": "torch"})()
+    assert ways(rows.T, given=of_torch) == ("A.contiguous() copies it", as_columns)
+    assert ways(rows[::2].T, (1, 0), given=of_torch) == ("A.t().contiguous().t() copies it",)
+    check_layout(tensor("A", (M, K)), rows[:, :0])
+
+
+def test_more_dimensions_than_a_kernel_has() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        infer_sizes(GEMM, {"A": (2, 3, 8), "B": (8, 5)})
+    assert caught.value.render().splitlines() == [
+        "error: A has 3 dimensions, A[M, K] has 2",
+        "  note: A.reshape(-1, 8) joins the first dimensions, where they all are rows to the kernel",
+        "  note: a kernel that declares them takes batches: A[Z, M, K]",
+    ]
+    with pytest.raises(ArgumentError) as caught:
+        infer_sizes(GEMM, {"A": (8,), "B": (8, 5)})
+    assert caught.value.render() == "error: A has 1 dimensions, A[M, K] has 2"
+
+
+def test_a_size_may_be_0_where_no_output_has_elements() -> None:
+    assert infer_sizes(GEMM, {"A": (0, 8), "B": (8, 5)}) == {"M": 0, "K": 8, "N": 5}
+    assert infer_sizes(GEMM, {"A": (3, 0), "B": (0, 0)}) == {"M": 3, "K": 0, "N": 0}
 
 
 def test_a_border_sees_a_write() -> None:

@@ -201,6 +201,19 @@ def test_an_output_of_torch_in_another_storage_order(torch) -> None:
     assert c.stride() == (1, 5)
 
 
+def test_empty_results(torch, kind) -> None:
+    import cupy
+
+    product = program_of(kind)
+    a, b, _ = tensors(torch, kind, 0)
+    got = product(a[:0], b)
+    assert (got.shape, got.dtype, got.device) == ((0, 256), a.dtype, a.device)
+    x, y, _ = arrays(kind, 0)
+    assert product(cupy.zeros((0, 192), x.dtype), y).shape == (0, 256)
+    with pytest.raises(ArgumentError, match="size K is 0"):
+        product(a[:, :0].contiguous(), b[:0])
+
+
 def test_elements_that_a_kernel_leaves_out_are_0_in_torch(torch) -> None:
     syrk = tilegen.load("syrk").schedule("tiled").compile("cuda")
     a = torch.randint(-4, 5, (70, 30), device="cuda").float()

@@ -168,6 +168,25 @@ def test_several_launches_have_memory_of_their_own_between_them():
     assert product.planned == 2
 
 
+@pytest.mark.parametrize("device", [pytest.param("cpu", marks=pytest.mark.pocl), "interpreter"])
+def test_an_empty_result_needs_no_launch(device):
+    product = ready("gemm_split", "split_k", device)
+    for shape in ((0, 8, 5), (3, 8, 0), (0, 0, 0)):
+        for _ in range(2):
+            m, k, n = shape
+            a, b, c = numbers(m, k), numbers(k, n), np.zeros((m, n), np.float32)
+            got = product(a, b)
+            assert (got.shape, got.dtype) == ((m, n), np.float32)
+            assert product(a, b, C=c) is product.prepare(a, b, C=c)() is c
+    with pytest.raises(ArgumentError) as caught:
+        product(numbers(3, 0), numbers(0, 5))
+    assert caught.value.render().splitlines() == [
+        "error: size K is 0, and sizes are at least 1",
+        "  note: a size may be 0 only where all outputs are empty",
+    ]
+    np.testing.assert_array_equal(product(numbers(3, 8), numbers(8, 5)), numbers(3, 8) @ numbers(8, 5))
+
+
 def test_arrays_of_another_library_go_through_and_are_remembered_too():
     class Foreign:
         """As much of an array of some library as numpy asks for."""

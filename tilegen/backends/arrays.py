@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +37,7 @@ def infer_sizes(
             raise ArgumentError(f"kernel '{kernel.name}' has no size '{name}'", notes=(_sizes_note(kernel),))
     for name, shape in shapes.items():
         if len(shape) != len(kernel.tensor(name).shape):
-            wanted = _shape_text(kernel.tensor(name))
-            raise ArgumentError(f"{name} has {len(shape)} dimensions, {wanted} has {len(kernel.tensor(name).shape)}")
+            raise _other_rank(kernel.tensor(name), shape)
     # A dimension like 2*N + 1 gives N too; a dimension of two unknowns waits for the others.
     for _ in range(len(kernel.sizes) + 1):
         for name, shape in shapes.items():
@@ -47,7 +46,10 @@ def infer_sizes(
     for size in kernel.sizes:
         if size not in sizes:
             raise ArgumentError(f"no array tells the size {size}", notes=(f"give it by name: {size}=...",))
-    check_sizes(kernel, sizes)
+    if has_no_output(kernel, sizes):
+        _check_assumptions(kernel, sizes)
+    else:
+        check_sizes(kernel, sizes)
     for name, shape in shapes.items():
         _check_shape(kernel.tensor(name), shape, sizes, source)
     return sizes
@@ -57,15 +59,27 @@ def check_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> None:
     """Raises ArgumentError where a size is below 1, a `where` of the kernel does not hold, or a tensor is empty."""
     for name in kernel.sizes:
         if sizes[name] < 1:
-            raise ArgumentError(f"size {name} is {sizes[name]}, and sizes are at least 1")
+            notes = ("a size may be 0 only where all outputs are empty",) if sizes[name] == 0 else ()
+            raise ArgumentError(f"size {name} is {sizes[name]}, and sizes are at least 1", notes=notes)
+    _check_assumptions(kernel, sizes)
+    for tensor in kernel.tensors:
+        if empty := emptiness(tensor, sizes):
+            raise ArgumentError(empty)
+
+
+def has_no_output(kernel: Kernel, sizes: Mapping[str, int]) -> bool:
+    """True if each output has an extent of 0, and nothing is negative: then there is nothing to compute."""
+    extents = {tensor.name: shape_of(tensor, sizes) for tensor in kernel.tensors}
+    empty = all(0 in extents[tensor.name] for tensor in kernel.tensors if tensor.role == "output")
+    return empty and min(sizes.values(), default=0) >= 0 and all(e >= 0 for shape in extents.values() for e in shape)
+
+
+def _check_assumptions(kernel: Kernel, sizes: Mapping[str, int]) -> None:
     for condition in kernel.assumptions:
         value = condition.value.evaluate(sizes)
         if value < 0 or (condition.equal and value != 0):
             values = ", ".join(f"{n} = {sizes[n]}" for n in sorted(condition.value.names()))
             raise ArgumentError(f"kernel '{kernel.name}' is for {condition} only, and {values}")
-    for tensor in kernel.tensors:
-        if empty := emptiness(tensor, sizes):
-            raise ArgumentError(empty)
 
 
 def emptiness(tensor: Tensor, sizes: Mapping[str, int]) -> str:
@@ -148,15 +162,46 @@ def bare(value: Any, name: str) -> Any:
     return value.detach()
 
 
-def check_layout(tensor: Tensor, array: Any) -> None:
-    """Raises ArgumentError where a numpy or cupy array is not dense in the tensor's storage order."""
+def check_layout(tensor: Tensor, array: Any, given: Any = None) -> None:
+    """Raises ArgumentError where a numpy or cupy array is not dense in the tensor's storage order.
+
+    `given` is the array of whatever library that it was made of, for the way out.
+    """
     wanted = strides_of(array.shape, tensor.order, array.dtype.itemsize)
-    same = all(n == 1 or a == b for n, a, b in zip(array.shape, array.strides, wanted, strict=True))
-    if same:
+    pairs = list(zip(array.shape, array.strides, wanted, strict=True))
+    if 0 in array.shape or all(n == 1 or a == b for n, a, b in pairs):
         return
-    order = "row-major" if tensor.order == tuple(range(len(tensor.order))) else "in the kernel's storage order"
-    notes = (f"its strides are {array.strides} bytes, {wanted} are expected",)
+    order = "row-major" if _is_row_major(tensor.order) else "in the kernel's storage order"
+    strides = f"its strides are {array.strides} bytes, {wanted} are expected"
+    notes = (strides, *_ways_to_fit(tensor, array, array if given is None else given))
     raise ArgumentError(f"{tensor.name} is not contiguous {order}", notes=notes)
+
+
+def _ways_to_fit(tensor: Tensor, array: Any, given: Any) -> Iterator[str]:
+    """What to do with an array in another layout than the tensor's: copy it, or write a kernel that takes it."""
+    name, library = tensor.name, type(given).__module__.partition(".")[0]
+    copies = {
+        "torch": (f"{name}.contiguous()", f"{name}.t().contiguous().t()"),
+        "cupy": (f"cupy.ascontiguousarray({name})", f"cupy.asfortranarray({name})"),
+        "numpy": (f"numpy.ascontiguousarray({name})", f"numpy.asfortranarray({name})"),
+    }.get(library)
+    if tensor.role == "output":
+        yield f"without {name}=... the call makes an array that fits"
+    elif copies and (_is_row_major(tensor.order) or tensor.order == (1, 0)):
+        yield f"{copies[tensor.order == (1, 0)]} copies it"
+    order = tuple(sorted(range(array.ndim), key=lambda d: -array.strides[d]))
+    if array.strides == strides_of(array.shape, order, array.dtype.itemsize):
+        plain = "row_major" if _is_row_major(order) else f"order({', '.join(map(str, order))})"
+        word = "col_major" if order == (1, 0) else plain
+        yield f"a kernel that declares {_declaration(tensor)} {word} takes it without a copy"
+
+
+def _declaration(tensor: Tensor) -> str:
+    return f"{tensor.name}: {tensor.dtype}[{', '.join(map(str, tensor.shape))}]"
+
+
+def _is_row_major(order: tuple[int, ...]) -> bool:
+    return order == tuple(range(len(order)))
 
 
 def laid_out(flat: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
@@ -222,6 +267,20 @@ def _check_shape(tensor: Tensor, shape: tuple[int, ...], sizes: Mapping[str, int
         f"{tensor.name} has shape {shape}, and {_shape_text(tensor)} is {wanted}",
         notes=tuple(source[n] for n in names),
     )
+
+
+def _other_rank(tensor: Tensor, shape: tuple[int, ...]) -> ArgumentError:
+    """The error for an array with another number of dimensions than the tensor has."""
+    rank = len(tensor.shape)
+    notes: tuple[str, ...] = ()
+    if len(shape) > rank > 0:
+        last = ", ".join(map(str, shape[len(shape) - rank + 1 :]))
+        joined = f"{tensor.name}.reshape(-1{', ' if last else ''}{last})"
+        notes = (
+            f"{joined} joins the first dimensions, where they all are rows to the kernel",
+            f"a kernel that declares them takes batches: {tensor.name}[Z, {', '.join(map(str, tensor.shape))}]",
+        )
+    return ArgumentError(f"{tensor.name} has {len(shape)} dimensions, {_shape_text(tensor)} has {rank}", notes=notes)
 
 
 def _shape_text(tensor: Tensor) -> str:

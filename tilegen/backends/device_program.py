@@ -7,7 +7,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from tilegen.backends.arrays import check_layout, check_sizes, infer_sizes, shape_of
+from tilegen.backends.arrays import check_layout, check_sizes, has_no_output, infer_sizes, shape_of
 from tilegen.backends.calls import Form, Plan, Prepared
 from tilegen.backends.engine import ALIGNMENT, BoundMap, Caller, Engine, Launcher, Run
 from tilegen.backends.memory import allocate
@@ -216,8 +216,8 @@ class Program:
         adopted = {name: self.engine.adopt(value, self.kernel.tensor(name)) for name, value in pairs}
         engine = self.engine.device_of(adopted)
         sizes = infer_sizes(self.kernel, {name: array.shape for name, array in adopted.items()}, sizes)
-        for name, array in adopted.items():
-            check_layout(self.kernel.tensor(name), array)
+        for value, (name, array) in zip(given, adopted.items(), strict=True):
+            check_layout(self.kernel.tensor(name), array, value)
         return self._plan(engine, engine.caller(given), sizes, adopted)
 
     def _plan(self, engine: Engine, caller: Caller, sizes: Mapping[str, int], given: Mapping[str, Any]) -> Plan:
@@ -225,14 +225,15 @@ class Program:
         outputs = [tensor for tensor in self.kernel.tensors if tensor.role == "output"]
         fresh = [tensor for tensor in outputs if tensor.name not in given]
         tensors = (*given, *(tensor.name for tensor in fresh))
-        between = [buffer for buffer in self._scratch() if memory_of(buffer.name) not in tensors]
+        nothing = has_no_output(self.kernel, sizes)
+        between = [] if nothing else [buffer for buffer in self._scratch() if memory_of(buffer.name) not in tensors]
         names = (*tensors, *(buffer.name for buffer in between))
         makers = [self._output_maker(engine, caller, tensor, sizes) for tensor in fresh]
         makers += [_scratch_maker(engine, caller, buffer, sizes) for buffer in between]
         alignments = {name: engine.pointer(array) % ALIGNMENT for name, array in given.items()}
         written = {tensor.name for tensor in outputs}
         with engine.use():
-            launchers = self._launchers(engine, sizes, names, alignments)
+            launchers = () if nothing else self._launchers(engine, sizes, names, alignments)
         return Plan(
             engine,
             caller,
