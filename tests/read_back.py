@@ -20,7 +20,8 @@ from read_instructions import Instructions, warp_functions
 from read_values import Memory, Mismatch
 from read_vectors import Vectors
 
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt, init_value
+from tilegen.ir.initial import init_value
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering import program as p
 from tilegen.lowering.memory import bytes_of

@@ -10,7 +10,8 @@ import numpy as np
 from tilegen.interpreter.dtypes import Array
 from tilegen.interpreter.rounding import error_with_overflow, gamma, tiny
 from tilegen.interpreter.uncertain import Pair
-from tilegen.ir.nodes import FLOATS, Equation, init_value
+from tilegen.ir.initial import init_value
+from tilegen.ir.nodes import FLOATS, Equation
 
 Axes = tuple[int, ...]
 

@@ -380,15 +380,3 @@ class Tree:
             if buffer.name == name:
                 return buffer
         raise KeyError(name)
-
-
-def init_value(reduce: str, dtype: str) -> Const:
-    """The neutral element that a reduction of `dtype` starts from (for argmax and argmin: of its best)."""
-    if reduce in ("sum", "prod"):
-        return Const(0 if reduce == "sum" else 1, dtype)
-    sign = -1 if reduce in ("max", "argmax") else 1
-    if dtype in FLOATS:
-        return Const(sign * float("inf"), dtype)
-    bits = 8 * DTYPE_BYTES[dtype]
-    low, high = (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    return Const(low if sign < 0 else high, dtype)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tilegen.errors import Span
 from tilegen.ir.affine import var
-from tilegen.ir.nodes import Access, Buffer, Equation, Expr, Kernel, Loop, Node, Range, Stmt, Tensor, Tree, init_value
+from tilegen.ir.initial import init_value
+from tilegen.ir.nodes import Access, Buffer, Equation, Expr, Kernel, Loop, Node, Range, Stmt, Tensor, Tree
 
 
 def tree_of(kernel: Kernel) -> Tree:

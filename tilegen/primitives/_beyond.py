@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from tilegen.errors import StepError
 from tilegen.ir.choices import condition_of
-from tilegen.ir.nodes import Condition, Const, Equation, Expr, Op, Stmt, init_value
+from tilegen.ir.initial import init_value
+from tilegen.ir.nodes import Condition, Const, Equation, Expr, Op, Stmt
 from tilegen.ir.rounded import with_zeros
 from tilegen.ir.walk import loads
 
