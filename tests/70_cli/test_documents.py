@@ -29,7 +29,17 @@ from documents import (
 
 import tilegen
 from tilegen.backends import nvrtc, opencl
-from tilegen.cli import asm, check, compare, explain, files, help, ladder, prove  # noqa: F401  (they add their commands)
+from tilegen.cli import (  # noqa: F401  (they add their commands)
+    asm,
+    check,
+    compare,
+    doctor,
+    explain,
+    files,
+    help,
+    ladder,
+    prove,
+)
 from tilegen.cli.arguments import parse_list, repeat_options
 from tilegen.cli.commands import tilegen as program
 from tilegen.cli.request import split_target
