@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from math import prod
 from operator import attrgetter, index, is_
 from typing import Any, SupportsIndex
 
 from tilegen.errors import LARGEST, IllegalStep, SourceError, StepError, TilegenError, check_64_bits, did_you_mean
 from tilegen.ir.nodes import Kernel, Node, Stmt, Tree
+from tilegen.ir.shown import counted
 from tilegen.ir.steps import Argument, Arithmetic, Define, Dots, Items, Keyword, Number, Schedule, StepCall, Word
 from tilegen.ir.verify import verify
 from tilegen.ir.walk import leaves, loops, nodes
@@ -29,6 +31,9 @@ class Stage:
 
     step: StepCall | None
     tree: Tree
+
+    def __repr__(self) -> str:
+        return f"<Stage {self.step.text if self.step else 'as written'}>"
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,23 @@ class Derivation:
     @property
     def tree(self) -> Tree:
         return self.stages[-1].tree
+
+    @property
+    def as_schedule(self) -> Schedule:
+        """The steps as a schedule without parameters: its text gives the same tree."""
+        calls = [stage.step for stage in self.stages if stage.step]
+        written: list[StepCall] = []
+        for _, parts in groupby(calls, lambda call: id(call.composite or call)):
+            steps = list(parts)
+            whole = steps[0].composite
+            # Inside a composite step a loop may keep the name `C.j`, which no text can give.
+            dotted = any("." in result.text for step in steps for result in step.results)
+            written += [whole] if whole and dotted else steps
+        steps = [replace(call, text=text_of_call(call)) for call in written]
+        return Schedule(self.name, self.kernel.name, (), tuple(steps), self.doc, kernels=(self.kernel.name,))
+
+    def __repr__(self) -> str:
+        return f"<Derivation of {self.kernel.name} by {self.name}, {counted(self.stages[1:], 'step')}>"
 
     def step(self, word: str, *arguments: object, into: object = (), **keywords: object) -> Derivation:
         """This with one more primitive step, judged. Names behind `->` are given as `into`.
@@ -78,7 +100,7 @@ def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Ma
         tuple(Keyword(name, _argument(value)) for name, value in keywords.items()),
         tuple(Word(r) for r in results),
     )
-    return replace(call, text=_text_of_call(call))
+    return replace(call, text=text_of_call(call))
 
 
 def start(kernel: Kernel, instructions: Instructions = dict) -> Derivation:
@@ -229,6 +251,8 @@ def _argument(value: object) -> Argument:
             raise StepError(f"{value} is no argument of a step: names, numbers, lists and ... are")
         case SupportsIndex():
             return Number(check_64_bits("an argument", index(value)))
+        case "...":
+            return Dots()
         case str():
             return Word(value)
         case list() | tuple():
@@ -239,7 +263,8 @@ def _argument(value: object) -> Argument:
             raise StepError(f"{value!r} is no argument of a step: names, numbers, lists and ... are")
 
 
-def _text_of_call(call: StepCall) -> str:
+def text_of_call(call: StepCall) -> str:
+    """The call as a line of a schedule, with the values that its arguments have."""
     parts = [_text_of_argument(a) for a in call.arguments]
     parts += [f"{k.name}={_text_of_argument(k.value)}" for k in call.keywords]
     behind = f" -> {', '.join(r.text for r in call.results)}" if call.results else ""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from inspect import getdoc
-from textwrap import indent
 
 import click
 
@@ -16,8 +14,8 @@ from tilegen.cli.printing import line_width
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import standard_steps, stock_instructions
 from tilegen.ir.instructions import PIECES, ROW_BYTES, Fragment, Instruction, Layout, SharedMatrix
-from tilegen.ir.steps import Define
 from tilegen.primitives import GROUPS, registry, words_in
+from tilegen.primitives._signature import documentation_of_composite, documentation_of_primitive
 from tilegen.primitives._words import suggest_step
 
 _WIDTH = 120
@@ -40,9 +38,9 @@ def help_command(context: click.Context, step: str | None) -> int:
     if step is None:
         lines = _overview()
     elif step in registry():
-        lines = _primitive(step)
+        lines = iter([documentation_of_primitive(step)])
     elif step in standard_steps():
-        lines = _composite(standard_steps()[step])
+        lines = iter([documentation_of_composite(standard_steps()[step])])
     elif step in stock_instructions():
         lines = _instruction(stock_instructions()[step])
     elif step in tilegen.commands:
@@ -80,25 +78,6 @@ def _summary(word: str, doc: str) -> str:
         while len(sentence) > width - 19 and (clause := re.match(rf"(.*){cut}", sentence)):
             sentence = clause[1]
     return f"  {word:<17}{sentence}"
-
-
-def _primitive(word: str) -> Iterator[str]:
-    """How the step is written, and the docstring of its class, whose example is a test."""
-    step = registry()[word]
-    yield (sys.modules[step.__module__].__doc__ or word).strip()
-    yield ""
-    yield getdoc(step) or ""
-
-
-def _composite(define: Define) -> Iterator[str]:
-    """How the step is written, its comment, and the steps that it stands for."""
-    results = f" -> {', '.join(define.results)}" if define.results else ""
-    yield f"{define.word}({', '.join(define.parameters)}){results}"
-    yield ""
-    yield define.doc.strip()
-    yield ""
-    yield "stands for:"
-    yield indent("\n".join(call.text for call in define.steps), "    ")
 
 
 def _instruction(instruction: Instruction) -> Iterator[str]:

@@ -15,6 +15,7 @@ from tilegen.errors import Span
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.derived import ComputedAt, RoundedUp, Split
 from tilegen.ir.role import Role
+from tilegen.ir.shown import counted, listing
 from tilegen.ir.swizzle import Swizzle
 
 if TYPE_CHECKING:
@@ -380,3 +381,11 @@ class Tree:
             if buffer.name == name:
                 return buffer
         raise KeyError(name)
+
+    def __repr__(self) -> str:
+        return f"<Tree of {self.kernel.name}: {counted(self.body, 'launch')}, {counted(self.buffers, 'buffer')}>"
+
+    def _repr_html_(self) -> str:
+        from tilegen.ir.show import show
+
+        return listing(show(self))

@@ -63,6 +63,7 @@ class StepCall:
     Attributes:
         text: the step as written, on one line.
         schedule: the name of the schedule in whose text it stands; another one may inherit it.
+        composite: the step that this one is a part of, with the values of its arguments.
     """
 
     word: str
@@ -72,6 +73,7 @@ class StepCall:
     text: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
     schedule: str = field(default="", compare=False, repr=False)
+    composite: StepCall | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,13 @@ from tilegen.backends.engine import Engine
 from tilegen.backends.text import emit
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Tree
+from tilegen.ir.shown import ShownAsTable, Table
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.check import Trial, cases_by_tolerance, check
 from tilegen.lab.cost import require_timing_memory, timing_outlook
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, power_sizes, sizes_to_check
-from tilegen.lab.timing import Progress, Time, summarise, time_programs
+from tilegen.lab.timing import CPU_NOTE, Progress, Time, cells_of_time, summarise, time_programs
 from tilegen.lowering import Launch
 
 
@@ -47,8 +48,8 @@ class Row:
     rate: float | None = None
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(ShownAsTable):
     """A table: a row for each schedule, in their order, then the rival's, if there is one.
 
     `beside` says what the rival is, or why there is none; `steady` how many seconds a sample took, or 0.
@@ -64,6 +65,21 @@ class Comparison:
     rows: tuple[Row, ...]
     beside: tuple[str, ...] = ()
     steady: float = 0.0
+
+    def table(self) -> Table:
+        sizes = " ".join(f"{name}={value}" for name, value in self.sizes.items())
+        heads = ("schedule", "check", "proof", "registers", "shared B", "spills B", "ms", "p20..p80", self.unit)
+        notes = [f"{row.name}: {row.error}" for row in self.rows if row.error]
+        notes += [] if self.on_gpu else [CPU_NOTE]
+        return Table(
+            f"{self.kernel}  {sizes}  on {self.device}", heads, [*map(_cells, self.rows)], (*self.beside, *notes)
+        )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    check = "failed" if row.error else "ok" if row.trials else ""
+    counts = ("" if n is None else str(n) for n in (row.registers, row.shared, row.spills))
+    return (row.name, check, row.proof or "", *counts, *cells_of_time(row.time, row.rate))
 
 
 def compare(

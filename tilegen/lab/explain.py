@@ -13,9 +13,11 @@ from tilegen.backends.architectures import compiled_architecture, instructions_o
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError, TilegenError
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Kernel, Tree
+from tilegen.ir.shown import ShownAsTable, Table, counted
 from tilegen.ir.walk import gathers, loads
 from tilegen.lab import formula, metric
 from tilegen.lab.banks import Remedy, remedies
+from tilegen.lab.explain_table import table_of
 from tilegen.lab.occupancy import SM, Occupancy, limits_of, occupancy
 from tilegen.lab.roles import RoleLoop, roles_of
 from tilegen.lab.roofline import H200, Machine, Prediction, Shape, predict
@@ -90,7 +92,7 @@ class LaunchReport:
         return max((t.conflict.degree for t in self.traffic if t.conflict), default=1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StepReport:
     """A step of the schedule, and the program up to it. `error` says why that program cannot be launched."""
 
@@ -103,9 +105,13 @@ class StepReport:
     def milliseconds(self) -> float:
         return sum(launch.prediction.milliseconds for launch in self.launches)
 
+    def __repr__(self) -> str:
+        found = self.error or f"{counted(self.launches, 'launch')}, {self.milliseconds:.3g} ms predicted"
+        return f"<{self.step or 'as written'}: {found}>"
 
-@dataclass(frozen=True)
-class Explanation:
+
+@dataclass(frozen=True, repr=False)
+class Explanation(ShownAsTable):
     """All steps of a schedule at given sizes.
 
     `operations` and `compulsory` bytes are those of the kernel as written; `notes` says what could not be known.
@@ -119,6 +125,9 @@ class Explanation:
     compulsory: int
     steps: tuple[StepReport, ...]
     notes: tuple[str, ...] = ()
+
+    def table(self) -> Table:
+        return table_of(self)
 
 
 def explain(

@@ -10,6 +10,7 @@ from tilegen.backends.devices import InterpreterEngine, program
 from tilegen.backends.engine import Engine
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Kernel, Tree
+from tilegen.ir.shown import ShownAsTable, Table
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.check import Case, Trial, cases_by_tolerance, check
 from tilegen.lab.cost import require_timing_memory
@@ -17,7 +18,7 @@ from tilegen.lab.explain import MOST_KEPT, LaunchReport, StepReport, explain, st
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.roofline import H200, Machine
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, points, power_sizes, sizes_to_check
-from tilegen.lab.timing import Progress, Time, Timings, summarise, time_programs
+from tilegen.lab.timing import CPU_NOTE, Progress, Time, Timings, cells_of_time, summarise, time_programs
 from tilegen.schedule import Derivation
 
 # A prefix is not timed if one run is expected to take longer, in milliseconds.
@@ -60,8 +61,8 @@ class Rung:
         return sum(launch.prediction.milliseconds for launch in self.launches) if self.launches else None
 
 
-@dataclass(frozen=True)
-class Ladder:
+@dataclass(frozen=True, repr=False)
+class Ladder(ShownAsTable):
     """The rungs in the order of the schedule's lines, then the library's time where there is one.
 
     `limit` is the time in milliseconds past which a prefix was not timed; `beside` says what the library's call is.
@@ -80,6 +81,28 @@ class Ladder:
     rival_time: Time | None = None
     rival_rate: float | None = None
     beside: tuple[str, ...] = ()
+
+    def table(self) -> Table:
+        sizes = " ".join(f"{name}={value}" for name, value in self.sizes.items())
+        heads = ("step", "check", "registers", "predicted ms", "ms", "p20..p80", self.unit, "gain", "")
+        rows = [*map(_cells, self.rungs)]
+        if self.rival:
+            rows.append((self.rival, "", "", "", *cells_of_time(self.rival_time, self.rival_rate), "", ""))
+        notes = self.beside if self.on_gpu else (*self.beside, CPU_NOTE)
+        return Table(f"{self.kernel}, schedule {self.schedule}  {sizes}  on {self.device}", heads, rows, notes)
+
+
+def _cells(rung: Rung) -> tuple[str, ...]:
+    step = rung.step or "as written"
+    if rung.same:
+        return (step, *[""] * 7, "the same program")
+    if rung.error and not rung.exit_code:
+        return (step, *[""] * 7, f"cannot be launched: {rung.error}")
+    check = "failed" if rung.error else "ok" if rung.trials else ""
+    registers = [launch.resources.registers for launch in rung.launches if launch.resources]
+    figures = (str(max(registers)) if registers else "", f"{rung.predicted_time or 0:.3g}")
+    gain = f"x {rung.gain:.2f}" if rung.gain else ""
+    return (step, check, *figures, *cells_of_time(rung.time, rung.rate), gain, rung.error or rung.untimed or "")
 
 
 def ladder(

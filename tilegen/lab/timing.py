@@ -23,6 +23,8 @@ from tilegen.lab.rivals import Rival
 
 Progress = Callable[[str, int, int], None]
 
+CPU_NOTE = "times on the CPU say nothing of a GPU"
+
 # (milliseconds of one sample, seconds for all samples, samples of each program)
 _GPU_PACE = (5.0, 10.0, 25)
 _CPU_PACE = (1.0, 12.0, 9)
@@ -38,6 +40,13 @@ class Time:
     p20: float
     p80: float
     samples: int
+
+
+def cells_of_time(time: Time | None, rate: float | None) -> tuple[str, str, str]:
+    """A time, its spread and the rate that it gives, for a table."""
+    if time is None:
+        return "", "", ""
+    return f"{time.median:.4g}", f"{time.p20:.4g}..{time.p80:.4g}", "" if rate is None else f"{rate:.4g}"
 
 
 @dataclass(frozen=True)

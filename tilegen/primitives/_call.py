@@ -16,7 +16,7 @@ from tilegen.primitives._words import unknown_step
 def signature(word: str) -> str:
     """How the step `word` is written: tile(loop, size, parts) -> outer, inner."""
     cls = registry()[word]
-    inside, behind = _fields(cls)
+    inside, behind = fields_by_place(cls)
     text = ", ".join(f.name if f.default is MISSING else f"{f.name}={_default(f)}" for f in inside)
     arrow = f" -> {', '.join(f.name for f in behind)}" if behind else ""
     return f"{word}({text}){f' [{arrow[1:]}]' if _count_required(behind) < len(behind) else arrow}"
@@ -38,7 +38,7 @@ def bind(call: StepCall, instructions: Instructions = dict) -> Primitive:
     if call.word not in registry():
         raise unknown_step(call, registry())
     cls = registry()[call.word]
-    inside, behind = _fields(cls)
+    inside, behind = fields_by_place(cls)
     given = _arguments_by_field(call, inside)
     for f in inside:
         if f.name not in given and f.default is MISSING:
@@ -87,7 +87,7 @@ def _arguments_by_field(call: StepCall, inside: list[Field[Any]]) -> dict[str, A
     return given
 
 
-def _fields(cls: type[Any]) -> tuple[list[Field[Any]], list[Field[Any]]]:
+def fields_by_place(cls: type[Any]) -> tuple[list[Field[Any]], list[Field[Any]]]:
     """(fields in the parentheses, fields behind the arrow)."""
     everything: tuple[Field[Any], ...] = fields(cls)
     behind = [f for f in everything if str(f.type).startswith("NewName")]

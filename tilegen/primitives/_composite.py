@@ -58,7 +58,7 @@ def _expand(call: StepCall, defines: Mapping[str, Define], taken: set[str], arou
         if len(done) > MOST_STEPS:
             raise SourceError(f"'{call.word}' stands for more than {MOST_STEPS} steps", call.span)
     # A message about an inner step points at the line that the user wrote.
-    return [replace(step, span=call.span, text=call.text) for step in done]
+    return [replace(step, span=call.span, text=call.text, composite=call) for step in done]
 
 
 def _fresh_name(name: str, taken: set[str]) -> str:

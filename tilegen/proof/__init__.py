@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from tilegen.errors import ProofError
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
+from tilegen.ir.shown import ShownAsTable, Table
 from tilegen.judge import check_derived
 from tilegen.lowering.program import Launch
 from tilegen.poly import Facts
@@ -24,8 +25,8 @@ from tilegen.proof.turns import part_blocks
 __all__ = ["Obligation", "Proof", "demand", "prove"]
 
 
-@dataclass(frozen=True)
-class Proof:
+@dataclass(frozen=True, repr=False)
+class Proof(ShownAsTable):
     """What was asked of one version of a lowered program."""
 
     obligations: tuple[Obligation, ...]
@@ -46,6 +47,16 @@ class Proof:
     @property
     def milliseconds(self) -> float:
         return sum(o.milliseconds for o in self.obligations)
+
+    def table(self) -> Table:
+        rows = [(o.name, str(o.cases), f"{o.milliseconds:.1f}", _verdict_of(o)) for o in self.obligations]
+        return Table(self.verdict, ("obligation", "cases", "ms", "verdict"), rows)
+
+
+def _verdict_of(obligation: Obligation) -> str:
+    if obligation.violation is not None:
+        return obligation.violation.sentence
+    return "proved" if obligation.unproved is None else f"unproved: {obligation.unproved}"
 
 
 def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[str] = ()) -> Proof:
