@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilegen.api import File, Scheduled, load
+    from tilegen.api import File, Kernel, Scheduled, load
     from tilegen.errors import TilegenError
 
 __version__ = "0.1.0"
-__all__ = ["File", "Scheduled", "TilegenError", "load"]
+__all__ = ["File", "Kernel", "Scheduled", "TilegenError", "load"]
 
 
 def __getattr__(name: str) -> Any:
@@ -28,3 +28,7 @@ def __getattr__(name: str) -> Any:
     from tilegen import api
 
     return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

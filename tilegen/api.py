@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,12 @@ from tilegen.frontend.stock import (
 )
 from tilegen.ir import nodes
 from tilegen.ir.instructions import Instruction
+from tilegen.ir.shown import counted
 from tilegen.ir.steps import Define, Schedule
 from tilegen.judge import check_equations, has_sizes
-from tilegen.primitives import registry
+from tilegen.lab.studies import Studies
 from tilegen.primitives._composite import expand, names_in
-from tilegen.primitives._words import suggest_step
+from tilegen.primitives._methods import Steps
 
 _ACCEPTED = "accepted"  # what is kept of steps that the judge accepts
 
@@ -86,6 +87,10 @@ class File:
         self.schedules: tuple[Schedule, ...] = module.schedules
         self.defines: Mapping[str, Define] = {**standard_steps(), **{d.word: d for d in module.defines}}
 
+    def __repr__(self) -> str:
+        schedules = ", ".join(dict.fromkeys(s.name for s in self.schedules)) or "none"
+        return f"<File {self.source.name}: kernels {', '.join(self.kernels)}; schedules {schedules}>"
+
     def instructions(self) -> Mapping[str, Instruction]:
         """The instructions that a schedule may name: those of the text, and the stock."""
         return {**stock_instructions(), **self._module.instructions}
@@ -116,9 +121,10 @@ class File:
         found = [self.find_schedule(name, kernel) for name in schedules]
         return excerpt.as_written(self._module, found, standard_steps())
 
-    def self_contained(self, schedule: str, kernel: str | None = None) -> str:
+    def self_contained(self, schedule: str | Schedule, kernel: str | None = None) -> str:
         """A text of a schedule, with the steps that it inherits, and its kernel. Raises what `find_schedule` raises."""
-        return excerpt.self_contained(self._module, self.find_schedule(schedule, kernel), standard_steps())
+        found = schedule if isinstance(schedule, Schedule) else self.find_schedule(schedule, kernel)
+        return excerpt.self_contained(self._module, found, standard_steps())
 
     def kernel(self, name: str | None = None, /, **values: int) -> Kernel:
         """A kernel; `name` may be left out where there is only one.
@@ -201,39 +207,49 @@ class Kernel:
     def __init__(self, file: File, ir: nodes.Kernel, values: Mapping[str, int]) -> None:
         self.file = file
         self.ir = ir
-        self._values = dict(values)
+        self.values = dict(values)
+
+    def __repr__(self) -> str:
+        values = "".join(f", {name}={value}" for name, value in self.values.items())
+        return f"<Kernel {self.ir.name} of {self.file.source.name}{values}>"
 
     def schedule(self, name: str | None = None, /, **parameters: int) -> Scheduled:
         """The schedule `name` applied to this kernel; without a name, the kernel as written, to add steps to."""
         found, record = self.file, self._find_record(name, parameters)
         if name is None:
-            return Scheduled(scheduling.start(self.ir, found.instructions), found.defines, record)
+            return Scheduled(scheduling.start(self.ir, found.instructions), self, record)
         schedule, values = found.find_schedule(name, self.ir.name), integers(parameters)
         accepted = record.recall(_ACCEPTED) is True
         core = scheduling.apply(self.ir, schedule, values, found.defines, found.instructions, accepted=accepted)
         if not accepted:
             record.keep(True, _ACCEPTED)
-        return Scheduled(core, found.defines, record)
+        return Scheduled(core, self, record)
 
     def _find_record(self, schedule: str | None, parameters: Mapping[str, int]) -> Record:
         if not self.file.cache:
             return Record()
-        values, given = sorted(self._values.items()), sorted(integers(parameters).items())
+        values, given = sorted(self.values.items()), sorted(integers(parameters).items())
         return record_of(self.file.source.text, self.ir.name, values, schedule, given)
 
 
-class Scheduled:
+class Scheduled(Steps, Studies):
     """A kernel and the steps applied to it. Every step of the language is a method that returns the next.
 
     >>> kernel.schedule().tile("i", 128, into=("bi", "ti")).bind("bi", "block.x").bind("ti", "thread.x")
     """
 
-    def __init__(
-        self, core: scheduling.Derivation, defines: Mapping[str, Define], record: Record | None = None
-    ) -> None:
+    def __init__(self, core: scheduling.Derivation, of: Kernel, record: Record) -> None:
         self.core = core
-        self._defines = defines
-        self._record = record or Record()
+        self._of = of
+        self._record = record
+        self._defines = of.file.defines
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value}" for name, value in self.core.parameters.items())
+        return f"<Scheduled {self.kernel.name} by {self.core.name}({values}), {counted(self.stages[1:], 'step')}>"
+
+    def _repr_html_(self) -> str:
+        return self.tree._repr_html_()
 
     @property
     def kernel(self) -> nodes.Kernel:
@@ -257,18 +273,16 @@ class Scheduled:
         core = self.core.then(expand(call, self._defines, names_in(self.tree)), accepted=accepted)
         if not accepted:
             record.keep(True, _ACCEPTED)
-        return Scheduled(core, self._defines, record)
+        return Scheduled(core, self._of, record)
 
-    def __getattr__(self, word: str) -> Callable[..., Scheduled]:
-        known = [*registry(), *self.__dict__.get("_defines", ())]
-        if word not in known:
-            near = "".join(f"; {note}" for note in suggest_step(word, known))
-            raise AttributeError(f"a schedule has no step and no attribute '{word}'{near}")
+    def to_text(self) -> str:
+        """The kernel and its steps in the language, each step primitive and with its numbers.
 
-        def method(*arguments: object, into: object = (), **keywords: object) -> Scheduled:
-            return self.step(word, *arguments, into=into, **keywords)
-
-        return method
+        `load(text).schedule(name)` gives the same tree, with the attributes and sizes that the kernel was given.
+        """
+        text = self._of.file.self_contained(self.core.as_schedule)
+        given = ", ".join(f"{name} = {value}" for name, value in self._of.values.items())
+        return f"# with {given}\n{text}" if given else text
 
     def source(
         self,

@@ -29,23 +29,13 @@ from documents import (
 
 import tilegen
 from tilegen.backends import nvrtc, opencl
-from tilegen.cli import (  # noqa: F401  (they add their commands)
-    asm,
-    check,
-    compare,
-    doctor,
-    explain,
-    files,
-    help,
-    ladder,
-    prove,
-)
+from tilegen.cli import load_commands
 from tilegen.cli.arguments import parse_list, repeat_options
-from tilegen.cli.commands import tilegen as program
 from tilegen.cli.request import split_target
 from tilegen.frontend.stock import standard_steps
 from tilegen.primitives import GROUPS, registry, words_in
 
+program = load_commands()
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
 COMMANDS = [command for document in DOCUMENTS for command in commands(document)]
 NAMED = {block.file: block for block in BLOCKS if block.kind == "tg" and block.file}

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from tilegen.cli.interrupt import INTERRUPTED, closed_pipes_end_well
 from tilegen.errors import DeviceError, TilegenError
+
+if TYPE_CHECKING:
+    import click
 
 
 def main() -> None:
@@ -32,24 +36,32 @@ def run(arguments: list[str]) -> int:
         return INTERRUPTED
 
 
-def _run(arguments: list[str]) -> int:
-    import click
+def load_commands() -> click.Group:
+    """The command `tilegen` with all of its commands."""
+    from tilegen.cli import (  # noqa: F401  (they add their commands)
+        asm,
+        cache,
+        check,
+        compare,
+        doctor,
+        explain,
+        files,
+        help,
+        ladder,
+        prove,
+    )
+    from tilegen.cli.commands import tilegen
 
+    return tilegen
+
+
+def _run(arguments: list[str]) -> int:
     try:
-        from tilegen.cli import (  # noqa: F401  (they add their commands)
-            asm,
-            cache,
-            check,
-            compare,
-            doctor,
-            explain,
-            files,
-            help,
-            ladder,
-            prove,
-        )
+        import click
+
         from tilegen.cli.arguments import repeat_options
-        from tilegen.cli.commands import tilegen
+
+        tilegen = load_commands()
     except ImportError as error:
         print(f"error: a part of tilegen does not load: {error}", file=sys.stderr)
         print("  note: pip install --force-reinstall tilegen installs all of them anew", file=sys.stderr)

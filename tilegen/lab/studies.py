@@ -1,0 +1,91 @@
+"""What a scheduled kernel is asked from Python: is it proved, what does it cost, what does each step bring?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from itertools import count
+from typing import TYPE_CHECKING
+
+from tilegen.errors import TilegenError, UsageError, did_you_mean, integers
+from tilegen.ir.nodes import Kernel, Tree
+from tilegen.schedule import Derivation
+
+if TYPE_CHECKING:
+    from tilegen.lab.compare import Comparison
+    from tilegen.lab.explain import Explanation
+    from tilegen.lab.ladder import Ladder
+    from tilegen.proof import Proof
+
+
+class Studies:
+    """The questions, as methods of what has a derivation."""
+
+    core: Derivation
+
+    def prove(self, *, vector: bool = True, whole: bool = False, wide: bool | None = None) -> Proof:
+        """What is proved of the text that `source` gives with the same arguments, question by question."""
+        from tilegen.lowering import lower
+        from tilegen.proof import prove
+
+        return prove(
+            self.core.tree.kernel,
+            lower(self.core.tree, vector=vector, whole=whole, wide=wide),
+            self.core.tree.reassociated,
+        )
+
+    def explain(self, *, last: bool = False, compiled: bool = True, **sizes: int) -> Explanation:
+        """Traffic, conflicts, occupancy and the predicted time after each step, without running anything.
+
+        Args:
+            last: the whole schedule alone, not each of its steps.
+            compiled: False leaves the compiler out: fast, but no registers and no spills.
+            sizes: those of the kernel; what is left out is chosen.
+        """
+        from tilegen.lab.explain import explain
+        from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+
+        counted = power_sizes(self.core.kernel, _known_sizes(self.core.kernel, sizes), GPU_LIMITS)
+        return explain(self.core, counted, last=last, compiled=compiled)
+
+    def compare(self, *others: Studies, device: str = "auto", unproved: bool = False, **sizes: int) -> Comparison:
+        """Checks this schedule and others of the kernel, and times them side by side, beside a library's call.
+
+        Raises:
+            UsageError: another kernel, or a size that it does not have.
+            DeviceError: the device is not there, or fails.
+        """
+        from tilegen.backends.devices import engine
+        from tilegen.lab.compare import compare
+
+        trees: dict[str, Tree | TilegenError] = {}
+        for each in (self, *others):
+            if each.core.kernel != self.core.kernel:
+                raise UsageError(
+                    f"'{each.core.kernel.name}' and '{self.core.kernel.name}' are two kernels, and one is compared"
+                )
+            trees[_fresh_label(each.core.name, trees)] = each.core.tree
+        return compare(trees, engine(device), _known_sizes(self.core.kernel, sizes), unproved=unproved)
+
+    def ladder(
+        self, *, device: str = "auto", limit: float | None = None, unproved: bool = False, **sizes: int
+    ) -> Ladder:
+        """Checks and times the program after each step; `limit` in milliseconds leaves slow ones untimed."""
+        from tilegen.backends.devices import engine
+        from tilegen.lab.ladder import ladder
+
+        given = _known_sizes(self.core.kernel, sizes)
+        return ladder(self.core, engine(device), given, limit=limit, unproved=unproved)
+
+
+def _known_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
+    """`sizes` as integers. Raises UsageError for one that the kernel does not have."""
+    for name in sizes:
+        if name not in kernel.sizes:
+            notes = did_you_mean(name, list(kernel.sizes)) or (f"its sizes are {', '.join(kernel.sizes) or 'none'}",)
+            raise UsageError(f"kernel '{kernel.name}' has no size '{name}'", notes=notes)
+    return integers(sizes)
+
+
+def _fresh_label(name: str, taken: Collection[str]) -> str:
+    """`name`, or `name 2` and so on where a row is called so."""
+    return name if name not in taken else next(f"{name} {n}" for n in count(2) if f"{name} {n}" not in taken)
