@@ -22,7 +22,7 @@ from tilegen.poly.rows import Row as Row
 from tilegen.poly.rows import Rows, Terms, rename
 
 # isl operations that one question may take: twice what any question of the stock schedules needs.
-BUDGET = 1_000_000
+BUDGET = 3_000_000
 # A question with more names than this, and more of them in each row on average, is not asked.
 DENSE_NAMES, DENSE_TERMS = 9, 6
 
