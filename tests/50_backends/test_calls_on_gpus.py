@@ -182,6 +182,7 @@ def test_wrong_tensors_after_right_ones_are_refused(torch) -> None:
         ((a, b[:-1]), "B has shape"),
         ((a, b.to_sparse()), "B is torch.sparse_coo"),
         ((a, b.clone().requires_grad_()), "B requires a gradient"),
+        ((a, torch._neg_view(b)), "B is negated"),
     ]:
         check(product(a, b), expected)
         for _ in range(2):

@@ -35,7 +35,7 @@ def read_facts(xp_array: Any, arrays: Sequence[Any]) -> tuple[Hashable, list[int
             torch = sys.modules.get("torch")
             if torch is None or not isinstance(array, torch.Tensor):
                 return None
-            if array.requires_grad and torch.is_grad_enabled():
+            if array.requires_grad and torch.is_grad_enabled() or array.is_neg():
                 return None
             try:
                 address = array.data_ptr()
@@ -57,6 +57,8 @@ def view_tensor(xp: Any, torch: Any, value: Any, tensor: Tensor) -> Any:
         raise ArgumentError(f"{name} is on the CPU", notes=(f"{name}.cuda() moves it to the GPU",))
     if value.layout is not torch.strided:
         raise ArgumentError(f"{name} is {value.layout}, and the kernel takes dense arrays")
+    if value.is_neg():
+        raise ArgumentError(f"{name} is negated where it is read", notes=(f"{name}.resolve_neg() is a copy as such",))
     value, kind = bits_of_torch(torch, bare(value, name), tensor)
     word = kind or str(value.dtype).removeprefix("torch.")
     try:
@@ -142,7 +144,7 @@ class TorchCaller:
         def make_or_say() -> Any:
             try:
                 return make()
-            except self._torch.OutOfMemoryError as error:
+            except self._torch.cuda.OutOfMemoryError as error:
                 raise MemoryError(str(error)) from None
 
         return (lambda: make_or_say().zero_()) if zeros else make_or_say
