@@ -70,7 +70,7 @@ def test_numbers_and_lists() -> None:
         (["show", "gemm", "--size", "Q=3"], 2, "no size or attribute 'Q'"),
         (["compare", "gemm", "--size", "Q=3"], 2, "no size 'Q'"),
         (["check", "gemm", "--size", "M=0"], 2, "size M is 0"),
-        (["check", "gemm", "--device", "gpu"], 2, "there is no device 'gpu'"),
+        (["check", "gemm", "--device", "nvidia"], 2, "there is no device 'nvidia'\n  note: did you mean 'cuda'?"),
         (["emit", "gemm"], 2, "say --schedule"),
         (["emit", "gemm", "--schedule", "tiled", "--target", "metal"], 2, "metal"),
         (["shwo", "gemm"], 2, "No such command"),

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tilegen.backends import cuda, devices
 from tilegen.cli import run
 from tilegen.cli.interrupt import run_interruptibly
 
@@ -186,6 +187,10 @@ def test_words_of_other_languages(word, meant, tmp_path, capsys) -> None:
     assert f"did you mean '{meant}'?" in said
 
 
-def test_device_gpu_suggests_cuda(capsys) -> None:
-    assert run(["check", "gemm", "--device", "gpu"]) == 2
-    assert "did you mean 'cuda'?" in capsys.readouterr().err
+def test_device_gpu_means_cuda(monkeypatch) -> None:
+    monkeypatch.setattr(cuda, "CudaEngine", lambda: "the GPU")
+    devices.engine.cache_clear()
+    try:
+        assert devices.engine("gpu") is devices.engine("cuda") == "the GPU"
+    finally:
+        devices.engine.cache_clear()

@@ -68,7 +68,8 @@ def program(tree: Tree, engine: Engine, *, unproved: bool = False, record: Recor
 
 @cache
 def engine(device: str = "auto") -> Engine:
-    """The engine that `device`, one of DEVICES, means here; "auto" takes the first of a GPU, OpenCL, numpy.
+    """The engine that `device` means here, one of DEVICES, or "gpu" for cuda; "auto" takes the first of a GPU, OpenCL,
+    numpy.
 
     Raises:
         UsageError: no such word.
@@ -83,11 +84,12 @@ def engine(device: str = "auto") -> Engine:
             return InterpreterEngine()
         case "oclgrind":
             return opencl.OpenclEngine(opencl.SIMULATOR)
+        case "gpu":
+            return engine("cuda")
         case "auto":
             return engine("cpu") if cuda.unavailable_reason() else engine("cuda")
         case _:
             meant = {
-                "gpu": "cuda",
                 "nvidia": "cuda",
                 "opencl": "cpu",
                 "pocl": "cpu",

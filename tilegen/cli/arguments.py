@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tilegen.errors import UsageError, check_64_bits
 
-_SEVERAL = ("--size", "--set", "--fix")
+SEVERAL = ("--size", "--set", "--fix")
 _PAIR = re.compile(r"[A-Za-z_]\w*=.*")
 
 
@@ -16,15 +16,20 @@ def repeat_options(arguments: list[str]) -> list[str]:
     result: list[str] = []
     option = ""
     for word in arguments:
-        if word in _SEVERAL:
+        if word in SEVERAL:
             option = word
-        elif option and _PAIR.fullmatch(word):
+        elif option and is_pair(word):
             result += [option, word]
         else:
             # click reports an option without a pair.
             result += [option, word] if option and result[-2:-1] != [option] else [word]
             option = ""
     return result + ([option] if option and result[-2:-1] != [option] else [])
+
+
+def is_pair(word: str) -> bool:
+    """True for NAME=VALUE."""
+    return _PAIR.fullmatch(word) is not None
 
 
 def parse_numbers(pairs: Iterable[str], option: str) -> dict[str, int]:

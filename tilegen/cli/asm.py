@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tilegen.cli import printing
-from tilegen.cli.commands import shared_arguments, tilegen
+from tilegen.cli.commands import shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import run_interruptibly
 from tilegen.cli.request import Request
 
@@ -22,7 +22,7 @@ _LONGEST = 120  # lines of a loop that are shown without --all
 
 @tilegen.command("asm")
 @shared_arguments
-@click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
+@size_option("K=64 ...", "Sizes to fix as constants.")
 @click.option("--ptx", "language", flag_value="ptx", help="PTX, the compiler's own assembly.")
 @click.option("--sass", "language", flag_value="sass", default="sass", help="Machine code; needs nvdisasm.")
 @click.option("--arch", default="sm_90", show_default=True, help="The architecture.")

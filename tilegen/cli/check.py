@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tilegen.cli import printing
 from tilegen.cli.arguments import parse_numbers
-from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments, tilegen
+from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.request import Request
 from tilegen.errors import LimitError, ProofError, TilegenError, WrongResult
@@ -39,7 +39,7 @@ class _Checked:
 
 @tilegen.command("check")
 @shared_arguments
-@click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to check at.")
+@size_option("M=.. ...", "Sizes to check at.")
 @click.option("--repeat", type=click.IntRange(2), metavar="N", help="Run N times: are all bits the same?")
 @FIX
 @DEVICE

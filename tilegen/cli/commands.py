@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tilegen import __version__, api
-from tilegen.cli import printing
+from tilegen.cli import completion, printing
 from tilegen.cli.arguments import parse_list, parse_numbers, parse_settings
 from tilegen.cli.interrupt import closed_pipes_end_well
 from tilegen.cli.request import Request, split_target
@@ -22,17 +22,49 @@ from tilegen.lowering.integers import elements
 
 Command = Callable[..., int]
 
-_KERNEL = click.option("--kernel", metavar="K", help="The kernel, where the file has several.")
-_SCHEDULES = click.option("--schedule", metavar="A,B,...", help="Schedules by name; all of the kernel's if left out.")
+FILE = click.argument("file", shell_complete=completion.files)
+FILES = click.argument("file", nargs=-1, required=True, shell_complete=completion.files)
+KERNEL = click.option(
+    "--kernel", metavar="K", help="The kernel, where there are several.", shell_complete=completion.kernels
+)
+_SCHEDULES = click.option(
+    "--schedule",
+    metavar="A,B,...",
+    help="Schedules by name; all of the kernel's if left out.",
+    shell_complete=completion.schedules,
+)
 _SETTINGS = click.option(
-    "--set", "settings", multiple=True, metavar="TM=64 ...", help="Schedule parameters and kernel attributes."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="TM=64 ...",
+    help="Schedule parameters and kernel attributes.",
+    shell_complete=completion.settings,
 )
 _ANY_VALUE = click.option("--any-value", is_flag=True, help="Take values of --set that are no candidates, too.")
 _JSON = click.option("--json", "json_file", metavar="F", help="The result as JSON into F; - for standard output.")
-FIX = click.option("--fix", multiple=True, metavar="K=64 ...", help="Sizes to compile into the kernels.")
-DEVICE = click.option("--device", default="auto", show_default=True, metavar="auto|cuda|cpu", help="Where kernels run.")
+FIX = click.option(
+    "--fix",
+    multiple=True,
+    metavar="K=64 ...",
+    help="Sizes to compile into the kernels.",
+    shell_complete=completion.sizes,
+)
+DEVICE = click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar="auto|cuda|cpu",
+    help="Where kernels run.",
+    shell_complete=completion.devices,
+)
 
 UNPROVED = click.option("--unproved", is_flag=True, help="Take what the proof leaves open, too.")
+
+
+def size_option(metavar: str, help: str) -> Callable[[Command], Command]:
+    """The option --size, as a command takes it."""
+    return click.option("--size", "sizes", multiple=True, metavar=metavar, help=help, shell_complete=completion.sizes)
 
 
 def shared_arguments(command: Command) -> Command:
@@ -42,7 +74,7 @@ def shared_arguments(command: Command) -> Command:
     def call_with_request(file: str, settings: tuple[str, ...], **others: Any) -> int:
         return _call(lambda requests, **own: command(*requests, **own), [file], parse_settings(settings), others)
 
-    return _with_options(call_with_request, click.argument("file"))
+    return _with_options(call_with_request, FILE)
 
 
 def shared_arguments_of_files(command: Command) -> Command:
@@ -52,11 +84,11 @@ def shared_arguments_of_files(command: Command) -> Command:
     def call_with_requests(file: tuple[str, ...], settings: tuple[str, ...], **others: Any) -> int:
         return _call(command, file, parse_settings(settings, several=True), others)
 
-    return _with_options(call_with_requests, click.argument("file", nargs=-1, required=True))
+    return _with_options(call_with_requests, FILES)
 
 
 def _with_options(command: Command, file: Callable[[Command], Command]) -> Command:
-    for decorate in (_JSON, _ANY_VALUE, _SETTINGS, _SCHEDULES, _KERNEL, file):
+    for decorate in (_JSON, _ANY_VALUE, _SETTINGS, _SCHEDULES, KERNEL, file):
         command = decorate(command)
     return command
 
@@ -107,7 +139,7 @@ def tilegen() -> None:
 
 @tilegen.command("show")
 @shared_arguments
-@click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
+@size_option("K=64 ...", "Sizes to fix as constants.")
 @click.option("--steps", is_flag=True, help="The tree after each step, as a difference.")
 @click.option("--flat", is_flag=True, help="The text of the schedule with the steps that it inherits, and no tree.")
 def show_command(request: Request, steps: bool, flat: bool) -> int:
@@ -162,7 +194,7 @@ def _stages(name: str, scheduled: api.Scheduled) -> dict[str, Any]:
 
 @tilegen.command("emit")
 @shared_arguments
-@click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
+@size_option("K=64 ...", "Sizes to fix as constants.")
 @click.option("--target", type=click.Choice(["cuda", "opencl"]), default="cuda", show_default=True)
 @click.option("-o", "output", metavar="F", help="The file to write; standard output if left out.")
 @click.option("--scalar", is_flag=True, help="The version without vectors that need an alignment, for any size.")

@@ -11,7 +11,7 @@ import click
 from tilegen import api
 from tilegen.cli import printing
 from tilegen.cli.arguments import parse_numbers
-from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments_of_files, tilegen
+from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments_of_files, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.request import Attempt, Request, select
 from tilegen.errors import TilegenError, UsageError, join_errors
@@ -34,7 +34,7 @@ class _Entry:
 
 @tilegen.command("compare")
 @shared_arguments_of_files
-@click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to time at.")
+@size_option("M=.. ...", "Sizes to time at.")
 @FIX
 @DEVICE
 @UNPROVED

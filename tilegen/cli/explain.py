@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from tilegen.cli import explain_printing, printing
-from tilegen.cli.commands import shared_arguments, tilegen
+from tilegen.cli.commands import shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import run_interruptibly
 from tilegen.cli.request import Request
 
 
 @tilegen.command("explain")
 @shared_arguments
-@click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to count at.")
+@size_option("M=.. ...", "Sizes to count at.")
 @click.option("--last", is_flag=True, help="The whole schedule alone, not each of its steps.")
 @click.option("--maps", is_flag=True, help="The 32-lane map of every shared access, not only of those with conflicts.")
 @click.option("--no-compile", is_flag=True, help="Leave the compiler out: fast, but no registers and no spills.")

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from tilegen import api
-from tilegen.cli import printing
-from tilegen.cli.commands import tilegen
+from tilegen.cli import completion, printing
+from tilegen.cli.commands import FILE, KERNEL, tilegen
 from tilegen.cli.request import Request, select, split_target
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import shorten
@@ -22,7 +22,7 @@ _LINE = 110  # characters, where no terminal has fewer
 
 
 @tilegen.command("list")
-@click.argument("file", required=False)
+@click.argument("file", required=False, shell_complete=completion.files)
 @click.option("--json", "json_file", metavar="F", help="The list as JSON into F; - for standard output.")
 def list_command(file: str | None, json_file: str | None) -> int:
     """List the stock files with their kernels and schedules; or those of one FILE, with what is said of each."""
@@ -106,8 +106,8 @@ def _schedule_json(schedule: Schedule) -> dict[str, Any]:
 
 
 @tilegen.command("cat")
-@click.argument("file")
-@click.option("--kernel", metavar="K", help="The kernel, where schedules are for several.")
+@FILE
+@KERNEL
 def cat_command(file: str, kernel: str | None) -> int:
     """Print the text of FILE; or of schedules, gemm:tiled, with those that they extend and the kernel."""
     request = _request(file, kernel)
@@ -120,8 +120,15 @@ def cat_command(file: str, kernel: str | None) -> int:
 
 @tilegen.command("new")
 @click.argument("path")
-@click.option("--from", "source", required=True, metavar="FILE:SCHEDULE", help="What to begin with: gemm:tiled.")
-@click.option("--kernel", metavar="K", help="The kernel, where the schedule is for several.")
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="FILE:SCHEDULE",
+    help="What to begin with: gemm:tiled.",
+    shell_complete=completion.files,
+)
+@KERNEL
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def new_command(path: str, source: str, kernel: str | None, force: bool) -> int:
     """Write a file of your own at PATH: a kernel and a schedule with all of its steps; or a copy of a whole FILE."""

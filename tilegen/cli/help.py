@@ -10,6 +10,7 @@ import click
 
 from tilegen.backends.instructions import device_function
 from tilegen.cli.commands import tilegen
+from tilegen.cli.completion import words_of
 from tilegen.cli.printing import line_width
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import standard_steps, stock_instructions
@@ -31,7 +32,7 @@ _TITLES = {
 
 
 @tilegen.command("help")
-@click.argument("step", required=False)
+@click.argument("step", required=False, shell_complete=words_of(lambda: _known_words()))
 @click.pass_context
 def help_command(context: click.Context, step: str | None) -> int:
     """List the steps of a schedule; or explain one STEP, with a tree before and after it."""
@@ -46,12 +47,16 @@ def help_command(context: click.Context, step: str | None) -> int:
     elif step in tilegen.commands:
         lines = iter([tilegen.commands[step].get_help(click.Context(tilegen.commands[step], context.parent, step))])
     else:
-        known = [*registry(), *standard_steps(), *stock_instructions(), *tilegen.commands]
-        notes = suggest_step(step, known) or ("tilegen help lists the steps, tilegen --help the commands",)
+        notes = suggest_step(step, _known_words()) or ("tilegen help lists the steps, tilegen --help the commands",)
         raise UsageError(f"there is no step and no command '{step}'", notes=notes)
     for line in lines:
         click.echo(line)
     return 0
+
+
+def _known_words() -> list[str]:
+    """What can be explained."""
+    return [*registry(), *standard_steps(), *stock_instructions(), *tilegen.commands]
 
 
 def _overview() -> Iterator[str]:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen.cli import explain_printing, printing
-from tilegen.cli.commands import DEVICE, UNPROVED, shared_arguments, tilegen
+from tilegen.cli.commands import DEVICE, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.request import Request
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @tilegen.command("ladder")
 @shared_arguments
-@click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes to time at.")
+@size_option("M=.. ...", "Sizes to time at.")
 @click.option("--limit", type=float, metavar="MS", help="Do not time a prefix that is expected to take longer.")
 @DEVICE
 @UNPROVED

@@ -5,13 +5,12 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
-import click
 from rich.table import Table
 from rich.text import Text
 
 from tilegen import api
 from tilegen.cli import printing
-from tilegen.cli.commands import shared_arguments, tilegen
+from tilegen.cli.commands import shared_arguments, size_option, tilegen
 from tilegen.cli.request import Request
 from tilegen.lowering import Launch, lower
 from tilegen.proof import Obligation, Proof, prove
@@ -38,7 +37,7 @@ MEANING = {
 
 @tilegen.command("prove")
 @shared_arguments
-@click.option("--size", "sizes", multiple=True, metavar="K=64 ...", help="Sizes to fix as constants.")
+@size_option("K=64 ...", "Sizes to fix as constants.")
 def prove_command(request: Request) -> int:
     """Prove that what is printed for a schedule is the kernel, for all sizes."""
     found: dict[str, dict[str, Proof]] = {}

@@ -1,0 +1,116 @@
+"""What TAB completes: by the shell's own function, in bash, and in a terminal."""
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+OWN = "kernel own(A: f32[N], by: int = 2) -> B: f32[N]:\n    B[i] = by * A[i]\n\n"
+OWN += "schedule first for own(T=8 in {8, 16}):\n    blocks(i, T) -> b, t\n\n"
+OWN += "schedule second for own():\n    blocks(i, 4) -> b, t\n"
+ROOT = Path(__file__).parents[2]
+# A command line, of which the last word is begun -> what may stand there; bash cuts words at : and =.
+LINES = {
+    "tilegen comp": ["compare"],
+    "tilegen check sy": ["syrk"],
+    "tilegen check ow": ["own.tg"],
+    "tilegen check fol": ["folder/"],
+    "tilegen check folder/": ["folder/inner.tg"],
+    "tilegen check own.tg : ": ["first", "second"],
+    "tilegen check own.tg : se": ["second"],
+    "tilegen check own.tg : first,": ["first,second"],
+    "tilegen check own.tg --schedule f": ["first"],
+    "tilegen check own.tg --schedule first,": ["first,second"],
+    "tilegen check gemm_transposed --kernel gemm_n": ["gemm_nn", "gemm_nt"],
+    "tilegen check own.tg --set ": ["T=", "by="],
+    "tilegen check own.tg --set T =": ["8", "16"],
+    "tilegen check own.tg --set T = 8 b": ["by="],
+    "tilegen check own.tg : second --set ": ["by="],
+    "tilegen check gemm --size M = 4 ": ["M=", "K=", "N="],
+    "tilegen check --size N = 4 own": ["own.tg"],
+    "tilegen compare gemm : tiled own": ["own.tg"],
+    "tilegen check own.tg --device c": ["cuda", "cpu"],
+    "tilegen check own.tg --dev": ["--device"],
+    "tilegen help serp": ["serpentine"],
+    "tilegen new mine.tg --from own.tg : f": ["first"],
+    "tilegen check nosuch.tg : ": [],
+    "tilegen check broken.tg --set ": [],
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with files, and a command tilegen."""
+    (tmp_path / "own.tg").write_text(OWN)
+    (tmp_path / "broken.tg").write_text("kernel (")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "inner.tg").write_text(OWN)
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "tilegen"
+    command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m tilegen "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def complete(shell: str, words: list[str]) -> list[str]:
+    """What the script of the shell is told."""
+    variables = {
+        "_TILEGEN_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    if shell == "fish":
+        variables["COMP_CWORD"] = words[-1]
+    done = subprocess.run(["tilegen"], env=os.environ | variables, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_bash_completes(line, folder) -> None:
+    words = line.split(" ")
+    found = complete("bash", words if words[-1] or words[-2] != ":" else words[:-1])
+    assert found == [f"plain,{word}" for word in LINES[line]]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [(["check", "own.tg:se"], "own.tg:second"), (["check", "own.tg", "--size", "N=4", "--set", "T=8", "b"], "by=")],
+)
+def test_other_shells_complete_whole_words(words, found, folder) -> None:
+    assert complete("fish", ["tilegen", *words]) == [f"plain,{found}"]
+    assert complete("zsh", ["tilegen", *words])[:2] == ["plain", found]
+
+
+def test_a_key_in_a_terminal(folder) -> None:
+    """bash itself, with its own reading of words, completes a schedule behind a colon."""
+    (folder / "rc").write_text("PS1='> '\neval \"$(_TILEGEN_COMPLETE=bash_source tilegen)\"\n")
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execvp("bash", ["bash", "--rcfile", "rc", "-i"])
+    shown = _until(terminal, "> ")
+    os.write(terminal, b"tilegen cat own.tg:sec\t")
+    shown += _until(terminal, "own.tg:second")
+    os.write(terminal, b"\n")
+    shown += _until(terminal, "schedule second for own")
+    os.write(terminal, b"exit\n")
+    os.waitpid(child, 0)
+    assert "own.tg:second" in shown
+    assert "own.tg:own.tg" not in shown
+
+
+def _until(terminal: int, wanted: str) -> str:
+    """What is shown until the wanted text comes, for half a minute at most."""
+    shown, end = "", time.monotonic() + 30
+    while wanted not in shown and time.monotonic() < end:
+        if select.select([terminal], [], [], 0.2)[0]:
+            shown += os.read(terminal, 4096).decode()
+    assert wanted in shown
+    return shown
