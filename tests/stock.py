@@ -44,9 +44,9 @@ LIGHTER = {
         ("hgemm", rung): _FEW_BLOCKS
         for rung in (
             "persistent", "ping_pong", "half_warpgroups", "transposed_warpgroups", "hgemm_bias_gelu.fused_warpgroups",
-            "hgemm_residual.fused_warpgroups", "sums_of_warpgroups", "bytes_by_warpgroups",
+            "hgemm_residual.fused_warpgroups", "sums_of_warpgroups", "sums_in_turns", "bytes_by_warpgroups",
             "cut_off_rows_by_warpgroups", "cut_off_by_warpgroups", "turned_by_warpgroups", "turned_in_pairs",
-            "e4m3_by_warpgroups", "promoted",
+            "e4m3_by_warpgroups", "e4m3_in_turns", "promoted",
         )
     },
     ("hgemm", "clusters"): (("GY", 2), ("GX", 2)),

@@ -52,6 +52,7 @@ FITTING = {
         f"hgemm.{rung}": {"TM": 64, "STAGES": 2}
         for rung in (
             "warpgroups", "half_warpgroups", "transposed_warpgroups", "sums_of_warpgroups", "bytes_by_warpgroups",
+            "sums_in_turns", "e4m3_in_turns",
             "cut_off_rows_by_warpgroups", "cut_off_by_warpgroups", "e4m3_by_warpgroups", "promoted",
             "hgemm_bias_gelu.fused_warpgroups", "hgemm_residual.fused_warpgroups",
         )

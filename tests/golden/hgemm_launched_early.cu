@@ -212,7 +212,7 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const 
         : "memory");
 }
 
-// hgemm: grid (ceil(N/128), ceil(M/64)), block (160), 204928 bytes of shared memory (dynamic)
+// hgemm: grid (ceil(N/128), ceil(M/64)), block (160), 213120 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/64) <= 65535
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 // launch with cuLaunchKernelEx and CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 1
@@ -232,17 +232,17 @@ hgemm(const __grid_constant__ TensorMap A_map,
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
-    // cache_shared(C, at=hj, vector=8) -> Cs
+    // cache_shared(C, at=bj, vector=8, panel=64) -> Cs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Cs)[64] = reinterpret_cast<__nv_bfloat16 (*)[64]>(shared);
+    __nv_bfloat16 (*Cs)[64][64] = reinterpret_cast<__nv_bfloat16 (*)[64][64]>(shared);
     // cache_shared(A, at=ko, vector=8) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*As)[64][64] = reinterpret_cast<__nv_bfloat16 (*)[64][64]>(shared + 8192);
+    __nv_bfloat16 (*As)[64][64] = reinterpret_cast<__nv_bfloat16 (*)[64][64]>(shared + 16384);
     // cache_shared(B, at=ko, vector=8, panel=64) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Bs)[2][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][64][64]>(shared + 73728);
-    unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 204800);
-    unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 204864);
+    __nv_bfloat16 (*Bs)[2][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][64][64]>(shared + 81920);
+    unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 212992);
+    unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 213056);
 
     let_next_launch_begin();
 
@@ -309,32 +309,26 @@ hgemm(const __grid_constant__ TensorMap A_map,
         // tile(sj, 64) -> hj, jj
         #pragma unroll
         for (int hj = 0; hj < 2; ++hj) {
-            if (tid == 0) {
-                wait_stores_read();  // Cs has been read
-            }
-
-            wait_for_each_other<128>();  // before the next hj overwrites Cs
-
             // tile(jj, 16) -> fj, s16
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj) {
                 // rename(i64, of=Cf) -> s64
                 // tensorize(s64, s16, by=stmatrix_c_warpgroup_bf16)
-                stmatrix_c_warpgroup_bf16(&Cs[wi * 64 + (lane / 32) * 16
+                stmatrix_c_warpgroup_bf16(&Cs[hj][wi * 64 + (lane / 32) * 16
                     + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
                     &Cf[hj * 32 + fj * 8]);
             }
-
-            fence_async();
-            wait_for_each_other<128>();  // Cs is complete: written above, read below
-
-            if (tid == 0) {
-                store_box_2d(C_map, Cs, bj * 128 + hj * 64, bi * 64);
-                end_stores();
-            }
         }
 
+        fence_async();
+        wait_for_each_other<128>();  // Cs is complete: written above, read below
+
         if (tid == 0) {
+            #pragma unroll
+            for (int p = 0; p < 2; ++p)
+                store_box_2d(C_map, Cs[p], bj * 128 + p * 64, bi * 64);
+            end_stores();
+
             wait_stores_read();  // Cs has been read
         }
     } else {

@@ -3,6 +3,12 @@
 
 #include <cuda_bf16.h>
 
+// What this thread has written to shared memory is there for what reads it by descriptor or in bulk.
+__device__ __forceinline__ void fence_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // A barrier of one of two groups of so many threads.
 template <int threads> __device__ __forceinline__ void wait_for_group(int group)
 {
@@ -158,6 +164,26 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
 
+// Starts the store of a box from shared memory to a tensor; what is beyond the tensor is not written.
+__device__ __forceinline__ void store_box_2d(const TensorMap& map, const void* from, int c0, int c1)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(from));
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
+                 ::"l"(&map), "r"(place), "r"(c0), "r"(c1) : "memory");
+}
+
+// The stores that this thread has started since the last time are a group.
+__device__ __forceinline__ void end_stores()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until all groups of stores of this thread have read shared memory.
+__device__ __forceinline__ void wait_stores_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
 // The warpgroup goes on with so many registers a thread, when others have given up enough.
 template <int count> __device__ __forceinline__ void take_registers()
 {
@@ -210,10 +236,11 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const 
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 // A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 128), swizzle 128B
 // B_map describes B: BFLOAT16, dimensions (N, K), strides (2*N), box (64, 64), swizzle 128B
+// C_map describes C: BFLOAT16, dimensions (N, M), strides (2*N), box (64, 128), swizzle 128B
 extern "C" __global__ void __launch_bounds__(384, 1)
-hgemm(__nv_bfloat16* __restrict__ C,
-      const __grid_constant__ TensorMap A_map,
+hgemm(const __grid_constant__ TensorMap A_map,
       const __grid_constant__ TensorMap B_map,
+      const __grid_constant__ TensorMap C_map,
       int M, int K, int N)
 {
     const int by = blockIdx.y;           // tile(bi, GY) -> py, by; bind(by, block.y)
@@ -322,6 +349,12 @@ hgemm(__nv_bfloat16* __restrict__ C,
                 // tile(sj, 64) -> hj, jj
                 #pragma unroll
                 for (int hj = 0; hj < 2; ++hj) {
+                    if (lane == 0) {
+                        wait_stores_read();  // Cs has been read
+                    }
+
+                    wait_for_group<128>(w);  // before the next hj overwrites Cs
+
                     #pragma unroll
                     for (int wi = 0; wi < 2; ++wi) {
                         // tile(jj, 16) -> fj, s16
@@ -335,32 +368,13 @@ hgemm(__nv_bfloat16* __restrict__ C,
                         }
                     }
 
+                    fence_async();
                     wait_for_group<128>(w);  // Cs is complete: written above, read below
 
-                    if (pq * 1024 + w * 512 + bx * 128 + hj * 64 + (lane % 8) * 8 + 7 < N) {
-                        if (py * 4224 + by * 128 + 127 < M) {
-                            #pragma unroll
-                            for (int part = 0; part < 8; ++part) {
-                                const int i = part * 16 + lane / 8;
-                                const int j = lane % 8;
-                                *reinterpret_cast<uint4*>(&C[(py * 4224 + by * 128 + i) * N + pq * 1024 + w * 512
-                                    + bx * 128 + hj * 64 + j * 8]) =
-                                    *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
-                            }
-                        } else {
-                            #pragma unroll
-                            for (int part = 0; part < 8; ++part) {
-                                const int i = part * 16 + lane / 8;
-                                const int j = lane % 8;
-                                if (py * 4224 + by * 128 + i < M)
-                                    *reinterpret_cast<uint4*>(&C[(py * 4224 + by * 128 + i) * N + pq * 1024 + w * 512
-                                        + bx * 128 + hj * 64 + j * 8]) =
-                                        *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
-                            }
-                        }
+                    if (lane == 0) {
+                        store_box_2d(C_map, Cs[w], pq * 1024 + w * 512 + bx * 128 + hj * 64, py * 4224 + by * 128);
+                        end_stores();
                     }
-
-                    wait_for_group<128>(w);  // before the next hj overwrites Cs
                 }
 
                 skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
@@ -369,6 +383,10 @@ hgemm(__nv_bfloat16* __restrict__ C,
                     take_turn<256>(w);  // the operands of the tile before have arrived
                 }
             }
+
+        if (lane == 0) {
+            wait_stores_read();  // Cs has been read
+        }
     } else {
         give_registers<24>();
 
