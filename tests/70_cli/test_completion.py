@@ -70,7 +70,7 @@ def complete(shell: str, words: list[str]) -> list[str]:
         variables["COMP_CWORD"] = words[-1]
     done = subprocess.run(["tilegen"], env=os.environ | variables, capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    return done.stdout.splitlines()
+    return done.stdout.splitlines() if done.stdout.strip() else []
 
 
 @pytest.mark.parametrize("line", LINES)
