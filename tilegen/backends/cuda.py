@@ -135,12 +135,16 @@ class CudaEngine:
         return entries
 
     def load(self, text: str, names: Sequence[str], arch: str) -> Mapping[str, Any]:
-        """The kernels of `text` by name, compiled for `arch`. Raises DeviceError where the text is refused."""
+        """The kernels of `text` by name, compiled for `arch`. Raises DeviceError where they are refused."""
         with TemporaryDirectory() as folder:
             file = Path(folder, "kernel.cubin")
             file.write_bytes(nvrtc.compile_text(text, arch).cubin)
-            module = self.xp.RawModule(path=str(file))
-            return {name: module.get_function(name) for name in names}
+            try:
+                module = self.xp.RawModule(path=str(file))
+                return {name: module.get_function(name) for name in names}
+            except self.xp.cuda.driver.CUDADriverError as error:
+                notes = ("nothing loads while a graph is captured: a call before that does it",)
+                raise DeviceError(f"the kernel does not load on {self.name}: {error}", notes=notes) from None
 
     def _allow_shared(self, entry: Any, launch: Launch) -> None:
         try:

@@ -170,7 +170,7 @@ class Program:
         What calls look like is remembered: all else is decided by the first one that looks so.
         """
         form = self._forms.get((len(arrays), *named)) or self._find_form(arrays, named)
-        values = (*arrays, *named.values())
+        values = (*arrays, *named.values()) if named else arrays
         given: Sequence[Any] = values
         sizes: dict[str, int] = {}
         scalars: tuple[Any, ...] = ()
