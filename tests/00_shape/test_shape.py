@@ -38,6 +38,7 @@ DOORS = {
     "pyopencl": "tilegen/backends/",
     "platformdirs": "tilegen/backends/",
     "click": "tilegen/cli",
+    "pygments": "tilegen/cli",
     "rich": "tilegen/cli",
 }
 

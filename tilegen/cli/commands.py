@@ -221,7 +221,7 @@ def emit_command(
         launches = lower(scheduled.tree, vector=not scalar, whole=whole, wide=bits, instructions=target == "cuda")
         printing.write_json({**named, "launches": [*map(_launch_json, launches)], "source": text}, request.json_file)
     if output or not request.json_file:
-        printing.write(text, output)
+        printing.write_code(text, output, target)
     return 0
 
 

@@ -114,7 +114,7 @@ def cat_command(file: str, kernel: str | None) -> int:
     text = request.load().text
     if request.schedule:
         text = request.load().text_of(request.schedule, select(request).kernel)
-    print(text.rstrip("\n"))
+    printing.write_code(text.rstrip("\n") + "\n", None, "tilegen")
     return 0
 
 

@@ -147,6 +147,28 @@ def write(text: str, path: str | None) -> None:
         raise UsageError(f"cannot write {shorten(path)}: no file has such a name") from None
 
 
+def write_code(text: str, path: str | None, language: str) -> None:
+    """`write`, in colours where the text goes to a terminal that has them and NO_COLOR is not set.
+
+    `language` is "cuda", "opencl" or "tilegen".
+    """
+    if path in (None, "-") and console().color_system and not console().no_color:
+        text = _coloured(text, language)
+    write(text, path)
+
+
+def _coloured(text: str, language: str) -> str:
+    from pygments import highlight
+    from pygments.formatters import TerminalFormatter
+    from pygments.lexers import get_lexer_by_name
+
+    from tilegen.cli.lexer import TilegenLexer
+
+    lexer = TilegenLexer() if language == "tilegen" else get_lexer_by_name({"opencl": "c"}.get(language, language))
+    lexer.stripnl, lexer.ensurenl = False, False  # the text as it is
+    return str(highlight(text, lexer, TerminalFormatter()))
+
+
 def write_json(value: object, path: str) -> None:
     """`value` as JSON into a file, or to standard output for "-"."""
     write(json.dumps(value, indent=2, default=_json_default) + "\n", path)
