@@ -38,7 +38,7 @@ def text_with(schedule: str) -> str:
 
 def emit(text: str, schedule: str) -> str:
     """The CUDA text of a schedule, from its source."""
-    return tilegen.load(text).schedule(schedule).source("cuda")
+    return tilegen.load(text, cache=False).schedule(schedule).source("cuda")
 
 
 def seconds(job: tuple[str, int]) -> list[float]:
@@ -53,12 +53,14 @@ def seconds(job: tuple[str, int]) -> list[float]:
         if schedule:
             emit(text, schedule)
         else:
-            tilegen.load(text)
+            tilegen.load(text, cache=False)
         found.append(process_time() - start)
     return found
 
 
 def main() -> None:
+    if not all(word.isdigit() and int(word) for word in sys.argv[1:]):
+        sys.exit(__doc__)
     processes = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     print(f"one GEMM kernel from text to CUDA text, {processes} processes each; loopy publishes 0.07 s to 4.0 s")
     print(f"{'schedule':14} {'lines':>5} {'first s':>8} {'least..most':>14} {'again s':>8} {'least..most':>14}")

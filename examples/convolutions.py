@@ -22,6 +22,8 @@ try:
     import torch
 except ImportError:
     sys.exit("torch is needed, and a GPU: pip install torch")
+if not torch.cuda.is_available():
+    sys.exit("torch finds no GPU: tilegen doctor says what is missing")
 
 IMAGES = 32
 

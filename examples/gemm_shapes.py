@@ -20,6 +20,8 @@ try:
     import torch
 except ImportError:
     sys.exit("torch is needed, and a GPU: pip install torch")
+if not torch.cuda.is_available():
+    sys.exit("torch finds no GPU: tilegen doctor says what is missing")
 
 # M, N, K; a schedule of schedules/gemm.tg, or one of schedules/gemm_split.tg; its parameters.
 SHAPES: tuple[tuple[tuple[int, int, int], str, dict[str, int]], ...] = (

@@ -23,6 +23,8 @@ try:
     import torch.nn.functional as F
 except ImportError:
     sys.exit("torch is needed, and a GPU: pip install torch")
+if not torch.cuda.is_available():
+    sys.exit("torch finds no GPU: tilegen doctor says what is missing")
 
 ROWS = ((16384, 16384), (262144, 1024))
 # Schedule and its parameters for long rows and for short ones.

@@ -1,0 +1,53 @@
+"""The programs in examples/ end with a plain sentence where something is missing, and never in a traceback."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+WITH_TORCH = ("rows", "convolutions", "gemm_shapes")
+
+# torch as it is on a machine without a GPU, as far as the programs look before they stop.
+TORCH = """\
+class cuda:
+    @staticmethod
+    def is_available():
+        return False
+"""
+
+
+def run_example(name: str, *words: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """The program with `folder` ahead of all other places that modules come from."""
+    code = f"import runpy, sys; sys.path.insert(0, {str(folder)!r}); sys.argv[0] = {name!r}; "
+    code += f"runpy.run_path({str(EXAMPLES / f'{name}.py')!r}, run_name='__main__')"
+    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", WITH_TORCH)
+def test_without_torch_it_says_so(name, tmp_path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')\n")
+    done = run_example(name, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "torch is needed, and a GPU: pip install torch\n"
+
+
+@pytest.mark.parametrize("name", WITH_TORCH)
+def test_without_a_gpu_it_says_so(name, tmp_path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(TORCH)
+    for part in ("nn/__init__.py", "nn/functional.py"):
+        (tmp_path / "torch" / part).parent.mkdir(exist_ok=True)
+        (tmp_path / "torch" / part).touch()
+    done = run_example(name, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "torch finds no GPU: tilegen doctor says what is missing\n"
+
+
+@pytest.mark.parametrize("word", ["--help", "many", "0"])
+def test_the_times_of_code_generation_explain_their_argument(word, tmp_path) -> None:
+    done = run_example("codegen_time", word, folder=tmp_path)
+    assert done.returncode == 1
+    assert "python examples/codegen_time.py [processes]" in done.stderr
+    assert "Traceback" not in done.stderr
