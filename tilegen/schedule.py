@@ -253,6 +253,8 @@ def _argument(value: object) -> Argument:
             return Number(check_64_bits("an argument", index(value)))
         case "...":
             return Dots()
+        case "...":
+            return Dots()
         case str():
             return Word(value)
         case list() | tuple():

@@ -169,24 +169,6 @@ def test_run_interruptibly_raises_what_its_work_raises() -> None:
         run_interruptibly(work)
 
 
-@pytest.mark.parametrize(
-    ("word", "meant"),
-    [
-        ("split", "tile"),
-        ("reorder", "order"),
-        ("parallel", "bind"),
-        ("cache_read", "cache_shared"),
-        ("coarsn", "coarsen"),
-    ],
-)
-def test_words_of_other_languages(word, meant, tmp_path, capsys) -> None:
-    head = SEVERAL.partition("schedule racy")[0]
-    (tmp_path / "mine.tg").write_text(head + f"schedule other for sums:\n    {word}(i, 8) -> a, b\n")
-    assert run(["show", str(tmp_path / "mine.tg"), "--schedule", "other"]) == 1
-    assert f"there is no step '{word}'" in (said := capsys.readouterr().err)
-    assert f"did you mean '{meant}'?" in said
-
-
 def test_device_gpu_means_cuda(monkeypatch) -> None:
     monkeypatch.setattr(cuda, "CudaEngine", lambda: "the GPU")
     devices.engine.cache_clear()

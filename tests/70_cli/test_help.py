@@ -83,7 +83,7 @@ def test_every_step_of_the_list_is_explained(capsys) -> None:
     ("word", "way_out"),
     [
         ("tiel", "did you mean 'tile'?"),
-        ("split", "did you mean 'tile'?"),  # its name in other languages
+        ("split", "did you mean 'tile'?\n  note: it is written tile(i, 128) -> bi, ti"),  # its name in other languages
         ("coarsn", "did you mean 'coarsen'?"),
         ("chekc", "did you mean 'check'?"),
         ("qqqq", "tilegen help lists the steps, tilegen --help the commands"),

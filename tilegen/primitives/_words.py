@@ -2,33 +2,76 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 from tilegen.errors import SourceError, did_you_mean
 from tilegen.ir.steps import StepCall
+from tilegen.primitives import registry
 
-# What Halide, TVM, loopy, Exo and their like call it -> the step here.
+# The step here -> what TVM, Halide, Exo, loopy, TileLang, MLIR or Triton call it.
 _ELSEWHERE = {
-    "split": "tile", "divide": "tile", "strip_mine": "tile", "split_iname": "tile", "divide_loop": "tile",
-    "reorder": "order", "permute": "order", "interchange": "order", "swap": "order", "reorder_loops": "order",
-    "parallel": "bind", "parallelize": "bind", "gpu_blocks": "bind", "gpu_threads": "bind", "tag_inames": "bind",
-    "vectorise": "vectorize", "simd": "vectorize", "gpu_tile": "blocks", "compute_inline": "compute_at",
-    "cache": "cache_shared", "cache_read": "cache_shared", "stage_mem": "cache_shared", "add_prefetch": "cache_shared",
-    "cache_write": "cache_register", "transform_layout": "cache_global", "pack": "cache_global",
-    "prefetch": "pipeline", "double_buffer": "pipeline", "software_pipeline": "pipeline",
-    "merge": "fuse", "compute_with": "fuse", "flatten": "collapse", "inline": "compute_at",
-    "storage_align": "pad", "pad_loop": "round_up", "decompose_reduction": "rfactor", "rename_iname": "rename",
-}  # fmt: skip
+    "tile": "split divide divide_loop strip_mine split_iname chunk_iname tile_using_for sample_perfect_tile",
+    "order": "reorder permute interchange swap reorder_loops prioritize_loops",
+    "collapse": "flatten join_inames mult_loops",
+    "fuse": "merge compute_with",
+    "rename": "rename_iname",
+    "peel": "cut_loop loop_partition",
+    "bind": "parallel parallelize parallelize_loop gpu_blocks gpu_threads gpu_lanes tag_inames thread_axis program_id",
+    "blocks": "gpu_tile",
+    "coarsen": "vthread virtual_thread",
+    "vectorize": "vectorise simd",
+    "unroll": "unroll_loop",
+    "tensorize": "replace blockize gemm mma wmma dot",
+    "compute_at": "compute_inline reverse_compute_at reverse_compute_inline inline store_at",
+    "cache_shared": "cache cache_read stage stage_mem stage_window add_prefetch precompute alloc_shared",
+    "cache_register": "cache_write bind_expr buffer_array alloc_fragment alloc_local",
+    "cache_global": "transform_layout pack reindex reorder_storage",
+    "pad": "storage_align align_storage",
+    "round_up": "pad_loop pad_einsum align_bounds",
+    "swizzle": "annotate_layout",
+    "grouped_blocks": "use_swizzle",
+    "pipeline": "prefetch double_buffer software_pipeline pipelined num_stages ring_buffer cp_async",
+    "specialize": "warp_specialize",
+    "bulk": "tma tma_load tma_store tma_copy",
+    "multicast": "cluster_dims tma_multicast",
+    "rfactor": "decompose_reduction split_k",
+    "atomic": "atomic_add",
+    "resident": "launch_bounds occupancy",
+    "dependent_launch": "pdl",
+    "stream": "evict_first",
+}
+_MEANT = {word: step for step, words in _ELSEWHERE.items() for word in words.split()}
+# What others write as steps, and what takes its place here.
+_DERIVED = {
+    "barriers and waits stand where dependences need them; no step writes them": (
+        "barrier sync syncthreads sync_threads fence wait storage_sync mbarrier"
+    ),
+    "memory is placed by the step that makes a buffer: cache_shared, cache_register or cache_global": (
+        "set_scope set_memory store_in lift_alloc sink_alloc alloc"
+    ),
+    "each tensor has a nest of its own, as its equation says, until fuse or compute_at changes that": (
+        "fission autofission distribute compute_root"
+    ),
+}
+_SAID = {word: sentence for sentence, words in _DERIVED.items() for word in words.split()}
 
 
 def unknown_step(call: StepCall, known: Iterable[str]) -> SourceError:
     """The error for a step that is none of `known`."""
+    known = list(known)
     notes = suggest_step(call.word, known) or (f"the steps are {', '.join(known)}",)
     return SourceError(f"there is no step '{call.word}'", call.span, notes=notes)
 
 
 def suggest_step(word: str, known: Iterable[str]) -> tuple[str, ...]:
-    """A note naming the step that is called `word` elsewhere, or the one of `known` that is written nearly so."""
-    known = list(known)
-    meant = _ELSEWHERE.get(word.lower())
-    return (f"did you mean '{meant}'?",) if meant in known else did_you_mean(word, known)
+    """Notes on the step that is called `word` elsewhere, or on the one of `known` that is written nearly so."""
+    known, simple = list(known), word.rpartition(".")[2].lower()
+    if simple in _SAID:
+        return (_SAID[simple],)
+    meant = _MEANT.get(simple)
+    if meant not in known:
+        return did_you_mean(word, known)
+    step = registry().get(meant)
+    usage = (f"it is written {sys.modules[step.__module__].__doc__}",) if step else ()
+    return (f"did you mean '{meant}'?", *usage)
