@@ -316,13 +316,12 @@ class Scheduled(Steps, Studies):
 
         if language not in ("cuda", "opencl"):
             raise UsageError(f"there is no language '{language}'", notes=("cuda and opencl are known",))
-        values = ", ".join(f"{name}={value}" for name, value in self.core.parameters.items())
-        title = f"kernel {self.kernel.name}, schedule {self.core.name}" + (f" ({values})" if values else "")
         launches = lower(self.tree, vector=vector, whole=whole, wide=wide, instructions=language == "cuda")
         if arch:
             require_instructions(launches, arch)
         proof = prove(self.tree.kernel, launches, self.tree.reassociated)
         demand(proof, self.kernel.name, unproved=unproved)
+        title = self.core.title
         return emit(launches, language, title if proof.verdict == "proved" else f"{title}\n{proof.verdict}")
 
     def compile(self, device: str = "auto", *, unproved: bool = False) -> Any:

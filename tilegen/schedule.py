@@ -74,6 +74,12 @@ class Derivation:
     def __repr__(self) -> str:
         return f"<Derivation of {self.kernel.name} by {self.name}, {counted(self.stages[1:], 'step')}>"
 
+    @property
+    def title(self) -> str:
+        """What a text made of it says at its head: the kernel, the schedule and its parameters."""
+        values = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
+        return f"kernel {self.kernel.name}, schedule {self.name}" + (f" ({values})" if values else "")
+
     def step(self, word: str, *arguments: object, into: object = (), **keywords: object) -> Derivation:
         """This with one more primitive step, judged. Names behind `->` are given as `into`.
 
