@@ -69,14 +69,14 @@ def _kernel_text(launch: Launch, dialect: Dialect) -> str:
         *statements,
         "}",
     ]
-    return "\n".join(_wrap_lines(_indent(lines))) + "\n"
+    return "\n".join(_wrap_lines(indent_lines(lines))) + "\n"
 
 
 def _wrap_lines(lines: Iterable[str]) -> list[str]:
     return [part for line in lines for part in wrap_line(line)]
 
 
-def _indent(lines: Iterable[str]) -> Iterator[str]:
+def indent_lines(lines: Iterable[str]) -> Iterator[str]:
     """The lines, those between braces further in than they are."""
     lead = ""
     for line in lines:
@@ -183,20 +183,31 @@ def formula(extent: Affine) -> str:
     return str(extent)
 
 
-def _signature(launch: Launch, writer: Writer) -> list[str]:
+def parameters_of(launch: Launch, language: str = "cuda") -> list[tuple[str, str, str]]:
+    """What a launch takes, in order: ("array", "tensor map", "scalar" or "size"; its name; its type), as C has them."""
+    dialect = {"cuda": CUDA, "opencl": OPENCL}[language]
+    return _parameters(launch, Writer(dialect, names_of(launch), launch.buffers, launch.wide, launch.approximate))
+
+
+def _parameters(launch: Launch, writer: Writer) -> list[tuple[str, str, str]]:
     written = written_by(launch)
     cuda = writer.dialect is CUDA
     # What is constant for a whole kernel may be read ahead of a wait for the launch that writes it.
-    restricted = "*" if launch.dependent else "* __restrict__"
-    parameters = []
+    pointer = "* restrict" if not cuda else "*" if launch.dependent else "* __restrict__"
+    space = "" if cuda else "__global "
+    names, integer = writer.names, index_type(launch, writer.dialect)
+    found = []
     for name in launch.tensors:
         constness = "" if name in written else "const "
-        pointer = restricted if cuda else "* restrict"
-        space = "" if cuda else "__global "
-        parameters.append(f"{space}{constness}{writer.storage(name)}{pointer} {writer.names[name]}")
-    parameters += [f"const __grid_constant__ TensorMap {writer.names[each.name]}" for each in launch.maps]
-    parameters += [f"{writer.working_type(s.dtype)} {writer.names[s.name]}" for s in launch.scalars]
-    parameters += [f"{index_type(launch, writer.dialect)} {writer.names[size]}" for size in launch.sizes]
+        found.append(("array", names[name], f"{space}{constness}{writer.storage(name)}{pointer}"))
+    found += [("tensor map", names[each.name], "const __grid_constant__ TensorMap") for each in launch.maps]
+    found += [("scalar", names[scalar.name], writer.working_type(scalar.dtype)) for scalar in launch.scalars]
+    return found + [("size", names[size], integer) for size in launch.sizes]
+
+
+def _signature(launch: Launch, writer: Writer) -> list[str]:
+    cuda = writer.dialect is CUDA
+    parameters = [f"{kind} {name}" for _, name, kind in _parameters(launch, writer)]
     bounds = ", ".join(map(str, launch.bounds))
     x, y, z = launch.launched_block
     dims = f"__cluster_dims__({', '.join(map(str, launch.cluster.dims))}) " if launch.cluster else ""
