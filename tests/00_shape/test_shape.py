@@ -26,6 +26,7 @@ RANKS = [
     {"proof"},
     {"backends"},
     {"lab"},
+    {"export"},
     {"api"},
     {"cli"},
     {"__main__", "__init__"},

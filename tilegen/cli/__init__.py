@@ -45,6 +45,7 @@ def load_commands() -> click.Group:
         compare,
         doctor,
         explain,
+        export,
         files,
         help,
         ladder,

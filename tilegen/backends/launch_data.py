@@ -1,0 +1,95 @@
+"""What a caller of a text has to know, as plain data: arrays, arguments in order, grid, shared memory, requirements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilegen.backends.tensor_maps import DATA_TYPES
+from tilegen.backends.text import STATIC_SHARED_LIMIT, parameters_of
+from tilegen.ir.affine import Affine
+from tilegen.ir.in_place import memory_of
+from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Tensor, Tree
+from tilegen.lowering import Launch
+from tilegen.lowering.integers import elements
+from tilegen.lowering.tensor_maps import TensorMap
+
+
+def kernel_data(tree: Tree) -> dict[str, Any]:
+    """The kernel's tensors, numbers and sizes, what `where` says of these, and its scratch arrays."""
+    kernel = tree.kernel.written_kernel
+    given = [t for t in kernel.tensors if t.role != "intermediate"]
+    return {
+        "kernel": kernel.name,
+        "tensors": [_tensor_data(tensor) for tensor in given],
+        "scalars": [{"name": s.name, "dtype": s.dtype} for s in kernel.scalars],
+        "sizes": kernel.sizes,
+        "where": [str(condition) for condition in kernel.assumptions],
+        "scratch": [scratch_data(buffer) for buffer in scratch_buffers(tree)],
+    }
+
+
+def scratch_buffers(tree: Tree) -> tuple[Buffer, ...]:
+    """What one launch writes and another one reads, in global memory."""
+    given = {memory_of(t.name) for t in tree.kernel.tensors if t.role != "intermediate"}
+    return tuple(b for b in tree.buffers if b.space == "global" and memory_of(b.name) not in given)
+
+
+def scratch_extents(buffer: Buffer) -> tuple[Affine, ...]:
+    """The extents of a scratch array in memory, its padding included, the slowest first."""
+    extents = [buffer.shape[d] for d in buffer.order]
+    return (*extents[:-1], extents[-1] + buffer.pad) if extents else ()
+
+
+def _tensor_data(tensor: Tensor) -> dict[str, Any]:
+    return {
+        "name": memory_of(tensor.name),
+        "dtype": tensor.dtype,
+        "shape": [str(extent) for extent in tensor.shape],
+        "order": tensor.order,
+        "role": tensor.role,
+    }
+
+
+def scratch_data(buffer: Buffer) -> dict[str, Any]:
+    """A scratch array: its extents in memory, slowest first, and the bytes of all elements, as products in sizes."""
+    extents = scratch_extents(buffer)
+    return {
+        "name": buffer.name,
+        "dtype": buffer.dtype,
+        "extents": [str(extent) for extent in extents],
+        "bytes": "*".join([str(DTYPE_BYTES[buffer.dtype]), *(f"({extent})" for extent in extents)]),
+    }
+
+
+def launch_data(launch: Launch, language: str = "cuda") -> dict[str, Any]:
+    """One launch: its arguments in their order with their types in C, dimensions, and what it is for."""
+    dynamic = language == "cuda" and launch.shared_bytes > STATIC_SHARED_LIMIT
+    return {
+        "name": launch.name,
+        "arguments": [{"name": name, "type": kind, "is": what} for what, name, kind in parameters_of(launch, language)],
+        "arrays": launch.tensors,
+        "scalars": [scalar.name for scalar in launch.scalars],
+        "sizes": launch.sizes,
+        "grid": [str(extent) for extent in launch.grid],
+        "cluster": launch.cluster.dims if launch.cluster else None,
+        "block": launch.launched_block,
+        "shared_bytes": launch.shared_bytes,
+        "dynamic_shared_bytes": launch.shared_bytes if dynamic else 0,
+        "dependent": launch.dependent,
+        "tensor_maps": [_map_data(each) for each in launch.maps],
+        "requires": [str(condition) for condition in (*launch.requires, *launch.fitting)],
+        "fewer_elements_than": elements(launch.wide),
+        "alignment": dict(launch.alignment),
+    }
+
+
+def _map_data(each: TensorMap) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "describes": each.buffer,
+        "type": f"CU_TENSOR_MAP_DATA_TYPE_{DATA_TYPES[each.dtype][0]}",
+        "dimensions": [str(extent) for extent in each.shape],
+        "element_bytes": DTYPE_BYTES[each.dtype],
+        "box": each.box,
+        "swizzle_bytes": each.swizzle,
+    }

@@ -1,0 +1,57 @@
+"""The command export: a kernel as a folder that is built and called without tilegen."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from tilegen.cli import printing
+from tilegen.cli.arguments import parse_list, parse_numbers
+from tilegen.cli.commands import FIX, UNPROVED, shared_arguments, tilegen
+from tilegen.cli.request import Request
+
+
+@tilegen.command("export")
+@shared_arguments
+@click.option("--arch", default="sm_90", show_default=True, metavar="sm_80,..", help="Architectures to compile for.")
+@click.option("-o", "folder", default="out", show_default=True, metavar="DIR", help="The folder to write into.")
+@click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes that the test program computes, too.")
+@FIX
+@UNPROVED
+def export_command(request: Request, arch: str, folder: str, fix: tuple[str, ...], unproved: bool) -> int:
+    """Write a kernel with a C++ launcher, machine code, CMakeLists.txt and a test, to be called without tilegen."""
+    from tilegen.export import export
+
+    fixed = parse_numbers(fix, "--fix")
+    scheduled = request.one("export", fixed)
+    request.check_sizes(scheduled.kernel)
+    archs = parse_list(arch)
+    with printing.progress() as progress:
+        files = export(
+            scheduled.core,
+            Path(folder),
+            archs,
+            command=_command(request, scheduled.core.name, archs, folder, fixed),
+            sizes=request.sizes,
+            unproved=unproved,
+            progress=progress,
+        )
+    if request.json_file:
+        printing.write_json({"folder": folder, "files": list(files)}, request.json_file)
+    if request.json_file != "-":
+        print(f"{folder}: {', '.join(files)}")
+    return 0
+
+
+def _command(request: Request, schedule: str, archs: list[str], folder: str, fixed: Mapping[str, int]) -> str:
+    """The command line that makes the same folder again."""
+    words = ["tilegen", "export", request.file]
+    words += ["--kernel", request.kernel] if request.kernel else []
+    words += ["--schedule", schedule]
+    settings = {name: value for name, (value, *_) in request.settings.items()}
+    for option, values in (("--set", settings), ("--size", request.sizes), ("--fix", fixed)):
+        words += [option, *(f"{name}={value}" for name, value in values.items())] if values else []
+    return shlex.join([*words, "--arch", ",".join(archs), "-o", folder])

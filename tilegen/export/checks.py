@@ -1,0 +1,130 @@
+"""What a call is checked for before anything is launched, in C++: the sentences are those of a call from Python."""
+
+from __future__ import annotations
+
+from tilegen.export.c_names import Interface, SizeWriter
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import DTYPE_BYTES, Condition, Tensor
+
+WORKSPACE_ALIGNMENT = 256
+
+_SIZES = """\
+// -- checks
+
+cudaError_t check_size(const char* name, Int value)
+{{
+    if (value < 1)
+        return fail(cudaErrorInvalidValue, "size %s is %lld, and sizes are at least 1", name, shown(value));
+    if (value >= Int(1) << 48)
+        return fail(cudaErrorInvalidValue, "size %s is %lld, and no memory has so many elements", name, shown(value));
+    return cudaSuccess;
+}}
+
+cudaError_t check_sizes([[maybe_unused]] const Sizes& size)
+{{
+{lines}
+    return cudaSuccess;
+}}
+"""
+
+_ARRAYS = """\
+// What lies in memory: a call writes some of it, which nothing else may share.
+struct Span {{
+    const char* name;
+    const void* start;
+    Int bytes;
+    unsigned element_bytes;
+    bool is_written;
+}};
+
+cudaError_t check_arrays([[maybe_unused]] const Sizes& size, const Arguments& given, void* workspace,
+                         size_t workspace_bytes)
+{{
+    Arguments nowhere = given;
+    const Int needed = place_scratch(size, nowhere, nullptr);
+    if (needed > 0 && !workspace)
+        return fail(cudaErrorInvalidValue, "the workspace is NULL, and %lld bytes are needed", shown(needed));
+    if (needed > Int(workspace_bytes))
+        return fail(cudaErrorInvalidValue, "the workspace has %zu bytes, and %lld are needed", workspace_bytes,
+                    shown(needed));
+    const Span spans[] = {{
+{spans}
+        {{"the workspace", workspace, needed, needed > 0 ? {alignment}u : 1u, needed > 0}},
+    }};
+    for (const Span& span : spans) {{
+        if (span.bytes > 0 && !span.start)
+            return fail(cudaErrorInvalidValue, "%s is NULL", span.name);
+        if (reinterpret_cast<uintptr_t>(span.start) % span.element_bytes)
+            return fail(cudaErrorInvalidValue, "%s is at %p, which is no multiple of %u bytes", span.name, span.start,
+                        span.element_bytes);
+    }}
+    for (const Span& one : spans)
+        for (const Span& other : spans) {{
+            const Int low = reinterpret_cast<uintptr_t>(one.start), start = reinterpret_cast<uintptr_t>(other.start);
+            if (&one != &other && one.is_written && start < low + one.bytes && low < start + other.bytes)
+                return fail(cudaErrorInvalidValue, "%s and %s share memory, and %s is written to", one.name,
+                            other.name, one.name);
+        }}
+    return cudaSuccess;
+}}
+"""
+
+
+def check_parts(interface: Interface, write: SizeWriter) -> list[str]:
+    """The functions that check sizes, and arrays."""
+    spans = [f"        {_span(interface, tensor, write)}," for tensor in interface.tensors]
+    return [
+        _SIZES.format(lines="\n".join(_size_lines(interface, write))),
+        _ARRAYS.format(spans="\n".join(spans), alignment=WORKSPACE_ALIGNMENT),
+    ]
+
+
+def _size_lines(interface: Interface, write: SizeWriter) -> list[str]:
+    lines = []
+    for size in interface.sizes:
+        lines += [
+            f'    if (cudaError_t error = check_size("{size}", size.{interface.names[size]}))',
+            "        return error;",
+        ]
+    for condition in interface.tree.kernel.written_kernel.assumptions:
+        lines += _fact_lines(interface, condition, write)
+    for tensor in interface.tree.kernel.written_kernel.tensors:
+        for extent in tensor.shape:
+            if not extent.is_const and not _is_size(extent):
+                lines += _extent_lines(interface, tensor, extent, write)
+    return lines
+
+
+def _is_size(extent: Affine) -> bool:
+    return str(extent).isidentifier()
+
+
+def _fact_lines(interface: Interface, condition: Condition, write: SizeWriter) -> list[str]:
+    said = f"kernel '{interface.name}' is for {_escaped(condition)} only"
+    return _refusal(interface, f"!({write.condition(condition)})", said, condition.value)
+
+
+def _extent_lines(interface: Interface, tensor: Tensor, extent: Affine, write: SizeWriter) -> list[str]:
+    shape = ", ".join(map(_escaped, tensor.shape))
+    said = f"{tensor.name}[{shape}] has an extent {_escaped(extent)} below 1"
+    return _refusal(interface, f"{write.value(extent)} < 1", said, extent)
+
+
+def _refusal(interface: Interface, test: str, said: str, value: Affine) -> list[str]:
+    names = sorted(value.names())
+    values = ", ".join(f"{name} = %lld" for name in names)
+    shown = "".join(f", shown(size.{interface.names[name]})" for name in names)
+    sentence = f"{said}, and {values}" if names else said
+    return [f"    if ({test})", f'        return fail(cudaErrorInvalidValue, "{sentence}"{shown});']
+
+
+def _escaped(value: object) -> str:
+    """In a format of printf."""
+    return str(value).replace("%", "%%")
+
+
+def _span(interface: Interface, tensor: Tensor, write: SizeWriter) -> str:
+    bytes_ = DTYPE_BYTES[tensor.dtype]
+    name = interface.names[tensor.name]
+    size = f"{write.product(tensor.shape)} * {bytes_}"
+    return f'{{"{tensor.name}", given.{name}, {size}, {bytes_}, {str(interface.is_written(tensor)).lower()}}}'

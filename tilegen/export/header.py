@@ -1,0 +1,110 @@
+"""The C header: what a caller gives to the kernel, and what is said of it."""
+
+from __future__ import annotations
+
+from tilegen.backends.launch_data import scratch_buffers
+from tilegen.backends.text_wrap import wrap_line
+from tilegen.export.c_names import Interface
+from tilegen.export.lines import wrap_code
+from tilegen.ir.nodes import SHORT_FLOATS, Tensor
+
+_TEXT = """\
+{title}
+#ifndef {guard}
+#define {guard}
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+{about}
+cudaError_t {name}_launch({parameters});
+
+{workspace}
+size_t {name}_workspace_bytes({sizes});
+
+// What was wrong with the latest call in this thread that did not return cudaSuccess, in a sentence.
+const char* {name}_error_text(void);
+
+// Loads the machine code, which the first launch does otherwise: call it ahead of a capture in a CUDA graph.
+cudaError_t {name}_load(void);
+
+// The kernel has several versions, for sizes and addresses of arrays; a launch takes the first one that is right.
+// This is its number, from 0 on, or -1 where none is; the second function gives its name.
+int {name}_version({choosing});
+const char* {name}_version_name(int version);
+
+// Launches the version of this number. One that is not right for the arguments is an error.
+cudaError_t {name}_launch_version(int version, {parameters});
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+def header(interface: Interface, title: str) -> str:
+    """The text of the header; `title` are the comments at its head."""
+    name = interface.name
+    parameters = [*interface.parameters(), "void* workspace", "size_t workspace_bytes", "cudaStream_t stream"]
+    sizes = [f"int64_t {interface.names[size]}" for size in interface.sizes]
+    arrays = [f"const void* {interface.names[t.name]}" for t in interface.tensors]
+    text = _TEXT.format(
+        title=title,
+        guard=f"{name.upper()}_H",
+        about="\n".join(_about(interface)),
+        name=name,
+        parameters=", ".join(parameters),
+        workspace="\n".join(_about_workspace(interface)),
+        sizes=", ".join(sizes) or "void",
+        choosing=", ".join([*arrays, *sizes]),
+    )
+    return wrap_code(text)
+
+
+def _about(interface: Interface) -> list[str]:
+    kernel = interface.tree.kernel.written_kernel
+    lines = ["Queues the kernel on the stream, for arrays on the current GPU:"]
+    lines += [f"  {describe_tensor(interface, t)}" for t in interface.tensors]
+    for scalar in interface.scalars:
+        rounded = "a number that is rounded to " if scalar.dtype in SHORT_FLOATS else ""
+        lines.append(f"  {interface.names[scalar.name]}: {rounded}{scalar.dtype}")
+    lines.append("Elements lie one behind another, the last dimension the fastest where nothing else is said.")
+    if kernel.sizes:
+        facts = "".join(f", {condition}" for condition in kernel.assumptions)
+        lines.append(f"Sizes are at least 1{facts}.")
+    lines.append(
+        "What is written shares no memory with the rest. Nothing is waited for: a fault on the GPU is told later."
+    )
+    return [part for line in lines for part in wrap_line(f"// {line}")]
+
+
+def describe_tensor(interface: Interface, tensor: Tensor) -> str:
+    """A[M, K], f32, read: for a reader of the header."""
+    read = any(t.role == "input" and t.name.removesuffix(".old") == tensor.name for t in interface.tree.kernel.tensors)
+    use = "written" if interface.is_written(tensor) else "read"
+    use = "updated" if use == "written" and read else use
+    order = ""
+    if tensor.order != tuple(range(len(tensor.order))):
+        order = f", its dimensions {', '.join(map(str, tensor.order))} from the slowest to the fastest"
+    shape = ", ".join(map(str, tensor.shape))
+    return f"{interface.names[tensor.name]}: {tensor.dtype}[{shape}], {use}{order}"
+
+
+def _about_workspace(interface: Interface) -> list[str]:
+    scratch = scratch_buffers(interface.tree)
+    if not scratch:
+        return ["// The bytes of scratch memory that a call needs at these sizes: none, so that it takes NULL and 0."]
+    parts = [f"{interface.names[b.name]}: {b.dtype}[{', '.join(map(str, b.shape))}]" for b in scratch]
+    line = f"The bytes of scratch memory between launches that a call needs at these sizes, for {', '.join(parts)}."
+    lines = [
+        line,
+        "The workspace begins at a multiple of 256; calls that may run at once have one each. 0 for wrong sizes.",
+    ]
+    return [part for line in lines for part in wrap_line(f"// {line}")]

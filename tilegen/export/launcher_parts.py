@@ -1,0 +1,340 @@
+"""The parts of a C++ launcher that are the same for all kernels, but for names."""
+
+from __future__ import annotations
+
+HEAD = """\
+{title}
+#include "{name}.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <initializer_list>
+#include <mutex>
+{includes}
+// The machine code of {name}.cu, which becomes a part of this object file.
+#ifndef {upper}_FATBIN
+#define {upper}_FATBIN "{name}.fatbin"
+#endif
+__asm__(".pushsection .rodata\\n"
+        ".balign 16\\n"
+        "{name}_fatbin:\\n"
+        ".incbin \\"" {upper}_FATBIN "\\"\\n"
+        ".popsection\\n");
+extern "C" __attribute__((visibility("hidden"))) const unsigned char {name}_fatbin[];
+
+namespace {{
+
+// Sizes are below 2^48: none of the expressions below leaves 128 bits.
+__extension__ typedef __int128 Int;
+
+struct Sizes {{
+{sizes}
+}};
+
+struct Arguments {{
+{arguments}
+}};
+
+// -- errors
+
+thread_local char error_text[1024] = "";
+
+// Keeps the sentence for the caller, and returns the error.
+__attribute__((format(printf, 2, 3))) cudaError_t fail(cudaError_t error, const char* format, ...)
+{{
+    va_list values;
+    va_start(values, format);
+    vsnprintf(error_text, sizeof error_text, format, values);
+    va_end(values);
+    return error;
+}}
+
+// -- sizes
+
+// A product of what is no less than `least` each. It stops at 2^63: what is so large is refused.
+Int product(std::initializer_list<Int> factors, Int least = 0)
+{{
+    const Int most = Int(1) << 63;
+    Int total = 1;
+    for (const Int factor : factors) {{
+        total *= factor > least ? factor : least;
+        total = total < most ? total : most;
+    }}
+    return total;
+}}
+
+long long shown(Int value)
+{{
+    return static_cast<long long>(value);
+}}
+"""
+
+FLOOR_DIV = """\
+// The quotient rounded down, for by > 0.
+Int floor_div(Int value, Int by)
+{
+    return value / by - (value % by < 0);
+}
+"""
+
+FLOOR_MOD = """\
+// The remainder that goes with the quotient rounded down.
+Int floor_mod(Int value, Int by)
+{
+    return value % by + (value % by < 0 ? by : 0);
+}
+"""
+
+SCRATCH = """\
+// Puts the scratch arrays into the workspace, one behind another; returns the bytes that they take.
+Int place_scratch(const Sizes& size, Arguments& given, const void* workspace)
+{{
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(workspace);
+    Int end = 0;
+{lines}
+    return end;
+}}
+"""
+
+NO_SCRATCH = """\
+Int place_scratch(const Sizes&, Arguments&, const void*)
+{
+    return 0;
+}
+"""
+
+CHOICE = """\
+// -- the choice of a version
+
+[[maybe_unused]] bool is_aligned(const void* array, unsigned by)
+{{
+    return reinterpret_cast<uintptr_t>(array) % by == 0;
+}}
+
+const int version_count = {count};
+const char* const version_names[version_count] = {{{names}}};
+
+// True if sizes and addresses are as the version needs them.
+bool is_met(int version, [[maybe_unused]] const Sizes& size, [[maybe_unused]] const Arguments& given)
+{{
+    switch (version) {{
+{met}
+    }}
+    return false;
+}}
+
+// True if no integer of the version leaves its type.
+bool fits(int version, [[maybe_unused]] const Sizes& size)
+{{
+    switch (version) {{
+{fit}
+    }}
+    return false;
+}}
+
+// The first version that is met, with 32-bit offsets where these fit, else with 64-bit ones; -1 where none fits.
+int choose(const Sizes& size, const Arguments& given)
+{{
+    const struct {{
+        int first, end;
+    }} widths[] = {{{widths}}};
+    for (const auto& width : widths) {{
+        int version = width.first;
+        while (version < width.end && !is_met(version, size, given))
+            ++version;
+        if (version < width.end && fits(version, size))
+            return version;
+    }}
+    return -1;
+}}
+"""
+
+LAUNCH = """\
+// -- launches
+
+const int kernel_count = {count};
+const char* const kernel_names[kernel_count] = {{
+    {kernels}}};
+cudaKernel_t kernels[kernel_count];
+
+cudaError_t load()
+{{
+    static std::mutex mutex;
+    static std::atomic<bool> is_loaded{{false}};
+    if (is_loaded.load(std::memory_order_acquire))
+        return cudaSuccess;
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (is_loaded.load(std::memory_order_relaxed))
+        return cudaSuccess;
+    cudaLibrary_t library = nullptr;
+    cudaError_t error = cudaLibraryLoadData(&library, {name}_fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0);
+    for (int kernel = 0; kernel < kernel_count && error == cudaSuccess; ++kernel)
+        error = cudaLibraryGetKernel(&kernels[kernel], library, kernel_names[kernel]);
+    if (error != cudaSuccess)
+        return fail(error, "the machine code of {name}, which is for {archs}, cannot be loaded: %s",
+                    cudaGetErrorString(error));
+    is_loaded.store(true, std::memory_order_release);
+    return cudaSuccess;
+}}
+
+// One launch: its grid is tested first, and it is queued only when `queue` says so.
+cudaError_t launch(int kernel, const Int (&blocks)[3], dim3 threads, unsigned shared, bool early,
+                   const void** arguments, bool queue, cudaStream_t stream)
+{{
+    const Int most[3] = {{{grid_limit}}};
+    for (int axis = 0; axis < 3; ++axis)
+        if (blocks[axis] > most[axis])
+            return fail(cudaErrorInvalidConfiguration, "%s needs %lld blocks along %c; %lld are the limit",
+                        kernel_names[kernel], shown(blocks[axis]), "xyz"[axis], shown(most[axis]));
+    if (!queue || blocks[0] == 0 || blocks[1] == 0 || blocks[2] == 0)
+        return cudaSuccess;  // no GPU takes a launch of no blocks
+    const void* function = reinterpret_cast<const void*>(kernels[kernel]);
+    if (shared > 0)
+        if (cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared))
+            return fail(error, "%s needs %u bytes of shared memory a block, and this GPU has less: %s",
+                        kernel_names[kernel], shared, cudaGetErrorString(error));
+    cudaLaunchAttribute attribute = {{}};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {{}};
+    config.gridDim = dim3(unsigned(blocks[0]), unsigned(blocks[1]), unsigned(blocks[2]));
+    config.blockDim = threads;
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = early ? 1 : 0;  // it may begin while the launch before it runs
+    if (cudaError_t error = cudaLaunchKernelExC(&config, function, const_cast<void**>(arguments)))
+        return fail(error, "%s cannot be launched: %s", kernel_names[kernel], cudaGetErrorString(error));
+    return cudaSuccess;
+}}
+"""
+
+MAPS = """\
+// Describes a tensor to the hardware that copies boxes of it, the fastest dimension first.
+template <int rank>
+cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType type, int bytes, const void* array,
+                     const Int (&extents)[rank], const cuuint32_t (&box)[rank], CUtensorMapSwizzle swizzle)
+{
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    const char* const word = "cuTensorMapEncodeTiled";
+    const cudaError_t error = cudaGetDriverEntryPointByVersion(word, &entry, 12000, cudaEnableDefault, &found);
+    if (error != cudaSuccess || found != cudaDriverEntryPointSuccess)
+        return fail(error ? error : cudaErrorInsufficientDriver,
+                    "the CUDA driver knows no tensor maps; those of CUDA 12.0 and later do");
+    cuuint64_t shape[rank], strides[rank];
+    cuuint32_t ones[rank];
+    for (int d = 0; d < rank; ++d) {
+        shape[d] = cuuint64_t(extents[d]);
+        strides[d] = d == 0 ? cuuint64_t(bytes) * shape[0] : strides[d - 1] * shape[d];
+        ones[d] = 1;
+    }
+    const auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry);
+    const CUresult result = encode(map, type, rank, const_cast<void*>(array), shape, strides, box, ones,
+                                   CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result != CUDA_SUCCESS)
+        return fail(cudaErrorInvalidValue, "the CUDA driver makes no tensor map of %s: CUresult %d", name, int(result));
+    return cudaSuccess;
+}
+"""
+
+ROUND = """\
+// Rounds a number to {dtype}, as the kernel has it.
+cudaError_t round_{dtype}(const char* name, float* value)
+{{
+    const float rounded = {expression};
+    if (std::isfinite(*value) && !(std::fabs(rounded) <= {largest}f))
+        return fail(cudaErrorInvalidValue, "%s is %g, which is too large for {dtype}", name, *value);
+    *value = rounded;
+    return cudaSuccess;
+}}
+"""
+
+RUN = """\
+// The launches of a version, in their order: first a test of all grids, then the same with `queue`.
+cudaError_t launch_version(int version, const Sizes& size, const Arguments& given, bool queue, cudaStream_t stream)
+{{
+    switch (version) {{
+{cases}
+    }}
+    return fail(cudaErrorInvalidValue, "{name} has no version %d", version);
+}}
+"""
+
+CALL = """\
+// A call with checked arguments; -1 chooses the version.
+cudaError_t call(int version, const Sizes& size, Arguments given, void* workspace, size_t workspace_bytes,
+                 cudaStream_t stream)
+{{
+    if (cudaError_t error = check_sizes(size))
+        return error;
+    const int chosen = version < 0 ? choose(size, given) : version;
+    if (chosen < 0)
+        return fail(cudaErrorInvalidValue, "{name} needs integers of more than 64 bits for these sizes");
+    if (chosen >= version_count)
+        return fail(cudaErrorInvalidValue, "{name} has no version %d; there are %d", chosen, version_count);
+    if (!is_met(chosen, size, given) || !fits(chosen, size))
+        return fail(cudaErrorInvalidValue, "version %d of {name}, %s, is not for these sizes and addresses", chosen,
+                    version_names[chosen]);
+    if (cudaError_t error = check_arrays(size, given, workspace, workspace_bytes))
+        return error;
+    place_scratch(size, given, workspace);
+    if (cudaError_t error = launch_version(chosen, size, given, false, stream))
+        return error;
+    if (cudaError_t error = load())
+        return error;
+    return launch_version(chosen, size, given, true, stream);
+}}
+
+}}  // namespace
+"""
+
+API = """\
+extern "C" cudaError_t {name}_launch({parameters})
+{{
+{fields}
+    return call(-1, {s}, given, workspace, workspace_bytes, stream);
+}}
+
+extern "C" cudaError_t {name}_launch_version(int version, {parameters})
+{{
+{fields}
+    return call(version < 0 ? version_count : version, {s}, given, workspace, workspace_bytes, stream);
+}}
+
+extern "C" size_t {name}_workspace_bytes({sizes})
+{{
+    const Sizes size = {s};
+    Arguments given = {{}};
+    if (check_sizes(size) != cudaSuccess)
+        return 0;
+    const Int bytes = place_scratch(size, given, nullptr);
+    return bytes < Int(SIZE_MAX) ? size_t(bytes) : SIZE_MAX;
+}}
+
+extern "C" int {name}_version({choosing})
+{{
+    const Sizes size = {s};
+    Arguments given = {{}};
+{addresses}
+    return check_sizes(size) == cudaSuccess ? choose(size, given) : -1;
+}}
+
+extern "C" const char* {name}_version_name(int version)
+{{
+    return version >= 0 && version < version_count ? version_names[version] : "none";
+}}
+
+extern "C" const char* {name}_error_text(void)
+{{
+    return error_text;
+}}
+
+extern "C" cudaError_t {name}_load(void)
+{{
+    return load();
+}}
+"""
