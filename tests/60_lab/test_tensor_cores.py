@@ -256,14 +256,29 @@ def test_warpgroups_reach_the_peak_and_run_on_one_architecture(by_warpgroups):
     assert by_warpgroups.elsewhere == {}
 
 
+@pytest.mark.parametrize(("schedule", "columns", "groups"), [("specialized", 256, 2), ("ping_pong", 128, 2)])
+def test_what_consumers_and_a_producer_do_is_counted_once(schedule, columns, groups):
+    """Beside two warpgroups, a part of a third is there for the one thread that starts the copies."""
+    m, n, k = 33 * 128, 2048, 256
+    (launch,) = explain_tree(schedule_stock("hgemm", schedule).tree, {"M": m, "N": n, "K": k}, compiled=False)
+    count = launch.work.computing[0]
+    assert count.runs * count.operations == 2 * m * n * k
+    assert count.of_a_unit == count.runs / groups / launch.blocks
+    copied = {t.site.buffer: t.bytes for t in launch.traffic if t.in_bulk and not t.store}
+    assert copied == {"A": m * k * (n // columns) * 2, "B": k * n * (m // 128) * 2}
+    assert launch.prediction.bounds["bulk copies"] < launch.prediction.bounds["tensor cores"]
+
+
 @pytest.mark.nvrtc
 @pytest.mark.skipif(toolkit.nvdisasm() is None, reason="no nvdisasm")
-@pytest.mark.parametrize(("schedule", "word"), [("warpgroups", "HGMMA"), ("bytes_by_warpgroups", "IGMMA")])
-def test_machine_code_names_instructions_of_warpgroups(schedule, word):
+@pytest.mark.parametrize(
+    ("schedule", "word", "count"), [("warpgroups", "HGMMA", 4), ("bytes_by_warpgroups", "IGMMA", 8)]
+)
+def test_machine_code_names_instructions_of_warpgroups(schedule, word, count):
     """Loads that never run hold the instructions apart; they are no loads."""
     launches = lower(schedule_stock("hgemm", schedule).tree)
     hot = sass.hot(sass.sass(emit(launches, "cuda"), "sm_90a")[launches[0].name])
-    assert hot.mix["tensor"] == hot.useful == 4
+    assert hot.mix["tensor"] == hot.useful == count
     assert hot.words["tensor"] == (word,)
     assert "shared load" not in hot.mix
     # The producer starts bulk copies in a loop of its own.

@@ -79,7 +79,14 @@ def mean_active_threads(
 ) -> float:
     """How many threads of a block pass the tests, on average over the iterations of the loops."""
     active = _active_threads(tests, _name_values(launch, sizes, loops))
-    return float(active.mean() * launch.threads) if active.size else 0.0
+    return float(active.sum(axis=1).mean()) if active.size else 0.0
+
+
+def count_active_threads(
+    launch: Launch, loops: tuple[For, ...], tests: tuple[Condition, ...], sizes: Mapping[str, int]
+) -> int:
+    """How many threads of a block pass the tests in some iteration of the loops."""
+    return int(_active_threads(tests, _name_values(launch, sizes, loops)).any(axis=0).sum())
 
 
 def _active_threads(tests: tuple[Condition, ...], names: Mapping[str, Any]) -> Any:

@@ -244,7 +244,7 @@ class _Collector:
                 telling = tuple(c for c in test if self.tells_threads_apart(c))
                 self.list(body, loops, tests + telling)
                 if telling and len(telling) == len(test):
-                    self.list(orelse, loops, tests)
+                    self.list(orelse, loops, tests + tests_behind_else(test))
             case Stmt():
                 self.statement(node, loops, tests)
             case VectorLoad(dtype=dtype, width=width, source=source):

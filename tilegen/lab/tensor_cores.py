@@ -59,7 +59,7 @@ class InstructionCount:
     """An instruction of warps or warpgroups in a launch.
 
     Attributes:
-        runs: by all units of the launch; `of_a_unit` by each of them, on average.
+        runs: by all units of the launch; `of_a_unit` by each of those that run it, on average.
         operations: of one run; 0 for a copy.
         format: of the factors: "bf16", "tf32".
         unit: "warp" or "warpgroup".

@@ -9,7 +9,14 @@ from math import prod
 
 from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
 from tilegen.lab import formula
-from tilegen.lab.addresses import LINE, Pattern, count_distinct, mean_active_threads, patterns
+from tilegen.lab.addresses import (
+    LINE,
+    Pattern,
+    count_active_threads,
+    count_distinct,
+    mean_active_threads,
+    patterns,
+)
 from tilegen.lab.banks import BankConflict, conflict
 from tilegen.lab.formula import Formula
 from tilegen.lab.roles import blocks_along
@@ -37,6 +44,7 @@ class Traffic:
         least_sectors: those that would do if the different bytes of a request lay in one piece.
         distinct: bytes that the blocks ask for, what the threads of a block ask for together counted once.
         lines: different lines of 128 bytes, summed over requests; each keeps the cache busy for a cycle.
+        in_bulk: no thread moves it, but the hardware that copies boxes.
         conflict: how a shared access fares, of one block.
         turns: cycles of shared memory of all blocks.
     """
@@ -52,6 +60,7 @@ class Traffic:
     least_sectors: float
     distinct: float
     lines: float
+    in_bulk: bool
     conflict: BankConflict | None
     turns: float
 
@@ -136,6 +145,7 @@ def _site_traffic(launch: Launch, site: Site, sizes: Mapping[str, int]) -> Traff
         least_sectors=0.0 if shared else blocks * sum(p.share * _least_sectors(p, site.bytes) for p in found),
         distinct=0.0 if shared else blocks * count_distinct(launch, site, sizes) * site.bytes,
         lines=0.0 if shared else blocks * sum(p.share * len(_pieces(p, site.bytes, LINE)) for p in found),
+        in_bulk=site.by in {each.name for each in launch.maps},
         conflict=met,
         turns=blocks * met.turns if met else 0.0,
     )
@@ -182,14 +192,14 @@ def arithmetic(program: ThreadProgram, sizes: Mapping[str, int]) -> ArithmeticCo
 def _count_by_warps(program: ThreadProgram, sizes: Mapping[str, int]) -> tuple[InstructionCount, ...]:
     """How often each instruction of warps or warpgroups runs, by name."""
     launch = program.launch
-    threads_in_all = launch.threads * prod(extent.evaluate(sizes) for extent in launch.grid)
     found: dict[str, InstructionCount] = {}
     for work in program.warp_work:
         threads = mean_active_threads(launch, work.loops, work.tests, sizes)
-        lanes = work.instruction.lanes
-        runs = _block_count(launch, work.of_blocks, sizes) * threads / lanes * iterations(work.loops, sizes)
+        lanes, blocks = work.instruction.lanes, _block_count(launch, work.of_blocks, sizes)
+        units = blocks * count_active_threads(launch, work.loops, work.tests, sizes) / lanes
+        runs = blocks * threads / lanes * iterations(work.loops, sizes)
         runs += found[work.instruction.name].runs if work.instruction.name in found else 0.0
-        found[work.instruction.name] = count_of(work.instruction, runs, runs / max(1.0, threads_in_all / lanes))
+        found[work.instruction.name] = count_of(work.instruction, runs, runs / max(1.0, units))
     return tuple(found.values())
 
 
