@@ -9,6 +9,7 @@ import pytest
 
 from tilegen import load
 from tilegen.backends import memory
+from tilegen.backends.device_program import _scratch_maker
 from tilegen.backends.devices import InterpreterEngine, program
 from tilegen.cli import printing, run
 from tilegen.errors import DeviceError
@@ -97,7 +98,8 @@ def test_a_call_that_does_not_fit(monkeypatch):
     with pytest.raises(DeviceError, match="the output y needs 400 bytes of memory, and 399 bytes are free"):
         compiled(np.ones(100, np.float32))
     with pytest.raises(DeviceError, match="t, which is kept between launches, needs 400 bytes"):
-        compiled._scratch(next(b for b in compiled.tree.buffers if b.name == "t"), {"N": 100})
+        between = next(b for b in compiled.tree.buffers if b.name == "t")
+        _scratch_maker(compiled.engine, compiled.engine.caller([]), between, {"N": 100})()
 
     def refuse():
         raise MemoryError
