@@ -170,6 +170,29 @@ def join_errors(errors: Sequence[TilegenError]) -> TilegenError:
     return first
 
 
+class Collected:
+    """The errors of parts of a text that do not depend on one another, to be told together.
+
+    Each part is read in a block of its own, `with collected:`, which an error of a text leaves; then `raise_any`.
+    """
+
+    def __init__(self) -> None:
+        self.errors: list[TilegenError] = []
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, place: object) -> bool:
+        if isinstance(error, SourceError):
+            self.errors.append(error)
+        return isinstance(error, SourceError)
+
+    def raise_any(self) -> None:
+        """Raises the errors as one, if there are any."""
+        if self.errors:
+            raise join_errors(self.errors)
+
+
 def did_you_mean(word: str, known: list[str]) -> tuple[str, ...]:
     """A note naming the nearest of `known`, or no note where none is near."""
     from difflib import get_close_matches

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilegen.errors import SourceError, UsageError, did_you_mean
+from tilegen.errors import Collected, SourceError, UsageError, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.first import argmax_place_and_start
 from tilegen.frontend.folding import Literal
@@ -32,8 +32,11 @@ def build(decl: s.KernelDecl, values: Mapping[str, int] = {}) -> Kernel:
     """
     try:
         return _kernel(decl, values)
-    except NestedReduction as error:
-        raise error.with_way_out(decl, lambda other: _kernel(other, values)) from None
+    except SourceError as error:
+        for each in (error, *error.others):
+            if isinstance(each, NestedReduction):
+                each.with_way_out(decl, lambda other: _kernel(other, values))
+        raise
 
 
 def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
@@ -48,15 +51,18 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
     used = Counter(word for w in words for word in w.all())
     equations: list[Equation] = []
     done: dict[str, s.Assign] = {}
+    collected = Collected()
     for equation, own in zip(decl.equations, words, strict=True):
         target = equation.target.base.text
-        _check_target(equation, tensors, scalars, done)
-        names = {word: word if used[word] == 1 else f"{target}.{word}" for word in own.all()}
-        built = _equation(decl, equation, own, names, index, tensors, scalars, frozenset(done), bool(assumptions))
-        if built.best:
-            tensors[built.best] = _tensor_of_best(tensors[target], built)
-        equations.append(built)
+        with collected:
+            _check_target(equation, tensors, scalars, done)
+            names = {word: word if used[word] == 1 else f"{target}.{word}" for word in own.all()}
+            built = _equation(decl, equation, own, names, index, tensors, scalars, frozenset(done), bool(assumptions))
+            if built.best:
+                tensors[built.best] = _tensor_of_best(tensors[target], built)
+            equations.append(built)
         done[target] = equation
+    collected.raise_any()
     for param in (*decl.outputs, *decl.variables):
         if param.name.text not in done:
             raise SourceError(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from tilegen.errors import SourceError, did_you_mean
+from tilegen.errors import Collected, SourceError, did_you_mean
 from tilegen.frontend.data import data_folder
 from tilegen.frontend.syntax import Name, ScheduleDecl
 from tilegen.ir.steps import Argument, Arithmetic, Items, Parameter, Schedule, StepCall, Word
@@ -57,7 +57,25 @@ def flat_schedules(declared: Sequence[ScheduleDecl], stock: StockSchedules) -> t
     """
     by_name = {each.name.text: each for each in declared}
     known: dict[str, _Flat] = {}
-    return tuple(schedule for each in declared for schedule in _schedules(each, _flat(each, by_name, known, stock, ())))
+    flat: list[Schedule] = []
+    collected, wrong = Collected(), set[str]()
+    for each in declared:
+        if wrong.isdisjoint(_bases(each, by_name)):  # the mistakes of a base are told once
+            wrong.add(each.name.text)
+            with collected:
+                flat += _schedules(each, _flat(each, by_name, known, stock, ()))
+                wrong.remove(each.name.text)
+    collected.raise_any()
+    return tuple(flat)
+
+
+def _bases(declared: ScheduleDecl, by_name: Mapping[str, ScheduleDecl]) -> set[str]:
+    """The names of all schedules of the text that one extends."""
+    found = set[str]()
+    while declared.base and declared.base.text in by_name and declared.base.text not in found:
+        found.add(declared.base.text)
+        declared = by_name[declared.base.text]
+    return found
 
 
 def _schedules(declared: ScheduleDecl, flat: _Flat) -> Iterator[Schedule]:

@@ -29,7 +29,7 @@ class NestedReduction(SourceError):
         self.equation = equation
 
     def with_way_out(self, decl: s.KernelDecl, build: Callable[[s.KernelDecl], object]) -> NestedReduction:
-        """This, with lines to write instead, if `build` accepts a kernel with them."""
+        """This, with lines to write instead added to it, if `build` accepts a kernel with them."""
         tried = 0
         waiting = [_Attempt(decl, self.equation)]
         while waiting and tried < _MOST_TRIED:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from itertools import chain
+from itertools import chain, pairwise
 from threading import Lock
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedInput
 from lark.indenter import DedentError, Indenter
 
-from tilegen.errors import Source, SourceError
+from tilegen.errors import Collected, Source, SourceError, join_errors
 from tilegen.frontend import calls, machine
 from tilegen.frontend.complain import complain
 from tilegen.frontend.data import data_folder, stock_source
@@ -89,6 +90,8 @@ def _parser() -> Lark:
     return parser
 
 
+_ITEM = re.compile(r"(kernel|schedule|define|def|instruction)\b")  # what a line begins with that begins an item
+
 _one_at_a_time = Lock()  # the indenter keeps its state in the parser
 
 
@@ -115,11 +118,47 @@ def _parse(source: Source, around: tuple[str, ...]) -> Module:
         with _one_at_a_time:
             tree = _parser().parse(place.text)
     except UnexpectedInput as error:
-        raise complain(place, error) from None
+        raise join_errors([complain(place, error), *_errors_behind(place, error)]) from None
     except _Misaligned as error:
         raise _misaligned_error(place, error.token) from None
     _check_depth(place, tree)
     return _module(place, tree, around)
+
+
+def _errors_behind(place: Place, first: UnexpectedInput) -> Iterator[SourceError]:
+    """The syntax errors of the items behind that of the first error, each read by itself.
+
+    None where that item, read by itself, has no error or another one: then the error was not its own, as where a
+    bracket of it is open.
+    """
+    lines, at = place.text.split("\n"), _line_of(first)
+    starts = [number for number, line in enumerate(lines) if _ITEM.match(line)]
+    for start, end in pairwise([*starts, len(lines)]):
+        if at is None or end < at:
+            continue
+        alone = "\n".join([*[""] * start, *lines[start:end], ""])
+        error = _syntax_error(alone)
+        if start < at <= end:
+            if error is None or _line_of(error) != at:
+                return
+        elif isinstance(error, UnexpectedInput):
+            yield complain(Place(place.source, alone), error)
+
+
+def _line_of(error: UnexpectedInput) -> int | None:
+    line = getattr(error, "line", None)
+    return line if isinstance(line, int) and line > 0 else None
+
+
+def _syntax_error(text: str) -> UnexpectedInput | None:
+    try:
+        with _one_at_a_time:
+            _parser().parse(text)
+    except UnexpectedInput as error:
+        return error
+    except _Misaligned:
+        return None
+    return None
 
 
 def _misaligned_error(place: Place, newline: Token) -> SourceError:
@@ -164,39 +203,38 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
     schedules: list[ScheduleDecl] = []
     defines: list[Define] = []
     instructions: dict[str, InstructionDecl] = {}
+    collected = Collected()
     items = branches(tree.children)
     for item in items:
-        if rule(item) != "function":
-            continue
-        function = _function(place, item)
-        _check_new(function.name, functions, "function")
-        if function.name.text in (*OPERATIONS, *REDUCTIONS, *DTYPE_BYTES):
-            text = f"'{function.name.text}' has a meaning already; take another name"
-            raise SourceError(text, function.name.span)
-        functions[function.name.text] = function
+        if rule(item) == "function":
+            with collected:
+                function = _new_function(place, item, functions)
+                functions[function.name.text] = function
     for item in items:
-        match rule(item):
-            case "kernel":
-                kernel = _kernel(place, item, functions)
-                _check_new(Name(kernel.name, kernel.span), kernels, "kernel")
-                kernels[kernel.name] = kernel
-            case "schedule" | "extension":
-                schedule = calls.schedule(place, item)
-                _check_new(schedule.name, {s.name.text for s in schedules}, "schedule")
-                schedules.append(schedule)
-            case "define":
-                define = calls.define(place, item)
-                assert define.span
-                _check_new(Name(define.word, define.span), {d.word for d in defines}, "step")
-                defines.append(define)
-            case "instruction":
-                instruction = machine.instruction(place, item)
-                _check_new(instruction.name, instructions, "instruction")
-                instructions[instruction.name.text] = instruction
-            case "function":
-                pass
-            case _:
-                raise TypeError(item.data)
+        with collected:
+            match rule(item):
+                case "kernel":
+                    kernel = _kernel(place, item, functions)
+                    _check_new(Name(kernel.name, kernel.span), kernels, "kernel")
+                    kernels[kernel.name] = kernel
+                case "schedule" | "extension":
+                    schedule = calls.schedule(place, item)
+                    _check_new(schedule.name, {s.name.text for s in schedules}, "schedule")
+                    schedules.append(schedule)
+                case "define":
+                    define = calls.define(place, item)
+                    assert define.span
+                    _check_new(Name(define.word, define.span), {d.word for d in defines}, "step")
+                    defines.append(define)
+                case "instruction":
+                    instruction = machine.instruction(place, item)
+                    _check_new(instruction.name, instructions, "instruction")
+                    instructions[instruction.name.text] = instruction
+                case "function":
+                    pass
+                case _:
+                    raise TypeError(item.data)
+    collected.raise_any()
     module = _flatten(kernels, schedules, defines, place.source, around)
     return replace(module, instructions=DeclaredInstructions(instructions))
 
@@ -236,6 +274,15 @@ def _check_new(word: Name, known: object, what: str) -> None:
     assert isinstance(known, (dict, set))
     if word.text in known:
         raise SourceError(f"the {what} '{word.text}' is defined twice", word.span)
+
+
+def _new_function(place: Place, tree: Branch, known: Mapping[str, FunctionDecl]) -> FunctionDecl:
+    function = _function(place, tree)
+    _check_new(function.name, known, "function")
+    if function.name.text in (*OPERATIONS, *REDUCTIONS, *DTYPE_BYTES):
+        text = f"'{function.name.text}' has a meaning already; take another name"
+        raise SourceError(text, function.name.span)
+    return function
 
 
 def _function(place: Place, tree: Branch) -> FunctionDecl:

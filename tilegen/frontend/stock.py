@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from tilegen.errors import SourceError, TilegenError, UsageError, did_you_mean
+from tilegen.errors import Collected, SourceError, TilegenError, UsageError, did_you_mean
 from tilegen.frontend.build import build
 from tilegen.frontend.data import FOLDERS, data_folder, stock_source
 from tilegen.frontend.parse import parse, parse_instructions
@@ -15,7 +15,7 @@ from tilegen.frontend.scan import MOST_CHARACTERS
 from tilegen.frontend.syntax import KernelDecl, Module
 from tilegen.ir.instructions import Instruction
 from tilegen.ir.nodes import Equation, Kernel
-from tilegen.ir.steps import Define
+from tilegen.ir.steps import Define, Schedule
 
 
 def read_file(name: str) -> str | None:
@@ -107,12 +107,11 @@ def with_stock(module: Module) -> tuple[Module, str]:
     for name in sorted({s.kernel for s in module.schedules if s.kernel not in module.kernels}):
         if name in stock_names():
             module = _merge(module, stock(name))
+    collected = Collected()
     for schedule in module.schedules:
-        if schedule.kernel not in module.kernels:
-            known = [*module.kernels, *stock_names()]
-            listed = f"the kernels of this text are {', '.join(module.kernels)}" if module.kernels else "it has none"
-            notes = did_you_mean(schedule.kernel, known) or (listed,)
-            raise SourceError(f"there is no kernel '{schedule.kernel}'", schedule.kernel_span, notes=notes)
+        with collected:
+            _check_kernel(schedule, module)
+    collected.raise_any()
     if module.schedules or len(module.kernels) != 1:
         return module, ""
     (name,) = module.kernels
@@ -125,6 +124,15 @@ def with_stock(module: Module) -> tuple[Module, str]:
         remark = f"the stock schedules of {name} are for a kernel with other loops or tensors, so it does not get them"
         return module, remark
     return _merge(module, other), ""
+
+
+def _check_kernel(schedule: Schedule, module: Module) -> None:
+    """Raises SourceError where the schedule is for no kernel of the module."""
+    if schedule.kernel not in module.kernels:
+        known = [*module.kernels, *stock_names()]
+        listed = f"the kernels of this text are {', '.join(module.kernels)}" if module.kernels else "it has none"
+        notes = did_you_mean(schedule.kernel, known) or (listed,)
+        raise SourceError(f"there is no kernel '{schedule.kernel}'", schedule.kernel_span, notes=notes)
 
 
 def _merge(module: Module, other: Module) -> Module:

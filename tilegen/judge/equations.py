@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tilegen.errors import SourceError
+from tilegen.errors import Collected, SourceError
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, tests_of
 from tilegen.ir.defined import conditions_on_left, defines_all
@@ -34,6 +34,7 @@ from tilegen.ir.nodes import (
     Scalar,
     Tensor,
 )
+from tilegen.ir.walk import loads
 from tilegen.judge.gathers import outside_by_data, stays_inside
 from tilegen.poly.covering import find_uncovered
 from tilegen.poly.rows import rename
@@ -48,17 +49,30 @@ def check_equations(kernel: Kernel) -> Kernel:
     """
     done: dict[str, Equation] = {}
     equations: list[Equation] = []
+    collected, wrong = Collected(), set[str]()
     for equation in kernel.equations:
-        check = _Check(kernel, equation, done)
-        try:
-            check.target()
-            equations.append(replace(equation, value=check.value(equation.value, ALWAYS)))
-        except Undecided:
-            message = f"whether the equation of '{equation.target}' is well defined is beyond the budget for one proof"
-            notes = ("name parts of it with 'var' tensors",)
-            raise SourceError(message, equation.span, notes=notes, code="unproved") from None
+        if wrong.isdisjoint(load.buffer for load in loads(equation.value)):  # what is said of others may come of these
+            wrong.add(equation.target)
+            with collected:
+                equations.append(_checked(kernel, equation, done))
+                wrong.remove(equation.target)
+        else:
+            wrong.add(equation.target)
         done[equation.target] = equation
+    collected.raise_any()
     return replace(kernel, equations=tuple(equations))
+
+
+def _checked(kernel: Kernel, equation: Equation, done: dict[str, Equation]) -> Equation:
+    """The equation, if it is well defined behind those that are `done`. Raises SourceError."""
+    check = _Check(kernel, equation, done)
+    try:
+        check.target()
+        return replace(equation, value=check.value(equation.value, ALWAYS))
+    except Undecided:
+        message = f"whether the equation of '{equation.target}' is well defined is beyond the budget for one proof"
+        notes = ("name parts of it with 'var' tensors",)
+        raise SourceError(message, equation.span, notes=notes, code="unproved") from None
 
 
 def has_sizes(kernel: Kernel) -> bool:
