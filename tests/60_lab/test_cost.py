@@ -97,9 +97,10 @@ def test_a_call_that_does_not_fit(monkeypatch):
     monkeypatch.setattr(InterpreterEngine, "free_bytes", lambda self: 399)
     with pytest.raises(DeviceError, match="the output y needs 400 bytes of memory, and 399 bytes are free"):
         compiled(np.ones(100, np.float32))
+    between = next(b for b in compiled.tree.buffers if b.name == "t")
+    make = _scratch_maker(compiled.engine, compiled.engine.caller([]), between, {"N": 100})
     with pytest.raises(DeviceError, match="t, which is kept between launches, needs 400 bytes"):
-        between = next(b for b in compiled.tree.buffers if b.name == "t")
-        _scratch_maker(compiled.engine, compiled.engine.caller([]), between, {"N": 100})()
+        make()
 
     def refuse():
         raise MemoryError
