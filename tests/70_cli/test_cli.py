@@ -186,6 +186,43 @@ def test_emit_has_a_version_for_any_alignment(tmp_path, capsys) -> None:
     assert "long long" in capsys.readouterr().out
 
 
+def test_emit_tells_all_that_a_launch_needs(capsys) -> None:
+    words = ["emit", "gemm", "--schedule", "padded", "--set", "TM=64", "--size", "K=40", "--json", "-"]
+    assert run(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["parameters"]["TM"] == 64
+    assert found["tensors"][0] == {"name": "A", "dtype": "f32", "shape": ["M", "40"], "order": [0, 1], "role": "input"}
+    sizes = {"M": 65, "N": 3}
+    elements = {"A.global": 64 * 128, "B.global": 64 * 256}  # K and M, or N, rounded up to whole tiles
+    assert {each["name"]: each["dtype"] for each in found["scratch"]} == dict.fromkeys(elements, "f32")
+    for each in found["scratch"]:
+        assert eval(each["bytes"].replace("/", "//"), {}, sizes) == 4 * elements[each["name"]]
+    last = found["launches"][-1]
+    assert [(each["name"], each["type"], each["of"]) for each in last["arguments"]] == [
+        ("C", "float* __restrict__", "C"),
+        ("A_global", "const float* __restrict__", "A.global"),
+        ("B_global", "const float* __restrict__", "B.global"),
+        ("M", "int", "M"),
+        ("N", "int", "N"),
+    ]
+    assert [(each["option"], each["requires"]) for each in found["versions"]] == [
+        ("", ["N%4 == 0"]),
+        ("--whole", ["N%256 == 0", "M%64 == 0"]),
+        ("--scalar", []),
+    ]
+
+
+def test_emit_tells_of_dynamic_memory_maps_and_clusters(capsys) -> None:
+    assert run(["emit", "hgemm", "--kernel", "hgemm", "--schedule", "clusters", "--json", "-"]) == 0
+    (launch,) = json.loads(capsys.readouterr().out)["launches"]
+    assert launch["dynamic_shared_bytes"] == launch["shared_bytes"] > 48 * 1024
+    assert launch["cluster"] == [1, 2, 1]
+    kinds = [each["is"] for each in launch["arguments"]]
+    assert kinds == sorted(kinds, key=["array", "tensor map", "scalar", "size"].index)
+    assert {each["describes"] for each in launch["tensor_maps"]} == {"A", "B"}
+    assert launch["tensor_maps"][0]["type"] == "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16"
+
+
 @pytest.mark.pocl
 def test_a_wrong_result_ends_with_4(monkeypatch, capsys) -> None:
     from tilegen.errors import WrongResult

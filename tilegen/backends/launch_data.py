@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilegen.backends.tensor_maps import DATA_TYPES
@@ -17,10 +18,15 @@ from tilegen.lowering.tensor_maps import TensorMap
 def kernel_data(tree: Tree) -> dict[str, Any]:
     """The kernel's tensors, numbers and sizes, what `where` says of these, and its scratch arrays."""
     kernel = tree.kernel.written_kernel
-    given = [t for t in kernel.tensors if t.role != "intermediate"]
+    roles: dict[str, str] = {}
+    for tensor in kernel.tensors:
+        if tensor.role != "intermediate":
+            name = memory_of(tensor.name)
+            roles[name] = "updated" if name in roles else tensor.role
+    memory = {memory_of(tensor.name): tensor for tensor in kernel.tensors}
     return {
         "kernel": kernel.name,
-        "tensors": [_tensor_data(tensor) for tensor in given],
+        "tensors": [_tensor_data(name, role, memory[name]) for name, role in roles.items()],
         "scalars": [{"name": s.name, "dtype": s.dtype} for s in kernel.scalars],
         "sizes": kernel.sizes,
         "where": [str(condition) for condition in kernel.assumptions],
@@ -40,14 +46,9 @@ def scratch_extents(buffer: Buffer) -> tuple[Affine, ...]:
     return (*extents[:-1], extents[-1] + buffer.pad) if extents else ()
 
 
-def _tensor_data(tensor: Tensor) -> dict[str, Any]:
-    return {
-        "name": memory_of(tensor.name),
-        "dtype": tensor.dtype,
-        "shape": [str(extent) for extent in tensor.shape],
-        "order": tensor.order,
-        "role": tensor.role,
-    }
+def _tensor_data(name: str, role: str, tensor: Tensor) -> dict[str, Any]:
+    shape = [str(extent) for extent in tensor.shape]
+    return {"name": name, "dtype": tensor.dtype, "shape": shape, "order": tensor.order, "role": role}
 
 
 def scratch_data(buffer: Buffer) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def launch_data(launch: Launch, language: str = "cuda") -> dict[str, Any]:
     dynamic = language == "cuda" and launch.shared_bytes > STATIC_SHARED_LIMIT
     return {
         "name": launch.name,
-        "arguments": [{"name": name, "type": kind, "is": what} for what, name, kind in parameters_of(launch, language)],
+        "arguments": _arguments(launch, language),
         "arrays": launch.tensors,
         "scalars": [scalar.name for scalar in launch.scalars],
         "sizes": launch.sizes,
@@ -77,10 +78,27 @@ def launch_data(launch: Launch, language: str = "cuda") -> dict[str, Any]:
         "dynamic_shared_bytes": launch.shared_bytes if dynamic else 0,
         "dependent": launch.dependent,
         "tensor_maps": [_map_data(each) for each in launch.maps],
-        "requires": [str(condition) for condition in (*launch.requires, *launch.fitting)],
-        "fewer_elements_than": elements(launch.wide),
-        "alignment": dict(launch.alignment),
+        **needs_data([launch]),
     }
+
+
+def needs_data(launches: Sequence[Launch]) -> dict[str, Any]:
+    """What has to hold of sizes, of the elements of each tensor, and of addresses, in bytes."""
+    return {
+        "requires": list(dict.fromkeys(str(c) for each in launches for c in (*each.requires, *each.fitting))),
+        "fewer_elements_than": elements(launches[0].wide),
+        "alignment": {name: by for each in launches for name, by in each.alignment.items()},
+    }
+
+
+def _arguments(launch: Launch, language: str) -> list[dict[str, str]]:
+    """In order: the name and type in C, what kind of argument it is, and what of the kernel, or of a tensor map."""
+    meant = [*launch.tensors, *(m.name for m in launch.maps), *(s.name for s in launch.scalars), *launch.sizes]
+    parameters = parameters_of(launch, language)
+    return [
+        {"name": name, "type": kind, "is": what, "of": of}
+        for (what, name, kind), of in zip(parameters, meant, strict=True)
+    ]
 
 
 def _map_data(each: TensorMap) -> dict[str, Any]:

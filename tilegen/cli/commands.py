@@ -18,7 +18,6 @@ from tilegen.errors import UsageError
 from tilegen.frontend.unparse import text_of_schedule
 from tilegen.ir.show import show as show_tree
 from tilegen.lowering import Launch, lower
-from tilegen.lowering.integers import elements
 
 Command = Callable[..., int]
 
@@ -217,25 +216,29 @@ def emit_command(
     bits = wide or None  # without the flag, what the sizes need
     text = scheduled.source(target, vector=not scalar, whole=whole, wide=bits, unproved=unproved, arch=arch)
     if request.json_file:
-        named = {"kernel": scheduled.kernel.name, "schedule": scheduled.core.name, "target": target}
-        launches = lower(scheduled.tree, vector=not scalar, whole=whole, wide=bits, instructions=target == "cuda")
-        printing.write_json({**named, "launches": [*map(_launch_json, launches)], "source": text}, request.json_file)
+        told = _emit_json(scheduled, target, vector=not scalar, whole=whole, wide=bits)
+        printing.write_json({**told, "source": text}, request.json_file)
     if output or not request.json_file:
         printing.write_code(text, output, target)
     return 0
 
 
-def _launch_json(launch: Launch) -> dict[str, Any]:
-    """What a caller of the text has to know: parameters in order, dimensions, needs."""
+def _emit_json(scheduled: api.Scheduled, target: str, vector: bool, whole: bool, wide: bool | None) -> dict[str, Any]:
+    """What a caller of the text has to know; and what the other versions of the same width are for."""
+    from tilegen.backends.launch_data import kernel_data, launch_data, needs_data
+
+    cuda = target == "cuda"
+
+    def launches(vector: bool, whole: bool) -> Sequence[Launch]:
+        return lower(scheduled.tree, vector=vector, whole=whole, wide=wide, instructions=cuda)
+
+    others = {"": launches(True, False), "--whole": launches(True, True), "--scalar": launches(False, False)}
     return {
-        "name": launch.name,
-        "arrays": launch.tensors,
-        "scalars": [scalar.name for scalar in launch.scalars],
-        "sizes": launch.sizes,
-        "grid": [str(extent) for extent in launch.grid],
-        "block": launch.launched_block,
-        "shared_bytes": launch.shared_bytes,
-        "requires": [str(condition) for condition in (*launch.requires, *launch.fitting)],
-        "fewer_elements_than": elements(launch.wide),
-        "alignment": dict(launch.alignment),
+        "tilegen": __version__,
+        "schedule": scheduled.core.name,
+        "parameters": dict(scheduled.core.parameters),
+        "target": target,
+        **kernel_data(scheduled.tree),
+        "launches": [launch_data(launch, target) for launch in launches(vector, whole)],
+        "versions": [{"option": name, **needs_data(found)} for name, found in others.items()],
     }
