@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Buffer, Stmt
 from tilegen.ir.walk import writes
 from tilegen.lowering.program import Launch, VectorCopy, VectorStore
@@ -13,6 +14,12 @@ def shared_extents(buffer: Buffer) -> list[int]:
     assert all(buffer.shape[d].is_const for d in buffer.order), buffer.name
     extents[-1] += buffer.pad
     return extents
+
+
+def scratch_extents(buffer: Buffer) -> tuple[Affine, ...]:
+    """The lengths of the array that holds a buffer in global memory, slowest dimension first, padding included."""
+    extents = [buffer.shape[d] for d in buffer.order] or [const(1)]
+    return (*extents[:-1], extents[-1] + buffer.pad)
 
 
 def register_extents(buffer: Buffer) -> list[int]:

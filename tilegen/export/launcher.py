@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilegen.backends.launch_data import scratch_buffers
+from tilegen.backends.text_arrays import scratch_extents
 from tilegen.export import launcher_parts as parts
 from tilegen.export.c_names import Interface, SizeWriter, scalar_type
 from tilegen.export.checks import check_parts
@@ -77,8 +78,7 @@ def _head(interface: Interface, title: str, maps: bool) -> str:
 def _scratch(interface: Interface, write: SizeWriter) -> str:
     lines = []
     for buffer in scratch_buffers(interface.tree):
-        shape = list(buffer.shape)
-        shape[buffer.order[-1]] = shape[buffer.order[-1]] + buffer.pad
+        shape = scratch_extents(buffer)
         lines += [
             f"    given.{interface.names[buffer.name]} = reinterpret_cast<const void*>(begin + uintptr_t(end));",
             f"    end += ({write.product(shape)} * {DTYPE_BYTES[buffer.dtype]} + 255) / 256 * 256;",

@@ -77,7 +77,7 @@ Int place_scratch(const Sizes& size, Arguments& given, const void* workspace)
     const uintptr_t begin = reinterpret_cast<uintptr_t>(workspace);
     Int end = 0;
     given.A_global = reinterpret_cast<const void*>(begin + uintptr_t(end));
-    end += (product({((size.M + 127) / 128) * 128, ((size.K + 31) / 32) * 32}) * 4 + 255) / 256 * 256;
+    end += (product({((size.K + 31) / 32) * 32, ((size.M + 127) / 128) * 128}) * 4 + 255) / 256 * 256;
     given.B_global = reinterpret_cast<const void*>(begin + uintptr_t(end));
     end += (product({((size.K + 31) / 32) * 32, ((size.N + 255) / 256) * 256}) * 4 + 255) / 256 * 256;
     return end;
