@@ -1,5 +1,7 @@
 // chain_c: grid (((N + 255)/256)*2), block (256)
 // for arrays of fewer than 2^31 - 2^20 elements, N*2 <= 2147483136
+// c is scratch memory: float[N]
+// d is scratch memory: float[N]
 extern "C" __global__ void __launch_bounds__(256)
 chain_c(const float* __restrict__ a,
         const float* __restrict__ b,
@@ -23,6 +25,8 @@ chain_c(const float* __restrict__ a,
 
 // chain_out: grid (ceil(N/256)), block (256)
 // for arrays of fewer than 2^31 - 2^20 elements
+// c is scratch memory: float[N]
+// d is scratch memory: float[N]
 extern "C" __global__ void __launch_bounds__(256)
 chain_out(float* __restrict__ out, const float* __restrict__ c, const float* __restrict__ d, int N)
 {

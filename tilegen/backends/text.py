@@ -9,7 +9,7 @@ from math import prod
 from tilegen.backends.architectures import features_of, instructions_of, needed_lines
 from tilegen.backends.instructions import device_function
 from tilegen.backends.tensor_maps import DATA_TYPES
-from tilegen.backends.text_arrays import shared_extents, written_by
+from tilegen.backends.text_arrays import scratch_extents, shared_extents, written_by
 from tilegen.backends.text_body import Body
 from tilegen.backends.text_dependent_launch import HOW_TO_LAUNCH
 from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
@@ -19,6 +19,7 @@ from tilegen.backends.text_lanes import local_arrays
 from tilegen.backends.text_names import names_of
 from tilegen.backends.text_wrap import LONGEST, wrap_line
 from tilegen.ir.affine import Affine, Div, Mod, var
+from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition
 from tilegen.lowering import GRID_LIMIT, Launch
 from tilegen.lowering.grid import Product
@@ -106,7 +107,30 @@ def _header(launch: Launch, names: Mapping[str, str], *, cuda: bool) -> list[str
     if needs:
         lines.append(f"// needs {', '.join(needs)}")
     lines += [f"// {HOW_TO_LAUNCH}"] if launch.dependent and cuda else []
+    lines += [f"// {_describe_scratch(buffer, names, cuda)}" for buffer in scratch_of(launch)]
     return lines + [f"// {_describe_map(each, names)}" for each in launch.maps]
+
+
+def scratch_of(launch: Launch) -> list[Buffer]:
+    """What the launch has in global memory that is no tensor of a call: other launches write it, or read it."""
+    given = {memory_of(tensor.name) for tensor in launch.kernel.tensors if tensor.role != "intermediate"}
+    return [launch.buffers[name] for name in launch.tensors if name not in given]
+
+
+def _describe_scratch(buffer: Buffer, names: Mapping[str, str], cuda: bool) -> str:
+    """The array that a caller has to have for it, the slowest dimension first."""
+    kind = (CUDA if cuda else OPENCL).types[buffer.dtype]
+    extents = "".join(f"[{_in_tiles(extent)}]" for extent in scratch_extents(buffer))
+    return f"{names[buffer.name]} is scratch memory: {kind}{extents}"
+
+
+def _in_tiles(extent: Affine) -> str:
+    """`extent` for a reader: ceil(M/128)*128 for whole tiles."""
+    match extent:
+        case Affine(((Div() as atom, by),), 0) if by > 1:
+            return f"{formula(Affine(((atom, 1),)))}*{by}"
+        case _:
+            return formula(extent)
 
 
 def _describe_map(each: TensorMap, names: Mapping[str, str]) -> str:
