@@ -38,7 +38,7 @@ LIGHTER = {
     ("gemm_split", "split_k"): _SPLIT,
     ("gemm_split", "split_transposed"): _SPLIT,
     ("gemm_split", "atomic"): _SPLIT,
-    **{("hgemm", rung): (("KP", 64), ("STAGES", 2)) for rung in ("split_k", "decoding")},
+    **{("hgemm", rung): (("KP", 64), ("STAGES", 2)) for rung in ("split_k", "decoding", "decoding_early")},
     **{("hgemm", rung): (("GZ", 2),) for rung in ("batched", "batched_small")},
     **{
         ("hgemm", rung): _FEW_BLOCKS
@@ -66,6 +66,7 @@ FEWER = {
     ("gemm_split", "atomic"): (("KP", 64),),
     ("hgemm", "split_k"): (("KP", 448),),
     ("hgemm", "decoding"): (("KP", 576),),
+    ("hgemm", "decoding_early"): (("KP", 320),),
     ("hgemm", "batched"): (("GZ", 2),),
     ("hgemm", "batched_small"): (("GZ", 2),),
     ("nbody", "split"): (("PART", 512),),

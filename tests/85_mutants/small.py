@@ -57,7 +57,7 @@ FITTING = {
             "hgemm_bias_gelu.fused_warpgroups", "hgemm_residual.fused_warpgroups",
         )
     },
-    **{f"hgemm.{rung}": {"TM": 64, "STAGES": 2, "KP": 128} for rung in ("split_k", "decoding")},
+    **{f"hgemm.{rung}": {"TM": 64, "STAGES": 2, "KP": 128} for rung in ("split_k", "decoding", "decoding_early")},
     **{f"hgemm.{rung}": {"TM": 64, "STAGES": 2, "GZ": 2} for rung in ("batched", "batched_small")},
     **{f"hgemm.{rung}": {"TN": 64, "STAGES": 2} for rung in ("turned_by_warpgroups", "turned_in_pairs")},
     "hgemm.bytes": WARP_TILES | {"TN": 32, "WM": 32, "TK": 64},
