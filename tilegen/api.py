@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilegen import schedule as scheduling
 from tilegen.backends.record import Record, record_of
@@ -27,6 +27,9 @@ from tilegen.judge import check_equations, has_sizes
 from tilegen.lab.studies import Studies
 from tilegen.primitives._composite import expand, names_in
 from tilegen.primitives._methods import Steps
+
+if TYPE_CHECKING:
+    from tilegen.backends.device_program import Program
 
 _ACCEPTED = "accepted"  # what is kept of steps that the judge accepts
 
@@ -324,7 +327,7 @@ class Scheduled(Steps, Studies):
         title = self.core.title
         return emit(launches, language, title if proof.verdict == "proved" else f"{title}\n{proof.verdict}")
 
-    def compile(self, device: str = "auto", *, unproved: bool = False) -> Any:
+    def compile(self, device: str = "auto", *, unproved: bool = False) -> Program:
         """A program to call with arrays: cupy or torch on a GPU, numpy on the CPU.
 
         Args:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tilegen.backends import gpus, nvrtc, opencl, toolkit
+from tilegen.backends import fatbin, gpus, nvrtc, opencl, toolkit
+from tilegen.backends.store import Store
 from tilegen.cli import run
 from tilegen.lab import doctor
 
@@ -30,6 +31,8 @@ def machine(monkeypatch, tmp_path):
         monkeypatch.setattr(toolkit, "nvdisasm", lambda: Path("/somewhere/nvdisasm") if compiler else None)
         monkeypatch.setattr(doctor, "distributions", lambda: [Package(name) for name in packages])
         monkeypatch.setattr(doctor, "version", version_among(packages))
+        monkeypatch.setattr(fatbin, "library_missing", lambda: None if compiler else "nvFatbin is not installed")
+        monkeypatch.setattr(Store, "reason_not_used", lambda self: "")
         monkeypatch.setattr(opencl, "unavailable_reason", lambda: "no OpenCL platform was found")
         return {each.name: each for each in doctor.examine()}
 
@@ -52,8 +55,8 @@ def version_among(packages):
 
 def test_a_machine_without_anything_is_told_each_command(machine):
     found = machine()
-    assert {name for name, each in found.items() if each.state == "ok"} == {"Python", "the judge"}
-    for name in ("NVRTC", "CUDA headers", "nvdisasm"):
+    assert {name for name, each in found.items() if each.state == "ok"} == {"Python", "the judge", "cache"}
+    for name in ("NVRTC", "CUDA headers", "nvdisasm", "nvFatbin"):
         assert (found[name].state, found[name].way_out) == ("missing", "pip install 'tilegen[compiler]'")
     assert found["cupy"].way_out is None  # there is no driver that it could run on
     assert found["GPU"].state == "missing"
@@ -84,10 +87,27 @@ def test_a_driver_that_is_too_old_is_broken_and_not_absent(machine):
 
 def test_headers_of_another_version_than_the_compiler(machine):
     found = machine(compiler=(12, 9), headers=13020)["CUDA headers"]
-    assert (found.state, found.way_out) == ("broken", "pip install 'nvidia-cuda-runtime-cu12>=12.9,<13'")
+    assert (found.state, found.way_out) == (
+        "broken",
+        "pip uninstall nvidia-cuda-runtime, then pip install 'nvidia-cuda-runtime-cu12>=12.9,<13'",
+    )
     assert found.found.startswith("of CUDA 13, and NVRTC is of CUDA 12: ")
     found = machine(compiler=(13, 5), headers=12090)["CUDA headers"]
     assert found.way_out == "pip install 'nvidia-cuda-runtime>=13,<14'"
+
+
+def test_a_compiler_that_is_newer_than_the_driver(machine):
+    found = machine(driver=(12, 8), compiler=(13, 5), headers=13050)["NVRTC"]
+    assert found.state == "broken"
+    assert found.found == "CUDA 13.5, and the driver runs CUDA 12.8, which loads no code of it"
+    assert found.way_out.endswith("then pip install 'tilegen[cuda12]'")
+    assert machine(driver=(13, 0), compiler=(12, 9), headers=12090)["NVRTC"].state == "ok"
+
+
+def test_a_cache_that_is_not_used_says_why(machine, monkeypatch):
+    monkeypatch.setenv("TILEGEN_CACHE_BYTES", "0")
+    row = {each.name: each for each in doctor.examine()}["cache"]
+    assert (row.state, row.found) == ("missing", "TILEGEN_CACHE_BYTES is 0")
 
 
 def test_two_packages_of_cupy_are_in_each_others_way(machine):
@@ -100,7 +120,7 @@ def test_the_command_prints_rows_and_each_way_out_once(machine, capsys):
     assert run(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:2] == ["ok", "Python"]
-    assert "for NVRTC, CUDA headers, nvdisasm: pip install 'tilegen[compiler]'" in lines
+    assert "for NVRTC, CUDA headers, nvdisasm, nvFatbin: pip install 'tilegen[compiler]'" in lines
     assert run(["doctor", "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)["found"]
     assert [each["name"] for each in found] == [name for name, *_ in doctor._PROBES]

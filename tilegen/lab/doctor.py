@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distributions, version
 from typing import Literal
 
-from tilegen.backends import gpus, nvrtc, opencl, toolkit
+from tilegen.backends import fatbin, gpus, nvrtc, opencl, toolkit
+from tilegen.backends.memory import bytes_text
+from tilegen.backends.store import store
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import standard_steps, stock_names
@@ -80,6 +82,10 @@ def _nvrtc() -> _Result:
     if reason := nvrtc.unavailable_reason():
         return "missing", reason, gpus.install_command()
     major, minor = nvrtc.version()
+    driver = gpus.driver_version()
+    if driver and driver[0] < major:
+        found = f"CUDA {major}.{minor}, and the driver runs CUDA {driver[0]}.{driver[1]}, which loads no code of it"
+        return "broken", found, f"pip uninstall nvidia-cuda-nvrtc nvidia-cuda-runtime, then {gpus.install_command()}"
     return "ok", f"CUDA {major}.{minor}", None
 
 
@@ -91,6 +97,8 @@ def _headers() -> _Result:
     major = int(found[1]) // 1000 if found else 0
     if found and not nvrtc.unavailable_reason() and nvrtc.version()[0] != major:
         way_out = f"pip install {_package('nvidia-cuda-runtime', nvrtc.version()[0])}"
+        if major > nvrtc.version()[0]:  # the newer ones would be found first all the same
+            way_out = f"pip uninstall nvidia-cuda-runtime, then {way_out}"
         return "broken", f"of CUDA {major}, and NVRTC is of CUDA {nvrtc.version()[0]}: {folder}", way_out
     return "ok", f"CUDA {major}.{int(found[1]) % 1000 // 10}, {folder}" if found else str(folder), None
 
@@ -103,6 +111,19 @@ def _package(name: str, major: int) -> str:
 def _disassembler() -> _Result:
     found = toolkit.nvdisasm()
     return ("ok", str(found), None) if found else ("missing", "no nvdisasm was found", gpus.install_command())
+
+
+def _fat_binaries() -> _Result:
+    reason = fatbin.library_missing()
+    return ("missing", reason, gpus.install_command()) if reason else ("ok", "found", None)
+
+
+def _cache() -> _Result:
+    place = store()
+    if reason := place.reason_not_used():
+        return "missing", reason, None
+    found = place.contents()
+    return "ok", f"{place.folder}, {bytes_text(found.bytes)} of at most {bytes_text(place.bound)}", None
 
 
 def _driver() -> _Result:
@@ -149,10 +170,12 @@ _PROBES: tuple[tuple[str, str, _Probe, bool], ...] = (
     ("NVRTC", "registers, spills and machine code", _nvrtc, False),
     ("CUDA headers", "f16 and bf16 in CUDA texts", _headers, False),
     ("nvdisasm", "the command asm, and the issue slots of explain", _disassembler, False),
+    ("nvFatbin", "export for several architectures", _fat_binaries, False),
     ("NVIDIA driver", "kernels on a GPU", _driver, False),
     ("cupy", "arrays and launches on a GPU", _cupy, False),
     ("GPU", "kernels at their speed", _gpus, False),
     ("OpenCL", "kernels on the CPU", _opencl, False),
+    ("cache", "no second judging, proving and compiling of what a program calls", _cache, False),
     ("torch", "its tensors, and its libraries beside a kernel", _optional("torch", "pip install torch"), False),
     ("ml_dtypes", "bf16 and 8-bit floats in numpy", _optional("ml_dtypes", "pip install ml_dtypes"), False),
 )
