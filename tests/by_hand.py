@@ -6,6 +6,7 @@ of them give `expected`, name -> array. Floats may be off by the reference's bou
 
 import numpy as np
 from read_back import difference
+from stored import as_called
 
 from tilegen.backends.text import emit
 from tilegen.errors import Source
@@ -67,7 +68,7 @@ def on_pocl(made, sizes, arrays):
     from tilegen.backends.opencl import OpenclEngine
 
     asked = {n: v for n, v in sizes.items() if not any(n in map(str, t.shape) for t in made.kernel.tensors)}
-    got = Program(made.tree, OpenclEngine())(**arrays, **asked)
+    got = Program(made.tree, OpenclEngine())(**as_called(made.kernel, arrays), **asked)
     outputs = [t.name for t in made.kernel.tensors if t.role == "output"]
     return dict(zip(outputs, got if len(outputs) > 1 else [got], strict=True))
 

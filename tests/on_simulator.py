@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from stored import as_called
 
 from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.in_place import memory_of
@@ -140,7 +141,7 @@ def _outcome(job, device, log):
         arrays = inputs(kernel, sizes, job.aligned)
         expected = reference(kernel, sizes, arrays)  # before what is updated is
         try:
-            results = compiled(**arrays, **sizes)
+            results = compiled(**as_called(kernel, arrays), **sizes)
         except TilegenError as error:
             return Outcome(job.label, refused=str(error))
         outputs = [t.name for t in kernel.tensors if t.role == "output"]

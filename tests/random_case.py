@@ -31,6 +31,7 @@ from random_roles import roles_recipe
 from random_steps import any_steps, gpu_recipe, lanes_recipe, random_step, warp_recipe
 from read_back import difference
 from simulate import faults
+from stored import as_called
 from structure import structure
 
 from tilegen.backends.text import emit
@@ -359,7 +360,7 @@ def on_device(case, engine):
             continue
         arrays[name] = empty(engine.xp, compiled.kernel.tensor(name), value.shape)
         arrays[name][...] = engine.xp.asarray(value)
-    got = compiled(**arrays, **case.sizes)
+    got = compiled(**as_called(compiled.kernel, arrays), **case.sizes)
     case.same(_fetch(got, case.expected.written), f"on {engine.name}")
     case.counts["on a device"] += 1
 

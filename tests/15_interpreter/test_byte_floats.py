@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -70,7 +71,6 @@ def test_what_is_too_large_becomes_the_largest(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_it_is_what_ml_dtypes_has(dtype: str) -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     theirs = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}[dtype]
     np.testing.assert_array_equal(BYTES.view(theirs).astype(np.float64), to_values(BYTES, dtype))
     rng = np.random.default_rng(3)

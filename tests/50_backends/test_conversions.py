@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import tilegen
 from tilegen.backends import nvrtc
+from tilegen.backends.arrays import number_type
 from tilegen.backends.host import HostArrays
 from tilegen.errors import ArgumentError
 from tilegen.interpreter.dtypes import bf16_to_float32, from_values, to_values
@@ -162,25 +164,43 @@ def test_literals_have_the_value_of_their_type(dtype: str, number: str, literal:
 KERNEL = "kernel k(x: bf16[N]) -> y: bf16[N]:\n    y[i] = x[i] + x[i]\n"
 
 
-@pytest.mark.pocl
-def test_bf16_arrays_of_numpy() -> None:
-    twice = tilegen.load(KERNEL).kernel().schedule().compile("cpu")
-    bits = from_values(np.array([1.0, -2.5]), "bf16")
-    assert to_values(twice(bits), "bf16").tolist() == [2, -5]
-    with pytest.raises(ArgumentError, match="x is int16, and the kernel takes bf16") as caught:
-        twice(bits.view(np.int16))
-    assert "ml_dtypes.bfloat16, or their 16 bits in uint16" in caught.value.render()
+NUMPY_DEVICES = ["interpreter", pytest.param("cpu", marks=pytest.mark.pocl)]
+
+
+@pytest.mark.parametrize("device", NUMPY_DEVICES)
+def test_bf16_arrays_are_of_ml_dtypes_both_ways(device) -> None:
+    twice = tilegen.load(KERNEL).kernel().schedule().compile(device)
+    x = np.array([1.0, -2.5], ml_dtypes.bfloat16)
+    result = twice(x)
+    assert result.dtype == ml_dtypes.bfloat16
+    assert result.astype(np.float32).tolist() == [2, -5]
+    given = np.zeros(2, ml_dtypes.bfloat16)
+    assert twice(x, y=given) is given
+    assert given.astype(np.float32).tolist() == [2, -5]
     with pytest.raises(ArgumentError, match="x is float32, and the kernel takes bf16"):
         twice(np.ones(2, np.float32))
 
 
-@pytest.mark.pocl
-def test_bf16_arrays_of_ml_dtypes_come_back_as_such() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
-    twice = tilegen.load(KERNEL).kernel().schedule().compile("cpu")
-    result = twice(np.array([1.0, -2.5], ml_dtypes.bfloat16))
-    assert result.dtype == ml_dtypes.bfloat16
-    assert result.astype(np.float32).tolist() == [2, -5]
+@pytest.mark.parametrize("device", NUMPY_DEVICES)
+def test_a_fresh_result_is_of_ml_dtypes_where_no_input_is(device) -> None:
+    text = "kernel k(x: f32[N]) -> y: bf16[N], z: e5m2[N]:\n    y[i] = bf16(x[i])\n    z[i] = e5m2(x[i])\n"
+    y, z = tilegen.load(text).kernel().schedule().compile(device)(np.float32([1, -2.5, 1e9]))
+    assert (y.dtype, z.dtype) == (ml_dtypes.bfloat16, ml_dtypes.float8_e5m2)
+    assert z.astype(np.float32).tolist() == [1, -2.5, 57344]
+
+
+@pytest.mark.parametrize("device", NUMPY_DEVICES)
+@pytest.mark.parametrize("bits", [np.int16, np.uint16])
+def test_integers_are_not_taken_for_the_bits_of_bf16(bits, device) -> None:
+    twice = tilegen.load(KERNEL).kernel().schedule().compile(device)
+    x = np.array([1.0, -2.5], ml_dtypes.bfloat16).view(bits)
+    with pytest.raises(ArgumentError, match=f"x is {bits.__name__}, and the kernel takes bf16") as caught:
+        twice(x)
+    assert caught.value.notes == (
+        "its numbers are torch.bfloat16 or ml_dtypes.bfloat16",
+        "x.view(ml_dtypes.bfloat16) takes integers for their bits",
+    )
+    assert twice(x.view(ml_dtypes.bfloat16)).astype(np.float32).tolist() == [2, -5]
 
 
 @pytest.mark.pocl
@@ -189,15 +209,17 @@ def test_arrays_of_byte_floats(dtype: str) -> None:
     text = f"kernel k(x: {dtype}[N]) -> y: {dtype}[N]:\n    y[i] = {dtype}(f32(x[i]) * 2)\n"
     twice = tilegen.load(text).kernel().schedule().compile("cpu")
     word = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}[dtype]
-    assert to_values(twice(from_values(np.array([1.0, -2.5]), dtype)), dtype).tolist() == [2, -5]
-    with pytest.raises(ArgumentError, match=f"x is int8, and the kernel takes {dtype}") as caught:
-        twice(np.ones(2, np.int8))
-    assert f"torch.{word} or ml_dtypes.{word}, or their 8 bits in uint8" in caught.value.render()
+    result = twice(np.array([1.0, -2.5], getattr(ml_dtypes, word)))
+    assert (result.dtype, result.astype(np.float32).tolist()) == (getattr(ml_dtypes, word), [2, -5])
+    for bits in (np.int8, np.uint8):
+        with pytest.raises(ArgumentError, match=f"x is {bits.__name__}, and the kernel takes {dtype}") as caught:
+            twice(np.ones(2, bits))
+        assert f"x.view(ml_dtypes.{word}) takes integers for their bits" in caught.value.notes
+        assert "cupy has no type of them, and takes their bits in uint8" in caught.value.notes
 
 
 @pytest.mark.pocl
 def test_arrays_of_byte_floats_of_ml_dtypes_come_back_as_such() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     text = "kernel k(x: e4m3[N]) -> y: e4m3[N], z: f32[N]:\n    y[i] = x[i]\n    z[i] = f32(x[i])\n"
     program = tilegen.load(text).kernel().schedule().compile("cpu")
     y, z = program(np.array([1.0, -2.5], ml_dtypes.float8_e4m3fn))
@@ -219,7 +241,9 @@ def test_byte_floats_in_the_text(dtype: str) -> None:
     near = np.concatenate([np.nextafter(middle, 0), middle, np.nextafter(middle, np.inf), values])
     z = np.concatenate([near, -near, [1e9, 1e300, 1e-300, -1e-300, np.inf, np.nan, -0.0]])
     x, n = np.clip(z, -3e38, 3e38).astype(np.float32), (np.arange(len(z)) - len(z) // 2) * 131
-    p, q, r, s = tilegen.load(text).kernel().schedule().compile("cpu")(x, z, n, np.resize(bits, len(z)))
+    p, q, r, s = (
+        tilegen.load(text).kernel().schedule().compile("cpu")(x, z, n, np.resize(bits, len(z)).view(number_type(dtype)))
+    )
     for got, given in ((p, x), (q, z), (r, n)):
         np.testing.assert_array_equal(to_values(got, dtype), to_values(from_values(given, dtype), dtype))
     np.testing.assert_array_equal(s, np.resize(values, len(z)))
@@ -242,8 +266,8 @@ def test_byte_floats_move_16_at_a_time() -> None:
     text = "kernel k(x: e4m3[N]) -> y: e4m3[N] where N % 16 == 0:\n    y[i] = x[i]\n"
     made = tilegen.load(text).kernel().schedule().tile("i", 16, into=("b", "v")).vectorize("v")
     assert "*reinterpret_cast<uint4*>(&y[b * 16]) = *reinterpret_cast<const uint4*>(&x[b * 16]);" in made.source()
-    bits = np.arange(256, dtype=np.uint8)
-    np.testing.assert_array_equal(made.compile("cpu")(bits), bits)
+    x = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e4m3fn)
+    np.testing.assert_array_equal(made.compile("cpu")(x).view(np.uint8), x.view(np.uint8))
 
 
 def test_a_torch_tensor_with_a_gradient_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,10 +287,14 @@ def test_a_torch_tensor_with_a_gradient_is_refused(monkeypatch: pytest.MonkeyPat
 
     torch = ModuleType("torch")
     monkeypatch.setattr(torch, "Tensor", Tensor, raising=False)
-    monkeypatch.setattr(torch, "bfloat16", "torch.bfloat16", raising=False)
+    monkeypatch.setattr(torch, "is_grad_enabled", lambda: recording[0], raising=False)
+    recording = [True]
     monkeypatch.setitem(sys.modules, "torch", torch)
     tensor = tilegen.load("vector_add").kernel().ir.tensors[0]
     assert HostArrays().adopt(Tensor(False), tensor).tolist() == [1, 1, 1]
     with pytest.raises(ArgumentError, match=f"{tensor.name} requires a gradient") as caught:
         HostArrays().adopt(Tensor(True), tensor)
     assert f"{tensor.name}.detach()" in caught.value.render()
+    assert "tilegen.torch.op(..., backward=...)" in caught.value.render()
+    recording[0] = False
+    assert HostArrays().adopt(Tensor(True), tensor).tolist() == [1, 1, 1]

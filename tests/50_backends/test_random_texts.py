@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from random_programs import random_kernel, random_sizes
 from random_steps import any_steps, gpu_recipe
 from stock import modules
+from stored import as_called
 
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, Source, SourceError, StepError
@@ -96,7 +97,7 @@ def run_text(tree, engine, arrays, sizes, vector, wide):
         program.versions.choose = lambda sizes, addresses: TextVersion(loose, wide=wide)
     names = {size: value for size, value in sizes.items() if size in tree.kernel.sizes}
     copies = {name: np.copy(array, "K") if np.ndim(array) else array for name, array in arrays.items()}
-    return program(**copies, **names)
+    return program(**as_called(tree.kernel, copies), **names)
 
 
 @pytest.mark.pocl

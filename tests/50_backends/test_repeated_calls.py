@@ -299,8 +299,8 @@ def test_a_prepared_call_keeps_its_arrays_and_only_launches(copies):
 def test_the_interpreter_takes_scalars_as_they_are_stored():
     text = "kernel fill(x: bf16) -> C: bf16[4]:\n    C[i] = x\nschedule s for fill():\n    bind(i, block.x)\n"
     fill = program(tilegen.load(text).schedule("s").tree, InterpreterEngine())
-    assert fill(1.5).tolist() == [0x3FC0] * 4
-    assert fill.prepare(-2)().tolist() == [0xC000] * 4
+    assert fill(1.5).astype("f4").tolist() == [1.5] * 4
+    assert fill.prepare(-2)().astype("f4").tolist() == [-2] * 4
 
 
 @pytest.mark.pocl

@@ -7,9 +7,9 @@ import pytest
 
 from tilegen import load
 from tilegen.backends import nvrtc
+from tilegen.backends.arrays import number_type
 from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.errors import ArgumentError
-from tilegen.interpreter import bf16_to_float32, float_to_bf16
 from tilegen.ir.nodes import FLOATS, Scalar
 
 DTYPES = ("f64", "f32", "f16", "bf16", "i64", "i32", "i8", "u8")
@@ -30,16 +30,15 @@ def schedule_text(text):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_type_goes_by_value(dtype, device):
     program = schedule_text(AXPY.format(dtype)).compile(device)
-    numpy = {"f64": "f8", "f32": "f4", "f16": "f2", "i64": "i8", "i32": "i4", "i8": "i1", "u8": "u1"}.get(dtype)
+    numpy = number_type(dtype)
     x, y = np.arange(1, 8), np.arange(7, 0, -1) % 3
     two = -2 if dtype != "u8" else 2
     halves = 1.5 if dtype in FLOATS else 3
     wanted = two * x - halves * y
-    if dtype == "bf16":
-        z = bf16_to_float32(program(two, float_to_bf16(x * 1.0), halves, float_to_bf16(y * 1.0)))
-    else:
-        z = program(two, x.astype(numpy), halves, y.astype(numpy))
-    assert np.array_equal(z, wanted.astype(numpy or "f4"))
+    z = program(two, x.astype(numpy), halves, y.astype(numpy))
+    assert z.dtype == numpy
+    assert np.array_equal(z, wanted.astype(numpy))
+    assert np.array_equal(program(numpy.type(two), x.astype(numpy), numpy.type(halves), y.astype(numpy)), z)
 
 
 @pytest.mark.pocl

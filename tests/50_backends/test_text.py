@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from stock import cases, schedule_stock
+from stored import as_called
 
 from tilegen.backends.architectures import instructions_of
 from tilegen.backends.text import emit
@@ -150,7 +151,7 @@ def run_on_pocl(scheduled_kernel, sizes):
     arrays = arrays_of(kernel, sizes)
     expected = reference(kernel, sizes, arrays)
     (output,) = [t for t in kernel.tensors if t.role == "output"]
-    got = Program(scheduled_kernel.tree, OpenclEngine())(**arrays)
+    got = Program(scheduled_kernel.tree, OpenclEngine())(**as_called(kernel, arrays))
     wanted = expected[output.name]
     got = to_values(got, output.dtype)
     wrong = wanted.written & (np.abs(got - wanted.value) > wanted.bound)

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
+import numpy as np
+
 from tilegen.errors import ArgumentError
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import DTYPE_BYTES, Kernel, Tensor
+from tilegen.ir.nodes import BYTE_FLOATS, DTYPE_BYTES, Kernel, Tensor
 
-# Types that travel as their bits, which a numpy or cupy without such a type has in unsigned integers, and in nothing
-# else: what torch and ml_dtypes call them.
+# Types that numpy has by ml_dtypes alone: what that and torch call them. Kernels are given their bits.
 AS_BITS = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 NUMPY_NAME = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16", "e4m3": "uint8", "e5m2": "uint8",
@@ -106,15 +108,20 @@ def strides_of(shape: tuple[int, ...], order: tuple[int, ...], item_bytes: int) 
     return tuple(strides)
 
 
-def as_stored(tensor: Tensor, array: Any) -> Any:
-    """A numpy or cupy array in the type that the tensor is stored in: the bits of bfloat16 as uint16.
+def number_type(dtype: str, *, cupy: bool = False) -> np.dtype[Any]:
+    """The type of numpy's arrays of such numbers, or of cupy's, which has the bits alone of floats of one byte."""
+    by_name = dtype in AS_BITS and not (cupy and dtype in BYTE_FLOATS)
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, AS_BITS[dtype]) if by_name else NUMPY_NAME[dtype])
+    return found
 
-    Raises:
-        ArgumentError: it is of another type. Signed integers are no bf16: they do not say that they are its bits.
-    """
-    wanted, word = NUMPY_NAME[tensor.dtype], AS_BITS.get(tensor.dtype)
-    if str(array.dtype) == word:
-        array = array.view(wanted)
+
+def bits_of(array: Any) -> Any:
+    """A numpy array with numbers of a type of AS_BITS as their bits, another one as it is."""
+    return array.view(f"u{array.dtype.itemsize}") if str(array.dtype) in AS_BITS.values() else array
+
+
+def check_type(tensor: Tensor, array: Any, wanted: np.dtype[Any]) -> Any:
+    """The array. Raises ArgumentError where it is of another type: integers are not taken for the bits of floats."""
     if array.dtype != wanted:
         raise other_type(tensor, array.dtype)
     return array
@@ -122,25 +129,27 @@ def as_stored(tensor: Tensor, array: Any) -> Any:
 
 def other_type(tensor: Tensor, given: Any) -> ArgumentError:
     """The error for an array whose numbers are of another type than the tensor's."""
-    wanted, word = NUMPY_NAME[tensor.dtype], AS_BITS.get(tensor.dtype)
-    bits = 8 * DTYPE_BYTES[tensor.dtype]
-    notes = (f"its numbers are torch.{word} or ml_dtypes.{word}, or their {bits} bits in {wanted}",) if word else ()
-    return ArgumentError(f"{tensor.name} is {given}, and the kernel takes {tensor.dtype}", notes=notes)
+    word, bits = AS_BITS.get(tensor.dtype), NUMPY_NAME[tensor.dtype]
+    notes = []
+    if word:
+        notes.append(f"its numbers are torch.{word} or ml_dtypes.{word}")
+        if tensor.dtype in BYTE_FLOATS:
+            notes.append(f"cupy has no type of them, and takes their bits in {bits}")
+        if getattr(given, "itemsize", 0) == DTYPE_BYTES[tensor.dtype] and given.kind in "iu":
+            notes.append(f"{tensor.name}.view(ml_dtypes.{word}) takes integers for their bits")
+    return ArgumentError(f"{tensor.name} is {given}, and the kernel takes {tensor.dtype}", notes=tuple(notes))
 
 
-def bits_of_torch(torch: Any, value: Any, tensor: Tensor) -> tuple[Any, str]:
-    """A tensor of torch as numpy and cupy know it, and the type to view it in then; "" where it is as it should be.
+def bits_of_torch(torch: Any, value: Any, tensor: Tensor) -> Any:
+    """A tensor of torch that numpy and cupy can share: the bits of bf16 in int16, those of e4m3 and e5m2 in uint8.
 
     Raises:
-        ArgumentError: its numbers are of a type without a number type in numpy, and not of that of `tensor`.
+        ArgumentError: its numbers are of another type, where one of the two has no type in numpy.
     """
-    for dtype, word in AS_BITS.items():
-        if value.dtype != getattr(torch, word, None):
-            continue
-        if dtype != tensor.dtype:
-            raise other_type(tensor, word)
-        return value.view(torch.int16 if DTYPE_BYTES[dtype] == 2 else torch.uint8), NUMPY_NAME[dtype]
-    return value, ""
+    given, wanted = str(value.dtype).removeprefix("torch."), AS_BITS.get(tensor.dtype)
+    if given != wanted and (wanted or given in AS_BITS.values()):
+        raise other_type(tensor, given)
+    return value.view(torch.int16 if wanted == "bfloat16" else torch.uint8) if wanted else value
 
 
 def as_torch(torch: Any, adopt: Callable[[Any], Any], array: Any, dtype: str) -> Any:
@@ -150,14 +159,17 @@ def as_torch(torch: Any, adopt: Callable[[Any], Any], array: Any, dtype: str) ->
     """
     if dtype not in AS_BITS:
         return adopt(array)
-    signed = array.view("int16") if DTYPE_BYTES[dtype] == 2 else array  # not every torch knows uint16
-    return adopt(signed).view(getattr(torch, AS_BITS[dtype]))
+    bits = array.view("int16" if DTYPE_BYTES[dtype] == 2 else "uint8")  # not every torch knows uint16
+    return adopt(bits).view(getattr(torch, AS_BITS[dtype]))
 
 
-def bare(value: Any, name: str) -> Any:
-    """A torch tensor without its history. Raises ArgumentError where gradients would be lost with that."""
-    if value.requires_grad:
-        notes = (f"{name}.detach() says that none is wanted",)
+def bare(torch: Any, value: Any, name: str) -> Any:
+    """A torch tensor without its history. Raises ArgumentError where a gradient would be lost that is recorded."""
+    if value.requires_grad and torch.is_grad_enabled():
+        notes = (
+            f"{name}.detach() says that none is wanted, and so does torch.no_grad() of all calls in it",
+            "tilegen.torch.op(..., backward=...) makes an operator that gives one",
+        )
         raise ArgumentError(f"{name} requires a gradient, and a kernel gives none", notes=notes)
     return value.detach()
 

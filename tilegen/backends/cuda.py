@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.backends import gpus, nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
-from tilegen.backends.arrays import as_stored
+from tilegen.backends.arrays import check_type, number_type
 from tilegen.backends.cuda_arrays import caller_of, read_facts, view_tensor
 from tilegen.backends.kernel_launch import KernelLaunch
 from tilegen.errors import ArgumentError, DeviceError
@@ -62,15 +62,15 @@ class CudaEngine:
         Raises:
             ArgumentError: not an array, not on a GPU, or not of the tensor's dtype.
         """
-        return as_stored(tensor, self._as_cupy(value, tensor))
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(value, torch.Tensor):
+            return view_tensor(self.xp, torch, value, tensor)
+        return check_type(tensor, self._as_cupy(value, tensor), number_type(tensor.dtype, cupy=True))
 
     def _as_cupy(self, value: Any, tensor: Tensor) -> Any:
         name = tensor.name
         if isinstance(value, self.xp.ndarray):
             return value
-        torch = sys.modules.get("torch")
-        if torch is not None and isinstance(value, torch.Tensor):
-            return view_tensor(self.xp, torch, value, tensor)
         if hasattr(value, "__cuda_array_interface__"):
             return self.xp.asarray(value)
         if hasattr(value, "__array_interface__"):

@@ -7,7 +7,16 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
-from tilegen.backends.arrays import AS_BITS, NUMPY_NAME, bare, bits_of_torch, laid_out, other_type, strides_of
+from tilegen.backends.arrays import (
+    AS_BITS,
+    NUMPY_NAME,
+    bare,
+    bits_of_torch,
+    laid_out,
+    number_type,
+    other_type,
+    strides_of,
+)
 from tilegen.backends.engine import ALIGNMENT, Caller
 from tilegen.errors import ArgumentError
 from tilegen.ir.nodes import Tensor
@@ -50,7 +59,7 @@ def view_tensor(xp: Any, torch: Any, value: Any, tensor: Tensor) -> Any:
     """A torch tensor on a GPU as a cupy array on the same memory, which waits for no stream.
 
     Raises:
-        ArgumentError: it is on the CPU, it wants a gradient, or cupy has no such array.
+        ArgumentError: it is on the CPU, it wants a gradient, or its numbers are not of the tensor's type.
     """
     name = tensor.name
     if not value.is_cuda:
@@ -59,12 +68,10 @@ def view_tensor(xp: Any, torch: Any, value: Any, tensor: Tensor) -> Any:
         raise ArgumentError(f"{name} is {value.layout}, and the kernel takes dense arrays")
     if value.is_neg():
         raise ArgumentError(f"{name} is negated where it is read", notes=(f"{name}.resolve_neg() is a copy as such",))
-    value, kind = bits_of_torch(torch, bare(value, name), tensor)
-    word = kind or str(value.dtype).removeprefix("torch.")
-    try:
-        dtype = xp.dtype(word)
-    except TypeError:
-        raise other_type(tensor, word) from None
+    value = bits_of_torch(torch, bare(torch, value, name), tensor)
+    dtype, given = xp.dtype(NUMPY_NAME[tensor.dtype]), str(value.dtype).removeprefix("torch.")
+    if tensor.dtype not in AS_BITS and given != dtype.name:
+        raise other_type(tensor, given)
     size = value.numel() * dtype.itemsize
     memory = xp.cuda.UnownedMemory(value.data_ptr(), size, value, value.get_device())
     strides = tuple(step * dtype.itemsize for step in value.stride())
@@ -76,19 +83,17 @@ def caller_of(xp: Any, arrays: Sequence[Any], device: int) -> Caller:
     torch = sys.modules.get("torch")
     if torch is not None and any(isinstance(array, torch.Tensor) for array in arrays):
         return TorchCaller(torch, device)
-    return CupyCaller(xp, arrays)
+    return CupyCaller(xp)
 
 
 class CupyCaller:
     """Arrays of cupy's pool on the current device; cupy's current stream."""
 
-    def __init__(self, xp: Any, arrays: Sequence[Any] = ()) -> None:
-        """`arrays` of cupy's: where their type is one of those that travel as bits, fresh ones are of it, too."""
+    def __init__(self, xp: Any) -> None:
         self._xp = xp
-        self._dtypes = {str(array.dtype): array.dtype for array in arrays}
 
     def maker(self, dtype: str, shape: tuple[int, ...], order: tuple[int, ...], *, zeros: bool) -> Callable[[], Any]:
-        kind = self._dtypes.get(AS_BITS.get(dtype, ""), self._xp.dtype(NUMPY_NAME[dtype]))
+        kind = number_type(dtype, cupy=True)
         stored = tuple(shape[d] for d in order)
         make = partial(self._xp.ndarray, stored, kind)
         if not zeros and order == tuple(range(len(order))):
@@ -97,7 +102,7 @@ class CupyCaller:
         def make_laid_out() -> Any:
             array = make()
             if zeros:
-                array.fill(0)
+                array.view(NUMPY_NAME[dtype]).fill(0)
             return laid_out(array.reshape(-1), shape, order)
 
         return make_laid_out

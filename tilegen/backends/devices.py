@@ -8,6 +8,7 @@ from typing import Any
 
 from tilegen import interpreter
 from tilegen.backends import cuda, opencl
+from tilegen.backends.arrays import bits_of
 from tilegen.backends.device_program import Program
 from tilegen.backends.engine import Engine, Launcher, Run
 from tilegen.backends.host import HostArrays
@@ -49,7 +50,7 @@ class InterpretedProgram(Program):
         scalar_names = [scalar.name for scalar in self.kernel.scalars]
 
         def launch(memory: Sequence[Any], addresses: Sequence[int], scalars: Sequence[Any], stream: int) -> None:
-            arrays = dict(zip((*names, *scalar_names), (*memory, *scalars), strict=True))
+            arrays = dict(zip((*names, *scalar_names), (*map(bits_of, memory), *scalars), strict=True))
             inputs = {name: arrays[name] for name in self.kernel.parameters}
             for name, (values, written) in interpreter.execute(self.tree, sizes, inputs).items():
                 arrays[name][written] = values[written]

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tilegen.backends.arrays import AS_BITS, NUMPY_NAME, as_stored, as_torch, bare, bits_of_torch, laid_out
+from tilegen.backends.arrays import AS_BITS, as_torch, bare, bits_of_torch, check_type, laid_out, number_type
 from tilegen.backends.engine import ALIGNMENT
 from tilegen.backends.memory import free_bytes
 from tilegen.errors import ArgumentError
@@ -31,7 +31,7 @@ class HostArrays:
         Raises:
             ArgumentError: not an array, not on the CPU, not of the tensor's dtype, or a read-only output.
         """
-        array = as_stored(tensor, self._as_numpy(value, tensor))
+        array = check_type(tensor, self._as_numpy(value, tensor), number_type(tensor.dtype))
         if tensor.role == "output" and not array.flags.writeable:
             raise ArgumentError(f"{tensor.name} is read-only, and the kernel writes to it")
         return array
@@ -45,8 +45,8 @@ class HostArrays:
             raise ArgumentError(f"{name} is on a GPU, and this kernel runs on the CPU", notes=notes)
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
-            value, kind = bits_of_torch(torch, bare(value, name), tensor)
-            return value.numpy().view(kind) if kind else value.numpy()
+            array = bits_of_torch(torch, bare(torch, value, name), tensor).numpy()
+            return array.view(number_type(tensor.dtype)) if tensor.dtype in AS_BITS else array
         if not hasattr(value, "__dlpack__"):
             raise ArgumentError(f"{name} is a {type(value).__name__}, not an array")
         try:
@@ -55,26 +55,21 @@ class HostArrays:
             raise ArgumentError(f"{name} cannot be used on the CPU: {error}") from None
 
     def give_back(self, array: Any, tensor: Tensor, given: Sequence[Any]) -> Any:
-        """The numpy `array`, as a torch tensor if the first of what was given is one.
-
-        What numpy has no type of is in the type that came.
-        """
+        """The numpy `array`, as a torch tensor if the first of what was given is one."""
         torch = sys.modules.get("torch")
         if torch is None or not given or not isinstance(given[0], torch.Tensor):
-            word = AS_BITS.get(tensor.dtype)
-            dtypes = [value.dtype for value in given if str(getattr(value, "dtype", "")) == word]
-            return array.view(dtypes[0]) if dtypes else array
+            return array
         return as_torch(torch, torch.from_numpy, array, tensor.dtype)
 
     def facts(self, arrays: Sequence[Any]) -> tuple[Hashable, list[int]] | None:
         """(type, shape, strides, alignment of all arrays, and whether they are read-only; their addresses).
 
-        None where one is not numpy's own, or of a type that numpy has from elsewhere.
+        None where one is not numpy's own.
         """
         facts: list[Hashable] = []
         addresses = []
         for array in arrays:
-            if not isinstance(array, np.ndarray) or array.dtype.kind == "V":
+            if not isinstance(array, np.ndarray):
                 return None
             address = array.ctypes.data
             facts += (array.dtype, array.shape, array.strides, array.flags.writeable, address % ALIGNMENT)
@@ -126,7 +121,7 @@ class NumpyCaller:
             count = prod(shape)
             memory = np.empty(count * DTYPE_BYTES[dtype] + ALIGNMENT, dtype="uint8")
             first = -memory.ctypes.data % ALIGNMENT
-            flat = memory[first : first + count * DTYPE_BYTES[dtype]].view(NUMPY_NAME[dtype])
+            flat = memory[first : first + count * DTYPE_BYTES[dtype]].view(number_type(dtype))
             if zeros:
                 flat.fill(0)
             return laid_out(flat, shape, order)

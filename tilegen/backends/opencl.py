@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilegen.backends import pocl
+from tilegen.backends.arrays import bits_of
 from tilegen.backends.host import HostArrays
 from tilegen.errors import DeviceError, Source, Span
 
@@ -92,7 +93,7 @@ class OpenclEngine(HostArrays):
 
         def launch(memory: Sequence[Any], addresses: Sequence[int], scalars: Sequence[Any], stream: int) -> None:
             try:
-                stored = [_storage_view(memory[position]) for position in run.arrays]
+                stored = [_storage_view(bits_of(memory[position])) for position in run.arrays]
                 buffers = [self._buffer(array) for array in stored]
                 entry.set_args(*buffers, *(scalars[position] for position, _ in run.scalars), *sizes)
                 self._cl.enqueue_nd_range_kernel(self._queue, entry, threads, run.block)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.backends.arrays import NUMPY_NAME
+from tilegen.backends.arrays import AS_BITS, NUMPY_NAME
 from tilegen.errors import ArgumentError
 from tilegen.interpreter.byte_floats import BYTE_FORMATS
 from tilegen.interpreter.dtypes import from_values, to_values
@@ -36,6 +36,8 @@ def stored_scalar(scalar: Scalar, value: object) -> Any:
         own, stored, low, high = plain
         if type(value) is own and low <= value <= high:
             return stored(value)
+    if str(getattr(value, "dtype", "")) in AS_BITS.values() and isinstance(value, np.generic):
+        value = float(value)  # a number of ml_dtypes, which is none of numpy's
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         shape = getattr(value, "shape", None)
         notes = () if shape is None else (f"give the number itself: {scalar.name}=float(...), or int(...)",)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -45,7 +46,8 @@ def to_byte_float(x: float, dtype: str) -> float:
 def float_to_bytes(values: Array, dtype: str, xp: Any = np) -> Array:
     """The bits (uint8) of the numbers of the type next to `values`, in an array of `xp`, numpy or cupy.
 
-    `values` are floats, or integers, none of which is near to 2^53 without being too large for the type anyway.
+    `values` are floats, or integers, none of which is near to 2^53 without being too large for the type anyway. The
+    conversions of ml_dtypes are by way of f32, and make infinities or NaN of what is too large.
     """
     kind, exact = BYTE_FORMATS[dtype], values.astype(np.float64)
     size = xp.minimum(abs(exact), kind.largest)
@@ -64,17 +66,8 @@ def bytes_to_float32(bits: Array, dtype: str, xp: Any = np) -> Array:
     return values
 
 
-def _values(dtype: str) -> Array:
-    """The value of each byte."""
-    kind, bits = BYTE_FORMATS[dtype], np.arange(128)
-    exponent, fraction = bits >> kind.fraction, bits & (2**kind.fraction - 1)
-    leading = np.where(exponent > 0, 2**kind.fraction, 0)
-    values = np.ldexp((leading + fraction).astype(np.float32), np.maximum(exponent, 1) - 1 + kind.least - kind.fraction)
-    beyond = values > kind.largest
-    values[beyond] = np.nan
-    if dtype == "e5m2":
-        values[beyond & (fraction == 0)] = np.inf
-    return np.concatenate([values, -values])
-
-
-_VALUES: Mapping[str, Array] = {dtype: _values(dtype) for dtype in BYTE_FORMATS}
+# The value of each byte.
+_VALUES: Mapping[str, Array] = {
+    "e4m3": np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e4m3fn).astype(np.float32),
+    "e5m2": np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e5m2).astype(np.float32),
+}

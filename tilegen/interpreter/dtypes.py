@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -32,13 +33,15 @@ NUMPY: Mapping[str, np.dtype[Any]] = {
 
 def bf16_to_float32(bits: Array) -> Array:
     """The values of bf16 numbers given by their bits (uint16)."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+    values: Array = bits.view(ml_dtypes.bfloat16).astype(np.float32)
+    return values
 
 
 def float_to_bf16(values: Array, xp: Any = np) -> Array:
     """The bits (uint16) of the bf16 numbers nearest to `values`, ties to even; NaN stays NaN.
 
-    `values` are floats, or integers that a float64 has exactly; an array of `xp`, numpy or cupy.
+    `values` are floats, or integers that a float64 has exactly; an array of `xp`, numpy or cupy. The conversion of
+    ml_dtypes is by way of f32, so that some of them would be rounded twice.
     """
     with np.errstate(over="ignore"):
         exact = xp.ascontiguousarray(values.astype(np.float64))
@@ -52,11 +55,11 @@ def float_to_bf16(values: Array, xp: Any = np) -> Array:
 
 
 def to_values(array: Array, dtype: str) -> Array:
-    """An array as stored -> its values: float64 for floating-point types, int64 for integers."""
+    """An array as stored, or of ml_dtypes -> its values: float64 for floating-point types, int64 for integers."""
     if dtype == "bf16":
         return bf16_to_float32(array).astype(np.float64)
     if dtype in BYTE_FLOATS:
-        return bytes_to_float32(array, dtype).astype(np.float64)
+        return bytes_to_float32(array.view(np.uint8), dtype).astype(np.float64)
     return array.astype(np.float64 if dtype in FLOATS else np.int64)
 
 

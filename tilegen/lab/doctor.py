@@ -177,5 +177,4 @@ _PROBES: tuple[tuple[str, str, _Probe, bool], ...] = (
     ("OpenCL", "kernels on the CPU", _opencl, False),
     ("cache", "no second judging, proving and compiling of what a program calls", _cache, False),
     ("torch", "its tensors, and its libraries beside a kernel", _optional("torch", "pip install torch"), False),
-    ("ml_dtypes", "bf16 and 8-bit floats in numpy", _optional("ml_dtypes", "pip install ml_dtypes"), False),
 )

@@ -336,7 +336,7 @@ def epsilon(dtype: str) -> float:
 def as_numbers(xp: Any, array: Any, dtype: str) -> Any:
     """An array of numpy or cupy in f32, f64 or, of integers, in f64, in which sums of their products are exact."""
     if dtype == "bf16":
-        return (array.astype("uint32") << 16).view("float32")
+        return (array.view("uint16").astype("uint32") << 16).view("float32")
     if dtype in BYTE_FLOATS:
-        return bytes_to_float32(array, dtype, xp)
+        return bytes_to_float32(array.view("uint8"), dtype, xp)
     return array.astype("float32" if dtype in ("f16", "f32") else "float64")

@@ -1,0 +1,15 @@
+"""Arrays as tests make them, floats that numpy has no type of as their bits, and as calls of programs take them."""
+
+import numpy as np
+
+from tilegen.backends.arrays import number_type
+from tilegen.ir.in_place import memory_of
+
+
+def as_called(kernel, arrays):
+    """The arrays, of numpy or cupy, and the scalars by name, as a call takes them."""
+    dtypes = {memory_of(tensor.name): tensor.dtype for tensor in kernel.tensors}
+    found = dict(arrays)
+    for name in dtypes.keys() & arrays.keys():
+        found[name] = arrays[name].view(number_type(dtypes[name], cupy=not isinstance(arrays[name], np.ndarray)))
+    return found
