@@ -53,7 +53,7 @@ def runtime() -> tuple[Path, Path] | None:
     for folder in filter(None, folders):
         headers = Path(folder)
         libraries = [each for part in ("lib", "lib64") for each in (headers.parent / part).glob("libcudart.so*")]
-        if (headers / "crt" / "host_defines.h").exists() and libraries:
+        if (headers / "crt" / "host_defines.h").exists() and (headers / "nv" / "target").exists() and libraries:
             return headers, libraries[0]
     return None
 
@@ -62,7 +62,7 @@ def build(folder: Path, *files: str, to: str, options: tuple[str, ...] = ()) -> 
     """Compiles and links `files` by g++; skips the test where that, or the CUDA runtime, is not there."""
     found = runtime()
     if not shutil.which("g++") or found is None:
-        pytest.skip("no g++, or no CUDA headers for hosts (nvidia-cuda-crt)")
+        pytest.skip("no g++, or no CUDA headers for hosts (nvidia-cuda-crt, nvidia-cuda-cccl)")
     headers, library = found
     command = [
         "g++",
