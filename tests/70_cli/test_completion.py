@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -107,10 +108,10 @@ def test_a_key_in_a_terminal(folder) -> None:
 
 
 def _until(terminal: int, wanted: str) -> str:
-    """What is shown until the wanted text comes, for half a minute at most."""
+    """What is shown, without its colours, until the wanted text comes, for half a minute at most."""
     shown, end = "", time.monotonic() + 30
     while wanted not in shown and time.monotonic() < end:
         if select.select([terminal], [], [], 0.2)[0]:
-            shown += os.read(terminal, 4096).decode()
+            shown = re.sub(r"\x1b\[[\d;]*m", "", shown + os.read(terminal, 4096).decode())
     assert wanted in shown
     return shown

@@ -69,7 +69,7 @@ def _run(arguments: list[str]) -> int:
         return DeviceError.exit_code
 
     try:
-        code = tilegen.main(repeat_options(arguments), prog_name="tilegen", standalone_mode=False)
+        code = tilegen.main(repeat_options(arguments), prog_name="tilegen", standalone_mode=False, obj=arguments)
     except TilegenError as error:
         print(error.render(), file=sys.stderr)
         return error.exit_code

@@ -12,6 +12,7 @@ from rich.text import Text
 from tilegen.cli import printing
 from tilegen.cli.commands import shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import run_interruptibly
+from tilegen.cli.records import origin_of
 from tilegen.cli.request import Request
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def asm_command(request: Request, language: str, arch: str, whole: bool) -> int:
     listings = run_interruptibly(lambda: sass.ptx(text, arch) if language == "ptx" else sass.sass(text, arch))
     found = [(listing, sass.hot(listing)) for listing in listings.values()]
     if request.json_file:
-        printing.write_json([_to_json(listing, hot, arch) for listing, hot in found], request.json_file)
+        origin = origin_of(scheduled)
+        printing.write_json([{**origin, **_to_json(listing, hot, arch)} for listing, hot in found], request.json_file)
     if request.json_file != "-":
         out = printing.console()
         for listing, hot in found:

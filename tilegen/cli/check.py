@@ -65,7 +65,9 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
         except KeyboardInterrupt:
             stopped = True
     if request.json_file:
-        printing.write_json({**_json(checked, runs_on.name), "interrupted": stopped}, request.json_file)
+        parameters = {n: dict(e.core.parameters) for n, e in attempts.items() if not isinstance(e, TilegenError)}
+        found = {"parameters": parameters, **_json(checked, runs_on.name), "interrupted": stopped}
+        printing.write_json(found, request.json_file)
     else:
         notes = () if runs_on.on_gpu else printing.meaning_notes(printing.performed_names(every))
         _show(printing.console(), checked, runs_on.name, tuple(notes), stopped)

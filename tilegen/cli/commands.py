@@ -13,6 +13,7 @@ from tilegen import __version__, api
 from tilegen.cli import completion, printing
 from tilegen.cli.arguments import parse_list, parse_numbers, parse_settings
 from tilegen.cli.interrupt import closed_pipes_end_well
+from tilegen.cli.records import origin_of
 from tilegen.cli.request import Request, split_target
 from tilegen.errors import UsageError
 from tilegen.frontend.unparse import text_of_schedule
@@ -188,7 +189,7 @@ def _print_steps(out: Any, scheduled: api.Scheduled) -> None:
 
 def _stages(name: str, scheduled: api.Scheduled) -> dict[str, Any]:
     stages = [{"step": s.step.text if s.step else None, "tree": show_tree(s.tree)} for s in scheduled.stages]
-    return {"kernel": scheduled.kernel.name, "schedule": name, "stages": stages}
+    return {"kernel": scheduled.kernel.name, **origin_of(scheduled), "schedule": name, "stages": stages}
 
 
 @tilegen.command("emit")
@@ -234,9 +235,7 @@ def _emit_json(scheduled: api.Scheduled, target: str, vector: bool, whole: bool,
 
     others = {"": launches(True, False), "--whole": launches(True, True), "--scalar": launches(False, False)}
     return {
-        "tilegen": __version__,
-        "schedule": scheduled.core.name,
-        "parameters": dict(scheduled.core.parameters),
+        **origin_of(scheduled),
         "target": target,
         **kernel_data(scheduled.tree),
         "launches": [launch_data(launch, target) for launch in launches(vector, whole)],

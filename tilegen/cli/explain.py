@@ -7,6 +7,7 @@ import click
 from tilegen.cli import explain_printing, printing
 from tilegen.cli.commands import shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import run_interruptibly
+from tilegen.cli.records import origin_of
 from tilegen.cli.request import Request
 
 
@@ -31,7 +32,7 @@ def explain_command(request: Request, last: bool, maps: bool, no_compile: bool) 
             lambda: explain(scheduled.core, counted, compiled=not no_compile, last=last, progress=progress)
         )
     if request.json_file:
-        printing.write_json(explain_printing.to_json(result), request.json_file)
+        printing.write_json({**origin_of(scheduled), **explain_printing.to_json(result)}, request.json_file)
     if request.json_file != "-":
         explain_printing.explanation(printing.console(), result, maps)
     return 0

@@ -14,6 +14,7 @@ from rich.text import Text
 from tilegen.cli import explain_printing, printing
 from tilegen.cli.commands import DEVICE, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
+from tilegen.cli.records import origin_of
 from tilegen.cli.request import Request
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def ladder_command(request: Request, limit: float | None, device: str, unproved:
             stopped = True
     result = run.result()
     if request.json_file:
-        printing.write_json({**explain_printing.to_json(result), "interrupted": stopped}, request.json_file)
+        rungs = {**origin_of(scheduled), **explain_printing.to_json(result), "interrupted": stopped}
+        printing.write_json(rungs, request.json_file)
     if request.json_file != "-":
         _show(printing.console(), result)
     if stopped:

@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen.cli.narrow import parts_of
+from tilegen.cli.records import with_context
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import shorten
 from tilegen.ir.nodes import Tree
@@ -170,8 +171,8 @@ def _coloured(text: str, language: str) -> str:
 
 
 def write_json(value: object, path: str) -> None:
-    """`value` as JSON into a file, or to standard output for "-"."""
-    write(json.dumps(value, indent=2, default=_json_default) + "\n", path)
+    """`value` as JSON, with where it comes from, into a file, or to standard output for "-"."""
+    write(json.dumps(with_context(value), indent=2, default=_json_default) + "\n", path)
 
 
 def _json_default(value: Any) -> Any:

@@ -11,6 +11,7 @@ from rich.text import Text
 from tilegen import api
 from tilegen.cli import printing
 from tilegen.cli.commands import shared_arguments, size_option, tilegen
+from tilegen.cli.records import origin_of
 from tilegen.cli.request import Request
 from tilegen.lowering import Launch, lower
 from tilegen.proof import Obligation, Proof, prove
@@ -49,7 +50,8 @@ def prove_command(request: Request) -> int:
             progress(f"prove {name}", number, len(wanted))
             found[name], times[name] = _prove_versions(each)
     if request.json_file:
-        printing.write_json([_report(name, proofs, times[name]) for name, proofs in found.items()], request.json_file)
+        reports = [{**origin_of(wanted[name]), **_report(name, each, times[name])} for name, each in found.items()]
+        printing.write_json(reports, request.json_file)
     if request.json_file != "-":
         _print(found, times)
     return 0 if all(proof.verdict == "proved" for proofs in found.values() for proof in proofs.values()) else 3

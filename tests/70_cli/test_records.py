@@ -1,0 +1,50 @@
+"""Every --json record says which tilegen wrote it, for which command, and with which parameters of which schedule."""
+
+import json
+import shlex
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tilegen import __version__
+from tilegen.cli import run
+
+SMALL = "--device interpreter --size M=4 N=4 K=4"
+COMMANDS = [
+    "show gemm:tiled",
+    "emit gemm:tiled",
+    "prove gemm:tiled",
+    "explain gemm:tiled --no-compile",
+    f"check gemm:tiled {SMALL}",
+    f"compare gemm:tiled {SMALL}",
+    f"ladder gemm:tiled {SMALL}",
+    pytest.param("asm gemm:tiled --ptx", marks=pytest.mark.nvrtc),
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_record_says_where_it_comes_from(words, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = f"{words} --set TS=16 --json 'a file.json'"
+    assert run(shlex.split(words)) == 0
+    record = json.loads((tmp_path / "a file.json").read_text())
+    record = record[0] if isinstance(record, list) else record
+    assert (record["tilegen"], record["command"]) == (__version__, f"tilegen {words}")
+    assert datetime.now(UTC) - datetime.fromisoformat(record["date"]) < timedelta(minutes=1)
+    (of,) = record.get("rows", [record])
+    if words.startswith("check"):
+        assert of["parameters"] == {"tiled": {"TS": 16}}
+    else:
+        assert (of["schedule"], of["parameters"]) == ("tiled", {"TS": 16})
+
+
+def test_each_of_several_records_has_its_own_parameters(capsys) -> None:
+    assert run(["show", "gemm:naive,wider", "--set", "TS=16", "--json", "-"]) == 0
+    one, two = json.loads(capsys.readouterr().out)
+    assert (one["parameters"], two["parameters"]) == ({"TS": 16}, {"TS": 16, "W": 4})
+    assert one["command"] == two["command"] == "tilegen show gemm:naive,wider --set TS=16 --json -"
+
+
+def test_a_list_says_so_too(capsys) -> None:
+    assert run(["list", "gemm", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["tilegen"] == __version__
