@@ -1,6 +1,8 @@
 """Calls with tensors of torch, by a stand-in for what they ask of torch: memory, streams, devices, refusals."""
 
+import runpy
 import sys
+from pathlib import Path
 from struct import unpack
 from types import ModuleType, SimpleNamespace
 
@@ -201,3 +203,10 @@ def test_a_kernel_that_the_driver_does_not_load(monkeypatch):
         "error: the kernel does not load on a card: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
         "  note: nothing loads while a graph is captured: a call before that does it",
     ]
+
+
+@pytest.mark.parametrize("name", ["rows", "convolutions", "gemm_shapes"])
+def test_examples_say_that_they_need_torch(monkeypatch, name):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(SystemExit, match="torch is needed, and a GPU"):
+        runpy.run_path(str(Path(__file__).parents[2] / "examples" / f"{name}.py"), run_name="__main__")
