@@ -330,6 +330,8 @@ class Scheduled(Steps, Studies):
     def compile(self, device: str = "auto", *, unproved: bool = False) -> Program:
         """A program to call with arrays: cupy or torch on a GPU, numpy on the CPU.
 
+        Its `prepare` takes the arguments of a call and gives one that launches on them again and again.
+
         Args:
             device: "cuda", "cpu", or "auto" for the first of the two that is there.
             unproved: True lets calls run what the proof leaves open; otherwise they raise ProofError.
