@@ -9,6 +9,9 @@ _CMAKE = """\
 cmake_minimum_required(VERSION 3.18)
 project({name} LANGUAGES CXX)
 find_package(CUDAToolkit 12.8 REQUIRED)
+if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release)
+endif()
 
 option({upper}_FROM_SOURCE "Compile {name}.cu by nvcc, in place of {name}.fatbin" OFF)
 set(fatbin "${{CMAKE_CURRENT_SOURCE_DIR}}/{name}.fatbin")

@@ -15,10 +15,10 @@ from tilegen.lowering.reserved_words import fresh
 
 # Names that the exported files declare beside the arguments.
 _OURS = """
-workspace workspace_bytes stream version size given queue arguments blocks error call choose fits launch load fail
-describe product shown is_met is_aligned place_scratch launch_version check_size check_sizes check_arrays kernels
-kernel_names kernel_count version_names version_count error_text Sizes Arguments Int Span bytes chosen map_0 map_1 map_2
-map_3 map_4 map_5 map_6 map_7
+Arguments Int Sizes Span arguments blocks bytes call check_arrays check_size check_sizes choose chosen describe error
+error_text fail fits given has_no_output is_aligned is_met kernel_count kernel_names kernels launch launch_version
+least load map_0 map_1 map_2 map_3 map_4 map_5 map_6 map_7 place_scratch product queue shown size stream version
+version_count version_names workspace workspace_bytes
 """
 
 

@@ -11,13 +11,19 @@ WORKSPACE_ALIGNMENT = 256
 _SIZES = """\
 // -- checks
 
-cudaError_t check_size(const char* name, Int value)
+cudaError_t check_size(const char* name, Int value, int least)
 {{
-    if (value < 1)
+    if (value < least)
         return fail(cudaErrorInvalidValue, "size %s is %lld, and sizes are at least 1", name, shown(value));
     if (value >= Int(1) << 48)
         return fail(cudaErrorInvalidValue, "size %s is %lld, and no memory has so many elements", name, shown(value));
     return cudaSuccess;
+}}
+
+// True if each output has an extent of 0, and nothing is negative: then there is nothing to compute.
+bool has_no_output([[maybe_unused]] const Sizes& size)
+{{
+    return {empty};
 }}
 
 cudaError_t check_sizes([[maybe_unused]] const Sizes& size)
@@ -74,25 +80,38 @@ def check_parts(interface: Interface, write: SizeWriter) -> list[str]:
     """The functions that check sizes, and arrays."""
     spans = [f"        {_span(interface, tensor, write)}," for tensor in interface.tensors]
     return [
-        _SIZES.format(lines="\n".join(_size_lines(interface, write))),
+        _SIZES.format(
+            empty=_emptiness(interface, write),
+            lines="\n".join(_size_lines(interface, write)),
+        ),
         _ARRAYS.format(spans="\n".join(spans), alignment=WORKSPACE_ALIGNMENT),
     ]
 
 
 def _size_lines(interface: Interface, write: SizeWriter) -> list[str]:
-    lines = []
+    kernel = interface.tree.kernel.written_kernel
+    lines = ["    const int least = has_no_output(size) ? 0 : 1;"] if interface.sizes else []
     for size in interface.sizes:
-        lines += [
-            f'    if (cudaError_t error = check_size("{size}", size.{interface.names[size]}))',
-            "        return error;",
-        ]
-    for condition in interface.tree.kernel.written_kernel.assumptions:
+        call = f'check_size("{size}", size.{interface.names[size]}, least)'
+        lines += [f"    if (cudaError_t error = {call})", "        return error;"]
+    for condition in kernel.assumptions:
         lines += _fact_lines(interface, condition, write)
-    for tensor in interface.tree.kernel.written_kernel.tensors:
-        for extent in tensor.shape:
-            if not extent.is_const and not _is_size(extent):
-                lines += _extent_lines(interface, tensor, extent, write)
+    extents = [(t, e) for t in kernel.tensors for e in t.shape if not e.is_const and not _is_size(e)]
+    lines += ["    if (least == 0)", "        return cudaSuccess;"] if extents else []
+    for tensor, extent in extents:
+        lines += _extent_lines(interface, tensor, extent, write)
     return lines
+
+
+def _emptiness(interface: Interface, write: SizeWriter) -> str:
+    tensors = interface.tree.kernel.written_kernel.tensors
+    outputs = [t for t in tensors if t.role == "output"]
+    if any(all(extent.is_const and extent.const for extent in t.shape) for t in outputs):
+        return "false"
+    extents = dict.fromkeys(write.value(e) for t in tensors for e in t.shape if not e.is_const)
+    empty = [[f"{write.value(e)} == 0" for e in t.shape if not e.is_const or not e.const] for t in outputs]
+    tests = [f"({' || '.join(each)})" if len(each) > 1 else each[0] for each in dict.fromkeys(map(tuple, empty))]
+    return " && ".join([*(f"{extent} >= 0" for extent in extents), *tests])
 
 
 def _is_size(extent: Affine) -> bool:

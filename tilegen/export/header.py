@@ -78,7 +78,7 @@ def _about(interface: Interface) -> list[str]:
     lines.append("Elements lie one behind another, the last dimension the fastest where nothing else is said.")
     if kernel.sizes:
         facts = "".join(f", {condition}" for condition in kernel.assumptions)
-        lines.append(f"Sizes are at least 1{facts}.")
+        lines.append(f"Sizes are at least 1, or 0 where all outputs are empty{facts}.")
     lines.append(
         "What is written shares no memory with the rest. Nothing is waited for: a fault on the GPU is told later."
     )

@@ -271,6 +271,8 @@ cudaError_t call(int version, const Sizes& size, Arguments given, void* workspac
 {{
     if (cudaError_t error = check_sizes(size))
         return error;
+    if (has_no_output(size))
+        return cudaSuccess;
     const int chosen = version < 0 ? choose(size, given) : version;
     if (chosen < 0)
         return fail(cudaErrorInvalidValue, "{name} needs integers of more than 64 bits for these sizes");
@@ -309,7 +311,7 @@ extern "C" size_t {name}_workspace_bytes({sizes})
 {{
     const Sizes size = {s};
     Arguments given = {{}};
-    if (check_sizes(size) != cudaSuccess)
+    if (check_sizes(size) != cudaSuccess || has_no_output(size))
         return 0;
     const Int bytes = place_scratch(size, given, nullptr);
     return bytes < Int(SIZE_MAX) ? size_t(bytes) : SIZE_MAX;
@@ -320,7 +322,7 @@ extern "C" int {name}_version({choosing})
     const Sizes size = {s};
     Arguments given = {{}};
 {addresses}
-    return check_sizes(size) == cudaSuccess ? choose(size, given) : -1;
+    return check_sizes(size) == cudaSuccess && !has_no_output(size) ? choose(size, given) : -1;
 }}
 
 extern "C" const char* {name}_version_name(int version)

@@ -10,7 +10,7 @@ from tilegen.export import trial_parts as parts
 from tilegen.export.c_names import Interface, SizeWriter, scalar_type
 from tilegen.export.lines import wrap_code
 from tilegen.export.reference import include_lines, plain_launches, reference_text
-from tilegen.export.trials import Trial, refused_sizes, trials
+from tilegen.export.trials import Trial, refused_sizes, sizes_without_output, trials
 from tilegen.export.versions import Version
 from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
@@ -203,7 +203,7 @@ def _refuse(interface: Interface) -> str:
             place = f"reinterpret_cast<{interface.pointer_type(tensor)}>(uintptr_t(1) << 40 | 1)"
             calls.append((f"no multiple of {bytes_} bytes", _call(interface, sizes, {tensor.name: place})))
     for size in interface.sizes[:1]:
-        calls.append(("sizes are at least 1", _call(interface, {**sizes, size: 0}, {})))
+        calls.append(("sizes are at least 1", _call(interface, {**sizes, size: -1}, {})))
     if len(interface.tensors) > 1:
         first = interface.tensors[0]
         written = next(t for t in reversed(interface.tensors) if interface.is_written(t))
@@ -217,6 +217,8 @@ def _refuse(interface: Interface) -> str:
         calls.append(("the workspace has 1 bytes", _call(interface, sizes, {}, workspace="nowhere<char>(90), 1")))
     calls.append(("has no version", _call(interface, sizes, {}, version="99")))
     lines = [f'    expect("{words}", {call});' for words, call in calls]
+    if empty := sizes_without_output(interface):
+        lines.append(f'    check({_call(interface, empty, {})}, "an empty result");')
     return "\n".join(["static void refuse()", "{", *lines, "}"])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+from tilegen.backends.arrays import has_no_output
 from tilegen.export.c_names import Interface
 from tilegen.export.versions import Version, choose
 from tilegen.ir.nodes import DTYPE_BYTES, Condition
@@ -102,6 +103,17 @@ def _size_candidates(interface: Interface, table: Sequence[Version]) -> Iterator
             met = all(c.holds(grown) for c in (*conditions, *kernel.assumptions)) if grown else False
             if met and points(kernel, grown) <= _LARGEST_POINTS and total_bytes(kernel, grown) <= _LIMITS[1] * 4:
                 yield grown
+
+
+def sizes_without_output(interface: Interface) -> Mapping[str, int] | None:
+    """Small sizes, one of them 0, at which all outputs are empty; None where there are none such."""
+    kernel = interface.tree.kernel.written_kernel
+    least = sizes_to_check([interface.tree], {})[-1]
+    for name in kernel.sizes:
+        sizes = {**least, name: 0}
+        if has_no_output(kernel, sizes) and all(c.holds(sizes) for c in kernel.assumptions):
+            return sizes
+    return None
 
 
 def refused_sizes(interface: Interface) -> Mapping[str, int] | None:

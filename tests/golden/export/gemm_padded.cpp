@@ -412,22 +412,29 @@ cudaError_t launch_version(int version, const Sizes& size, const Arguments& give
 
 // -- checks
 
-cudaError_t check_size(const char* name, Int value)
+cudaError_t check_size(const char* name, Int value, int least)
 {
-    if (value < 1)
+    if (value < least)
         return fail(cudaErrorInvalidValue, "size %s is %lld, and sizes are at least 1", name, shown(value));
     if (value >= Int(1) << 48)
         return fail(cudaErrorInvalidValue, "size %s is %lld, and no memory has so many elements", name, shown(value));
     return cudaSuccess;
 }
 
+// True if each output has an extent of 0, and nothing is negative: then there is nothing to compute.
+bool has_no_output([[maybe_unused]] const Sizes& size)
+{
+    return size.M >= 0 && size.K >= 0 && size.N >= 0 && (size.M == 0 || size.N == 0);
+}
+
 cudaError_t check_sizes([[maybe_unused]] const Sizes& size)
 {
-    if (cudaError_t error = check_size("M", size.M))
+    const int least = has_no_output(size) ? 0 : 1;
+    if (cudaError_t error = check_size("M", size.M, least))
         return error;
-    if (cudaError_t error = check_size("K", size.K))
+    if (cudaError_t error = check_size("K", size.K, least))
         return error;
-    if (cudaError_t error = check_size("N", size.N))
+    if (cudaError_t error = check_size("N", size.N, least))
         return error;
     return cudaSuccess;
 }
@@ -480,6 +487,8 @@ cudaError_t call(int version, const Sizes& size, Arguments given, void* workspac
 {
     if (cudaError_t error = check_sizes(size))
         return error;
+    if (has_no_output(size))
+        return cudaSuccess;
     const int chosen = version < 0 ? choose(size, given) : version;
     if (chosen < 0)
         return fail(cudaErrorInvalidValue, "gemm needs integers of more than 64 bits for these sizes");
@@ -524,7 +533,7 @@ extern "C" size_t gemm_workspace_bytes(int64_t M, int64_t K, int64_t N)
 {
     const Sizes size = Sizes{M, K, N};
     Arguments given = {};
-    if (check_sizes(size) != cudaSuccess)
+    if (check_sizes(size) != cudaSuccess || has_no_output(size))
         return 0;
     const Int bytes = place_scratch(size, given, nullptr);
     return bytes < Int(SIZE_MAX) ? size_t(bytes) : SIZE_MAX;
@@ -537,7 +546,7 @@ extern "C" int gemm_version(const void* A, const void* B, const void* C, int64_t
     given.A = A;
     given.B = B;
     given.C = C;
-    return check_sizes(size) == cudaSuccess ? choose(size, given) : -1;
+    return check_sizes(size) == cudaSuccess && !has_no_output(size) ? choose(size, given) : -1;
 }
 
 extern "C" const char* gemm_version_name(int version)

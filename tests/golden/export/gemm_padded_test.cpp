@@ -184,7 +184,7 @@ static void refuse()
         gemm_launch(reinterpret_cast<const float*>(uintptr_t(1) << 40 | 1), nowhere<float>(1), nowhere<float>(2), 1, 1,
             1, nowhere<char>(90), size_t(1) << 40, nullptr));
     expect("sizes are at least 1",
-        gemm_launch(nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), 0, 1, 1, nowhere<char>(90),
+        gemm_launch(nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), -1, 1, 1, nowhere<char>(90),
             size_t(1) << 40, nullptr));
     expect("share memory",
         gemm_launch(nowhere<float>(0), nowhere<float>(1), nowhere<float>(0), 1, 1, 1, nowhere<char>(90),
@@ -196,6 +196,9 @@ static void refuse()
     expect("has no version",
         gemm_launch_version(99, nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), 1, 1, 1, nowhere<char>(90),
             size_t(1) << 40, nullptr));
+    check(gemm_launch(nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), 0, 1, 1, nowhere<char>(90),
+        size_t(1) << 40, nullptr),
+        "an empty result");
 }
 
 int main()

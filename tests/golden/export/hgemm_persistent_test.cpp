@@ -198,7 +198,7 @@ static void refuse()
         hgemm_launch(reinterpret_cast<const void*>(uintptr_t(1) << 40 | 1), nowhere<__nv_bfloat16>(1),
             nowhere<__nv_bfloat16>(2), 1, 1, 1, nowhere<char>(90), size_t(1) << 40, nullptr));
     expect("sizes are at least 1",
-        hgemm_launch(nowhere<__nv_bfloat16>(0), nowhere<__nv_bfloat16>(1), nowhere<__nv_bfloat16>(2), 0, 1, 1,
+        hgemm_launch(nowhere<__nv_bfloat16>(0), nowhere<__nv_bfloat16>(1), nowhere<__nv_bfloat16>(2), -1, 1, 1,
             nowhere<char>(90), size_t(1) << 40, nullptr));
     expect("share memory",
         hgemm_launch(nowhere<__nv_bfloat16>(0), nowhere<__nv_bfloat16>(1), nowhere<__nv_bfloat16>(0), 1, 1, 1,
@@ -206,6 +206,9 @@ static void refuse()
     expect("has no version",
         hgemm_launch_version(99, nowhere<__nv_bfloat16>(0), nowhere<__nv_bfloat16>(1), nowhere<__nv_bfloat16>(2), 1, 1,
             1, nowhere<char>(90), size_t(1) << 40, nullptr));
+    check(hgemm_launch(nowhere<__nv_bfloat16>(0), nowhere<__nv_bfloat16>(1), nowhere<__nv_bfloat16>(2), 0, 1, 1,
+        nowhere<char>(90), size_t(1) << 40, nullptr),
+        "an empty result");
 }
 
 int main()

@@ -176,7 +176,7 @@ static void refuse()
         vector_add_launch(reinterpret_cast<const float*>(uintptr_t(1) << 40 | 1), nowhere<float>(1), nowhere<float>(2),
             1, nowhere<char>(90), size_t(1) << 40, nullptr));
     expect("sizes are at least 1",
-        vector_add_launch(nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), 0, nowhere<char>(90),
+        vector_add_launch(nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), -1, nowhere<char>(90),
             size_t(1) << 40, nullptr));
     expect("share memory",
         vector_add_launch(nowhere<float>(0), nowhere<float>(1), nowhere<float>(0), 1, nowhere<char>(90),
@@ -184,6 +184,9 @@ static void refuse()
     expect("has no version",
         vector_add_launch_version(99, nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), 1, nowhere<char>(90),
             size_t(1) << 40, nullptr));
+    check(vector_add_launch(nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), 0, nowhere<char>(90),
+        size_t(1) << 40, nullptr),
+        "an empty result");
 }
 
 int main()
