@@ -327,6 +327,28 @@ class Scheduled(Steps, Studies):
         title = self.core.title
         return emit(launches, language, title if proof.verdict == "proved" else f"{title}\n{proof.verdict}")
 
+    def export(
+        self, folder: str | Path, archs: Sequence[str], *, name: str = "", unproved: bool = False
+    ) -> tuple[str, ...]:
+        """Writes the kernel with a C++ launcher, machine code, CMakeLists.txt and a test into a folder.
+
+        Args:
+            archs: what it is compiled for: ["sm_80", "sm_90a"].
+            name: what functions and files are called after; the kernel if left out.
+            unproved: True takes versions of which it is open whether they are the kernel, too; the texts say so.
+
+        Returns:
+            the names of the files.
+
+        Raises:
+            DeviceError: an architecture lacks an instruction, there is no compiler, or it refuses the text.
+            UsageError: there is no such architecture, or the folder cannot be written, or has files of others.
+            ProofError: a version is unproved, and that was not allowed.
+        """
+        from tilegen.export import export
+
+        return export(self.core, Path(folder), archs, name=name, unproved=unproved)
+
     def compile(self, device: str = "auto", *, unproved: bool = False) -> Program:
         """A program to call with arrays: cupy or torch on a GPU, numpy on the CPU.
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from exported import Made, build, load_launcher, runtime
 
+import tilegen
 from tilegen import __version__
 from tilegen.cli import run
 
@@ -65,6 +66,15 @@ def test_what_is_no_list_of_files_allows_nothing(
     assert (tmp_path / "vector_add.json").read_text() == broken
 
 
+@pytest.mark.nvrtc
+def test_a_name_is_that_of_files_and_functions(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    files = tilegen.load("vector_add").schedule("vector").export(out, ["sm_80"], name="add_fast")
+    assert "add_fast.cpp" in files
+    assert "cudaError_t add_fast_launch(" in (out / "add_fast.h").read_text()
+    assert "vector_add_launch" not in (out / "add_fast.cpp").read_text()
+
+
 def test_mistakes_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], golden: Callable[[str, str], None]
 ) -> None:
@@ -75,6 +85,7 @@ def test_mistakes_are_told(
         [*VECTOR_ADD, "-o", f"{tmp_path}/no/such"],
         [*VECTOR_ADD, "--arch", "hopper", "-o", f"{tmp_path}/out"],
         [*VECTOR_ADD, "--arch", ",", "-o", f"{tmp_path}/out"],
+        [*VECTOR_ADD, "--name", "int", "-o", f"{tmp_path}/out"],
         [*VECTOR_ADD, "--size", "Q=3", "-o", f"{tmp_path}/out"],
         ["export", "gemm", "-o", f"{tmp_path}/out"],
         [

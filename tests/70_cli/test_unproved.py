@@ -55,6 +55,18 @@ def test_an_unproved_text_is_refused_or_says_so_in_its_head(capsys) -> None:
     assert "\n// unproved: integers\n" in capsys.readouterr().out
 
 
+@pytest.mark.nvrtc
+@pytest.mark.usefixtures("beyond_the_budget")
+def test_an_unproved_export_is_refused_or_says_so_in_its_heads(tmp_path, capsys) -> None:
+    words = ["export", "vector_add", "--schedule", "plain", "-o", str(tmp_path / "out")]
+    assert run(words) == 3
+    assert "is unproved: integers" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert run([*words, "--unproved"]) == 0
+    for name in ("vector_add.cu", "vector_add.h", "vector_add.cpp"):
+        assert "// version plain: unproved: integers" in (tmp_path / "out" / name).read_text()
+
+
 @needs_opencl
 @pytest.mark.usefixtures("beyond_the_budget")
 @pytest.mark.parametrize("command", ["check", "compare", "ladder"])

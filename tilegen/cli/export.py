@@ -10,7 +10,7 @@ import click
 
 from tilegen.cli import printing
 from tilegen.cli.arguments import parse_list, parse_numbers
-from tilegen.cli.commands import FIX, UNPROVED, shared_arguments, tilegen
+from tilegen.cli.commands import FIX, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.request import Request
 
 
@@ -18,10 +18,11 @@ from tilegen.cli.request import Request
 @shared_arguments
 @click.option("--arch", default="sm_90", show_default=True, metavar="sm_80,..", help="Architectures to compile for.")
 @click.option("-o", "folder", default="out", show_default=True, metavar="DIR", help="The folder to write into.")
-@click.option("--size", "sizes", multiple=True, metavar="M=.. ...", help="Sizes that the test program computes, too.")
+@click.option("--name", default="", metavar="N", help="What functions and files are called after; else the kernel.")
+@size_option("M=.. ...", "Sizes that the test program computes, too.")
 @FIX
 @UNPROVED
-def export_command(request: Request, arch: str, folder: str, fix: tuple[str, ...], unproved: bool) -> int:
+def export_command(request: Request, arch: str, folder: str, name: str, fix: tuple[str, ...], unproved: bool) -> int:
     """Write a kernel with a C++ launcher, machine code, CMakeLists.txt and a test, to be called without tilegen."""
     from tilegen.export import export
 
@@ -29,12 +30,14 @@ def export_command(request: Request, arch: str, folder: str, fix: tuple[str, ...
     scheduled = request.one("export", fixed)
     request.check_sizes(scheduled.kernel)
     archs = parse_list(arch)
+    own = ["--arch", ",".join(archs), *(["--name", name] if name else []), *(["--unproved"] if unproved else [])]
     with printing.progress() as progress:
         files = export(
             scheduled.core,
             Path(folder),
             archs,
-            command=_command(request, scheduled.core.name, archs, folder, fixed),
+            name=name,
+            command=shlex.join([*_command(request, scheduled.core.name, fixed), *own, "-o", folder]),
             sizes=request.sizes,
             unproved=unproved,
             progress=progress,
@@ -46,12 +49,12 @@ def export_command(request: Request, arch: str, folder: str, fix: tuple[str, ...
     return 0
 
 
-def _command(request: Request, schedule: str, archs: list[str], folder: str, fixed: Mapping[str, int]) -> str:
-    """The command line that makes the same folder again."""
+def _command(request: Request, schedule: str, fixed: Mapping[str, int]) -> list[str]:
+    """The words of a command that makes the same kernel again."""
     words = ["tilegen", "export", request.file]
     words += ["--kernel", request.kernel] if request.kernel else []
     words += ["--schedule", schedule]
     settings = {name: value for name, (value, *_) in request.settings.items()}
     for option, values in (("--set", settings), ("--size", request.sizes), ("--fix", fixed)):
         words += [option, *(f"{name}={value}" for name, value in values.items())] if values else []
-    return shlex.join([*words, "--arch", ",".join(archs), "-o", folder])
+    return words

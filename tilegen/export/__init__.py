@@ -36,6 +36,7 @@ def export(
     folder: Path,
     archs: Sequence[str],
     *,
+    name: str = "",
     command: str = "",
     sizes: Mapping[str, int] | None = None,
     unproved: bool = False,
@@ -45,6 +46,7 @@ def export(
 
     Args:
         archs: such as "sm_80" and "sm_90a".
+        name: what functions and files are called after, the kernel if left out.
         command: what made the files, for their heads.
         sizes: what the test program computes, beside sizes that it chooses.
         unproved: True takes versions of which it is open whether they are the kernel, too; the heads say so.
@@ -52,14 +54,14 @@ def export(
 
     Raises:
         DeviceError: an architecture lacks an instruction, there is no compiler, or it refuses the text.
-        UsageError: there is no such architecture, or the folder cannot be written, or has files of others.
+        UsageError: there is no such architecture or name in C, or the folder cannot be written, or has files of others.
         ProofError: a version is unproved, and that was not allowed.
         LimitError: as `lower` does.
     """
     archs = tuple(dict.fromkeys(archs))
     if not archs:
         raise UsageError("no architecture is given", notes=("--arch sm_80,sm_90 names two",))
-    found = interface(scheduled.tree)
+    found = interface(scheduled.tree, name)
     files = _file_names(found.name)
     check_folder(folder, files, f"{found.name}.json")
     texts = TextVersions(scheduled.tree, "cuda", Record())

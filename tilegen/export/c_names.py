@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilegen.backends.launch_data import scratch_buffers
 from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer
+from tilegen.errors import UsageError
 from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import SHORT_FLOATS, Condition, Scalar, Tensor, Tree
@@ -71,15 +72,23 @@ class Interface:
         return next(s for s in self.scalars if s.name == name)
 
 
-def interface(tree: Tree) -> Interface:
-    """The interface of a kernel. An output that is no input comes behind the inputs."""
+def interface(tree: Tree, name: str = "") -> Interface:
+    """The interface of a kernel, called `name` or as the kernel is. An output that is no input comes behind the inputs.
+
+    Raises UsageError where C has no such name.
+    """
+    if name and (not name.isascii() or fresh(name, set()) != name or not name.isidentifier()):
+        raise UsageError(
+            f"'{name}' cannot be a name in C",
+            notes=("letters, digits and _ make one, if they mean nothing in C or CUDA",),
+        )
     kernel = tree.kernel.written_kernel
     scalars = {s.name: s for s in kernel.scalars}
     outputs = [t for t in kernel.tensors if t.role == "output"]
     order = tuple(dict.fromkeys((*map(memory_of, kernel.parameters), *(t.name for t in outputs))))
     every = {memory_of(t.name): t for t in kernel.tensors if t.role == "input"} | {t.name: t for t in outputs}
     taken = set(_OURS.split())
-    name = fresh(kernel.name, set())
+    name = name or fresh(kernel.name, set())
     wanted = (*order, *kernel.sizes, *(b.name for b in scratch_buffers(tree)))
     names = {each: fresh(each, taken) for each in wanted}
     tensors = tuple(every[each] for each in order if each not in scalars)
