@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ __all__ = ["File", "Kernel", "Scheduled", "TilegenError", "load"]
 
 def __getattr__(name: str) -> Any:
     """Loads on first use, so that `import tilegen` costs next to nothing."""
+    if name == "torch":
+        return import_module("tilegen.torch")
     if name not in __all__:
         raise AttributeError(f"module 'tilegen' has no attribute '{name}'")
     if name == "TilegenError":

@@ -28,6 +28,7 @@ RANKS = [
     {"lab"},
     {"export"},
     {"api"},
+    {"torch"},
     {"cli"},
     {"__main__", "__init__"},
 ]
