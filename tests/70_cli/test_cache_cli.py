@@ -25,7 +25,8 @@ def test_it_says_where_and_how_much_and_clears(folder, capsys):
     assert lines[1] == f"1 entries, {store().contents().bytes} bytes of at most 2.0 MB"
     assert run(["cache", "info", "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found == {"folder": str(folder), "bound": 2000000, "not_used": None, "entries": 1, "bytes": found["bytes"]}
+    assert found.items() >= {"folder": str(folder), "bound": 2000000, "not_used": None, "entries": 1}.items()
+    assert found["bytes"] == store().contents().bytes
     assert run(["cache", "clear"]) == 0
     assert capsys.readouterr().out.startswith("1 entries, ")
     assert store().contents().entries == 0

@@ -131,7 +131,7 @@ def test_text_from_standard_input(monkeypatch, capsys) -> None:
     assert "B[i] = A[i]" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", ["explain gemm --schedule tiled --no-compile", "show gemm --steps", "prove gemm"])
+@pytest.mark.parametrize("words", ["explain gemm:tiled --no-compile", "show gemm --steps", "prove gemm:naive,tiled"])
 def test_a_closed_pipe_is_no_failure(words) -> None:
     command = f"{sys.executable} -m tilegen {words} | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
