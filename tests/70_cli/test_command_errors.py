@@ -15,6 +15,20 @@ kernel own(A: f32[N], by: int = 2) -> B: f32[N]:
 schedule s for own(T=8 in {8, 16}):
     blocks(i, T) -> b, t
 """
+TWO = """\
+kernel sums(A: f32[M, N]) -> S: f32[M]:
+    S[i] = sum[j](A[i, j])
+
+schedule first for sums():
+    tile(j, 32) -> b, t
+    bind(t, thread.x)
+
+schedule again extends first:
+    tile(i, 8) -> bi, ti
+
+schedule second for sums():
+    split(i, 32) -> b, t
+"""
 # name of the text -> the command
 COMMANDS = {
     "new_there": "new own.tg --from gemm:tiled",
@@ -31,6 +45,8 @@ COMMANDS = {
     "compare_attribute": "compare own.tg:s --set by=2,3",
     "compare_no_file": "compare own.tg:s gem:tiled",
     "compare_no_schedule": "compare own.tg:s gemm:tild",
+    "two_schedules": "prove two.tg",
+    "two_schedules_alone": "compare two.tg:first,second",
     "unknown_setting": "show own.tg:s --set TT=8",
 }
 
@@ -39,6 +55,7 @@ COMMANDS = {
 def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, request) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.tg").write_text(OWN)
+    (tmp_path / "two.tg").write_text(TWO)
     words = COMMANDS[name]
     code = run(shlex.split(words))
     captured = capsys.readouterr()

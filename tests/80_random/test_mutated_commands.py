@@ -45,7 +45,7 @@ schedule s for shrunk(T=4):
     bind(b, block.x)
     bind(t, thread.x)
 """
-COMMANDS = ["show", "emit", "prove", "explain", "check", "asm"]
+COMMANDS = ["show", "emit", "prove", "explain", "check", "asm", "list", "cat", "new"]
 FILES = [
     "scaled.tg",
     "shrunk.tg",
@@ -54,6 +54,11 @@ FILES = [
     "bytes.tg",
     "gemm",
     "none",
+    "scaled.tg:s",
+    "scaled.tg:s,racy",
+    "gemm:",
+    "-:s",
+    ":",
     "",
     "-",
     "a\0",
@@ -80,6 +85,7 @@ VALUES = [
     "+4",
 ]
 CHOICES = {
+    "--from": ["scaled.tg:s", "scaled.tg", "mutated.tg", "gemm:none", "-", ""],
     "--schedule": ["s", "racy", "s,racy", ",", "", "none", "s,s"],
     "--kernel": ["scaled", "shrunk", "", "none"],
     "--json": ["-", "out.json", "folder", "no/out", "", "a\0"],
@@ -96,6 +102,8 @@ FLAGS = [
     "--whole",
     "--wide",
     "--unproved",
+    "--any-value",
+    "--force",
     "--ptx",
     "--",
     "--size",

@@ -127,7 +127,7 @@ class _Commands(click.Group):
             return result
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(__version__, package_name="tilegen")
 def tilegen() -> None:
     """Tensor programs and schedules of a few lines become readable, proven, fast CUDA kernels.
