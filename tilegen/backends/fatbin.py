@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tilegen.backends import gpus
 from tilegen.backends.nvrtc import Compiled
 from tilegen.errors import DeviceError
-
-_INSTALL = "pip install 'tilegen[compiler]' gives nvFatbin; the CUDA toolkit has the tool fatbinary, which will do too"
 
 
 def fat_binary(parts: Sequence[Compiled], name: str) -> bytes:
@@ -21,11 +20,16 @@ def fat_binary(parts: Sequence[Compiled], name: str) -> bytes:
     Raises:
         DeviceError: there is neither the library nvFatbin nor the tool fatbinary, or it fails.
     """
-    if library_missing() is None:
-        return _by_library(parts, name)
-    if tool := shutil.which("fatbinary"):
-        return _by_tool(parts, tool)
-    raise DeviceError(f"no fat binary can be made: {library_missing()}", notes=(_INSTALL,))
+    require_tool()
+    return _by_library(parts, name) if library_missing() is None else _by_tool(parts, "fatbinary")
+
+
+def require_tool() -> None:
+    """Raises DeviceError where no fat binary can be made."""
+    reason = library_missing()
+    if reason and not shutil.which("fatbinary"):
+        notes = (f"{gpus.install_command()} gives nvFatbin; the tool fatbinary of the CUDA toolkit will do, too",)
+        raise DeviceError(f"no fat binary can be made: {reason}", notes=notes)
 
 
 def library_missing() -> str | None:
@@ -44,7 +48,7 @@ def library_missing() -> str | None:
 def _by_library(parts: Sequence[Compiled], name: str) -> bytes:
     from cuda.bindings import nvfatbin
 
-    handle = nvfatbin.create(["-64", "-compress=true"], 2)
+    handle = nvfatbin.create(["-64"], 1)
     try:
         for part in parts:
             number = part.arch.removeprefix("sm_")

@@ -70,7 +70,7 @@ def compile_text(text: str, arch: str = DEFAULT_ARCH, name: str = "kernel.cu") -
     Raises:
         DeviceError: there is no compiler, it does not know `arch`, or it refuses the text.
     """
-    _require_compiler()
+    require_compiler()
     # The assembler's report is the one source of spills that needs neither a GPU nor another tool. It is
     # empty where NVRTC finds the text in a cache of its own, beside a driver.
     more = ("--ptxas-options=-v", "--no-cache")
@@ -89,14 +89,15 @@ def compile_ptx(text: str, arch: str = DEFAULT_ARCH) -> str:
     return ptx.rstrip(b"\0").decode()
 
 
-def _require_compiler() -> None:
+def require_compiler() -> None:
+    """Raises DeviceError where CUDA text cannot be compiled here."""
     if reason := unavailable_reason():
         raise DeviceError(reason, notes=(toolkit.way_to_a_compiler(),))
 
 
 def _compile(text: str, arch: str, name: str, more: tuple[str, ...], kind: str) -> tuple[bytes, str]:
     """(output, log) of the compiler; `kind` of output is "CUBIN" or "PTX"."""
-    _require_compiler()
+    require_compiler()
     from cuda.bindings import nvrtc
 
     flags = [flag.encode() for flag in (f"--gpu-architecture={arch}", *more, *options())]

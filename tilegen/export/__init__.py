@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 from tilegen import __version__
-from tilegen.backends import nvrtc
+from tilegen.backends import fatbin, nvrtc
 from tilegen.backends.architectures import require_instructions
-from tilegen.backends.fatbin import fat_binary
 from tilegen.backends.launch_data import kernel_data, launch_data
 from tilegen.backends.nvrtc import Compiled
 from tilegen.backends.record import Record
@@ -64,23 +64,29 @@ def export(
     found = interface(scheduled.tree, name)
     files = _file_names(found.name)
     check_folder(folder, files, f"{found.name}.json")
+    nvrtc.require_compiler()
+    fatbin.require_tool()
     texts = TextVersions(scheduled.tree, "cuda", Record())
     table = versions(scheduled.tree, texts)
-    for version in table:
-        for arch in archs:
-            require_instructions(version.launches, arch)
+    for version, arch in product(table, archs):
+        require_instructions(version.launches, arch)
     title = _title(scheduled, command, _prove(table, texts, unproved, progress, scheduled.kernel.name))
     text = emit(tuple(every_launch(table).values()), "cuda", title)
-    compiled = []
-    for number, arch in enumerate(archs):
-        progress(f"compiling for {arch}", number, len(archs))
-        compiled.append(nvrtc.compile_text(text, arch, f"{found.name}.cu"))
+    compiled = _compile(text, f"{found.name}.cu", archs, progress)
     written = _contents(found, table, title, compiled, sizes or {}) | {
         f"{found.name}.cu": text,
         f"{found.name}.json": _manifest(scheduled, command, files, table, compiled),
     }
-    write_folder(folder, {name: written[name] for name in files})
+    write_folder(folder, {each: written[each] for each in files})
     return tuple(files)
+
+
+def _compile(text: str, name: str, archs: Sequence[str], progress: Progress) -> list[Compiled]:
+    found = []
+    for number, arch in enumerate(archs):
+        progress(f"compiling for {arch}", number, len(archs))
+        found.append(nvrtc.compile_text(text, arch, name))
+    return found
 
 
 def _file_names(name: str) -> list[str]:
@@ -96,7 +102,7 @@ def _contents(
     return {
         f"{name}.h": header(found, head),
         f"{name}.cpp": launcher(found, table, head, archs),
-        f"{name}.fatbin": fat_binary(compiled, f"{name}.cu"),
+        f"{name}.fatbin": fatbin.fat_binary(compiled, f"{name}.cu"),
         f"{name}_test.cpp": trial_program(found, table, head, sizes),
         "CMakeLists.txt": cmake_lists(name, title, archs, nvrtc.options()),
     }
