@@ -1,7 +1,9 @@
 """Kernels as operators of torch: signatures, shapes without memory, gradients, torch's own checks of operators."""
 
+import runpy
 import sys
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -205,3 +207,13 @@ def test_torch_types_without_a_type_in_numpy_go_through(torch, device):
     for integers in (torch.int16, torch.uint16):
         with pytest.raises(ArgumentError, match="A is u?int16, and the kernel takes bf16"):
             made(a.view(integers))
+
+
+@pytest.mark.pocl
+def test_the_layer_of_the_example_is_right(torch, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["torch_layer.py", "17", "40", "24"])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "torch_layer.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("schedule warps: 17 tokens, 40 -> 24")
+    assert len([line for line in lines if "the largest error" in line]) == 2
