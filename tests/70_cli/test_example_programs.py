@@ -26,14 +26,6 @@ def run_example(name: str, *words: str, folder: Path) -> "subprocess.CompletedPr
 
 
 @pytest.mark.parametrize("name", WITH_TORCH)
-def test_without_torch_it_says_so(name, tmp_path) -> None:
-    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')\n")
-    done = run_example(name, folder=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "torch is needed, and a GPU: pip install torch\n"
-
-
-@pytest.mark.parametrize("name", WITH_TORCH)
 def test_without_a_gpu_it_says_so(name, tmp_path) -> None:
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text(TORCH)

@@ -32,7 +32,7 @@ def doctor_command(json_file: str | None) -> int:
     printing.check_writable(json_file)
     found = examine()
     if json_file:
-        printing.write_json({"tilegen": __version__, "found": [asdict(each) for each in found]}, json_file)
+        printing.write_json({"found": [asdict(each) for each in found]}, json_file)
     if json_file != "-":
         _show(found)
     return DeviceError.exit_code if any(each.essential and each.state != "ok" for each in found) else 0
