@@ -93,6 +93,17 @@ def test_a_bound_of_zero_turns_it_off(tmp_path, monkeypatch):
         store()
 
 
+def test_without_its_package_it_is_off(monkeypatch):
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    monkeypatch.delenv("TILEGEN_CACHE_DIR", raising=False)
+    monkeypatch.setenv("TILEGEN_CACHE_BYTES", "5001")
+    off = store()
+    off.save("a", 1)
+    assert off.load("a") is None
+    assert off.clear().entries == 0
+    assert off.reason_not_used().startswith("the package platformdirs, which knows the folder, is not installed")
+
+
 def test_its_folder_is_the_users_own(place):
     place.save("a", 1)
     assert place.folder.stat().st_mode & 0o777 == 0o700

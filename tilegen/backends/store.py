@@ -38,15 +38,17 @@ class Contents:
 
 @dataclass(frozen=True)
 class Store:
-    """The values in `folder`, which take no more than `bound` bytes; with a bound of 0 there are none."""
+    """The values in `folder`, which take no more than `bound` bytes; with a bound of 0, or without a folder, none."""
 
-    folder: Path
+    folder: Path | None
     bound: int
 
     def reason_not_used(self) -> str:
         """Why nothing is stored here; empty where it is."""
         if self.bound == 0:
             return f"{BOUND} is 0"
+        if self.folder is None:
+            return f"the package platformdirs, which knows the folder, is not installed, and {FOLDER} is not set"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             found = self.folder.stat()
@@ -106,6 +108,7 @@ class Store:
         return found
 
     def _path(self, key: str) -> Path:
+        assert self.folder
         return self.folder / f"{sha256(key.encode()).hexdigest()}{_SUFFIX}"
 
     def _make_room(self) -> None:
@@ -120,7 +123,7 @@ class Store:
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         """The store's own files; one may be gone before it is looked at."""
         with suppress(OSError):
-            for entry in os.scandir(self.folder):
+            for entry in os.scandir(self.folder) if self.folder else ():
                 with suppress(OSError):
                     if entry.name.endswith((_SUFFIX, _UNFINISHED)):
                         yield Path(entry.path), entry.stat()
@@ -139,13 +142,15 @@ def store() -> Store:
 def _store(folder: str, bound: str) -> Store:
     if bound and not bound.isdecimal():
         raise UsageError(f"{BOUND} is '{bound}', and a number of bytes is wanted", notes=("0 turns the cache off",))
-    if folder:
-        place = Path(folder)
-    else:
-        from platformdirs import user_cache_path
+    return Store(Path(folder).absolute() if folder else _users_folder(), int(bound) if bound else DEFAULT_BOUND)
 
-        place = user_cache_path("tilegen", appauthor=False)
-    return Store(place.absolute(), int(bound) if bound else DEFAULT_BOUND)
+
+def _users_folder() -> Path | None:
+    try:
+        from platformdirs import user_cache_path
+    except ImportError:  # nothing else needs it, and no call fails for want of a cache
+        return None
+    return user_cache_path("tilegen", appauthor=False)
 
 
 @cache

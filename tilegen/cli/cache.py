@@ -23,10 +23,10 @@ def info_command(json_file: str | None) -> int:
     place = store()
     reason, found = place.reason_not_used(), place.contents()
     if json_file:
-        facts = {"folder": str(place.folder), "bound": place.bound, "not_used": reason or None}
+        facts = {"folder": str(place.folder or ""), "bound": place.bound, "not_used": reason or None}
         printing.write_json({**facts, "entries": found.entries, "bytes": found.bytes}, json_file)
     if json_file != "-":
-        print(place.folder)
+        print(place.folder or "no folder")
         print(f"{found.entries} entries, {bytes_text(found.bytes)} of at most {bytes_text(place.bound)}")
         if reason:
             print(f"nothing is stored or read: {reason}")
