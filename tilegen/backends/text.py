@@ -22,6 +22,7 @@ from tilegen.ir.affine import Affine, Div, Mod, var
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition
 from tilegen.lowering import GRID_LIMIT, Launch
+from tilegen.lowering.bulk_nodes import StartRing
 from tilegen.lowering.grid import Product
 from tilegen.lowering.integers import shapes
 from tilegen.lowering.memory import shared_layout
@@ -56,7 +57,8 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
 
 
 def _kernel_text(launch: Launch, dialect: Dialect) -> str:
-    writer = Writer(dialect, names_of(launch), launch.buffers, launch.wide, launch.approximate)
+    parities = {node.place.phase for node in launch.nodes if isinstance(node, StartRing)}
+    writer = Writer(dialect, names_of(launch), launch.buffers, launch.wide, launch.approximate, parities)
     body = Body(writer, launch)
     declared = [*_declare_coordinates(launch, writer, body), *_shared_arrays(launch, writer, body)]
     declared += [""] if declared else []

@@ -244,12 +244,11 @@ def _released(barrier: Access, writer: Writer) -> str:
 
 
 def _parity(phase: Affine, writer: Writer) -> str:
-    """The parity of a phase. Of one that is counted along with slots the text has the parity alone."""
-    match phase.terms:
-        case ((str(), 1),):
-            return writer.index(phase - phase.const) + (" ^ 1" if phase.const % 2 else "")
-        case _:
-            return writer.index((phase + phase.const % 2 - phase.const) % 2)
+    """The parity of a phase. Of one that a ring counts the text has no more than that."""
+    changed, rest = phase.const % 2, phase - phase.const
+    if rest.names() & {*writer.parities}:
+        return writer.index(rest) + (" ^ 1" if changed else "")
+    return writer.index((rest + changed) % 2)
 
 
 def first_place(access: Access, writer: Writer) -> str:
