@@ -324,15 +324,3 @@ def _scratch_maker(engine: Engine, caller: Caller, buffer: Buffer, sizes: Mappin
     make = caller.maker(buffer.dtype, (prod(shape),), (0,), zeros=False)
     what = f"{buffer.name}, which is kept between launches,"
     return partial(allocate, make, prod(shape) * DTYPE_BYTES[buffer.dtype], what, engine)
-
-
-def moved_bytes(tree: Tree, sizes: Mapping[str, int]) -> int:
-    """Bytes of the kernel's inputs and outputs: each read or written once."""
-    total = 0
-    for tensor in tree.kernel.tensors:
-        if tensor.role != "intermediate":
-            count = 1
-            for extent in shape_of(tensor, sizes):
-                count *= extent
-            total += count * DTYPE_BYTES[tensor.dtype]
-    return total
