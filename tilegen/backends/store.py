@@ -81,8 +81,10 @@ class Store:
 
     def save(self, key: str, value: object) -> None:
         """`value` under `key`, where there is room for it; what was used least recently makes room."""
+        if not _is_usable(self):
+            return
         data = pickle.dumps(value, protocol=5)
-        if not _is_usable(self) or len(data) + 32 > self.bound:
+        if len(data) + 32 > self.bound:
             return
         # A full disk, or another process that clears the folder: then the value is not stored.
         with suppress(OSError):
