@@ -205,8 +205,9 @@ def test_torch_types_without_a_type_in_numpy_go_through(torch, device):
     assert (b.dtype, b.tolist()) == (torch.bfloat16, [0.5, -1.5])
     assert (c.dtype, c.float().tolist()) == (torch.float8_e4m3fn, [1, -3])
     for integers in (torch.int16, torch.uint16):
-        with pytest.raises(ArgumentError, match="A is u?int16, and the kernel takes bf16"):
+        with pytest.raises(ArgumentError, match="A is u?int16, and the kernel takes bf16") as caught:
             made(a.view(integers))
+        assert caught.value.notes[-1] == "A.view(torch.bfloat16) takes integers for their bits"
 
 
 @pytest.mark.pocl

@@ -128,15 +128,16 @@ def check_type(tensor: Tensor, array: Any, wanted: np.dtype[Any]) -> Any:
 
 
 def other_type(tensor: Tensor, given: Any) -> ArgumentError:
-    """The error for an array whose numbers are of another type than the tensor's."""
+    """The error for an array with numbers of another type than the tensor's: one of numpy, or a name of torch's."""
     word, bits = AS_BITS.get(tensor.dtype), NUMPY_NAME[tensor.dtype]
     notes = []
     if word:
         notes.append(f"its numbers are torch.{word} or ml_dtypes.{word}")
         if tensor.dtype in BYTE_FLOATS:
             notes.append(f"cupy has no type of them, and takes their bits in {bits}")
-        if getattr(given, "itemsize", 0) == DTYPE_BYTES[tensor.dtype] and given.kind in "iu":
-            notes.append(f"{tensor.name}.view(ml_dtypes.{word}) takes integers for their bits")
+        width, library = 8 * DTYPE_BYTES[tensor.dtype], "torch" if isinstance(given, str) else "ml_dtypes"
+        if str(given) in (f"int{width}", f"uint{width}"):
+            notes.append(f"{tensor.name}.view({library}.{word}) takes integers for their bits")
     return ArgumentError(f"{tensor.name} is {given}, and the kernel takes {tensor.dtype}", notes=tuple(notes))
 
 
