@@ -37,6 +37,7 @@ DOORS = {
     "lark": "tilegen/frontend/",
     "islpy": "tilegen/poly/",
     "cupy": "tilegen/backends/",
+    "cuda": "tilegen/backends/",
     "pyopencl": "tilegen/backends/",
     "platformdirs": "tilegen/backends/",
     "click": "tilegen/cli",
