@@ -15,6 +15,7 @@ from exported import Made, build, load_launcher, runtime
 import tilegen
 from tilegen import __version__
 from tilegen.cli import run
+from tilegen.export import folder
 
 NAMES = ["vector_add.cu", "vector_add.h", "vector_add.cpp", "vector_add.fatbin", "vector_add.json"]
 NAMES += ["vector_add_test.cpp", "CMakeLists.txt"]
@@ -118,6 +119,17 @@ def test_mistakes_are_told(
         lines += [f"$ tilegen {' '.join(arguments)}".replace(str(tmp_path), "DIR"), told.rstrip(), f"exit {code}", ""]
     golden("\n".join(lines), "export_mistakes.txt")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_others_is_told_before_anything_is_proved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder.os, "access", lambda path, mode: False)  # root may write everywhere
+    monkeypatch.setattr("tilegen.export.versions", lambda *_: pytest.fail("the folder comes first"))
+    assert run([*VECTOR_ADD, "-o", str(tmp_path)]) == 2
+    assert run([*VECTOR_ADD, "-o", str(tmp_path / "new")]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert told == [f"error: cannot write into {tmp_path}: it is not yours to write into"] * 2
 
 
 @pytest.mark.nvrtc
@@ -255,7 +267,9 @@ def here() -> str:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("arguments", "archs"), ON_GPU, ids=lambda value: value[-1] + value[0] if value else "")
+@pytest.mark.parametrize(
+    ("arguments", "archs"), ON_GPU, ids=lambda value: "-".join(value[::2]) if isinstance(value, list) else value
+)
 def test_an_exported_folder_computes(
     arguments: list[str], archs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +20,9 @@ def check_folder(folder: Path, names: list[str], manifest: str) -> None:
         raise UsageError(f"cannot write into {folder}: it is a file")
     if not folder.exists() and not folder.absolute().parent.is_dir():
         raise UsageError(f"cannot make {folder}: there is no directory {folder.absolute().parent}")
+    existing = folder if folder.exists() else folder.absolute().parent
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise UsageError(f"cannot write into {existing}: it is not yours to write into")
     ours = _files_of(folder / manifest)
     for name in names:
         if (folder / name).exists() and name not in ours:

@@ -18,7 +18,7 @@ HEAD = """\
 #define {upper}_FATBIN "{name}.fatbin"
 #endif
 __asm__(".pushsection .rodata\\n"
-        ".balign 16\\n"
+        ".balign 64\\n"
         "{name}_fatbin:\\n"
         ".incbin \\"" {upper}_FATBIN "\\"\\n"
         ".popsection\\n");

@@ -13,7 +13,7 @@
 #define GEMM_FATBIN "gemm.fatbin"
 #endif
 __asm__(".pushsection .rodata\n"
-        ".balign 16\n"
+        ".balign 64\n"
         "gemm_fatbin:\n"
         ".incbin \"" GEMM_FATBIN "\"\n"
         ".popsection\n");

@@ -14,7 +14,7 @@
 #define HGEMM_FATBIN "hgemm.fatbin"
 #endif
 __asm__(".pushsection .rodata\n"
-        ".balign 16\n"
+        ".balign 64\n"
         "hgemm_fatbin:\n"
         ".incbin \"" HGEMM_FATBIN "\"\n"
         ".popsection\n");

@@ -13,7 +13,7 @@
 #define VECTOR_ADD_FATBIN "vector_add.fatbin"
 #endif
 __asm__(".pushsection .rodata\n"
-        ".balign 16\n"
+        ".balign 64\n"
         "vector_add_fatbin:\n"
         ".incbin \"" VECTOR_ADD_FATBIN "\"\n"
         ".popsection\n");
