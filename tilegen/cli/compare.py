@@ -21,9 +21,10 @@ from tilegen.ir.nodes import Tree
 
 @dataclass(frozen=True)
 class _Entry:
-    """A row to be: a schedule of a file, with values for its parameters."""
+    """A row to be: a schedule of a file, which messages call `source`, with values for its parameters."""
 
     file: str
+    source: str
     attempt: Attempt
 
     @property
@@ -87,7 +88,7 @@ def _entries(requests: Sequence[Request], fixed: Mapping[str, int]) -> dict[str,
         UsageError: they are not of one kernel. Another TilegenError where none can be applied, which says why.
     """
     own = _own_settings(_own_kernels(requests))
-    found = [_Entry(r.file, attempt) for r in own for attempt in r.tried(fixed)]
+    found = [_Entry(r.file, r.load().source.name, attempt) for r in own for attempt in r.tried(fixed)]
     applied = [entry for entry in found if entry.applied]
     if not applied:
         raise join_errors([e.attempt.result for e in found if isinstance(e.attempt.result, TilegenError)])
@@ -121,7 +122,7 @@ def _check_kernels(one: _Entry, other: _Entry) -> None:
     assert other.applied
     difference = find_difference(one.applied.kernel.written_kernel, other.applied.kernel.written_kernel)
     if difference:
-        names = [f"'{e.applied.kernel.name}' of {e.file}" for e in (one, other) if e.applied]
+        names = [f"'{e.applied.kernel.name}' of {e.source}" for e in (one, other) if e.applied]
         notes = (difference, "a table has rows of one kernel; its name and those of its loops may differ")
         raise UsageError(f"the kernels {' and '.join(names)} are not the same", notes=notes)
 
