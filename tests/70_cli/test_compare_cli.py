@@ -123,6 +123,12 @@ def test_options_mean_the_files_that_know_them(product_file, capsys) -> None:
     assert "a.tg:mine" in capsys.readouterr().out
 
 
+def test_values_have_a_limit(capsys) -> None:
+    values = ",".join(map(str, range(1, 1002)))
+    assert run(["compare", "gemm:naive", "--set", f"TS={values}"]) == 2
+    assert "'naive' has 1001 combinations of these values; 1000 is the limit" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("option", [["--json", "no/such/f.json"], ["--size", f"M={2**42}"]])
 def test_what_cannot_end_well_does_not_begin(option, product_file, capsys) -> None:
     began = time.perf_counter()
