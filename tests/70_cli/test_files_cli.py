@@ -187,7 +187,14 @@ def test_a_folder_or_a_file_without_suffix_does_not_hide_the_stock_file(folder, 
 
 
 @pytest.mark.parametrize(
-    "how", ["cat own.tg | {} -", "{} /dev/stdin < own.tg", "cat own.tg | {} /dev/stdin", "{} <(cat own.tg)"]
+    "how",
+    [
+        "cat own.tg | {} -",
+        "{} -:s < own.tg",
+        "{} /dev/stdin < own.tg",
+        "cat own.tg | {} /dev/stdin",
+        "{} <(cat own.tg)",
+    ],
 )
 @pytest.mark.parametrize("words", ["show", "explain --no-compile --size M=3", "cat", "list"])
 def test_text_through_pipes(how, words, folder) -> None:
@@ -199,6 +206,14 @@ def test_text_through_pipes(how, words, folder) -> None:
     else:
         assert (done.returncode, done.stderr) == (0, "")
         assert "B" in done.stdout
+
+
+@pytest.mark.parametrize("how", ["{} -:s -:other < own.tg", "{} <(cat own.tg) own.tg:s --set T=4,8"])
+def test_a_pipe_is_read_once_by_compare(how, folder) -> None:
+    (folder / "own.tg").write_text(f"{OWN}\nschedule other for own():\n    bind(i, block.x)\n")
+    done = in_shell(how.format(command("compare --device interpreter --size N=8")))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "other" in done.stdout
 
 
 def test_a_mistake_on_standard_input_is_told_as_that(folder) -> None:

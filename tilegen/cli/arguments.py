@@ -7,15 +7,16 @@ from collections.abc import Iterable
 
 from tilegen.errors import UsageError, check_64_bits
 
+STANDARD_INPUT = "<stdin>"  # as messages call it
 SEVERAL = ("--size", "--set", "--fix")
 _PAIR = re.compile(r"[A-Za-z_]\w*=.*")
 
 
 def repeat_options(arguments: list[str]) -> list[str]:
-    """Arguments as click reads them: `--size M=1 N=2` becomes `--size M=1 --size N=2`."""
+    """Arguments as click reads them: `--size M=1 N=2` becomes `--size M=1 --size N=2`; `-:s` is no option."""
     result: list[str] = []
     option = ""
-    for word in arguments:
+    for word in (STANDARD_INPUT + word[1:] if word.startswith("-:") else word for word in arguments):
         if word in SEVERAL:
             option = word
         elif option and is_pair(word):

@@ -103,8 +103,9 @@ def _call(command: Command, files: Sequence[str], settings: Mapping[str, Sequenc
     found = [split_target(file) for file in files]
     if names and all(own for _, own in found):
         raise UsageError(f"{files[0]} names its schedule, and so does --schedule", notes=("say it once",))
+    loaded: dict[str, api.File] = {}
     requests = [
-        Request(file, shared["kernel"], own or names, settings, given, json_file, shared["any_value"])
+        Request(file, shared["kernel"], own or names, settings, given, json_file, shared["any_value"], loaded)
         for file, own in found
     ]
     return command(requests, **others)

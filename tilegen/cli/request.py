@@ -6,12 +6,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import product
 from math import prod
 
 from tilegen import api
 from tilegen.cli import printing
+from tilegen.cli.arguments import STANDARD_INPUT
 from tilegen.errors import TilegenError, UsageError, did_you_mean, join_errors
 from tilegen.frontend.stock import is_there
 from tilegen.ir import nodes
@@ -40,6 +40,7 @@ class Request:
         sizes: what --size gives.
         json_file: where the result goes as JSON.
         any_value: take values that are not among the candidates of their parameter, too.
+        loaded: the files that requests of one command have loaded, by name: a pipe cannot be read again.
     """
 
     file: str
@@ -49,16 +50,18 @@ class Request:
     sizes: Mapping[str, int]
     json_file: str | None
     any_value: bool = False
+    loaded: dict[str, api.File] = field(default_factory=dict, compare=False, repr=False)
 
     def load(self) -> api.File:
         """The file. A note on standard error tells of another one of its name, or of schedules that it does not get."""
-        return self._loaded
+        if self.file not in self.loaded:
+            self.loaded[self.file] = self._load()
+        return self.loaded[self.file]
 
-    @cached_property
-    def _loaded(self) -> api.File:  # once, for a pipe cannot be read again
+    def _load(self) -> api.File:
         # What a command tells of the judge and of the proof is found out by it.
         if self.file == "-":
-            file = api.from_text(printing.read_input(), "<stdin>", cache=False)
+            file = api.from_text(printing.read_input(), STANDARD_INPUT, cache=False)
         else:
             file = api.load(self.file, cache=False)
         if file.remark:
@@ -120,7 +123,7 @@ def split_target(word: str) -> tuple[str, list[str]]:
     found = _WITH_SCHEDULES.fullmatch(word)
     if not found or is_there(word):
         return word, []
-    return found["file"], found["names"].split(",")
+    return "-" if found["file"] == STANDARD_INPUT else found["file"], found["names"].split(",")
 
 
 @dataclass(frozen=True)
