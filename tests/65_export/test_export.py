@@ -14,7 +14,9 @@ from exported import Made, build, load_launcher, runtime
 
 import tilegen
 from tilegen import __version__
+from tilegen.backends import fatbin
 from tilegen.cli import run
+from tilegen.errors import DeviceError
 from tilegen.export import folder
 
 NAMES = ["vector_add.cu", "vector_add.h", "vector_add.cpp", "vector_add.fatbin", "vector_add.json"]
@@ -23,10 +25,20 @@ VECTOR_ADD = ["export", "vector_add", "--schedule", "vector"]
 PERSISTENT = ["export", "hgemm", "--kernel", "hgemm", "--schedule", "persistent"]
 
 
+@pytest.fixture
+def machine_code() -> None:
+    """Skips a test where no fat binary can be made."""
+    try:
+        fatbin.require_tool()
+    except DeviceError as error:
+        pytest.skip(error.message)
+
+
 # -- the folder
 
 
 @pytest.mark.nvrtc
+@pytest.mark.usefixtures("machine_code")
 def test_a_folder_has_all_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert run([*VECTOR_ADD, "--arch", "sm_80,sm_90", "-o", str(out)]) == 0
@@ -45,6 +57,7 @@ def test_a_folder_has_all_files(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.nvrtc
+@pytest.mark.usefixtures("machine_code")
 def test_an_export_writes_over_its_own_files_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert run([*VECTOR_ADD, "--arch", "sm_80", "-o", str(out)]) == 0
@@ -68,6 +81,7 @@ def test_what_is_no_list_of_files_allows_nothing(
 
 
 @pytest.mark.nvrtc
+@pytest.mark.usefixtures("machine_code")
 def test_a_name_is_that_of_files_and_functions(tmp_path: Path) -> None:
     out = tmp_path / "out"
     files = tilegen.load("vector_add").schedule("vector").export(out, ["sm_80"], name="add_fast")
@@ -133,6 +147,7 @@ def test_a_folder_of_others_is_told_before_anything_is_proved(
 
 
 @pytest.mark.nvrtc
+@pytest.mark.usefixtures("machine_code")
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     out.mkdir()
@@ -267,6 +282,7 @@ def here() -> str:
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("machine_code")
 @pytest.mark.parametrize(
     ("arguments", "archs"), ON_GPU, ids=lambda value: "-".join(value[::2]) if isinstance(value, list) else value
 )
@@ -292,6 +308,7 @@ def test_an_exported_folder_computes(
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("machine_code")
 @pytest.mark.parametrize("from_source", ["OFF", "ON"])
 def test_cmake_builds_an_exported_folder(from_source: str, tmp_path: Path) -> None:
     if not shutil.which("cmake") or not shutil.which("nvcc"):
