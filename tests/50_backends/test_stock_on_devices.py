@@ -5,9 +5,8 @@ from stock import cases, schedule_stock
 
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
-from tilegen.backends.cuda import STATIC_SHARED_LIMIT
 from tilegen.backends.devices import engine, program
-from tilegen.backends.text import emit
+from tilegen.backends.text import STATIC_SHARED_LIMIT, emit
 from tilegen.errors import DeviceError
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.check import cases as trials

@@ -15,14 +15,13 @@ from tilegen.backends.architectures import compiled_architecture, instructions_o
 from tilegen.backends.arrays import check_type, number_type
 from tilegen.backends.cuda_arrays import caller_of, read_facts, view_tensor
 from tilegen.backends.kernel_launch import KernelLaunch
+from tilegen.backends.text import STATIC_SHARED_LIMIT
 from tilegen.errors import ArgumentError, DeviceError
 from tilegen.ir.nodes import Tensor
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Caller, Launcher, Run
     from tilegen.lowering import Launch
-
-STATIC_SHARED_LIMIT = 48 * 1024
 
 
 def unavailable_reason() -> str | None:
