@@ -14,6 +14,7 @@ from tilegen.backends.memory import allocate
 from tilegen.backends.record import Record
 from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.backends.text import emit
+from tilegen.backends.text_arrays import scratch_buffers, scratch_extents
 from tilegen.backends.text_versions import TextVersion, TextVersions, sizes_text
 from tilegen.errors import ArgumentError, LimitError, did_you_mean, integers
 from tilegen.ir.defined import defines_all
@@ -226,7 +227,7 @@ class Program:
         fresh = [tensor for tensor in outputs if tensor.name not in given]
         tensors = (*given, *(tensor.name for tensor in fresh))
         nothing = has_no_output(self.kernel, sizes)
-        between = [] if nothing else [buffer for buffer in self._scratch() if memory_of(buffer.name) not in tensors]
+        between = () if nothing else self._scratch()
         names = (*tensors, *(buffer.name for buffer in between))
         makers = [self._output_maker(engine, caller, tensor, sizes) for tensor in fresh]
         makers += [_scratch_maker(engine, caller, buffer, sizes) for buffer in between]
@@ -284,7 +285,7 @@ class Program:
 
     def _scratch(self) -> tuple[Buffer, ...]:
         """What one launch writes and another one reads."""
-        return tuple(buffer for buffer in self.tree.buffers if buffer.space == "global")
+        return scratch_buffers(self.tree)
 
     def _entry(self, version: TextVersion, engine: Engine) -> Mapping[str, Any]:
         """The compiled launches of a version on a device, by name."""
@@ -319,8 +320,7 @@ class Program:
 
 def _scratch_maker(engine: Engine, caller: Caller, buffer: Buffer, sizes: Mapping[str, int]) -> Callable[[], Any]:
     """A call that makes flat memory for a global buffer that lives between two launches, its padding included."""
-    shape = [extent.evaluate(sizes) for extent in buffer.shape]
-    shape[buffer.order[-1]] += buffer.pad
-    make = caller.maker(buffer.dtype, (prod(shape),), (0,), zeros=False)
+    elements = prod(extent.evaluate(sizes) for extent in scratch_extents(buffer))
+    make = caller.maker(buffer.dtype, (elements,), (0,), zeros=False)
     what = f"{buffer.name}, which is kept between launches,"
-    return partial(allocate, make, prod(shape) * DTYPE_BYTES[buffer.dtype], what, engine)
+    return partial(allocate, make, elements * DTYPE_BYTES[buffer.dtype], what, engine)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilegen.backends.tensor_maps import DATA_TYPES
 from tilegen.backends.text import STATIC_SHARED_LIMIT, parameters_of
-from tilegen.backends.text_arrays import scratch_extents
+from tilegen.backends.text_arrays import scratch_buffers, scratch_extents
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Tensor, Tree
 from tilegen.lowering import Launch
@@ -32,12 +32,6 @@ def kernel_data(tree: Tree) -> dict[str, Any]:
         "where": [str(condition) for condition in kernel.assumptions],
         "scratch": [scratch_data(buffer) for buffer in scratch_buffers(tree)],
     }
-
-
-def scratch_buffers(tree: Tree) -> tuple[Buffer, ...]:
-    """What one launch writes and another one reads, in global memory."""
-    given = {memory_of(t.name) for t in tree.kernel.tensors if t.role != "intermediate"}
-    return tuple(b for b in tree.buffers if b.space == "global" and memory_of(b.name) not in given)
 
 
 def _tensor_data(name: str, role: str, tensor: Tensor) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import Buffer, Stmt
+from tilegen.ir.in_place import memory_of
+from tilegen.ir.nodes import Buffer, Stmt, Tree
 from tilegen.ir.walk import writes
 from tilegen.lowering.program import Launch, VectorCopy, VectorStore
 
@@ -20,6 +21,12 @@ def scratch_extents(buffer: Buffer) -> tuple[Affine, ...]:
     """The lengths of the array that holds a buffer in global memory, slowest dimension first, padding included."""
     extents = [buffer.shape[d] for d in buffer.order] or [const(1)]
     return (*extents[:-1], extents[-1] + buffer.pad)
+
+
+def scratch_buffers(tree: Tree) -> tuple[Buffer, ...]:
+    """What one launch writes and another one reads, in global memory: no tensor of a call."""
+    given = {memory_of(t.name) for t in tree.kernel.tensors if t.role != "intermediate"}
+    return tuple(b for b in tree.buffers if b.space == "global" and memory_of(b.name) not in given)
 
 
 def register_extents(buffer: Buffer) -> list[int]:

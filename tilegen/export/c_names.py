@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tilegen.backends.launch_data import scratch_buffers
+from tilegen.backends.text_arrays import scratch_buffers
 from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer
 from tilegen.errors import UsageError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.backends.launch_data import scratch_buffers
+from tilegen.backends.text_arrays import scratch_buffers
 from tilegen.backends.text_wrap import wrap_line
 from tilegen.export.c_names import Interface
 from tilegen.export.lines import wrap_code

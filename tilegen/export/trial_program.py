@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilegen.backends.launch_data import scratch_buffers
+from tilegen.backends.text_arrays import scratch_buffers
 from tilegen.backends.text_dialect import CUDA
 from tilegen.export import trial_parts as parts
 from tilegen.export.c_names import Interface, SizeWriter, scalar_type

@@ -8,6 +8,7 @@ from math import prod
 from tilegen.backends.devices import InterpreterEngine
 from tilegen.backends.engine import Engine
 from tilegen.backends.memory import check_free, free_bytes
+from tilegen.backends.text_arrays import scratch_buffers, scratch_extents
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Op, Tree
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.sizes import points, total_bytes
@@ -94,9 +95,8 @@ def _run_seconds(kernel: Kernel, sizes: Sizes, engine: Engine) -> float:
 
 def scratch_bytes(tree: Tree, sizes: Sizes) -> int:
     """Bytes of what a tree keeps in global memory beside the tensors of its kernel."""
-    given = {t.name for t in tree.kernel.tensors if t.role != "intermediate"}
-    own = [b for b in tree.buffers if b.space == "global" and b.name not in given]
-    return sum(DTYPE_BYTES[b.dtype] * prod(extent.evaluate(sizes) for extent in b.shape) for b in own)
+    lengths = {b: [extent.evaluate(sizes) for extent in scratch_extents(b)] for b in scratch_buffers(tree)}
+    return sum(DTYPE_BYTES[buffer.dtype] * prod(each) for buffer, each in lengths.items())
 
 
 def format_sizes(sizes: Sizes) -> str:
