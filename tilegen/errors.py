@@ -193,6 +193,12 @@ class Collected:
             raise join_errors(self.errors)
 
 
+def first_line(value: object) -> str:
+    """The first line of a text, or of what an error of another library says; its type where that says nothing."""
+    lines = str(value).strip().splitlines()
+    return lines[0].strip() if lines else type(value).__name__
+
+
 def did_you_mean(word: str, known: list[str]) -> tuple[str, ...]:
     """A note naming the nearest of `known`, or no note where none is near."""
     from difflib import get_close_matches

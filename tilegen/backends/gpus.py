@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from tilegen.errors import first_line
+
 _ABSENT = "no GPU was found"
 _OLDEST_DRIVER = 12  # the oldest major version of CUDA that an extra of this package is for
 _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100  # cudaErrorInsufficientDriver, cudaErrorNoDevice
@@ -45,7 +47,7 @@ def missing() -> Missing | None:
     try:
         import cupy
     except ImportError as error:
-        reason = "cupy is not installed" if error.name == "cupy" else f"cupy does not load ({_first_line(error)})"
+        reason = "cupy is not installed" if error.name == "cupy" else f"cupy does not load ({first_line(error)})"
         return Missing(f"{reason}, which runs kernels on a GPU", install_command())
     return _missing_for(cupy.cuda.runtime, driver)
 
@@ -63,7 +65,7 @@ def _missing_for(runtime: Any, driver: tuple[int, int]) -> Missing | None:
             )
         if error.status == _NO_DEVICE:
             return Missing(f"{_ABSENT} (the NVIDIA driver knows of none)")
-        return Missing(f"the GPU cannot be used ({_first_line(error)})")
+        return Missing(f"the GPU cannot be used ({first_line(error)})")
     return None if count else Missing(f"{_ABSENT} (the NVIDIA driver knows of none)")
 
 
@@ -105,8 +107,3 @@ def _pair(version: int) -> tuple[int, int]:
 
 def _text(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

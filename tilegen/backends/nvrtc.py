@@ -10,7 +10,7 @@ from typing import Any
 
 from tilegen.backends import toolkit
 from tilegen.backends.record import record_of
-from tilegen.errors import DeviceError, Source, Span
+from tilegen.errors import DeviceError, Source, Span, first_line
 
 DEFAULT_ARCH = "sm_90"
 
@@ -40,9 +40,9 @@ def unavailable_reason() -> str | None:
     try:
         version()
     except ImportError as error:
-        return f"the CUDA compiler NVRTC is not installed ({_first_line(error)})"
+        return f"the CUDA compiler NVRTC is not installed ({first_line(error)})"
     except Exception as error:  # a missing or broken library: each loader has an error of its own
-        return f"the CUDA compiler NVRTC does not load ({_first_line(error)})"
+        return f"the CUDA compiler NVRTC does not load ({first_line(error)})"
     return None
 
 
@@ -56,10 +56,7 @@ def version() -> tuple[int, int]:
 
 @cache
 def options() -> tuple[str, ...]:
-    """Compiler options without the architecture; the same for NVRTC and for cupy's RawModule.
-
-    cupy takes subnormal numbers as 0 whatever it is told, so what is shown of the machine code does so too.
-    """
+    """Compiler options without the architecture. Subnormal numbers of f32 are taken as 0."""
     folder = toolkit.header_folder()
     return ("--std=c++17", "-ftz=true", *([f"-I{folder}"] if folder else []))
 
@@ -151,11 +148,6 @@ def _refusal(log: str, source: Source, arch: str, status: str) -> DeviceError:
     """The compiler's first complaint, at its line of the generated text."""
     match = re.search(r"\((\d+)\): (?:catastrophic )?error: ?(.*)", log)
     if match is None:
-        return DeviceError(f"the CUDA compiler fails for {arch}: {_first_line(log) or status}")
+        return DeviceError(f"the CUDA compiler fails for {arch}: {first_line(log) or status}")
     span = Span(source, int(match.group(1)), 1, len(source.line(int(match.group(1)))))
     return DeviceError(f"the CUDA compiler refuses the text for {arch}: {match.group(2)}", span)
-
-
-def _first_line(value: object) -> str:
-    lines = str(value).strip().splitlines()
-    return lines[0].strip() if lines else type(value).__name__
