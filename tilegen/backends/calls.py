@@ -86,8 +86,8 @@ class Plan:
     def complete(self, given: Sequence[Any], addresses: list[int]) -> Sequence[Any]:
         """All memory of a call, on the current device, as `run` returns it."""
         for written, other in self.apart:
-            low, high = addresses[written], addresses[other]
-            if low < high + self.bytes[other] and high < low + self.bytes[written]:
+            start, others_start = addresses[written], addresses[other]
+            if start < others_start + self.bytes[other] and others_start < start + self.bytes[written]:
                 first, second = self.names[written], self.names[other]
                 raise ArgumentError(f"{first} and {second} share memory, and {first} is written to")
         if not self.makers:
