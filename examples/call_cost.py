@@ -4,8 +4,8 @@
 
 A GPU is needed, and cupy; rows of torch and Triton are there where these are installed. Each row is timed in rounds of
 100 calls, which are not waited for, in another order each round: the median of the rounds, and between which values the
-middle 60 % lie. `prepared` launches again on the same arrays; all others make a new output at each call, but for cupy's
-RawKernel and Triton's kernel, whose callers give them one. Without a GPU the same calls run on the CPU, beside numpy's:
+middle 60 % lie. `prepared` launches again on the same arrays, and rows with `into C` are given an output, as cupy's
+RawKernel is; all others make a new output at each call. Without a GPU the same calls run on the CPU, beside numpy's:
 there they return when the sum is there, so that these rows tell of PoCL, and of what Python does before.
 """
 
@@ -63,6 +63,7 @@ def rows_on_gpu(add: Any, host_a: Any, host_b: Any) -> tuple[dict[str, Call], Ca
     raw, blocks = cupy.RawKernel(RAW, "add"), (-(-len(a) // 256),)
     rows: dict[str, Call] = {
         "tilegen, cupy": lambda: add(a, b),
+        "tilegen, cupy, into C": lambda: add(a, b, C=c),
         "tilegen, prepared": add.prepare(a, b),
         "cupy.add": lambda: a + b,
         "cupy RawKernel": lambda: raw(blocks, (256,), (a, b, c, n)),
@@ -71,18 +72,22 @@ def rows_on_gpu(add: Any, host_a: Any, host_b: Any) -> tuple[dict[str, Call], Ca
         import torch
 
         x, y = torch.as_tensor(host_a, device="cuda"), torch.as_tensor(host_b, device="cuda")
+        z = torch.empty_like(x)
         rows |= {
             "tilegen, torch": lambda: add(x, y),
+            "tilegen, torch, into C": lambda: add(x, y, C=z),
             "tilegen, prepared, torch": add.prepare(x, y),
             "torch.add": lambda: torch.add(x, y),
         }
         if find_spec("triton"):
-            rows["triton"] = triton_row(torch, x, y)
+            sum_into = triton_sum(x.numel())
+            rows["triton"] = lambda: sum_into(x, y, torch.empty_like(x))
+            rows["triton, into C"] = lambda: sum_into(x, y, z)
     return rows, cupy.cuda.runtime.deviceSynchronize
 
 
-def triton_row(torch: Any, x: Any, y: Any) -> Call:
-    """A kernel of Triton's on an output that is there."""
+def triton_sum(n: int) -> Callable[[Any, Any, Any], Any]:
+    """A kernel of Triton's for n elements, which is given the output."""
     import triton
     import triton.language as tl
 
@@ -93,9 +98,8 @@ def triton_row(torch: Any, x: Any, y: Any) -> Call:
         i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         tl.store(c + i, tl.load(a + i, i < n) + tl.load(b + i, i < n), i < n)
 
-    z, n = torch.empty_like(x), x.numel()
     grid = (-(-n // 256),)
-    return lambda: add[grid](x, y, z, n, 256)
+    return lambda x, y, z: add[grid](x, y, z, n, 256)
 
 
 def report(rows: dict[str, Call], wait: Call, rounds: int) -> None:
