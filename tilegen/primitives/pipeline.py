@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.nodes import Tree
+from tilegen.ir.nodes import Loop, Node, Tree
+from tilegen.ir.walk import reads, stmts, writes
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives._tree import change_loops, need_loop, need_serial
 
@@ -33,6 +34,8 @@ class Pipeline:
     sm_80 on), and the waits follow from the distance between a copy and its use; copies to registers come
     early enough to hide their latency.
 
+    Copies of what the loop does not write go to its start, also those that stand behind other statements.
+
     `across` is for registers: pipeline(ki, 2, across=ko) does not begin anew in each iteration of ko. The
     last iteration of ki copies for the first one of the next ko.
     """
@@ -52,4 +55,23 @@ class Pipeline:
         if self.across is not None:
             need_loop(tree, self.across)
         across = self.across or ""
-        return change_loops(tree, self.loop, lambda old: replace(old, stages=self.stages, across=across))
+        return change_loops(
+            tree,
+            self.loop,
+            lambda old: replace(old, body=_copies_first(tree, old), stages=self.stages, across=across),
+        )
+
+
+def _copies_first(tree: Tree, loop: Loop) -> tuple[Node, ...]:
+    """The body of `loop` with the copies for one of its iterations in front, where they read nothing that it writes."""
+    written = {name for stmt in stmts(loop.body) for name, _ in writes(stmt)}
+
+    def is_ahead(node: Node) -> bool:
+        return all(
+            stmt.is_copy
+            and tree.buffer(stmt.target.buffer).scope == loop.name
+            and written.isdisjoint(name for name, _ in reads(stmt))
+            for stmt in stmts(node)
+        )
+
+    return tuple(sorted(loop.body, key=lambda node: not is_ahead(node)))
