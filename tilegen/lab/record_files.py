@@ -1,0 +1,182 @@
+"""Files of records: lines, each of which is one, or what `compare --json` writes, whose rows are records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from functools import cache
+from importlib.resources import files
+from textwrap import shorten
+from typing import Any
+
+from tilegen import __version__
+from tilegen.errors import UsageError
+from tilegen.lab.records import SCHEMA, Conditions, Device, Readings, RunRecord
+
+
+def read_records(text: str, name: str) -> list[RunRecord]:
+    """The records of a file, whose `text` is lines of them or a document that has them as its rows.
+
+    A last line that is torn, of a run that was ended from outside, is left out; so is a line of another schema of
+    tilegen's, such as the head of a tuning run.
+
+    Args:
+        name: what messages call the file.
+
+    Raises:
+        UsageError: it is neither, with the line and the field that is wrong.
+    """
+    document = _document_of(text)
+    if document is not None:
+        return [record_of(row, f"{name}, row {number}") for number, row in enumerate(_rows_of(document, name), 1)]
+    found: list[RunRecord] = []
+    lines = text.split("\n")  # what follows the last end of a line is torn, or nothing
+    for number, line in enumerate(lines[:-1], 1):
+        if line.strip():
+            found += _records_of_line(line, f"{name}:{number}")
+    if lines[-1].strip():
+        found += _records_of_last_line(lines[-1], f"{name}:{len(lines)}", alone=not found)
+    if not found:
+        raise UsageError(f"{name} has no record", notes=_HINT)
+    return found
+
+
+def read_line(line: str, place: str) -> RunRecord:
+    """The record of a line. Raises UsageError, with the `place` of the line, where it is none."""
+    return record_of(_value_of(line, place), place)
+
+
+def record_of(value: Any, place: str) -> RunRecord:
+    """The record that a JSON value is. Raises UsageError, with its `place`, where it is none."""
+    schema = value.get("schema") if isinstance(value, dict) else None
+    if schema != SCHEMA:
+        newer = isinstance(schema, str) and schema.startswith("tilegen.record/")
+        notes = (f"tilegen {value.get('tilegen')} wrote it",) if newer else _HINT
+        raise UsageError(f"{place} is no record: {_told_schema(value, schema)}", notes=notes)
+    if message := _complaint(value):
+        raise UsageError(f"{place} is no record: {message}", notes=_FIELDS)
+    known = {f.name: value[f.name] for f in fields(RunRecord) if f.name in value}
+    known |= {name: tuple(known[name]) for name in ("trials", "samples", "doubts") if name in known}
+    return RunRecord(**known | _nested(value))
+
+
+_HINT = ("tilegen compare ... --json F writes records, and so does tilegen tune",)
+_FIELDS = ("tilegen/lab/record.schema.json says what a record has",)
+_SENSORS = ("clock_mhz", "memory_clock_mhz", "power_w", "temperature_c")
+
+
+def _document_of(text: str) -> dict[str, Any] | None:
+    """The one JSON object that the text is, if that is no record itself."""
+    try:
+        found = _loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and found.get("schema") != SCHEMA else None
+
+
+def _rows_of(document: Mapping[str, Any], name: str) -> Sequence[Any]:
+    rows = document.get("rows")
+    if not isinstance(rows, list):
+        command = document.get("command")
+        what = f"it is the result of '{command}'" if command else "it has no rows"
+        raise UsageError(f"{name} has no records: {what}", notes=_HINT)
+    if not rows:
+        raise UsageError(f"{name} has no record", notes=_HINT)
+    return rows
+
+
+def _records_of_line(line: str, place: str) -> Iterator[RunRecord]:
+    value = _value_of(line, place)
+    schema = value.get("schema") if isinstance(value, dict) else None
+    if not isinstance(schema, str) or schema.startswith("tilegen.record/") or not schema.startswith("tilegen."):
+        yield record_of(value, place)
+
+
+def _records_of_last_line(line: str, place: str, *, alone: bool) -> list[RunRecord]:
+    """The record of a line without an end: of a torn one none, if there are others."""
+    try:
+        _loads(line)
+    except ValueError:
+        if not alone:
+            return []
+    return list(_records_of_line(line, place))
+
+
+def _value_of(line: str, place: str) -> Any:
+    try:
+        return _loads(line)
+    except ValueError:
+        raise UsageError(f"{place} is no JSON", notes=("a record is a JSON object on one line",)) from None
+
+
+def _loads(text: str) -> Any:
+    """The JSON value of a text. Raises ValueError where it is none; NaN and infinities are no JSON."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _told_schema(value: Any, schema: Any) -> str:
+    if not isinstance(value, dict):
+        return "it is no JSON object"
+    if schema is None:
+        return "it has no 'schema'"
+    if isinstance(schema, str) and schema.startswith("tilegen.record/"):
+        return f"it is of {schema}, and this tilegen ({__version__}) reads {SCHEMA}"
+    return f"its schema is {json.dumps(schema)}, not {SCHEMA}"
+
+
+def _nested(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a record that are dataclasses of their own."""
+    found: dict[str, Any] = {}
+    if value.get("device"):
+        found["device"] = _make(Device, value["device"])
+    if value.get("conditions"):
+        sensors = {n: _make(Readings, each) for n in _SENSORS if (each := value["conditions"].get(n))}
+        found["conditions"] = _make(Conditions, {**value["conditions"], **sensors})
+    return found
+
+
+def _make(kind: Any, value: Mapping[str, Any]) -> Any:
+    return kind(**{f.name: value[f.name] for f in fields(kind) if f.name in value})
+
+
+# -- the schema
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a record."""
+    found: dict[str, Any] = json.loads((files("tilegen") / "lab" / "record.schema.json").read_text(encoding="utf-8"))
+    return found
+
+
+@cache
+def _validator() -> Callable[[Any], Any]:
+    import fastjsonschema
+
+    found: Callable[[Any], Any] = fastjsonschema.compile(schema())
+    return found
+
+
+def _complaint(value: Mapping[str, Any]) -> str | None:
+    """The first thing that the schema has against a value."""
+    from fastjsonschema import JsonSchemaValueException
+
+    try:
+        _validator()(value)
+    except JsonSchemaValueException as error:
+        place = ".".join(map(str, error.path[1:]))
+        if error.rule == "required":
+            missing = ", ".join(f"'{name}'" for name in error.rule_definition if name not in error.value)
+            return f"{repr(place) if place else 'it'} has no {missing}"
+        found = shorten(json.dumps(error.value), 60, placeholder=" ...")
+        if error.rule == "enum":
+            return f"'{place}' is {found}, which is none of {', '.join(error.rule_definition)}"
+        return f"'{place}' is {found}, and {error.message.split(' ', 1)[1]}"
+    return None
