@@ -72,6 +72,20 @@ def gelu_layer(i: Inputs) -> dict[str, Any]:
     return {"C": x / 2 * (1 + erf(x))}
 
 
+def gelu_by_tanh(i: Inputs) -> dict[str, Any]:
+    x = i["A"] @ i["B"] + i["bias"]
+    return {"C": x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))}
+
+
+def swiglu(i: Inputs) -> dict[str, Any]:
+    gate = i["A"] @ i["G"]
+    return {"C": gate / (1 + np.exp(-gate)) * (i["A"] @ i["U"])}
+
+
+def scaled(i: Inputs) -> dict[str, Any]:
+    return {"C": i["row"][:, None] * (i["A"] @ i["B"].T) * i["column"]}
+
+
 # -- convolutions
 
 
@@ -285,6 +299,11 @@ CASES = [
     *(Case("schedules/conv2d_winograd", "conv2d_winograd", sizes("B C F", (1, 2, 3), (2, 1, 1)),
            lambda i: {"Y": conv(i["X"], i["K"], pad=1)}, {"H": h, "W": w, "TH": -(-h // 4), "TW": -(-w // 4)},
            tolerance=2e-5) for h, w in ((7, 5), (1, 1), (4, 9))),
+    Case("schedules/epilogues", "linear_gelu", MNK, gelu_by_tanh, tolerance=2**-10),
+    Case("schedules/epilogues", "linear_residual", MNK, lambda i: {"C": gelu_layer(i)["C"] + i["R"]}, tolerance=2**-10),
+    Case("schedules/epilogues", "swiglu", MNK, swiglu, tolerance=2**-8),
+    Case("schedules/epilogues", "scaled_i8", MNK, scaled, tolerance=2**-8),
+    Case("schedules/epilogues", "scaled_e4m3", MNK, scaled, tolerance=2**-8),
     Case("schedules/gemm", "gemm", MNK, product),
     Case("schedules/gemm_batched", "gemm_batched", sizes("B H M K N", (2, 3, 5, 7, 4), (1, 1, 1, 1, 1)),
          lambda i: {"C": i["A"] @ i["V"]}),

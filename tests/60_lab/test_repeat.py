@@ -171,18 +171,18 @@ def test_the_command_fails_where_bits_change(monkeypatch: pytest.MonkeyPatch, ca
 
 
 BY_WARPGROUPS = [
-    schedule
+    (file, schedule)
     for file, schedule in stock_cases()
-    if file == "hgemm" and any("wgmma" in step.text for step in find(file, schedule).steps)
+    if any("wgmma" in step.text for step in find(file, schedule).steps)
 ]
 # Parts of tiles in each direction, rows that TMA takes, and several tiles for each block that runs on.
 LARGE = {"Z": 7, "M": 5001, "N": 1104, "K": 592}
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("schedule", BY_WARPGROUPS)
-def test_a_thousand_runs_by_warpgroups(schedule: str) -> None:
-    tree = schedule_stock("hgemm", schedule).tree
+@pytest.mark.parametrize(("file", "schedule"), BY_WARPGROUPS, ids=map(".".join, BY_WARPGROUPS))
+def test_a_thousand_runs_by_warpgroups(file: str, schedule: str) -> None:
+    tree = schedule_stock(file, schedule).tree
     assert (
         repeat(
             program(tree, engine("cuda")), case(tree.kernel, {size: LARGE[size] for size in tree.kernel.sizes}), 1000

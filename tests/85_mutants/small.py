@@ -60,6 +60,10 @@ FITTING = {
     **{f"hgemm.{rung}": {"TM": 64, "STAGES": 2, "KP": 128} for rung in ("split_k", "decoding", "decoding_early")},
     **{f"hgemm.{rung}": {"TM": 64, "STAGES": 2, "GZ": 2} for rung in ("batched", "batched_small")},
     **{f"hgemm.{rung}": {"TN": 64, "STAGES": 2} for rung in ("turned_by_warpgroups", "turned_in_pairs")},
+    **{
+        f"epilogues.{rung}": {"TM": 64, "STAGES": 2}
+        for rung in ("activated", "added", "gated", "scaled_bytes", "scaled_floats")
+    },
     "hgemm.bytes": WARP_TILES | {"TN": 32, "WM": 32, "TK": 64},
     "layer_norm.warps": ROW,
     "layer_norm.blocks": LONG_ROW,
@@ -80,6 +84,7 @@ FITTING = {
 }  # fmt: skip
 # Sizes of the kernel, in turn, where those around the tiles would take minutes; vectors take the last ones.
 FEW = {
+    "epilogues": ((11, 13, 9), (9, 32, 16)),
     "hgemm": ((11, 13, 9), (9, 32, 16)),
     "conv2d_winograd": ((1,), (1, 3, 2), (2, 1, 4)),
     "layer_norm": ((1,), (3,)),
