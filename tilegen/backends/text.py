@@ -16,8 +16,9 @@ from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text_expr import Writer
 from tilegen.backends.text_helpers import helpers
 from tilegen.backends.text_lanes import local_arrays
+from tilegen.backends.text_lines import indent_lines, wrap_lines, written_for
 from tilegen.backends.text_names import names_of
-from tilegen.backends.text_wrap import LONGEST, wrap_line
+from tilegen.backends.text_wrap import LONGEST
 from tilegen.ir.affine import Affine, Div, Mod, var
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition
@@ -42,21 +43,23 @@ def emit(launches: Sequence[Launch], language: str = "cuda", title: str = "") ->
         language: "cuda" or "opencl".
         title: what the first lines of the text say, if anything.
     """
+    return "\n".join(emit_lines(launches, language, title)) + "\n"
+
+
+def emit_lines(launches: Sequence[Launch], language: str = "cuda", title: str = "") -> list[str]:
+    """The lines of that text; those of kernels are each a `Line`, which knows the part of the program that it is of."""
     dialect = {"cuda": CUDA, "opencl": OPENCL}[language]
-    kernels = [_kernel_text(launch, dialect) for launch in launches]
-    body = "\n".join(kernels)
-    head = [each for line in title.splitlines() for each in wrap_line(f"// {line}")]
+    kernels = [_kernel_lines(launch, dialect) for launch in launches]
     used = instructions_of(launches)
-    head += [
-        each
-        for line in needed_lines(used, features_of(launches) if dialect is CUDA else ())
-        for each in wrap_line(f"// {line}")
-    ]
-    functions = ["\n".join(_wrap_lines(device_function(instruction).splitlines())) for instruction in used]
-    return "\n\n".join(part for part in ("\n".join(head), helpers(body, dialect), *functions, body) if part)
+    said = [*title.splitlines(), *needed_lines(used, features_of(launches) if dialect is CUDA else ())]
+    head = wrap_lines(f"// {line}" for line in said)
+    functions = [wrap_lines(device_function(instruction).splitlines()) for instruction in used]
+    helping = helpers("\n".join(line for kernel in kernels for line in kernel), dialect).splitlines()
+    parts = [part for part in (head, helping, *functions, *kernels) if part]
+    return [line for number, part in enumerate(parts) for line in ([""] * bool(number) + part)]
 
 
-def _kernel_text(launch: Launch, dialect: Dialect) -> str:
+def _kernel_lines(launch: Launch, dialect: Dialect) -> list[str]:
     parities = {node.place.phase for node in launch.nodes if isinstance(node, StartRing)}
     writer = Writer(dialect, names_of(launch), launch.buffers, launch.wide, launch.approximate, parities)
     body = Body(writer, launch)
@@ -72,22 +75,7 @@ def _kernel_text(launch: Launch, dialect: Dialect) -> str:
         *statements,
         "}",
     ]
-    return "\n".join(_wrap_lines(indent_lines(lines))) + "\n"
-
-
-def _wrap_lines(lines: Iterable[str]) -> list[str]:
-    return [part for line in lines for part in wrap_line(line)]
-
-
-def indent_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, those between braces further in than they are."""
-    lead = ""
-    for line in lines:
-        if line.lstrip().startswith("}"):
-            lead = lead[4:]
-        yield lead + line if line else ""
-        if line.endswith("{"):
-            lead += "    "
+    return wrap_lines(indent_lines(lines))
 
 
 # -- what stands before the body
@@ -260,20 +248,20 @@ def index_type(launch: Launch, dialect: Dialect) -> str:
 
 
 def _declare_coordinates(launch: Launch, writer: Writer, body: Body) -> list[str]:
-    rows: list[tuple[str, str]] = []
+    rows: list[tuple[str, str, str]] = []  # what is declared, the note beside it, the steps that made the loop
     used = body.used_names()
     integer = index_type(launch, writer.dialect)
     for name, kind, step in launch.coordinates:
         if name in used:
             value = _coordinate(launch, name, kind, writer)
-            rows.append((f"const {integer} {writer.names[name]} = {value};", body.note(step)))
+            rows.append((f"const {integer} {writer.names[name]} = {value};", body.note(step), step))
     if launch.tid in used and all(launch.tid != name for name, _, _ in launch.coordinates):
-        rows.append((f"const {integer} {writer.names[launch.tid]} = {writer.index(launch.flat)};", ""))
-    width = max((len(text) for text, _ in rows), default=0)
+        rows.append((f"const {integer} {writer.names[launch.tid]} = {writer.index(launch.flat)};", "", ""))
+    width = max((len(text) for text, _, _ in rows), default=0)
     lines: list[str] = []
-    for text, note in rows:
+    for text, note, step in rows:
         beside = f"{text:{width}}  // {note}" if note else text
-        lines += [beside] if len(beside) <= LONGEST - 4 else [f"// {note}", text]
+        lines += written_for(step, [beside] if len(beside) <= LONGEST - 4 else [f"// {note}", text])
     return lines
 
 
@@ -325,6 +313,7 @@ def _shared_arrays(launch: Launch, writer: Writer, body: Body) -> list[str]:
     vectors += [operand if isinstance(operand, Access) else operand.start for operand in operands]
     places, _ = shared_layout(shared)
     for buffer in shared:
+        first = len(lines)
         lines += [f"// {note}" for note in body.fresh_notes(buffer.step)]
         lines += [f"// {where}" for where in _swizzle_notes(buffer, writer)]
         dims = [f"[{extent}]" for extent in shared_extents(buffer)]
@@ -341,6 +330,7 @@ def _shared_arrays(launch: Launch, writer: Writer, body: Body) -> list[str]:
             space = f"__shared__{align}" if writer.dialect is CUDA else "__local"
             aligned = " __attribute__((aligned(16)))" if wants and writer.dialect is OPENCL else ""
             lines.append(f"{space} {kind} {name}{''.join(dims)}{aligned};")
+        lines[first:] = written_for(buffer, lines[first:])
     return lines + exchanged
 
 

@@ -14,6 +14,7 @@ from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer, vector_word
 from tilegen.backends.text_functions import seen_by
 from tilegen.backends.text_lanes import combine_lines
+from tilegen.backends.text_lines import under_head, written_for
 from tilegen.backends.text_perform import call_of, complete_lines
 from tilegen.backends.text_shared import named_parts
 from tilegen.ir.affine import const
@@ -89,7 +90,7 @@ class Body:
                 continue
             if previous is not None and _needs_empty_line(previous, node, new):
                 out.append("")
-            out += new
+            out += written_for(node, new)
             previous = node
         return out
 
@@ -217,7 +218,7 @@ class Body:
         names = [f"{self._integer} {self._writer.names[name]}" for name in node.parameters]
         if self._writer.dialect is CUDA:
             head = f"const auto {self._name_of_function(node.name)} = [&]({', '.join(names)})"
-            return [*_indent_block(head, self.lines(node.body), braces=True)[:-1], "};"]
+            return [*under_head(head, self.lines(node.body), braces=True)[:-1], "};"]
         seen = seen_by(node, self._launch, self._writer)
         self._seen[node.name] = [name for name, _ in seen]
         parameters = ", ".join([*(declared for _, declared in seen), *names])
@@ -241,7 +242,7 @@ class Body:
         heads = f"if ({node.flag or self._choosing_test(node.test)})", "else"
         bodies = [self.lines(body) for body in (node.body, node.orelse)]
         braces = not all(_is_simple(lines) for lines in bodies)
-        parts = [_indent_block(head, lines, braces) for head, lines in zip(heads, bodies, strict=True) if lines]
+        parts = [under_head(head, lines, braces) for head, lines in zip(heads, bodies, strict=True) if lines]
         if braces and len(parts) == 2:
             return [*parts[0][:-1], f"}} {parts[1][0]}", *parts[1][1:]]
         return [line for part in parts for line in part]
@@ -260,10 +261,10 @@ class Body:
             return []
         if inner[0] == "{" and len(body) == 1:
             inner = inner[1:-1]
-            return _indent_block(head, inner, braces=True)
+            return under_head(head, inner, braces=True)
         nested = len(body) == 1 and (isinstance(body[0], For) or (isinstance(body[0], If) and not body[0].orelse))
         single = _is_simple(inner) or (nested and not inner[0].startswith("//"))
-        return _indent_block(head, inner, braces=not single)
+        return under_head(head, inner, braces=not single)
 
     def _barrier(self, barrier: Barrier) -> list[str]:
         if self._writer.dialect is CUDA:
@@ -373,13 +374,6 @@ class Body:
 def _is_simple(lines: list[str]) -> bool:
     """True of one statement on a line of its own."""
     return len(lines) == 1 and lines[0].endswith(";")
-
-
-def _indent_block(head: str, lines: list[str], braces: bool) -> list[str]:
-    """The lines under the head of a loop or a test."""
-    if braces:
-        return [f"{head} {{", *lines, "}"]
-    return [head, *(f"    {line}" if line else "" for line in lines)]
 
 
 def _needs_empty_line(before: Spmd, node: Spmd, lines: list[str]) -> bool:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tilegen.backends.text import indent_lines
 from tilegen.backends.text_arrays import written_by
 from tilegen.backends.text_body import Body
 from tilegen.backends.text_dialect import CUDA
 from tilegen.backends.text_expr import Writer
 from tilegen.backends.text_helpers import helpers
+from tilegen.backends.text_lines import indent_lines, wrap_lines
 from tilegen.backends.text_names import names_of
-from tilegen.backends.text_wrap import wrap_line
 from tilegen.ir.nodes import Kernel
 from tilegen.lowering import Launch, lower
 from tilegen.schedule import start
@@ -69,4 +68,4 @@ def _function(launch: Launch) -> str:
     parameters += [f"{integer} {names[size]}" for size in launch.sizes]
     body = Body(writer, launch).lines(launch.body)
     lines = [f"static void {launch.name}({', '.join(parameters)})", "{", *body, "}"]
-    return "\n".join(part for line in indent_lines(lines) for part in wrap_line(line))
+    return "\n".join(wrap_lines(indent_lines(lines)))
