@@ -53,6 +53,23 @@ def test_sass_is_read_and_its_loop_found():
     assert kinds[7:10] == ["move", "global store", "control"]
 
 
+def test_instructions_know_their_lines_and_the_calls_that_were_put_in_line():
+    told = """
+.text.add:
+	//## File "/somewhere/kernel.cu", line 4 inlined at "/somewhere/kernel.cu", line 9
+	//## File "/somewhere/kernel.cu", line 9
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+        /*0010*/                   LDS R4, [R2] ;
+	//## File "/cuda/include/cuda_bf16.hpp", line 1200 inlined at "/somewhere/kernel.cu", line 12
+	//## File "/somewhere/kernel.cu", line 12
+        /*0020*/                   FFMA R8, R4, R5, R8 ;
+	//## File "/somewhere/kernel.cu", line 13
+        /*0030*/                   EXIT ;
+"""
+    lines = [each.lines for each in sass.parse_sass(told)["add"].instructions]
+    assert lines == [(4, 9), (4, 9), (12,), (13,)]
+
+
 def test_ptx_is_read_and_its_loop_found():
     hot = sass.hot(sass.parse_ptx(PTX)["add"])
     assert hot.mix == {"multiply-add": 1, "shared load": 1, "global load": 1, "control": 1}

@@ -61,8 +61,12 @@ def options() -> tuple[str, ...]:
     return ("--std=c++17", "-ftz=true", *([f"-I{folder}"] if folder else []))
 
 
-def compile_text(text: str, arch: str = DEFAULT_ARCH, name: str = "kernel.cu") -> Compiled:
+def compile_text(text: str, arch: str = DEFAULT_ARCH, name: str = "kernel.cu", *, lines: bool = False) -> Compiled:
     """`text` compiled for `arch` ("sm_90").
+
+    Args:
+        name: what messages call it, and with `lines` the machine code.
+        lines: True has the machine code say of which line of the text each instruction is; it is the same otherwise.
 
     Raises:
         DeviceError: there is no compiler, it does not know `arch`, or it refuses the text.
@@ -70,8 +74,8 @@ def compile_text(text: str, arch: str = DEFAULT_ARCH, name: str = "kernel.cu") -
     require_compiler()
     # The assembler's report is the one source of spills that needs neither a GPU nor another tool. It is
     # empty where NVRTC finds the text in a cache of its own, beside a driver.
-    more = ("--ptxas-options=-v", "--no-cache")
-    record = record_of("cubin", text, arch, more, options(), version())
+    more = ("--ptxas-options=-v", "--no-cache", *(("--generate-line-info",) if lines else ()))
+    record = record_of("cubin", text, arch, more, options(), version(), *((name,) if lines else ()))
     found: Compiled | None = record.recall()
     if found is None:
         cubin, log = _compile(text, arch, name, more, "CUBIN")

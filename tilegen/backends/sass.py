@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilegen.backends import gpus, nvrtc, toolkit
@@ -54,12 +54,17 @@ _NAMED = KINDS[: KINDS.index("barrier")]
 
 @dataclass(frozen=True)
 class SassInstruction:
-    """One instruction: its text, its opcode with modifiers, its kind (one of KINDS), and where it may jump."""
+    """One instruction: its text, its opcode with modifiers, its kind (one of KINDS), and where it may jump.
+
+    `lines` are those of the CUDA text that it comes from, where it was compiled with them: the innermost one first,
+    then those of the calls that have been put in line.
+    """
 
     text: str
     opcode: str
     kind: str
     target: str | None = None
+    lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ def sass_of(compiled: nvrtc.Compiled) -> dict[str, Listing]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(compiled.cubin)
-        done = subprocess.run([str(tool), "-c", str(file)], capture_output=True, text=True, check=False)
+        done = subprocess.run([str(tool), "-gi", "-c", str(file)], capture_output=True, text=True, check=False)
     if done.returncode:
         raise DeviceError(f"nvdisasm fails: {(done.stderr.strip() or 'without a word').splitlines()[0]}")
     return parse_sass(done.stdout)
@@ -153,11 +158,18 @@ def _parse_listing(
 ) -> Listing:
     instructions: list[SassInstruction] = []
     labels: dict[str, int] = {}
+    places: list[tuple[str, int]] = []  # (file, line) of what follows
+    ahead = False  # the line before has told a place
     for line in body.splitlines():
-        if match := re.match(rf"\s*{label}", line):
+        if match := re.match(r'\s*//## File "(.*?)", line (\d+)', line):
+            places = [*(places if ahead else []), (match.group(1), int(match.group(2)))]
+        elif match := re.match(rf"\s*{label}", line):
             labels[match.group(1)] = len(instructions)
         elif match := re.search(instruction, line):
-            instructions.append(_instruction(match.group(1), kinds))
+            # Of a header's functions it is the call in the text that counts.
+            told = tuple(number for file, number in places if file.endswith(".cu"))
+            instructions.append(replace(_instruction(match.group(1), kinds), lines=told))
+        ahead = bool(re.match(r"\s*//## File", line))
     # The assembler fills up the last line with NOPs behind a jump to itself.
     while instructions and instructions[-1].opcode == "NOP":
         instructions.pop()

@@ -1,0 +1,83 @@
+"""Which lines of a user's texts a line of a generated text comes from: of a schedule, or of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tilegen.backends.text_lines import Line
+from tilegen.errors import Span
+from tilegen.ir.nodes import Access, Buffer, Loop, Stmt
+from tilegen.lowering import Launch
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkStore, BulkStores, BulkWait, Release, StoresRead
+from tilegen.lowering.program import Barrier, Declare, Flag, For, Function, If, Perform, Spmd, VectorCopy
+from tilegen.schedule import Derivation
+
+
+def origins(lines: Sequence[str], launches: Sequence[Launch], derivation: Derivation) -> list[tuple[Span, ...]]:
+    """For each of the `lines` of the text of the launches the places that it comes from, the latest step last.
+
+    None for a line that no step asked for: a helper, the header, a test for partial tiles.
+    """
+    found = _Origins(launches, derivation)
+    return [found.of(line.part) if isinstance(line, Line) else () for line in lines]
+
+
+class _Origins:
+    def __init__(self, launches: Sequence[Launch], derivation: Derivation) -> None:
+        self._places: dict[str, Span] = {}  # of a step, by its text
+        for call in (stage.step for stage in derivation.stages):
+            for each in (call, call.composite) if call else ():
+                if each and each.span:
+                    self._places.setdefault(each.text, each.span)
+        self._buffers: Mapping[str, Buffer] = {n: b for launch in launches for n, b in launch.buffers.items()}
+        self._around: dict[int, Spmd] = {}
+        for launch in launches:
+            self._note_parents(launch.body, None)
+
+    def _note_parents(self, body: Iterable[Spmd], parent: Spmd | None) -> None:
+        for node in body:
+            if parent is not None:
+                self._around[id(node)] = parent
+            match node:
+                case For() | Function() | BulkCopies() | BulkStores():
+                    self._note_parents(node.body, node)
+                case If():
+                    self._note_parents((*node.body, *node.orelse), node)
+                case _:
+                    pass
+
+    def of(self, part: object) -> tuple[Span, ...]:
+        """The places of a part of a launch; those of the loop around it for one that has none of its own."""
+        match part:
+            case str():
+                return self._of_steps(part)
+            case Buffer() | Stmt() | Loop():
+                return _distinct((*self._of_steps(part.step), *((part.span,) if part.span else ())))
+            case For():
+                return self._of_steps(part.step)
+            case Declare(buffer):
+                return self.of(self._buffers[buffer])
+            case VectorCopy(origin=Stmt() as origin) | Perform(origin=origin):
+                return self.of(origin)
+            case Barrier(claims):
+                return self._of_buffers(claim.buffer for claim in claims)
+            case BulkWait(buffers=buffers) | Release(buffers=buffers) | StoresRead(buffers):
+                return self._of_buffers(buffers)
+            case BulkCopy(target=Access(buffer)) | BulkStore(source=Access(buffer)):
+                return self._of_buffers((buffer,))
+            case If() | Flag() | Function():
+                return ()
+            case _:
+                around = self._around.get(id(part))
+                return self.of(around) if around is not None else ()
+
+    def _of_steps(self, text: str) -> tuple[Span, ...]:
+        return _distinct(self._places[step] for step in text.split("; ") if step in self._places)
+
+    def _of_buffers(self, names: Iterable[str]) -> tuple[Span, ...]:
+        buffers = (self._buffers[name] for name in names if name in self._buffers)
+        return _distinct(place for buffer in buffers for place in self.of(buffer))
+
+
+def _distinct(places: Iterable[Span]) -> tuple[Span, ...]:
+    return tuple(dict.fromkeys(places))
