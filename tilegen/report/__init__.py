@@ -1,0 +1,60 @@
+"""What is known of schedules as one page of HTML that opens offline, and as charts for papers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tilegen.errors import UsageError
+from tilegen.lab.explain import Explanation, explain
+from tilegen.lab.roofline import H200, Machine
+from tilegen.report.code import code_of
+from tilegen.report.libraries import require
+from tilegen.report.study import Study
+from tilegen.schedule import Derivation
+
+LIMIT = 6_000_000  # bytes of a page: larger ones have brought browsers down
+
+
+def study_of(
+    derivation: Derivation,
+    sizes: Mapping[str, int],
+    *,
+    machine: Machine = H200,
+    compiled: bool = True,
+    unproved: bool = False,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Study:
+    """What a page tells of one schedule; nothing runs.
+
+    Args:
+        sizes: all sizes of the kernel.
+        compiled: False leaves the compiler out: no machine code, no registers and no spills.
+        unproved: True takes a text of which it is open whether it is the kernel.
+
+    Raises:
+        LimitError: it cannot be launched. ProofError: it is unproved, and that was not allowed.
+    """
+    code = code_of(derivation, machine.arch, compiled=compiled, unproved=unproved)
+    found: Explanation = explain(derivation, sizes, machine=machine, compiled=compiled, progress=progress)
+    return Study(derivation, found, code)
+
+
+def report(studies: Sequence[Study], made_by: str = "") -> str:
+    """The page of these schedules, which are all of one kernel. `made_by` is the command that makes it.
+
+    Raises:
+        UsageError: a library is missing, or the page would be too large.
+    """
+    require("jinja2", "matplotlib")
+    from tilegen.report.page import render
+
+    text = render(studies, made_by)
+    if (size := len(text.encode())) > LIMIT:
+        raise UsageError(
+            f"the page would take {size / 1e6:.1f} MB, and {LIMIT / 1e6:g} MB is the limit",
+            notes=("--schedule chooses fewer schedules", "--no-compile leaves their machine code out"),
+        )
+    return text
+
+
+__all__ = ["Study", "report", "require", "study_of"]
