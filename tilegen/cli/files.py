@@ -15,7 +15,7 @@ from tilegen.cli.commands import FILE, KERNEL, tilegen
 from tilegen.cli.request import Request, select, split_target
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import shorten
-from tilegen.frontend.unparse import text_of_parameter
+from tilegen.frontend.unparse import text_of_parameters
 from tilegen.ir.steps import Schedule
 
 _LINE = 110  # characters, where no terminal has fewer
@@ -61,19 +61,11 @@ def _details(name: str, file: api.File) -> Iterator[str]:
         said = [s.name for s in own if any(s.name == other.name for other in shown)]
         for schedule in own:
             if schedule.name not in said:
-                yield from _wrapped(_head(schedule), "    ", "        ")
+                yield from _wrapped(f"{schedule.name}{text_of_parameters(schedule)}", "    ", "        ")
                 yield from _wrapped(first_sentence(schedule.doc), "        ", "        ")
         if said:
             yield from _wrapped(f"and, as above: {' '.join(said)}", "    ", "        ")
         shown += own
-
-
-def _head(schedule: Schedule) -> str:
-    return (
-        f"{schedule.name}({', '.join(map(text_of_parameter, schedule.parameters))})"
-        if schedule.parameters
-        else schedule.name
-    )
 
 
 def first_sentence(text: str) -> str:
@@ -99,7 +91,9 @@ def _to_json(name: str, file: api.File) -> dict[str, Any]:
 
 def _schedule_json(schedule: Schedule) -> dict[str, Any]:
     parameters = {p.name: {"default": p.default, "candidates": p.candidates} for p in schedule.parameters}
-    return {"name": schedule.name, "kernel": schedule.kernel, "parameters": parameters, "says": schedule.doc}
+    facts = [fact.text for fact in schedule.facts]
+    named = {"name": schedule.name, "kernel": schedule.kernel, "parameters": parameters, "where": facts}
+    return {**named, "says": schedule.doc}
 
 
 # -- texts

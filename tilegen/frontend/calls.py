@@ -6,6 +6,7 @@ from lark import Token, Tree
 
 from tilegen.errors import SourceError, Span
 from tilegen.frontend.expressions import name, number
+from tilegen.frontend.parameter_facts import parse_facts
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.syntax import Change, ScheduleDecl
 from tilegen.ir.steps import (
@@ -27,7 +28,7 @@ def schedule(place: Place, tree: Branch) -> ScheduleDecl:
     extends = rule(tree) == "extension"
     _, word, _, kernels, *rest = tree.children
     base = rest[1] if extends else None
-    _, head, *body = rest[2:] if extends else rest
+    _, head, _, facts, *body = rest[2:] if extends else rest
     _parse_names(place, kernels)
     given = branches(branch(head).children) if head is not None else ()
     parameters = tuple(_parameter(place, p) for p in given)
@@ -43,6 +44,7 @@ def schedule(place: Place, tree: Branch) -> ScheduleDecl:
         parameters,
         tuple(_change(place, line, str(word)) for line in branches(body)),
         place.doc_above(named.span),
+        parse_facts(place, branch(facts) if facts is not None else None),
     )
 
 

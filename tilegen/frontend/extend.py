@@ -7,7 +7,8 @@ An extension has the steps of its base, in order, and its lines change them one 
     instead of word(first): ...      replaces it by other steps
     without word(first)              drops it
 
-Its head gives new parameters and new defaults. An inherited parameter that no step speaks of any more is dropped.
+Its head gives new parameters, new defaults and new facts. An inherited parameter that no step speaks of any more is
+dropped, with the facts that speak of it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from enum import Enum
 
 from tilegen.errors import Collected, SourceError, did_you_mean
 from tilegen.frontend.data import data_folder
+from tilegen.frontend.parameter_facts import check_facts
 from tilegen.frontend.syntax import Name, ScheduleDecl
+from tilegen.ir.parameter_facts import Fact
 from tilegen.ir.steps import Argument, Arithmetic, Items, Parameter, Schedule, StepCall, Word
 
 _LONGEST = 100  # chain of schedules, each of which extends the next
@@ -43,11 +46,12 @@ class _Step:
 
 @dataclass(frozen=True)
 class _Flat:
-    """A schedule without its head: all parameters and steps, and the kernels that it is for."""
+    """A schedule without its head: all parameters, facts and steps, and the kernels that it is for."""
 
     kernels: tuple[Name, ...]
     parameters: tuple[Parameter, ...]
     steps: tuple[StepCall, ...]
+    facts: tuple[Fact, ...] = ()
 
 
 def flat_schedules(declared: Sequence[ScheduleDecl], stock: StockSchedules) -> tuple[Schedule, ...]:
@@ -83,7 +87,7 @@ def _schedules(declared: ScheduleDecl, flat: _Flat) -> Iterator[Schedule]:
     name = declared.name
     for kernel in flat.kernels:
         head = (name.text, kernel.text, flat.parameters, flat.steps, declared.doc)
-        yield Schedule(*head, span=name.span, kernel_span=kernel.span, kernels=kernels)
+        yield Schedule(*head, span=name.span, kernel_span=kernel.span, kernels=kernels, facts=flat.facts)
 
 
 def _flat(
@@ -98,7 +102,8 @@ def _flat(
     if name in known:
         return known[name]
     if base is None:
-        found = _Flat(declared.kernels, declared.parameters, tuple(c for each in declared.changes for c in each.steps))
+        steps = tuple(c for each in declared.changes for c in each.steps)
+        found = _Flat(declared.kernels, declared.parameters, steps, declared.facts)
     elif len(around) == _LONGEST:
         raise SourceError(f"more than {_LONGEST} schedules extend one another", base.span)
     elif base.text in (*around, name):
@@ -109,6 +114,7 @@ def _flat(
         found = _extend(declared, base, inherited)
     else:
         found = _extend(declared, base, _stock_base(declared, base, by_name, stock))
+    check_facts(found.facts, found.parameters)
     known[name] = found
     return found
 
@@ -120,7 +126,7 @@ def _stock_base(
     offered = [schedule for schedule in stock(file) if schedule.name == name] if file else []
     if offered:
         kernels = tuple(Name(kernel, base.span) for kernel in offered[0].kernels)
-        return _Flat(kernels, offered[0].parameters, offered[0].steps)
+        return _Flat(kernels, offered[0].parameters, offered[0].steps, offered[0].facts)
     names = [f"{file}.{s.name}" for s in stock(file)] if file else [n for n in by_name if n != declared.name.text]
     notes = did_you_mean(base.text, names)
     if not notes:
@@ -146,7 +152,9 @@ def _extend(declared: ScheduleDecl, base: Name, inherited: _Flat) -> _Flat:
     kept = [p for p in inherited.parameters if p.name in given or p.name in used]
     new = [p for p in declared.parameters if p.name not in {k.name for k in kept}]
     parameters = (*(_with_default(p, given.get(p.name)) for p in kept), *new)
-    return _Flat(declared.kernels or inherited.kernels, parameters, steps)
+    names = {p.name for p in parameters}
+    facts = (*(f for f in inherited.facts if f.names() <= names), *declared.facts)
+    return _Flat(declared.kernels or inherited.kernels, parameters, steps, facts)
 
 
 def _with_default(inherited: Parameter, given: Parameter | None) -> Parameter:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tilegen.errors import Source, Span
 from tilegen.ir.instructions import Instruction
+from tilegen.ir.parameter_facts import Fact
 from tilegen.ir.steps import Define, Parameter, Schedule, StepCall
 
 # -- expressions
@@ -199,7 +200,7 @@ class Change:
 
 @dataclass(frozen=True)
 class ScheduleDecl:
-    """A schedule as its text has it: `schedule name for kernels extends base(parameters):` and its lines.
+    """A schedule as its text has it: `schedule name for kernels extends base(parameters) where facts:` and its lines.
 
     Attributes:
         kernels: none where it is for those of `base`.
@@ -212,6 +213,7 @@ class ScheduleDecl:
     parameters: tuple[Parameter, ...]
     changes: tuple[Change, ...]
     doc: str
+    facts: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilegen.errors import Span
+from tilegen.ir.parameter_facts import Fact
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class Schedule:
 
     Attributes:
         kernels: all kernels that the text names; it gives one schedule for each.
+        facts: what its candidates satisfy.
     """
 
     name: str
@@ -102,6 +105,11 @@ class Schedule:
     span: Span | None = field(default=None, compare=False, repr=False)
     kernel_span: Span | None = field(default=None, compare=False, repr=False)
     kernels: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
+
+    def admits(self, values: Mapping[str, int]) -> bool:
+        """True if these values of all parameters are as the `where` of the head wants them."""
+        return all(fact.holds(values) for fact in self.facts)
 
 
 @dataclass(frozen=True)
