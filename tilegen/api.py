@@ -30,6 +30,7 @@ from tilegen.primitives._methods import Steps
 
 if TYPE_CHECKING:
     from tilegen.backends.device_program import Program
+    from tilegen.backends.text_versions import TextVersions
 
 _ACCEPTED = "accepted"  # what is kept of steps that the judge accepts
 
@@ -326,6 +327,12 @@ class Scheduled(Steps, Studies):
         demand(proof, self.kernel.name, unproved=unproved)
         title = self.core.title
         return emit(launches, language, title if proof.verdict == "proved" else f"{title}\n{proof.verdict}")
+
+    def versions(self, language: str = "cuda") -> TextVersions:
+        """The versions of the text in "cuda" or "opencl", as programs choose among them; proved when asked for."""
+        from tilegen.backends.text_versions import TextVersions
+
+        return TextVersions(self.tree, language, self._record)
 
     def export(
         self, folder: str | Path, archs: Sequence[str], *, name: str = "", unproved: bool = False

@@ -85,8 +85,7 @@ def time_programs(
     if not programs or isinstance(engine, InterpreterEngine):
         return Timings()
     kernel = next(iter(programs.values())).kernel.written_kernel
-    needed = 1 + -(-2 * int(getattr(engine, "l2_bytes", 0)) // moved_bytes(kernel, sizes))
-    sets = [_arrays(engine, kernel, sizes, seed) for seed in range(min(_MOST_SETS, needed))]
+    sets = random_sets(engine, kernel, sizes)
     library = Library(kernel, engine, sizes)
     runs: dict[str, Runs] = {}
     errors: dict[str, TilegenError] = {}
@@ -105,6 +104,12 @@ def time_programs(
     samples = {} if samples is None else samples
     _time_in_rounds(runs, engine, progress, samples, steady)
     return Timings({name: summarise(values) for name, values in samples.items()}, beside, errors, notes)
+
+
+def random_sets(engine: Engine, kernel: Kernel, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Sets of random arrays, so many that none is still in the cache when it is used again."""
+    needed = 1 + -(-2 * int(getattr(engine, "l2_bytes", 0)) // moved_bytes(kernel, sizes))
+    return [_arrays(engine, kernel, sizes, seed) for seed in range(min(_MOST_SETS, needed))]
 
 
 def _arrays(engine: Engine, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
