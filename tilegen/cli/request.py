@@ -100,6 +100,20 @@ class Request:
             raise UsageError(f"{command} takes one schedule: say --schedule", notes=notes)
         return next(iter(self.schedules(fixed).values()))
 
+    def built_kernel(self, selection: Selection, fixed: Mapping[str, int]) -> api.Kernel:
+        """The kernel of the selection with the attributes that are set, and the sizes `fixed` as constants.
+
+        Raises:
+            UsageError: --set gives what none has, or a value that is no candidate; --fix fixes no size.
+        """
+        _check_settings(selection, self.settings)
+        _check_fixed(selection, fixed)
+        attributes = {name: value for name, (value, *_) in self.settings.items() if name in selection.attributes}
+        built = selection.file.kernel(selection.kernel, **join(fixed, attributes))
+        if not self.any_value:
+            _check_candidates(selection, self.settings)
+        return built
+
     def check_sizes(self, kernel: nodes.Kernel) -> None:
         """Raises UsageError where --size names what is no size of the kernel, or gives one below 1."""
         for name, value in self.sizes.items():
@@ -171,12 +185,7 @@ def select(request: Request) -> Selection:
 def _attempts(request: Request, selection: Selection, fixed: Mapping[str, int]) -> Iterator[Attempt]:
     """Each schedule with all values of its parameters; the kernel as written where there is no schedule."""
     settings = request.settings
-    _check_settings(selection, settings)
-    _check_fixed(selection, fixed)
-    attributes = {name: value for name, (value, *_) in settings.items() if name in selection.attributes}
-    built = selection.file.kernel(selection.kernel, **join(fixed, attributes))
-    if not request.any_value:
-        _check_candidates(selection, settings)
+    built = request.built_kernel(selection, fixed)
     if not selection.schedules:
         yield Attempt("unscheduled", {}, built.schedule())
     for schedule in selection.schedules:
