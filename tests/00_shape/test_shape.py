@@ -30,6 +30,7 @@ RANKS = [
     {"report"},
     {"api"},
     {"torch"},
+    {"tune"},
     {"cli"},
     {"__main__", "__init__"},
 ]
@@ -48,6 +49,8 @@ DOORS = {
     "click": "tilegen/cli",
     "pygments": "tilegen/cli",
     "rich": "tilegen/cli",
+    "optuna": "tilegen/tune",
+    "distributed": "tilegen/tune",
 }
 
 

@@ -47,6 +47,14 @@ COMMANDS = {
     "compare_no_schedule": "compare own.tg:s gemm:tild",
     "two_schedules": "prove two.tg",
     "two_schedules_alone": "compare two.tg:first,second",
+    "tune_nothing_to_choose": "tune gemm:tiled --device cpu",
+    "tune_no_budget": "tune own.tg --budget 0",
+    "tune_bad_budget": "tune own.tg --budget soon",
+    "tune_no_values": "tune own.tg --set T=12 --any-value --device cpu",
+    "tune_no_search": "tune own.tg --search luck --device cpu",
+    "tune_no_folder": "tune own.tg --resume none/run.jsonl --device cpu",
+    "tune_no_record": "tune own.tg --resume two.tg --device cpu",
+    "tune_no_size": "tune own.tg --device cpu --size M=64",
     "unknown_setting": "show own.tg:s --set TT=8",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -79,6 +80,15 @@ def names() -> tuple[str, ...]:
         f"{each['name'].decode()} (sm_{each['major']}{each['minor']}, {each['totalGlobalMem'] >> 30} GiB)"
         for each in found
     )
+
+
+def visible() -> tuple[str, ...]:
+    """The GPUs that this process may use, where none is missing, as CUDA_VISIBLE_DEVICES names them for a child."""
+    import cupy
+
+    count = cupy.cuda.runtime.getDeviceCount()
+    named = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()]
+    return tuple(named[:count] if named else map(str, range(count)))
 
 
 def install_command() -> str:

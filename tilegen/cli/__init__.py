@@ -51,6 +51,7 @@ def load_commands() -> click.Group:
         ladder,
         prove,
         report,
+        tune,
     )
     from tilegen.cli.commands import tilegen
 

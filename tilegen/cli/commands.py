@@ -67,14 +67,20 @@ def size_option(metavar: str, help: str) -> Callable[[Command], Command]:
     return click.option("--size", "sizes", multiple=True, metavar=metavar, help=help, shell_complete=completion.sizes)
 
 
-def shared_arguments(command: Command) -> Command:
-    """The arguments that commands have, which `command` gets as one Request."""
+def shared_arguments(command: Command, several: bool = False) -> Command:
+    """The arguments that commands have, which `command` gets as one Request; with `several` values to try for --set."""
 
     @wraps(command)
     def call_with_request(file: str, settings: tuple[str, ...], **others: Any) -> int:
-        return _call(lambda requests, **own: command(*requests, **own), [file], parse_settings(settings), others)
+        given = parse_settings(settings, several)
+        return _call(lambda requests, **own: command(*requests, **own), [file], given, others)
 
     return _with_options(call_with_request, FILE)
+
+
+def shared_arguments_with_values(command: Command) -> Command:
+    """The same, with several values for --set."""
+    return shared_arguments(command, several=True)
 
 
 def shared_arguments_of_files(command: Command) -> Command:

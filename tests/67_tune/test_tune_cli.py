@@ -1,0 +1,121 @@
+"""The command tune on the CPU: it ends with what to set, and its record is gone on with after any end."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tilegen.cli import run
+from tilegen.lab.record_files import read_records
+
+pytestmark = pytest.mark.pocl
+
+TEXT = """\
+kernel scale(A: f32[N], by: int = 2) -> B: f32[N]:
+    B[i] = by * A[i]
+
+schedule wide for scale(T=16 in {8, 16, 2048}, U=1 in {1, 2}) where U == 1 or T == 16:
+    tile(i, U) -> i, u
+    blocks(i, T) -> b, t
+
+schedule racy for scale(T=8):
+    tile(i, T) -> b, t
+    bind(b, block.x)
+    bind(t, thread.x)
+    bind(t, block.y)
+"""
+WORDS = ["tune", "mine.tg", "--device", "cpu", "--size", "N=512", "--seed", "1", "--search", "random"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.tg").write_text(TEXT)
+    return tmp_path
+
+
+def lines(path: str) -> list[dict]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def test_it_tries_all_and_ends_with_what_to_set(capsys) -> None:
+    assert run([*WORDS, "--budget", "60s", "--resume", "run.jsonl", "--json", "result.json"]) == 0
+    shown = capsys.readouterr()
+    assert re.search(r"^best: --schedule wide --set T=\d+ U=\d$", shown.out, re.MULTILINE)
+    assert "5 candidates: 3 timed, 1 illegal, 1 over a limit" in shown.out
+    assert "times on the CPU say nothing of a GPU" in shown.out
+    assert "judge" in shown.out
+    assert "seed 1" in shown.err
+    records = read_records(Path("run.jsonl").read_text(), "run.jsonl")
+    alone = [each for each in records if not each.notes["together"]]
+    assert [each.name for each in alone[:2]] == ["wide T=16 U=1", "racy T=8"]  # the written ones come first
+    assert len({each.name for each in alone}) == len(alone) == 5
+    assert all(each.samples and each.trials for each in alone if each.outcome == "measured")
+    best = json.loads(Path("result.json").read_text())["best"]
+    assert best["schedule"] == "wide"
+    timed = [each for each in records if each.notes["together"]]
+    assert best["parameters"] == min(timed, key=lambda each: each.milliseconds or 0).parameters
+
+
+def test_it_goes_on_with_a_record_that_is_torn(capsys) -> None:
+    words = [*WORDS, "--schedule", "wide", "--budget", "60s", "--resume", "run.jsonl"]
+    assert run(words) == 0
+    whole = Path("run.jsonl").read_bytes()
+    cut = whole.index(b"\n", whole.index(b"\n", whole.index(b"\n") + 1) + 1) + 40
+    Path("run.jsonl").write_bytes(whole[:cut])
+    capsys.readouterr()
+    assert run(words) == 0
+    shown = capsys.readouterr()
+    assert "2 candidates are known from run.jsonl" in shown.err
+    assert "39 bytes were cut off" in shown.err
+    assert "4 candidates: 3 timed, 1 over a limit" in shown.out
+    names = [each["name"] for each in lines("run.jsonl")[1:] if not each["notes"]["together"]]
+    assert len(names) == len(set(names)) == 4
+
+
+def test_the_record_of_another_run_is_refused(capsys) -> None:
+    first = ["tune", "mine.tg", "--device", "cpu", "--search", "random", "--budget", "60s", "--resume", "run.jsonl"]
+    more = ["--size", "N=256", "--schedule", "wide", "--set", "T=8,16", "U=1"]
+    assert run([*first, *more]) == 0
+    before = Path("run.jsonl").read_bytes()
+    others = {
+        "with other sizes\n  note: there: N=256\n  note: here: N=512": ["--size", "N=512", *more[2:]],
+        "with other constants\n  note: there: none\n  note: here: by=3": [*more, "by=3"],
+        "with other texts of the kernel or its schedules": [*more[:2], "--set", "T=8,16"],
+    }
+    for said, words in others.items():
+        capsys.readouterr()
+        assert run([*first, *words]) == 2
+        assert said in capsys.readouterr().err
+        assert Path("run.jsonl").read_bytes() == before
+
+
+def test_ctrl_c_leaves_a_record_and_says_how_to_go_on() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "tilegen",
+        *WORDS,
+        "--schedule",
+        "wide",
+        "--budget",
+        "10m",
+        "--resume",
+        "run.jsonl",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 30
+    while not (Path("run.jsonl").exists() and len(Path("run.jsonl").read_text().splitlines()) > 2):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "interrupted; to go on: tilegen tune mine.tg" in errors
+    assert "--resume run.jsonl" in errors
+    assert all(each["schema"].startswith("tilegen.") for each in lines("run.jsonl"))

@@ -1,0 +1,116 @@
+"""The command tune: the fastest of all candidates that schedules allow, within a budget of time."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from tilegen.cli import printing, tune_printing
+from tilegen.cli.arguments import parse_numbers
+from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments_with_values, size_option, tilegen
+from tilegen.cli.interrupt import INTERRUPTED
+from tilegen.cli.records import with_context
+from tilegen.cli.request import Request, select
+from tilegen.errors import DeviceError, UsageError
+
+if TYPE_CHECKING:
+    from tilegen.tune.session import Session
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@tilegen.command("tune")
+@shared_arguments_with_values
+@size_option("M=.. ...", "Sizes to time at.")
+@FIX
+@DEVICE
+@UNPROVED
+@click.option("--budget", default="10m", show_default=True, metavar="10m", help="How long to search: 30s, 10m, 2h.")
+@click.option("--search", "kind", metavar="tpe|...", help="tpe, evolution, quasi-random, grid (by Optuna), or random.")
+@click.option("--seed", type=int, metavar="N", help="Of the search; one is drawn and printed if left out.")
+@click.option("--gpus", default="0", show_default=True, metavar="all|0,1", help="The GPUs to time on.")
+@click.option("--resume", metavar="F", help="The record to go on with, or to begin.")
+@click.option("--timeout", type=click.FloatRange(min=0.1), default=60.0, show_default=True, metavar="S",
+              help="Seconds for one candidate.")  # fmt: skip
+@click.option("--memory", type=click.FloatRange(min=0.1), default=8.0, show_default=True, metavar="GB",
+              help="Memory of each process.")  # fmt: skip
+def tune_command(
+    request: Request,
+    fix: tuple[str, ...],
+    device: str,
+    unproved: bool,
+    budget: str,
+    kind: str | None,
+    seed: int | None,
+    gpus: str,
+    resume: str | None,
+    timeout: float,
+    memory: float,
+) -> int:
+    """Search for the fastest schedule and parameters at given sizes.
+
+    Candidates are TM=64 in {32, 64} of a schedule's head, or --set TM=32,64, as far as its `where` allows them.
+    """
+    from tilegen.tune.session import Session, Wish
+    from tilegen.tune.station import Limits
+
+    limits = Limits(timeout, memory * 1e9)
+    wish = Wish(parse_duration(budget), kind, seed, device, gpus, limits, unproved)
+    selection = select(request)
+    kernel = request.built_kernel(selection, parse_numbers(fix, "--fix"))
+    request.check_sizes(kernel.ir)
+    given = {name: values for name, values in request.settings.items() if name in selection.parameters}
+    record = resume or _new_record(kernel.ir.name)
+    printing.check_writable(record)
+    context = with_context({})
+    with Session(
+        kernel, selection.schedules, record, given=given, sizes=request.sizes, wish=wish, context=context
+    ) as session:
+        tune_printing.print_beginning(session, resume is not None)
+        stopped = _run(session)
+    tune_printing.print_result(printing.console(), session)
+    if request.json_file:
+        printing.write_json(tune_printing.to_json(session, stopped), request.json_file)
+    if stopped:
+        print(f"interrupted; to go on: {_resuming(request, record)}", file=sys.stderr)
+        return INTERRUPTED
+    return 0 if session.tuning.best else DeviceError.exit_code
+
+
+def _run(session: Session) -> bool:
+    """Runs the session; True if Ctrl-C ended it."""
+    with printing.progress() as progress:
+        try:
+            session.run(lambda tuning: progress(*tune_printing.progress_of(tuning)))
+        except KeyboardInterrupt:
+            return True
+    return False
+
+
+def _new_record(kernel: str) -> str:
+    """A name for a record in the current folder that no file has."""
+    return f"tune-{kernel}-{datetime.now():%Y%m%d-%H%M%S}.jsonl"
+
+
+def _resuming(request: Request, record: str) -> str:
+    """The command that goes on with a record."""
+    words = ["tilegen", *click.get_current_context().find_root().obj]
+    if "--resume" not in words:
+        words += ["--resume", record]
+    return shlex.join(words)
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of `30s`, `10m`, `2h` or `90`. Raises UsageError for anything else, and for none at all."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if not found:
+        raise UsageError(f"--budget takes a time like 30s, 10m or 2h, not '{text}'")
+    seconds = float(found[1]) * _UNITS[found[2]]
+    if seconds <= 0:
+        raise UsageError("a budget of 0 is none", notes=("--budget 10m searches for ten minutes",))
+    return seconds

@@ -1,0 +1,157 @@
+"""How a tuning run looks: what it begins with, how far it is, the fastest candidates, what the others failed by."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from tilegen.lab.metric import rate, unit
+from tilegen.lab.timing import CPU_NOTE, cells_of_time
+
+if TYPE_CHECKING:
+    from tilegen.tune.session import Session
+    from tilegen.tune.space import Candidate
+    from tilegen.tune.tuning import Tuning
+
+_MEANINGS = {
+    "measured": "timed",
+    "illegal": "illegal",
+    "limits": "over a limit",
+    "unproved": "unproved",
+    "roofline": "too slow by the roofline",
+    "refused": "refused by the compiler",
+    "wrong": "wrong",
+    "fault": "failed on the device",
+    "time": "over the limit of time",
+    "memory": "over the limit of memory",
+    "killed": "killed",
+}
+_LOUD = ("wrong", "refused", "fault", "time", "memory", "killed")  # each is worth a look
+
+
+def print_beginning(session: Session, resumed: bool) -> None:
+    """What is going to be done, on standard error."""
+    space, wish, journal = session.space, session.wish, session.journal
+    sizes = " ".join(f"{name}={value}" for name, value in session.task.sizes.items())
+    lines = [
+        f"{session.task.kernel}  {sizes}  on {session.device.name}: {space.combinations:,} combinations, "
+        f"search {wish.search}, seed {wish.seed}",
+    ]
+    if session.task.machine is None:
+        lines += ["no roofline is known for this device: it prunes nothing"]
+    if resumed and session.tuning.outcomes:
+        lines += [f"{len(session.tuning.outcomes)} candidates are known from {journal.path}"]
+    if journal.torn:
+        lines += [f"the last line of {journal.path} was not whole: {journal.torn} bytes were cut off"]
+    if journal.damaged:
+        lines += [f"lines of {journal.path} that cannot be read: {', '.join(map(str, journal.damaged))}"]
+    print("\n".join([*lines, f"record: {journal.path}"]), file=sys.stderr, flush=True)
+
+
+def progress_of(tuning: Tuning) -> tuple[str, int, int]:
+    """What is shown meanwhile: candidates and the best time, with the seconds done and to do."""
+    best = tuning.fastest[:1]
+    fastest = f", best {best[0].milliseconds:.4g} ms" if best else ""
+    return f"{len(tuning.outcomes)} candidates{fastest}", round(tuning.seconds), round(tuning.budget)
+
+
+def print_result(out: Console, session: Session) -> None:
+    """The fastest candidates, what became of all, where the time went, and how the best is used."""
+    tuning = session.tuning
+    if tuning.best is None:
+        out.print("nothing was timed", style="red")
+    else:
+        out.print(_table(session))
+    for line in (*_counts(tuning), *_complaints(tuning), _shares(session)):
+        out.print(line, soft_wrap=True, markup=False)
+    if not session.device.on_gpu:
+        out.print(CPU_NOTE)
+    if tuning.best:
+        for line in _beside_written(tuning):
+            out.print(line, soft_wrap=True)
+        out.print(f"best: {setting(tuning.best[0])}", soft_wrap=True, markup=False, style="bold")
+
+
+def setting(candidate: Candidate) -> str:
+    """The candidate as options of a command: --schedule tiled --set TS=16."""
+    values = " ".join(f"{name}={value}" for name, value in candidate.parameters)
+    return f"--schedule {candidate.schedule}" + (f" --set {values}" if values else "")
+
+
+def _table(session: Session) -> Table:
+    tuning, task = session.tuning, session.task
+    kernel = session.kernel.ir.written_kernel
+    shown = unit(kernel, task.sizes, session.device.on_gpu)
+    times = tuning.times
+    first = next((c for c in times if c in tuning.defaults), None)
+    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("schedule", overflow="fold")
+    for name in ("ms", "p20..p80", shown, "gain"):
+        table.add_column(name, justify="right")
+    for candidate, time in sorted(times.items(), key=lambda each: each[1].median):
+        gain = f"x {times[first].median / time.median:.2f}" if first else ""
+        name = f"{candidate} (as written)" if candidate in tuning.defaults else str(candidate)
+        table.add_row(name, *cells_of_time(time, rate(kernel, task.sizes, time.median, shown)), gain)
+    return table
+
+
+def _counts(tuning: Tuning) -> list[str]:
+    counts = Counter[str](each.state for each in tuning.outcomes.values())
+    parts = [f"{counts[state]} {_MEANINGS[state]}" for state in _MEANINGS if state in counts]
+    lines = [f"{len(tuning.outcomes)} candidates: {', '.join(parts)}"] if parts else []
+    if tuning.exhausted:
+        lines += ["these are all that there are"]
+    if tuning.together:
+        lines += ["those above took turns at the end, each once in a round"]
+    return lines + ([tuning.note] if tuning.note else [])
+
+
+def _complaints(tuning: Tuning) -> list[str]:
+    """The first candidate of each kind that deserves a look."""
+    found = []
+    for state in _LOUD:
+        first = next((each for each in tuning.outcomes.values() if each.state == state), None)
+        if first:
+            found += [f"{_MEANINGS[state]}, for one: {first.candidate}: {first.message}"]
+    return found
+
+
+def _beside_written(tuning: Tuning) -> list[str]:
+    """Whether the best is faster than the fastest of the written ones by more than both spread."""
+    assert tuning.best
+    (best, time), written = tuning.best, [t for c, t in tuning.times.items() if c in tuning.defaults]
+    if best in tuning.defaults or not written or time.p80 < min(each.p20 for each in written):
+        return []
+    return ["its time is inside the spread of the written ones: a second run may choose otherwise"]
+
+
+def _shares(session: Session) -> str:
+    """Which part of the time of all processes went where."""
+    spent = Counter[str]()
+    for outcome in session.tuning.new:
+        spent.update({name: seconds for name, seconds in outcome.seconds.items() if name != "waiting"})
+    seconds = session.tuning.seconds
+    parts = ", ".join(f"{name} {value:.3g} s ({value / seconds:.0%})" for name, value in spent.most_common())
+    return f"of {seconds:.3g} s, in {session.processes} processes at once: {parts}" if parts else f"{seconds:.3g} s"
+
+
+def to_json(session: Session, stopped: bool) -> dict[str, Any]:
+    """The result as a record."""
+    tuning = session.tuning
+    best = tuning.best
+    return {
+        "kernel": session.task.kernel,
+        "sizes": dict(session.task.sizes),
+        "device": session.device.name,
+        "search": session.wish.search,
+        "seed": session.wish.seed,
+        "record": str(session.journal.path),
+        "interrupted": stopped,
+        "best": {"schedule": best[0].schedule, "parameters": dict(best[0].parameters)} if best else None,
+        "candidates": [session.record_of(each) for each in tuning.outcomes.values()],
+    }

@@ -1,0 +1,1 @@
+"""Tuning: which values of a schedule's parameters, and which of several schedules, run fastest on this device."""

@@ -1,0 +1,151 @@
+"""Checks and times a candidate on the device, which nothing else may time on meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+from tilegen.backends.device_program import Program
+from tilegen.backends.devices import InterpreterEngine, engine
+from tilegen.backends.engine import Engine
+from tilegen.errors import DeviceError
+from tilegen.ir.nodes import Kernel
+from tilegen.ir.tolerance import Tolerance, tolerance_of
+from tilegen.lab.check import Case, cases, check
+from tilegen.lab.cost import require_timing_memory
+from tilegen.lab.libraries import Library
+from tilegen.lab.sizes import limits_of_check, sizes_to_check
+from tilegen.lab.timing import Runs, check_agreement, random_sets, time_programs
+from tilegen.tune.prepare import Seconds, apply, clock
+from tilegen.tune.space import Candidate
+from tilegen.tune.task import DeviceFacts, Outcome, Task
+
+_SAMPLES = 15
+_FEW = 3  # samples of a candidate that is far from the best
+_FAR = 1.5  # times the best
+_HOPELESS = 4.0  # times the best: one run tells enough
+
+
+def device_facts(task: Task) -> DeviceFacts:
+    """The device that candidates are timed on here. Raises DeviceError where there is none to time on."""
+    found = engine(task.device)
+    if isinstance(found, InterpreterEngine):
+        raise DeviceError("nothing can be timed here: there is neither a GPU nor OpenCL", notes=("tilegen doctor",))
+    return DeviceFacts(found.name, found.on_gpu, getattr(found, "arch", None), _key_of(found))
+
+
+def measure(task: Task, candidate: Candidate, best: float | None, seconds: Seconds) -> Outcome:
+    """The times of a candidate, once its results are right.
+
+    Args:
+        best: milliseconds; a candidate far from it gets few samples.
+
+    Raises:
+        WrongResult: they are not. DeviceError: the device fails.
+    """
+    with clock(seconds, "judge"):
+        scheduled = apply(task, candidate)
+    runs_on = engine(task.device)
+    with clock(seconds, "compile"):
+        program = scheduled.compile(task.device, unproved=task.unproved)
+    with alone_on(runs_on):
+        with clock(seconds, "check"):
+            tried = _cases_of(program, runs_on)
+            trials = check(program, tried)
+        with clock(seconds, "time"):
+            samples = _bench(scheduled.kernel.written_kernel, task.device, tuple(task.sizes.items())).time(
+                program, best
+            )
+    return Outcome(candidate, "measured", samples=tuple(samples), checks=tuple(asdict(trial) for trial in trials))
+
+
+def measure_together(task: Task, candidates: Sequence[Candidate]) -> Mapping[Candidate, tuple[float, ...]]:
+    """The milliseconds of several candidates, which take turns; of those that can run."""
+    runs_on = engine(task.device)
+    programs = {str(each): apply(task, each).compile(task.device, unproved=task.unproved) for each in candidates}
+    samples: dict[str, list[float]] = {}
+    with alone_on(runs_on):
+        time_programs(programs, runs_on, task.sizes, lambda what, done, total: None, samples)
+    return {each: tuple(samples[str(each)]) for each in candidates if samples.get(str(each))}
+
+
+# -- checks
+
+
+def _cases_of(program: Program, runs_on: Engine) -> list[Case]:
+    kernel = program.kernel.written_kernel
+    sizes = sizes_to_check([program.tree], {}, limits_of_check(runs_on))
+    tolerance = tolerance_of(program.tree)
+    return [case for each in sizes for case in _cases_at(kernel, tuple(each.items()), tolerance)]
+
+
+@lru_cache(maxsize=16)
+def _cases_at(kernel: Kernel, sizes: tuple[tuple[str, int], ...], tolerance: Tolerance) -> list[Case]:
+    return cases(kernel, [dict(sizes)], tolerance)
+
+
+# -- times
+
+
+class Bench:
+    """The arrays that all candidates of a kernel are timed on, and a library's answer to hold theirs against."""
+
+    def __init__(self, kernel: Kernel, runs_on: Engine, sizes: Mapping[str, int]) -> None:
+        self._engine, self._sizes = runs_on, sizes
+        self._sets = random_sets(runs_on, kernel, sizes)
+        self._library = Library(kernel, runs_on, sizes)
+
+    def time(self, program: Program, best: float | None) -> list[float]:
+        """Milliseconds of samples: the fewer, the farther they are from `best`. Raises WrongResult, DeviceError."""
+        require_timing_memory([program.tree], self._sizes, self._engine)
+        first = program.bind(self._sizes, self._sets[0])
+        self._engine.time([first])
+        once = self._engine.time([first])
+        if best is not None and once > _HOPELESS * best:
+            return [once]
+        runs = Runs(self._engine, [program.bind(self._sizes, arrays) for arrays in self._sets])
+        check_agreement(self._library, self._sizes, self._sets, runs)
+        samples: list[float] = []
+        for turn in range(_SAMPLES):
+            samples.append(runs.sample(turn))
+            if len(samples) >= _FEW and best is not None and min(samples) > _FAR * best:
+                break
+        return samples
+
+
+@lru_cache(maxsize=1)
+def _bench(kernel: Kernel, device: str, sizes: tuple[tuple[str, int], ...]) -> Bench:
+    return Bench(kernel, engine(device), dict(sizes))
+
+
+# -- one at a time
+
+
+@contextmanager
+def alone_on(runs_on: Engine) -> Iterator[None]:
+    """Waits until no other process of tilegen's tuning checks or times on the device, and keeps others waiting."""
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        yield
+        return
+    name = hashlib.sha256(_key_of(runs_on).encode()).hexdigest()[:16]
+    path = Path(gettempdir(), f"tilegen-{os.getuid()}-{name}.lock")
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _key_of(runs_on: Any) -> str:
+    """What tells the device from others of this machine."""
+    if not runs_on.on_gpu:
+        return str(runs_on.name)
+    ordinal = runs_on.ordinal
+    return str(runs_on.xp.cuda.runtime.deviceGetPCIBusId(ordinal))

@@ -1,0 +1,82 @@
+"""What is decided of a candidate without its device: is it legal, within limits, worth a try; and its machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from time import perf_counter
+
+from tilegen import api
+from tilegen.backends import nvrtc
+from tilegen.backends.architectures import compiled_architecture, instructions_of
+from tilegen.lab.explain import explain_tree
+from tilegen.lab.roofline import H200, Machine
+from tilegen.lab.sizes import sizes_to_check
+from tilegen.tune.space import Candidate
+from tilegen.tune.task import Outcome, Task
+
+MACHINES = {machine.name: machine for machine in (H200,)}
+# A prediction is held against times with this allowance: ceilings are measured, too.
+SLACK = 1.1
+
+Seconds = dict[str, float]
+
+
+@contextmanager
+def clock(seconds: Seconds, part: str) -> Iterator[None]:
+    """Adds the time inside the block to that of `part`."""
+    start = perf_counter()
+    try:
+        yield
+    finally:
+        seconds[part] = seconds.get(part, 0.0) + perf_counter() - start
+
+
+@lru_cache(maxsize=8)
+def _file(text: str) -> api.File:
+    return api.from_text(text)
+
+
+def apply(task: Task, candidate: Candidate) -> api.Scheduled:
+    """The candidate's schedule, with its parameters, on the kernel. Raises what `Kernel.schedule` raises."""
+    kernel = _file(task.texts[candidate.schedule]).kernel(task.kernel, **task.values)
+    return kernel.schedule(candidate.schedule, **dict(candidate.parameters))
+
+
+def prepare(task: Task, candidate: Candidate, best: float | None, seconds: Seconds) -> Outcome:
+    """Judges, predicts, proves and compiles, in this order; what is found out lies in the cache for `measure`.
+
+    Args:
+        best: milliseconds; what the roofline says to take longer goes no further.
+
+    Raises:
+        TilegenError: it is illegal, over a limit, unproved, or the compiler refuses it.
+    """
+    with clock(seconds, "judge"):
+        scheduled = apply(task, candidate)
+    predicted = None
+    if machine := MACHINES.get(task.machine or ""):
+        with clock(seconds, "predict"):
+            predicted = predict(scheduled, task, machine)
+        if best is not None and predicted > SLACK * best:
+            message = f"at least {predicted:.4g} ms by the roofline, beside {best:.4g} ms"
+            return Outcome(candidate, "roofline", message, predicted=predicted)
+    versions = scheduled.versions("cuda" if task.arch else "opencl")
+    wanted = [task.sizes, *sizes_to_check([scheduled.tree], {})]
+    with clock(seconds, "judge"):
+        texts = {
+            version: versions.text(version, unproved=task.unproved)
+            for version in (versions.choose(each, {}) for each in wanted)
+        }
+    if task.arch and not nvrtc.unavailable_reason():
+        with clock(seconds, "compile"):
+            for version, text in texts.items():
+                nvrtc.compile_text(text, compiled_architecture(instructions_of(versions.launches(version)), task.arch))
+    return Outcome(candidate, "measured", predicted=predicted)
+
+
+def predict(scheduled: api.Scheduled, task: Task, machine: Machine) -> float:
+    """The least milliseconds of all launches together. Raises LimitError where they cannot be launched."""
+    reports = explain_tree(scheduled.tree, task.sizes, machine, compiled=False)
+    return sum(report.prediction.milliseconds for report in reports)

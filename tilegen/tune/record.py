@@ -1,0 +1,102 @@
+"""The lines of a run's record: its head, then a record for each candidate; and outcomes read from them again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tilegen.errors import UsageError
+from tilegen.ir.nodes import Kernel
+from tilegen.lab.metric import rate, unit
+from tilegen.lab.records import SCHEMA, Device, RunRecord, to_dict
+from tilegen.lab.timing import summarise
+from tilegen.tune.journal import Journal
+from tilegen.tune.space import Candidate, Space
+from tilegen.tune.task import DeviceFacts, Outcome, Task
+
+HEAD = "tilegen.tune/1"
+TOGETHER = "together"  # a note on samples that were taken in turns with those of others
+
+
+def head_line(task: Task, device: DeviceFacts | None, context: Mapping[str, Any]) -> dict[str, Any]:
+    """What all candidates share; `context` says which command began it, and when. The device may not be known yet."""
+    return {
+        "schema": HEAD,
+        **context,
+        "kernel": task.kernel,
+        "texts": dict(task.texts),
+        "constants": dict(task.values),
+        "sizes": dict(task.sizes),
+        **({"device": device.name, "on_gpu": device.on_gpu} if device else {}),
+    }
+
+
+def result_line(
+    outcome: Outcome, task: Task, device: DeviceFacts, kernel: Kernel, command: str | None, together: bool = False
+) -> dict[str, Any]:
+    """What became of a candidate as a record; `together` says that its samples were taken in turns with others."""
+    candidate, constants = outcome.candidate, dict(task.values)
+    shown = unit(kernel, task.sizes, device.on_gpu)
+    time = summarise(outcome.samples) if outcome.samples else None
+    found = RunRecord(
+        str(candidate),
+        task.kernel,
+        outcome.state,
+        {**{n: v for n, v in constants.items() if n in kernel.sizes}, **task.sizes},
+        text=task.texts[candidate.schedule],
+        schedule=candidate.schedule,
+        parameters=dict(candidate.parameters),
+        constants=constants,
+        error=outcome.message or None,
+        trials=tuple(outcome.checks),
+        arch=task.arch,
+        device=Device(device.name, device.on_gpu, device.arch),
+        samples=outcome.samples,
+        time=asdict(time) if time else None,
+        rate=rate(kernel, task.sizes, time.median, shown) if time else None,
+        unit=shown if time else None,
+        seconds=dict(outcome.seconds),
+        notes={"predicted": outcome.predicted, TOGETHER: together},
+        command=command,
+    )
+    return to_dict(found)
+
+
+def check_head(journal: Journal, head: Mapping[str, Any]) -> None:
+    """Raises UsageError where the journal is of another kernel, of other schedules, sizes or another device."""
+    first = journal.lines[0]
+    if first.get("schema") != HEAD:
+        raise UsageError(f"{journal.path} is no record of a run of tilegen tune")
+    for name in ("kernel", "constants", "sizes", "device", "texts"):
+        if name not in head or first.get(name) == head[name]:
+            continue
+        if name == "texts":
+            raise UsageError(f"{journal.path} is the record of a run with other texts of the kernel or its schedules")
+        notes = (f"there: {_shown(first.get(name))}", f"here: {_shown(head[name])}")
+        raise UsageError(f"{journal.path} is the record of a run with {_WORDS[name]}", notes=notes)
+
+
+_WORDS = {
+    "kernel": "another kernel",
+    "constants": "other constants",
+    "sizes": "other sizes",
+    "device": "another device",
+}
+
+
+def _shown(value: Any) -> str:
+    return " ".join(f"{n}={v}" for n, v in value.items()) or "none" if isinstance(value, dict) else str(value)
+
+
+def outcomes_of(lines: Sequence[Mapping[str, Any]], space: Space) -> Iterator[Outcome]:
+    """The outcomes in the lines of a record, as far as they are of candidates of the space."""
+    for line in lines:
+        notes = line.get("notes", {})
+        if line.get("schema") != SCHEMA or notes.get(TOGETHER):
+            continue
+        candidate = Candidate(line["schedule"], tuple(line["parameters"].items()))
+        if space.allows(candidate):
+            samples, checks = tuple(line["samples"]), tuple(line["trials"])
+            told = (line["outcome"], line["error"] or "", samples, notes.get("predicted"), line["seconds"], checks)
+            yield Outcome(candidate, *told)

@@ -1,0 +1,174 @@
+"""Which candidate is tried next: by chance, or by Optuna's samplers, which are told what came of the others."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from random import Random
+from typing import Any, Protocol
+
+from tilegen.errors import DeviceError, UsageError
+from tilegen.tune.space import Candidate, Space
+
+SEARCHES = ("tpe", "evolution", "quasi-random", "grid", "random")
+# Proposals in a row that are known or no candidates, until one is drawn by chance.
+_MOST_REPEATED = 50
+
+
+class Search(Protocol):
+    """Asked for the next candidate, told what came of it; in any order, several at once."""
+
+    def ask(self) -> Candidate | None:
+        """A candidate that was not asked for and not told before; None when there are no more."""
+
+    def tell(self, candidate: Candidate, milliseconds: float | None) -> None:
+        """What it took; None where it cannot be used."""
+
+
+def search(kind: str, space: Space, seed: int) -> Search:
+    """A search of SEARCHES, which tries the written defaults first.
+
+    Raises:
+        UsageError: there is no such search. DeviceError: it needs Optuna or scipy, which is not installed.
+    """
+    if kind == "random":
+        return RandomSearch(space, seed)
+    if kind not in SEARCHES:
+        raise UsageError(f"there is no search '{kind}'", notes=(f"there are {', '.join(SEARCHES)}",))
+    return OptunaSearch(kind, space, seed)
+
+
+class RandomSearch:
+    """The defaults, then all candidates in random order, none of them twice."""
+
+    def __init__(self, space: Space, seed: int) -> None:
+        self._known: set[Candidate] = set()
+        self._next = _defaults_first(space, Random(seed))
+
+    def ask(self) -> Candidate | None:
+        found = next((each for each in self._next if each not in self._known), None)
+        if found:
+            self._known.add(found)
+        return found
+
+    def tell(self, candidate: Candidate, milliseconds: float | None) -> None:
+        self._known.add(candidate)
+
+
+def _defaults_first(space: Space, random: Random) -> Iterator[Candidate]:
+    yield from space.defaults()
+    yield from space.shuffled(random)
+
+
+class OptunaSearch:
+    """A sampler of Optuna over the schedules and the positions of values, which are ordered.
+
+    Parameters of one name are one to it, whichever schedule has them. What it proposes twice, or against a `where`, is
+    not tried; where it does so again and again, chance takes its turn.
+    """
+
+    def __init__(self, kind: str, space: Space, seed: int) -> None:
+        self._space, self._chance = space, RandomSearch(space, seed)
+        self._optuna = _import_optuna()
+        self._optuna.logging.set_verbosity(self._optuna.logging.ERROR)
+        names = [schedule.name for schedule in space.schedules]
+        create = self._optuna.distributions
+        self._distributions: dict[str, Any] = {
+            name: create.IntDistribution(0, len(values) - 1) for name, values in space.axes.items()
+        }
+        if len(names) > 1:
+            self._distributions["schedule"] = create.CategoricalDistribution(names)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that some of these samplers may change
+            self._study = self._optuna.create_study(sampler=self._sampler(kind, seed))
+        self._trials: dict[Candidate, Any] = {}
+        self._known: set[Candidate] = set()
+        self._waiting = space.defaults()
+
+    def _sampler(self, kind: str, seed: int) -> Any:
+        samplers = self._optuna.samplers
+        match kind:
+            case "tpe":
+                return samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
+            case "evolution":
+                return samplers.NSGAIISampler(seed=seed, population_size=20)
+            case "quasi-random":
+                return samplers.QMCSampler(seed=seed, scramble=True)
+            case "grid":
+                return samplers.GridSampler(self._grid(), seed=seed)
+            case _:
+                raise ValueError(kind)
+
+    def _grid(self) -> dict[str, list[Any]]:
+        """All values of each part of a proposal."""
+        found: dict[str, list[Any]] = {name: list(range(len(values))) for name, values in self._space.axes.items()}
+        if "schedule" in self._distributions:
+            found["schedule"] = list(self._distributions["schedule"].choices)
+        return found
+
+    def ask(self) -> Candidate | None:
+        while self._waiting:
+            if (first := self._waiting.pop(0)) not in self._known:
+                return self._take(first, None)
+        for _ in range(_MOST_REPEATED):
+            if self._is_spent():
+                break
+            trial = self._study.ask(self._distributions)
+            found = self._candidate_of(trial.params)
+            if found is not None and found not in self._known:
+                return self._take(found, trial)
+            self._tell(trial, None)
+        drawn = self._chance.ask()
+        return self._take(drawn, None) if drawn else None
+
+    def tell(self, candidate: Candidate, milliseconds: float | None) -> None:
+        self._known.add(candidate)
+        self._chance.tell(candidate, None)
+        trial = self._trials.pop(candidate, None)
+        if trial is not None:
+            self._tell(trial, milliseconds)
+        elif milliseconds is not None:
+            self._study.add_trial(self._finished(candidate, milliseconds))
+
+    def _is_spent(self) -> bool:
+        """True if a grid has no more points."""
+        sampler = self._study.sampler
+        return isinstance(sampler, self._optuna.samplers.GridSampler) and bool(sampler.is_exhausted(self._study))
+
+    def _tell(self, trial: Any, milliseconds: float | None) -> None:
+        state = self._optuna.trial.TrialState.FAIL if milliseconds is None else None
+        with suppress(RuntimeError):  # at its last point a grid stops a loop of Optuna's, which there is not
+            self._study.tell(trial, milliseconds, state=state)
+
+    def _take(self, candidate: Candidate, trial: Any) -> Candidate:
+        self._known.add(candidate)
+        self._chance.tell(candidate, None)
+        if trial is not None:
+            self._trials[candidate] = trial
+        return candidate
+
+    def _candidate_of(self, proposed: dict[str, Any]) -> Candidate | None:
+        schedule = proposed.get("schedule", self._space.schedules[0].name)
+        values = {name: self._space.axes[name][at] for name, at in proposed.items() if name != "schedule"}
+        return self._space.pick(schedule, values)
+
+    def _finished(self, candidate: Candidate, milliseconds: float) -> Any:
+        """A trial that the sampler did not propose: what the candidate has no parameter for is at its first value."""
+        chosen: dict[str, Any] = {name: 0 for name in self._space.axes}
+        for name, value in candidate.parameters:
+            if name in self._space.axes:
+                chosen[name] = self._space.axes[name].index(value)
+        if "schedule" in self._distributions:
+            chosen["schedule"] = candidate.schedule
+        return self._optuna.trial.create_trial(params=chosen, distributions=self._distributions, value=milliseconds)
+
+
+def _import_optuna() -> Any:
+    try:
+        import optuna
+        import scipy  # noqa: F401  (quasi-random numbers are its)
+    except ImportError as error:
+        notes = ("pip install 'tilegen[tune]'", "--search random does without")
+        raise DeviceError(f"this search needs {error.name}, which is not installed", notes=notes) from None
+    return optuna

@@ -1,0 +1,135 @@
+"""The candidates: schedules of one kernel, each with all values of its parameters that its head allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from math import prod
+from random import Random
+
+from tilegen.errors import UsageError
+from tilegen.ir.steps import Parameter, Schedule
+
+# A space of no more combinations is listed; of a larger one points are drawn.
+_LISTED = 100_000
+_MOST_DRAWS = 20_000
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A schedule by its name, with a value for each of its parameters in the order of its head."""
+
+    schedule: str
+    parameters: tuple[tuple[str, int], ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([self.schedule, *(f"{name}={value}" for name, value in self.parameters)])
+
+
+@dataclass(frozen=True)
+class Space:
+    """All candidates of `schedules`; `given` has the values of parameters in place of those that the heads list."""
+
+    schedules: tuple[Schedule, ...]
+    given: Mapping[str, Sequence[int]]
+
+    def values(self, parameter: Parameter) -> tuple[int, ...]:
+        """The values that a parameter takes: the given ones, else its candidates, else its default alone."""
+        return tuple(self.given.get(parameter.name, ())) or parameter.candidates or (parameter.default,)
+
+    @cached_property
+    def axes(self) -> dict[str, tuple[int, ...]]:
+        """The values of each parameter, of all schedules together, ascending; of those with several alone."""
+        found: dict[str, set[int]] = {}
+        for schedule in self.schedules:
+            for parameter in schedule.parameters:
+                found.setdefault(parameter.name, set()).update(self.values(parameter))
+        return {name: tuple(sorted(values)) for name, values in found.items() if len(values) > 1}
+
+    @property
+    def combinations(self) -> int:
+        """How many there are, those that a `where` excludes among them."""
+        return sum(self._sizes)
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return [prod(len(self.values(p)) for p in schedule.parameters) for schedule in self.schedules]
+
+    def defaults(self) -> list[Candidate]:
+        """Each schedule as it is written: where its default is none of the given values, with the first of them."""
+        found = [Candidate(s.name, tuple((p.name, self._default(p)) for p in s.parameters)) for s in self.schedules]
+        return [candidate for candidate in found if self.allows(candidate)]
+
+    def _default(self, parameter: Parameter) -> int:
+        values = self.values(parameter)
+        return parameter.default if parameter.default in values else values[0]
+
+    def allows(self, candidate: Candidate) -> bool:
+        """True if the values are among those of the candidate's schedule, and as its `where` wants them."""
+        schedule = next((s for s in self.schedules if s.name == candidate.schedule), None)
+        if schedule is None or [p.name for p in schedule.parameters] != [name for name, _ in candidate.parameters]:
+            return False
+        pairs = zip(schedule.parameters, candidate.parameters, strict=True)
+        return all(value in self.values(p) for p, (_, value) in pairs) and schedule.admits(dict(candidate.parameters))
+
+    def pick(self, schedule: str, values: Mapping[str, int]) -> Candidate | None:
+        """The candidate of a schedule with these values; None where that is none.
+
+        There may be values for parameters that the schedule does not have; where one is missing, it is the default.
+        """
+        found = next(s for s in self.schedules if s.name == schedule)
+        chosen = tuple((p.name, values.get(p.name, self._default(p))) for p in found.parameters)
+        candidate = Candidate(schedule, chosen)
+        return candidate if self.allows(candidate) else None
+
+    def __iter__(self) -> Iterator[Candidate]:
+        """All of them, in the order of the schedules and of their values."""
+        return (c for n in range(self.combinations) if (c := self._at(n)) and self.allows(c))
+
+    def shuffled(self, random: Random) -> Iterator[Candidate]:
+        """All of them in random order, each once; of a space too large to list, those that draws find."""
+        if self.combinations <= _LISTED:
+            numbers = list(range(self.combinations))
+            random.shuffle(numbers)
+            yield from (c for n in numbers if self.allows(c := self._at(n)))
+            return
+        seen: set[Candidate] = set()
+        missed = 0
+        while missed < _MOST_DRAWS:
+            drawn = self._at(random.randrange(self.combinations))
+            missed += 1
+            if drawn not in seen and self.allows(drawn):
+                missed = 0
+                seen.add(drawn)
+                yield drawn
+
+    def _at(self, number: int) -> Candidate:
+        """The combination of this number, allowed or not."""
+        position = 0
+        while number >= self._sizes[position]:
+            number -= self._sizes[position]
+            position += 1
+        schedule, chosen = self.schedules[position], []
+        for parameter in reversed(schedule.parameters):
+            values = self.values(parameter)
+            number, digit = divmod(number, len(values))
+            chosen.append((parameter.name, values[digit]))
+        return Candidate(schedule.name, tuple(reversed(chosen)))
+
+
+def require_candidates(space: Space) -> None:
+    """Raises UsageError where there is nothing to choose from."""
+    found = list(islice(space.shuffled(Random(0)), 2))
+    if not found:
+        raise UsageError("no values of the parameters are as the schedules' `where` wants them")
+    if len(found) == 1:
+        schedule = next(s for s in space.schedules if s.name == found[0].schedule)
+        names = [p.name for p in schedule.parameters]
+        example = names[0] if names else "TS"
+        notes = (
+            f"candidates stand in its head, {example}=32 in {{16, 32}}, or behind --set {example}=16,32",
+            "several schedules are candidates, too",
+        )
+        raise UsageError(f"'{schedule.name}' has one candidate alone, and there is nothing to choose", notes=notes)

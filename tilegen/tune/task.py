@@ -1,0 +1,81 @@
+"""What goes to the children of a run and what comes back: plain values that pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilegen.lab.records import Outcome as State
+from tilegen.tune.space import Candidate
+
+LOST: tuple[State, ...] = ("fault", "time", "memory", "killed")
+"""States behind which a process is not used again."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all candidates of a run share.
+
+    Attributes:
+        texts: for each schedule a text of it and its kernel, which needs no other text.
+        values: the kernel's integer attributes, and sizes to fix as constants.
+        sizes: all sizes to time at.
+        arch: the GPU's architecture; None without one.
+        machine: whose roofline prunes; None where none is known for the device.
+    """
+
+    kernel: str
+    texts: Mapping[str, str]
+    values: Mapping[str, int]
+    sizes: Mapping[str, int]
+    device: str
+    arch: str | None = None
+    machine: str | None = None
+    unproved: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a candidate.
+
+    Attributes:
+        samples: milliseconds of one run each.
+        predicted: the least milliseconds by the roofline, where that was asked.
+        seconds: by part: "judge" (steps and proof), "predict", "compile", "check", "time".
+        checks: the sizes, the inputs and the largest error of each case that it passed.
+    """
+
+    candidate: Candidate
+    state: State
+    message: str = ""
+    samples: tuple[float, ...] = ()
+    predicted: float | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    checks: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def milliseconds(self) -> float | None:
+        """The median of the samples."""
+        ordered, half = sorted(self.samples), len(self.samples) // 2
+        if not ordered:
+            return None
+        return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """The device of a child: its name as the engine has it, and what tells it from others of the machine."""
+
+    name: str
+    on_gpu: bool
+    arch: str | None
+    key: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a child has to say. One that is `lost` is not to be asked again: its device may not work any more."""
+
+    value: Any
+    lost: bool = False
