@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("README.md", "examples/language.md", "examples/results.md", "tests/nets.md")
+DOCUMENTS = ("README.md", "examples/language.md", "examples/records.md", "examples/results.md", "tests/nets.md")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -130,6 +130,10 @@ class File:
         found = schedule if isinstance(schedule, Schedule) else self.find_schedule(schedule, kernel)
         return excerpt.self_contained(self._module, found, standard_steps())
 
+    def kernel_alone(self, kernel: str) -> str:
+        """A text of a kernel, without schedules, which needs no other text."""
+        return excerpt.kernel_alone(self._module, kernel)
+
     def kernel(self, name: str | None = None, /, **values: int) -> Kernel:
         """A kernel; `name` may be left out where there is only one.
 

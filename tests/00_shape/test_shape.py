@@ -46,6 +46,8 @@ DOORS = {
     "markupsafe": "tilegen/report/",
     "matplotlib": "tilegen/report/",
     "plotly": "tilegen/report/",
+    "pynvml": "tilegen/backends/",
+    "fastjsonschema": "tilegen/lab/",
     "click": "tilegen/cli",
     "pygments": "tilegen/cli",
     "rich": "tilegen/cli",

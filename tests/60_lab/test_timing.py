@@ -123,23 +123,34 @@ def test_a_steady_sample_is_long_and_behind_as_much() -> None:
 class Clock:
     """Time that passes when a program is asked for a sample: as much as it asks for."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, noise: float) -> None:
         self.now, self.order = 0.0, []
+        self._noise, self._numbers = noise, np.random.default_rng(0)
         monkeypatch.setattr(timing, "perf_counter", lambda: self.now)
 
     def runs(self, name: str) -> Any:
         def sample(turn: int, steady: float) -> float:
             self.order += [name]
             self.now += 2 * steady if steady else 0.01
-            return 1.0
+            return 1.0 + self._noise * float(self._numbers.random())
 
         return SimpleNamespace(sample=sample)
 
 
-@pytest.mark.parametrize(("steady", "rounds"), [(0.0, 25), (0.2, 9), (1.5, 5)])
-def test_each_takes_a_turn_in_each_round_in_random_order(steady: float, rounds: int, monkeypatch) -> None:
-    """Rounds end with the time for all samples, but not before there are enough for a median."""
-    clock, names = Clock(monkeypatch), ["a", "b", "c"]
+@pytest.mark.parametrize(
+    ("steady", "noise", "rounds"),
+    [
+        (0.0, 0.0, 9),  # the median is known to within 1 %
+        (0.0, 0.005, 9),
+        (0.0, 0.5, 60),  # it is not: the most samples
+        (0.2, 0.5, 9),  # the time is over
+        (0.2, 0.0, 9),
+        (1.5, 0.5, 6),  # it was over before there were enough for a median
+    ],
+)
+def test_each_takes_a_turn_in_each_round_in_random_order(steady, noise, rounds, monkeypatch) -> None:
+    """Rounds end when all medians are known, or with the time for all samples."""
+    clock, names = Clock(monkeypatch, noise), ["a", "b", "c"]
     samples: dict[str, list[float]] = {}
     runs = {name: clock.runs(name) for name in names}
     timing._time_in_rounds(runs, NumpyOnGpu(), lambda what, done, total: None, samples, steady)

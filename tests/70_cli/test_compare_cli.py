@@ -9,9 +9,12 @@ import time
 
 import pytest
 
+from tilegen import api
 from tilegen.backends import cuda, devices
 from tilegen.cli import run
 from tilegen.cli.interrupt import run_interruptibly
+from tilegen.lab.record_files import read_records
+from tilegen.lab.timing import SEED
 
 SEVERAL = """\
 kernel sums(A: f32[M, N]) -> S: f32[M]:
@@ -51,6 +54,10 @@ def test_other_schedules_run_where_one_is_refused(several, tmp_path, capsys) -> 
     assert list(rows) == ["good", "racy", "mistaken", "large"]
     assert {name: row["exit_code"] for name, row in rows.items()} == {"good": 0, "racy": 3, "mistaken": 1, "large": 3}
     assert rows["good"]["trials"]
+    records = {each.name: each for each in read_records((tmp_path / "f.json").read_text(), "f.json")}
+    outcomes = {"racy": "illegal", "mistaken": "illegal", "large": "limits"}
+    assert {name: records[name].outcome for name in outcomes} == outcomes
+    assert records["large"].text == api.load(several).self_contained("large")
     assert "witness" in rows["racy"]["error"]
     assert "shared memory" in rows["large"]["error"]
     assert "there is no loop 'q'" in capsys.readouterr().out
@@ -108,6 +115,28 @@ def test_schedules_of_several_files_and_values_stand_in_one_table(product_file, 
     }
     out = capsys.readouterr().out
     assert all(f" {name} " in out for name in rows)
+    found = {each.name: each for each in read_records((tmp_path / "f.json").read_text(), "f.json")}
+    one = found["gemm:tiled TS=16"]
+    assert (one.outcome, one.seed, one.kernel, one.exit_code, one.steady) == ("measured", SEED, "gemm", 0, 0.0)
+    assert one.milliseconds == one.time["median"]
+    assert len(one.samples) == one.time["samples"]
+    assert one.device.name.startswith("PoCL")
+    assert one.command == "tilegen " + " ".join(words)
+    again = api.load(one.text).kernel(one.kernel, **one.constants).schedule(one.schedule, **one.parameters)
+    assert again.tree == api.load("gemm").schedule("tiled", TS=16).tree
+
+
+def test_the_record_of_a_kernel_without_a_schedule_has_its_text(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.tg").write_text(
+        "def half(x) = x / 2\nkernel own(A: f32[N], by: int = 2) -> B: f32[N]:\n    B[i] = by * half(A[i])\n"
+    )
+    words = "compare own.tg --set by=3 --fix N=8 --device interpreter --json f.json"
+    assert run(words.split()) == 0
+    (one,) = read_records((tmp_path / "f.json").read_text(), "f.json")
+    assert (one.schedule, one.outcome, one.samples, one.constants) == (None, "unmeasured", (), {"N": 8, "by": 3})
+    again = api.load(one.text).kernel(one.kernel, **one.constants)
+    assert again.ir == api.load("own.tg").kernel(by=3, N=8).ir
 
 
 def test_one_file_needs_no_name_of_its_own(product_file, capsys) -> None:

@@ -29,6 +29,7 @@ def test_a_record_says_where_it_comes_from(words, tmp_path, monkeypatch, capsys)
     assert run(shlex.split(words)) == 0
     record = json.loads((tmp_path / "a file.json").read_text())
     record = record[0] if isinstance(record, list) else record
+    assert record["schema"] == f"tilegen.{words.split()[0]}/1"
     assert (record["tilegen"], record["command"]) == (__version__, f"tilegen {words}")
     assert datetime.now(UTC) - datetime.fromisoformat(record["date"]) < timedelta(minutes=1)
     (of,) = record.get("rows", [record])

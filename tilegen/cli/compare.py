@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,10 +14,16 @@ from tilegen.cli import printing
 from tilegen.cli.arguments import parse_numbers
 from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments_of_files, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
+from tilegen.cli.records import command_line
 from tilegen.cli.request import Attempt, Request, select
 from tilegen.errors import TilegenError, UsageError, join_errors
 from tilegen.ir.alike import find_difference
 from tilegen.ir.nodes import Tree
+
+if TYPE_CHECKING:
+    from tilegen.backends.engine import Engine
+    from tilegen.lab.compare import Comparison, Row
+    from tilegen.lab.records import Device, RunRecord
 
 
 @dataclass(frozen=True)
@@ -56,9 +63,9 @@ def compare_command(
     entries = _entries(requests, fixed)
     trees = {name: _tree(entry.attempt.result) for name, entry in entries.items()}
     first.check_sizes(next(e.applied.kernel for e in entries.values() if e.applied))
-    stopped = False
+    runs_on, stopped = engine(device), False
     with printing.progress() as progress:
-        comparison_run = ComparisonRun(trees, engine(device), first.sizes, progress, unproved=unproved, steady=steady)
+        comparison_run = ComparisonRun(trees, runs_on, first.sizes, progress, unproved=unproved, steady=steady)
         printing.print_note(comparison_run.outlook)
         try:
             run_interruptibly(comparison_run.run)
@@ -67,8 +74,7 @@ def compare_command(
     result = comparison_run.result()
     result = replace(result, sizes={**fixed, **result.sizes})
     if first.json_file:
-        rows = [{**asdict(row), **_origin(entries.get(row.name))} for row in result.rows]
-        printing.write_json({**asdict(result), "rows": rows, "interrupted": stopped}, first.json_file)
+        printing.write_json({**_to_json(result, entries, runs_on), "interrupted": stopped}, first.json_file)
     if first.json_file != "-":
         printing.comparison(printing.console(), result)
     if stopped:
@@ -133,9 +139,47 @@ def _name(entry: _Entry, varied: set[str], with_file: bool) -> str:
     return f"{file}{entry.attempt.name}{''.join(values)}"
 
 
-def _origin(entry: _Entry | None) -> dict[str, object]:
-    """What a record says of where a row comes from; nothing for a library."""
-    if entry is None:
-        return {}
-    values = entry.applied.core.parameters if entry.applied else entry.attempt.given
-    return {"file": entry.file, "schedule": entry.attempt.name, "parameters": dict(values)}
+def _to_json(result: Comparison, entries: Mapping[str, _Entry], runs_on: Engine) -> dict[str, Any]:
+    """The comparison with its rows as records, and with what else a row says."""
+    from tilegen.lab.conditions import compiler_name, device_of
+    from tilegen.lab.records import to_dict
+
+    shared = (result, device_of(runs_on), compiler_name())
+    rows = [to_dict(_record(row, entries.get(row.name), *shared)) for row in result.rows]
+    rows = [{**record, "dependent": row.dependent} for record, row in zip(rows, result.rows, strict=True)]
+    return {"schema": "tilegen.compare/1", **asdict(result), "rows": rows}
+
+
+def _record(row: Row, entry: _Entry | None, result: Comparison, device: Device, compiler: str | None) -> RunRecord:
+    """The record of a row; of a library's one without an entry."""
+    from tilegen.lab.records import RunRecord
+    from tilegen.lab.timing import SEED
+
+    own: dict[str, Any] = {"notes": {"beside": result.beside}}
+    if entry:
+        tried = entry.attempt
+        own = {
+            "text": tried.written,
+            "file": entry.file,
+            "schedule": tried.name if tried.name != "unscheduled" else None,
+            "parameters": dict(entry.applied.core.parameters if entry.applied else tried.given),
+            "constants": dict(tried.kernel.values),
+            "compiler": compiler,
+            "arch": result.arch,
+        }
+    same = ("name", "outcome", "error", "exit_code", "proof", "launches", "registers", "shared", "spills")
+    return RunRecord(
+        **{name: getattr(row, name) for name in (*same, "samples", "rate")},
+        **own,
+        kernel=tried.kernel.ir.name if entry else result.kernel,
+        sizes=dict(result.sizes),
+        trials=tuple(asdict(trial) for trial in row.trials),
+        device=device,
+        conditions=result.conditions if row.samples else None,
+        seed=SEED,
+        steady=result.steady,
+        time=asdict(row.time) if row.time else None,
+        unit=result.unit if row.rate else None,
+        doubts=(*row.doubts, *(result.doubts if row.samples else ())),
+        command=command_line(),
+    )

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from tilegen.cli.narrow import parts_of
 from tilegen.cli.records import with_context
+from tilegen.cli.trust import trust_lines
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import shorten
 from tilegen.ir.nodes import Tree
@@ -201,6 +202,8 @@ def comparison(out: Console, result: Comparison) -> None:
         out.print(_steady_note(result))
     if early := [row.name for row in result.rows if row.dependent]:
         out.print(f"with dependent launch, beside others without: {', '.join(early)}", soft_wrap=True)
+    for line in trust_lines(result.conditions, result.doubts, {row.name: row.doubts for row in result.rows}):
+        out.print(line, markup=False, soft_wrap=True)
     if not result.on_gpu:
         for line in device_notes(result.device):
             out.print(line)

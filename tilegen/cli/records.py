@@ -12,14 +12,30 @@ from tilegen import __version__, api
 
 
 def with_context(value: Any) -> Any:
-    """A record with the version of tilegen, the command line, and the time; each of them, where there are several."""
+    """A record with its schema, the version of tilegen, the command line, and the time; each, where there are several.
+
+    What has a schema of its own keeps it.
+    """
     context = click.get_current_context(silent=True)
-    words = context.find_root().obj if context else None
-    command = shlex.join(["tilegen", *words]) if words else None
-    added = {"tilegen": __version__, "command": command, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    schema = f"tilegen.{'.'.join(_words(context))}/1" if context else None
+    added = {"schema": schema, "tilegen": __version__, "command": command_line(), "date": date}
     if isinstance(value, list):
         return [{**added, **each} if isinstance(each, dict) else each for each in value]
     return {**added, **value} if isinstance(value, dict) else value
+
+
+def command_line() -> str | None:
+    """The command that runs, as a shell takes it; None where none does."""
+    context = click.get_current_context(silent=True)
+    words = context.find_root().obj if context else None
+    return shlex.join(["tilegen", *words]) if words else None
+
+
+def _words(context: click.Context) -> list[str]:
+    """The words of a command below tilegen's own: cache info."""
+    above = _words(context.parent) if context.parent else []
+    return [*above, str(context.info_name)] if context.parent else []
 
 
 def origin_of(scheduled: api.Scheduled) -> dict[str, Any]:

@@ -23,11 +23,22 @@ _MOST_ROWS = 1000
 
 @dataclass(frozen=True)
 class Attempt:
-    """A schedule with values for its parameters, applied, or why it cannot be; `given` are those that --set gives."""
+    """A schedule with values for its parameters, applied to a kernel, or why it cannot be.
+
+    `given` are the values that --set gives; `written` is its text with that of the kernel, which needs no other text.
+    """
 
     name: str
     given: Mapping[str, int]
+    kernel: api.Kernel
     result: api.Scheduled | TilegenError
+
+    @property
+    def written(self) -> str:
+        file, kernel = self.kernel.file, self.kernel.ir.name
+        if any(schedule.name == self.name for schedule in file.schedules):
+            return file.self_contained(self.name, kernel)
+        return file.kernel_alone(kernel)
 
 
 @dataclass(frozen=True)
@@ -187,10 +198,10 @@ def _attempts(request: Request, selection: Selection, fixed: Mapping[str, int]) 
     settings = request.settings
     built = request.built_kernel(selection, fixed)
     if not selection.schedules:
-        yield Attempt("unscheduled", {}, built.schedule())
+        yield Attempt("unscheduled", {}, built, built.schedule())
     for schedule in selection.schedules:
         for given in _combinations(schedule, settings):
-            yield Attempt(schedule.name, given, _attempt(built, schedule, given))
+            yield Attempt(schedule.name, given, built, _attempt(built, schedule, given))
 
 
 def _combinations(schedule: Schedule, settings: Mapping[str, Sequence[int]]) -> Iterator[dict[str, int]]:

@@ -49,14 +49,19 @@ def self_contained(module: Module, schedule: Schedule, standard: Iterable[str]) 
     Args:
         standard: the words of composite steps that every text has.
     """
-    return _with_kernel(module, [schedule], [text_of_schedule(schedule)], standard)
+    return _with_kernel(module, schedule.kernel, [schedule], [text_of_schedule(schedule)], standard)
+
+
+def kernel_alone(module: Module, kernel: str) -> str:
+    """A text of a kernel, which needs no other text."""
+    return _with_kernel(module, kernel, [], [], ())
 
 
 def as_written(module: Module, schedules: Sequence[Schedule], standard: Iterable[str]) -> str:
     """A text of schedules of one kernel as written, with those of the same text that they extend, and the kernel."""
     wanted = {name for schedule in schedules for name in _with_bases(module, schedule)}
     spans = {s.name: s.span for s in module.schedules if s.name in wanted and s.span}
-    return _with_kernel(module, schedules, [written(span) for span in spans.values()], standard)
+    return _with_kernel(module, schedules[0].kernel, schedules, [written(span) for span in spans.values()], standard)
 
 
 def _with_bases(module: Module, schedule: Schedule) -> Iterator[str]:
@@ -69,9 +74,11 @@ def _with_bases(module: Module, schedule: Schedule) -> Iterator[str]:
         name = found[1] if found else None
 
 
-def _with_kernel(module: Module, schedules: Sequence[Schedule], texts: Sequence[str], standard: Iterable[str]) -> str:
+def _with_kernel(
+    module: Module, name: str, schedules: Sequence[Schedule], texts: Sequence[str], standard: Iterable[str]
+) -> str:
     """The texts behind that of their kernel, with all functions, composite steps and instructions that these need."""
-    kernel = module.kernels[schedules[0].kernel]
+    kernel = module.kernels[name]
     own = {d.word: d for d in module.defines if d.word not in set(standard)}
     defines = _used_defines([step for schedule in schedules for step in schedule.steps], own)
     parts = [written(function.span) for function in _used_functions(kernel)]

@@ -17,10 +17,13 @@ from tilegen.ir.nodes import Tree
 from tilegen.ir.shown import ShownAsTable, Table
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.check import Trial, cases_by_tolerance, check
+from tilegen.lab.conditions import Watch
 from tilegen.lab.cost import require_timing_memory, timing_outlook
 from tilegen.lab.metric import rate, unit
+from tilegen.lab.records import Conditions, Outcome, outcome_of
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, power_sizes, sizes_to_check
 from tilegen.lab.timing import CPU_NOTE, Progress, Time, cells_of_time, summarise, time_programs
+from tilegen.lab.trust import doubts_of_conditions, doubts_of_samples
 from tilegen.lowering import Launch
 
 
@@ -31,7 +34,8 @@ class Row:
     `proof` is what the proof of its launches came to: `proved`, or `unproved: what`.
     `registers` of a thread, `shared` bytes of a block and `spills` in bytes are those of the launch that
     has most, as NVRTC reports them; None where there is no compiler or nothing to compile. A `dependent` one may begin
-    while what stands ahead of it still runs.
+    while what stands ahead of it still runs. `samples` are milliseconds in their order; `doubts` say why their median
+    is not to be trusted.
     """
 
     name: str
@@ -46,13 +50,17 @@ class Row:
     dependent: bool = False
     time: Time | None = None
     rate: float | None = None
+    outcome: Outcome = "unmeasured"
+    samples: tuple[float, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison(ShownAsTable):
     """A table: a row for each schedule, in their order, then the rival's, if there is one.
 
-    `beside` says what the rival is, or why there is none; `steady` how many seconds a sample took, or 0.
+    `beside` says what the rival is, or why there is none; `steady` how many seconds a sample took, or 0; `doubts` why
+    no time of the table is to be trusted, under the `conditions` that the GPU was in.
     """
 
     kernel: str
@@ -65,6 +73,8 @@ class Comparison(ShownAsTable):
     rows: tuple[Row, ...]
     beside: tuple[str, ...] = ()
     steady: float = 0.0
+    conditions: Conditions | None = None
+    doubts: tuple[str, ...] = ()
 
     def table(self) -> Table:
         sizes = " ".join(f"{name}={value}" for name, value in self.sizes.items())
@@ -141,6 +151,7 @@ class ComparisonRun:
         self._rival: str | None = None
         self._beside: tuple[str, ...] = ()
         self._steady = steady
+        self._watch = Watch(engine)
 
     def run(self) -> None:
         """Checks all of them, then times those that are right.
@@ -159,7 +170,7 @@ class ComparisonRun:
                 self._progress(f"compile {name}", number, len(texts))
                 self._rows[name] = _with_resources(self._rows[name], launches[name], compiled[name])
         right = {name: self._programs[name] for name in texts if self._rows[name].error is None}
-        done = time_programs(right, self._engine, self._sizes, self._progress, self._samples, self._steady)
+        done = time_programs(right, self._engine, self._sizes, self._progress, self._samples, self._steady, self._watch)
         self._rival, self._beside = done.rival, done.beside
         for name, error in done.errors.items():
             self._rows[name] = _with_error(self._rows[name], error)
@@ -172,11 +183,18 @@ class ComparisonRun:
         for name, samples in list(self._samples.items()):
             if samples:
                 time = summarise(samples)
-                rate_ = rate(kernel, sizes, time.median, shown)
-                rows[name] = replace(rows.get(name, Row(name)), time=time, rate=rate_)
-        found = tuple(rows.values())
+                rows[name] = replace(
+                    rows.get(name, Row(name)),
+                    outcome="measured",
+                    time=time,
+                    rate=rate(kernel, sizes, time.median, shown),
+                    samples=tuple(samples),
+                    doubts=doubts_of_samples(samples),
+                )
+        found, conditions = tuple(rows.values()), self._watch.conditions()
         named = (kernel.name, sizes, engine.name, engine.on_gpu, self._arch, shown)
-        return Comparison(*named, self._rival, found, self._beside, self._steady)
+        doubts = doubts_of_conditions(conditions, self._steady)
+        return Comparison(*named, self._rival, found, self._beside, self._steady, conditions, doubts)
 
     def _emit_text(self, name: str, each: Program) -> str | None:
         """The CUDA text of the version that is timed; None, with an error in the row, if it cannot be emitted."""
@@ -203,7 +221,7 @@ class ComparisonRun:
 
 
 def _with_error(row: Row, error: TilegenError) -> Row:
-    return replace(row, error=error.render(), exit_code=error.exit_code)
+    return replace(row, error=error.render(), exit_code=error.exit_code, outcome=outcome_of(error))
 
 
 def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvrtc.Compiled]) -> Row:
@@ -214,7 +232,7 @@ def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvr
         found = compiled.result().resources.values()
     except TilegenError as error:
         refused = nvrtc.unavailable_reason() is None and not row.error
-        return _with_error(row, error) if refused else row
+        return replace(_with_error(row, error), outcome="refused") if refused else row
     registers = max((r.registers for r in found), default=None)
     return replace(row, registers=registers, spills=max((r.spills for r in found), default=None))
 

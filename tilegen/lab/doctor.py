@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distributions, version
 from typing import Literal
 
-from tilegen.backends import fatbin, gpus, nvrtc, opencl, toolkit
+from tilegen.backends import fatbin, gpus, nvml, nvrtc, opencl, toolkit
 from tilegen.backends.memory import bytes_text
 from tilegen.backends.store import store
 from tilegen.errors import Source
@@ -148,6 +148,14 @@ def _gpus() -> _Result:
     return "missing" if lacking.absent else "broken", lacking.reason, lacking.way_out
 
 
+def _sensors() -> _Result:
+    """The library alone: whether it reads the sensors of a GPU is told beside times."""
+    try:
+        return "ok", f"nvidia-ml-py {version('nvidia-ml-py')}", None
+    except PackageNotFoundError:
+        return "missing", "nvidia-ml-py is not installed", nvml.INSTALL if gpus.driver_version() else None
+
+
 def _opencl() -> _Result:
     if reason := opencl.unavailable_reason():
         return "missing", reason, opencl.INSTALL
@@ -174,6 +182,7 @@ _PROBES: tuple[tuple[str, str, _Probe, bool], ...] = (
     ("NVIDIA driver", "kernels on a GPU", _driver, False),
     ("cupy", "arrays and launches on a GPU", _cupy, False),
     ("GPU", "kernels at their speed", _gpus, False),
+    ("NVML", "clocks and power beside the times of a GPU", _sensors, False),
     ("OpenCL", "kernels on the CPU", _opencl, False),
     ("cache", "no second judging, proving and compiling of what a program calls", _cache, False),
     ("torch", "its tensors, and its libraries beside a kernel", _optional("torch", "pip install torch"), False),

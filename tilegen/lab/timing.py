@@ -17,18 +17,22 @@ from tilegen.backends.engine import Engine
 from tilegen.errors import TilegenError, WrongResult
 from tilegen.ir.nodes import Kernel
 from tilegen.lab import inputs
+from tilegen.lab.conditions import Watch
 from tilegen.lab.libraries import Library
 from tilegen.lab.metric import moved_bytes
 from tilegen.lab.rivals import Rival
+from tilegen.lab.trust import is_known
 
 Progress = Callable[[str, int, int], None]
 
 CPU_NOTE = "times on the CPU say nothing of a GPU"
 
-# (milliseconds of one sample, seconds for all samples, samples of each program)
-_GPU_PACE = (5.0, 10.0, 25)
-_CPU_PACE = (1.0, 12.0, 9)
-_LEAST_ROUNDS, _STEADY_ROUNDS = 3, 5
+SEED = 0  # of the order of the samples, and of the first set of arrays
+
+# (milliseconds of one sample, seconds for all samples, the least and the most samples of each program)
+_GPU_PACE = (5.0, 10.0, 9, 60)
+_CPU_PACE = (1.0, 12.0, 6, 9)
+_LEAST_ROUNDS, _STEADY_ROUNDS = 3, 6  # where the seconds are over
 _MOST_SETS = 64
 
 
@@ -69,18 +73,21 @@ def time_programs(
     progress: Progress,
     samples: dict[str, list[float]] | None = None,
     steady: float = 0.0,
+    watch: Watch | None = None,
 ) -> Timings:
     """Times the programs, all of one kernel, and the fastest call of a library that the device has for them.
 
     The runs of a sample rotate over so many sets of random arrays that none is still in the cache when it is used
     again. On a GPU they are one CUDA graph, replayed once untimed, and once more timed. A library's calls and the
-    programs take their samples in a random order, anew in each round, and each result is checked before.
+    programs take their samples in a random order, anew in each round, and each result is checked before. There are
+    rounds until the median of each is known to within 1 %, or the time for them is over.
 
     A program that cannot run at these sizes, or whose result is not the library's, gets an error, not a time.
 
     Args:
         samples: gets the milliseconds of each as they come, for someone who cannot wait for the end.
         steady: seconds of a sample, without a pause and behind as much untimed: a GPU is then at its power limit.
+        watch: reads the sensors of the GPU while the samples are taken.
     """
     if not programs or isinstance(engine, InterpreterEngine):
         return Timings()
@@ -102,14 +109,15 @@ def time_programs(
     if beside and theirs:
         runs[beside] = theirs
     samples = {} if samples is None else samples
-    _time_in_rounds(runs, engine, progress, samples, steady)
+    with watch or Watch(engine):
+        _time_in_rounds(runs, engine, progress, samples, steady)
     return Timings({name: summarise(values) for name, values in samples.items()}, beside, errors, notes)
 
 
 def random_sets(engine: Engine, kernel: Kernel, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
     """Sets of random arrays, so many that none is still in the cache when it is used again."""
     needed = 1 + -(-2 * int(getattr(engine, "l2_bytes", 0)) // moved_bytes(kernel, sizes))
-    return [_arrays(engine, kernel, sizes, seed) for seed in range(min(_MOST_SETS, needed))]
+    return [_arrays(engine, kernel, sizes, seed) for seed in range(SEED, SEED + min(_MOST_SETS, needed))]
 
 
 def _arrays(engine: Engine, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
@@ -217,18 +225,20 @@ def _time_in_rounds(
 ) -> None:
     """Fills `samples` in rounds, in which each takes a turn, in random order: a drift of the clock or the heat of the
     one before affects all alike."""
-    _, seconds, rounds = _GPU_PACE if engine.on_gpu else _CPU_PACE
+    _, seconds, least, most = _GPU_PACE if engine.on_gpu else _CPU_PACE
     samples |= {name: [] for name in runs}
-    order = np.random.default_rng(0)
+    order = np.random.default_rng(SEED)
     start = perf_counter()
-    for turn in range(rounds):
-        progress("time", turn, rounds)
+    for turn in range(most):
+        progress("time", turn, most)
         for number in order.permutation(len(runs)):
             name = list(runs)[number]
             samples[name] += [runs[name].sample(turn, steady)]
+        if turn + 1 >= least and all(is_known(each) for each in samples.values()):
+            break
         if perf_counter() - start > seconds and turn + 1 >= (_STEADY_ROUNDS if steady else _LEAST_ROUNDS):
             break
-    progress("time", rounds, rounds)
+    progress("time", most, most)
 
 
 def summarise(values: Sequence[float]) -> Time:
