@@ -6,7 +6,7 @@ over elements is either told by the lane, or stays a loop of every lane.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.boxes import Box
 from tilegen.ir.instructions import Fragment, SharedRows
-from tilegen.ir.nodes import Buffer
+from tilegen.ir.nodes import Buffer, Tensor
 
 
 class NotDealt(Exception):
@@ -116,6 +116,26 @@ def lane_bits(buffer: Buffer, index: tuple[Affine, ...], extents: Mapping[str, i
         if index[dim].const or used != set(range(len(bits))):
             raise _no_digits(buffer, index[dim])
     return found
+
+
+def fragment_of_lanes(operand: Tensor, told: Sequence[LaneBits], lanes: int) -> Fragment:
+    """The layout of an operand the bits of whose indices are these bits of the lane's number, or the register's.
+
+    Those of the register are in the order of the indices, the last index lowest.
+    """
+    indices = tuple(f"{operand.name}.{dim}" for dim in range(len(told)))
+    lane, register, count = const(0), const(0), 0
+    for name, bits in reversed([*zip(indices, told, strict=True)]):
+        for low, high in runs_of_bits(bits):
+            digit = var(name) // 2**low
+            if high < len(bits):
+                digit = digit % 2 ** (high - low)
+            place = bits[low]
+            if place is None:
+                register, count = register + digit * 2**count, count + high - low
+            else:
+                lane += digit * 2**place
+    return Fragment(operand, indices, lane, register, lanes=lanes)
 
 
 def _no_digits(buffer: Buffer, index: Affine) -> NotDealt:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.affine import Affine
+from tilegen.ir.affine import Affine, var
 from tilegen.ir.instructions import Fragment, Instruction
+from tilegen.ir.lane_bits import NotDealt, fragment_of_lanes, lane_bits
 from tilegen.ir.matching import operand_accesses, perfect_nest
-from tilegen.ir.nodes import Access, Buffer, Loop, Performed, Stmt, Tree
+from tilegen.ir.nodes import Access, Buffer, Loop, Performed, Stmt, Tensor, Tree
 from tilegen.ir.show import show_stmt
-from tilegen.ir.walk import accesses, leaves, loads, loops
+from tilegen.ir.walk import accesses, constant_extents, leaves, loads, loops
 from tilegen.primitives import LoopName
 
 
@@ -37,25 +38,49 @@ def no_nest_error(tree: Tree, names: tuple[LoopName, ...], instruction: Instruct
 
 
 def with_derived_fragments(tree: Tree) -> Tree:
-    """`tree` with each register buffer in fragments that is computed from such, element by element."""
+    """`tree` with each register buffer in fragments that is computed from such, element by element or in each lane."""
     held = {b.name: b for b in tree.buffers if b.space == "register"}
-    pending = [stmt for _, stmt in leaves(tree.body) if stmt.target.buffer in held]
+    extents = constant_extents(tree.body)
+    pending = [stmt for _, stmt in leaves(tree.body)]
     changed = True
     while changed:
         changed = False
         for stmt in pending:
-            target = held[stmt.target.buffer]
-            for load in loads(stmt.value) if target.fragment is None else ():
-                source = held.get(load.buffer)
-                if source is None or source.fragment is None:
+            for access in (stmt.target, stmt.best) if stmt.best else (stmt.target,):
+                target = held.get(access.buffer)
+                if target is None or target.fragment is not None:
                     continue
-                places = [load.index[d] for d in source.fragment_dims]
-                dims = tuple(next((d for d, i in enumerate(stmt.target.index) if i == p), -1) for p in places)
-                if -1 not in dims:
-                    held[target.name] = replace(target, fragment=source.fragment, fragment_dims=dims)
+                sources = [load for load in loads(stmt.value) if load.buffer in held and held[load.buffer].fragment]
+                made = (_derived(target, access, held[load.buffer], load.index, extents) for load in sources)
+                found = next(filter(None, made), None)
+                if found is not None:
+                    held[target.name] = found
                     changed = True
-                    break
     return replace(tree, buffers=tuple(held.get(b.name, b) for b in tree.buffers))
+
+
+def _derived(
+    target: Buffer, access: Access, source: Buffer, index: tuple[Affine, ...], extents: Mapping[str, int]
+) -> Buffer | None:
+    """`target` in the layout of the fragments that it is computed from, or of what each lane makes of its own."""
+    places = [index[d] for d in source.fragment_dims]
+    dims = tuple(next((d for d, i in enumerate(access.index) if i == p), -1) for p in places)
+    if -1 not in dims:
+        return replace(target, fragment=source.fragment, fragment_dims=dims)
+    try:
+        told = lane_bits(source, index, extents)
+    except NotDealt:
+        return None
+    loops_of = {d: name for d, i in enumerate(access.index) for name in told if i == var(name)}
+    dims = tuple(loops_of)
+    if any(name not in loops_of.values() for name, bits in told.items() if any(b is not None for b in bits)):
+        return None  # lanes have terms of one element: no one of them has the result
+    assert source.fragment
+    tensor = Tensor(
+        target.name, target.dtype, tuple(target.shape[d] for d in dims), "intermediate", (*range(len(dims)),)
+    )
+    layout = fragment_of_lanes(tensor, [told[name] for name in loops_of.values()], source.fragment.lanes)
+    return replace(target, fragment=layout, fragment_dims=dims)
 
 
 def _ways_to_fit(tree: Tree, stmt: Stmt, instruction: Instruction) -> tuple[str, ...]:
