@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from browser import open_browser
+from records_of import record
 from stock import schedule_stock
 
 from tilegen.lab.explain import explain
-from tilegen.report import Study, report
+from tilegen.lab.records import line_of
+from tilegen.report import Study, read_measured, report
 from tilegen.report.code import code_of
 
 pytestmark = pytest.mark.nvrtc
@@ -23,7 +25,9 @@ def page_file(tmp_path_factory):
     derivation = schedule_stock("gemm", "tiled")
     explained = explain(derivation, {"M": 512, "N": 512, "K": 512}, compiled=False)
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(report([Study(derivation, explained, code_of(derivation, "sm_90"))]))
+    lines = "".join(line_of(record(name, ms)) + "\n" for name, ms in (("tiled", 20.0), ("a", 3.0), ("b", 100.0)))
+    page = report([Study(derivation, explained, code_of(derivation, "sm_90"))], [read_measured(lines, "run.jsonl")])
+    path.write_text(page)
     return path
 
 
@@ -59,7 +63,11 @@ def test_a_page_opens_and_asks_for_nothing(page, page_file) -> None:
     assert page.asked == [page_file.as_uri()]
     assert page.said == []
     assert page.locator("h2", has_text="Schedule tiled").is_visible()
-    assert page.locator("figure svg").first.bounding_box()["height"] > 100
+    page.wait_for_selector(".js-plotly-plot .main-svg")
+    assert page.locator(".js-plotly-plot").count() == page.locator("figure.plot").count() == 3
+    assert all(each.bounding_box()["height"] > 100 for each in page.locator(".picture").all())
+    assert page.asked == [page_file.as_uri()]
+    assert page.said == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")  # nothing is cut off
 
 
@@ -92,20 +100,15 @@ def test_keys_walk_and_hold(page) -> None:
     assert page.locator("li.linked").count() == 0
 
 
-def test_columns_sort(page) -> None:
-    table = page.locator("table.sortable").first
-    head = table.locator("th", has_text="predicted ms")
-    place = table.locator("th").all_text_contents().index("predicted ms")
-
-    def numbers() -> list[float]:
-        cells = [row.locator("td").nth(place).text_content() for row in table.locator("tbody tr").all()]
-        return [float(cell) for cell in cells if cell]
-
+def test_columns_of_records_sort_as_numbers(page) -> None:
+    table = page.locator("section", has=page.get_by_text("Records of run.jsonl")).locator("table.sortable")
+    head = table.locator("th", has_text="ms").first
+    names = table.locator("tbody tr td:first-child")
     head.locator("button").click()
     assert head.get_attribute("aria-sort") == "ascending"
-    assert numbers() == sorted(numbers())
-    head.locator("button").click()
-    assert numbers() == sorted(numbers(), reverse=True)
+    assert names.all_text_contents() == ["a", "tiled", "b"]
+    head.locator("button").press("Enter")
+    assert names.all_text_contents() == ["b", "tiled", "a"]
 
 
 def test_it_can_be_read_without_scripts(browser, page_file) -> None:
@@ -114,6 +117,7 @@ def test_it_can_be_read_without_scripts(browser, page_file) -> None:
     for text in (STEP, "predicted ms", "Banks of shared memory"):
         assert opened.get_by_text(text).first.is_visible()
     assert line(opened, "CUDA", CUDA).is_visible()
+    assert all(each.bounding_box()["height"] > 100 for each in opened.locator(".picture > svg").all())
     link = line(opened, "CUDA", CUDA).locator("a")
     assert STEP in opened.locator(f'[id="{link.get_attribute("href")[1:]}"]').text_content()
 
@@ -121,5 +125,6 @@ def test_it_can_be_read_without_scripts(browser, page_file) -> None:
 def test_it_is_dark_where_the_user_wants_that(browser, page_file) -> None:
     opened = browser.new_page(color_scheme="dark")
     opened.goto(page_file.as_uri())
+    opened.wait_for_selector(".js-plotly-plot .main-svg text")
     assert opened.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 24, 27)"
-    assert opened.evaluate("getComputedStyle(document.querySelector('svg text')).fill") == "rgb(232, 232, 232)"
+    assert opened.evaluate("getComputedStyle(document.querySelector('.main-svg text')).fill") == "rgb(232, 232, 232)"

@@ -9,9 +9,11 @@ from tilegen.lab.explain import Explanation, explain
 from tilegen.lab.roofline import H200, Machine
 from tilegen.report.code import code_of
 from tilegen.report.libraries import require
+from tilegen.report.measured import Measured, read_measured
 from tilegen.report.study import Study
 from tilegen.schedule import Derivation
 
+LIBRARIES = ("jinja2", "matplotlib", "plotly")
 LIMIT = 6_000_000  # bytes of a page: larger ones have brought browsers down
 
 
@@ -39,16 +41,23 @@ def study_of(
     return Study(derivation, found, code)
 
 
-def report(studies: Sequence[Study], made_by: str = "") -> str:
-    """The page of these schedules, which are all of one kernel. `made_by` is the command that makes it.
+def report(studies: Sequence[Study], measured: Sequence[Measured] = (), made_by: str = "") -> str:
+    """The page of these schedules, which are all of one kernel, and of what has been measured of it.
+
+    Args:
+        made_by: the command that makes the page.
 
     Raises:
-        UsageError: a library is missing, or the page would be too large.
+        UsageError: a library is missing, the page would be too large, or something is of another kernel.
     """
-    require("jinja2", "matplotlib")
+    require(*LIBRARIES)
     from tilegen.report.page import render
 
-    text = render(studies, made_by)
+    kernel = studies[0].derivation.kernel.name
+    for each in measured:
+        if others := each.kernels - {kernel}:
+            raise UsageError(f"{each.name} is of kernel {', '.join(sorted(others))}, and the page is of '{kernel}'")
+    text = render(studies, measured, made_by)
     if (size := len(text.encode())) > LIMIT:
         raise UsageError(
             f"the page would take {size / 1e6:.1f} MB, and {LIMIT / 1e6:g} MB is the limit",
@@ -57,4 +66,4 @@ def report(studies: Sequence[Study], made_by: str = "") -> str:
     return text
 
 
-__all__ = ["Study", "report", "require", "study_of"]
+__all__ = ["LIBRARIES", "Measured", "Study", "read_measured", "report", "require", "study_of"]

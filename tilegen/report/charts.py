@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-
-from tilegen.lab.explain import Explanation, StepReport
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -19,83 +17,43 @@ class Axis:
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one name, or a line through them.
+    """Points of one name, a line through them, or bars.
 
     Attributes:
         spread: the lower and the upper end of y for each point, or nothing.
+        base: where each bar begins.
         labels: what is said of each point, or nothing.
     """
 
     name: str
     x: tuple[float, ...]
     y: tuple[float, ...]
-    line: bool = False
+    kind: Literal["points", "line", "bars"] = "points"
     spread: tuple[tuple[float, float], ...] = ()
+    base: tuple[float, ...] = ()
     labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Chart:
+    """Series on two axes; `sideways` with x downwards and y to the right, where the names along x are long."""
+
     title: str
     x: Axis
     y: Axis
     series: tuple[Series, ...]
+    sideways: bool = False
 
 
-def roofline(found: Explanation) -> Chart | None:
-    """What the roofline allows each step of a schedule, beside the ceilings of the machine.
+@dataclass(frozen=True)
+class HeatMap:
+    """A value, in `unit`, for each pair of categories, by rows: one for each name along y. None where there is none."""
 
-    None where nothing is computed in floating point.
-    """
-    points = [point for step in found.steps if (point := _point(step))]
-    if not points:
-        return None
-    reached = [intensity for intensity, _, _ in points]
-    steps = Series(
-        "after each step, predicted",
-        tuple(p[0] for p in points),
-        tuple(p[1] for p in points),
-        labels=tuple(p[2] for p in points),
-    )
-    sizes = " ".join(f"{name}={value}" for name, value in found.sizes.items())
-    return Chart(
-        f"{found.kernel}, schedule {found.schedule}, {sizes}: roofline of one {found.machine.name}. A program above "
-        "the line of global memory finds in L2 what other blocks have brought there.",
-        Axis("operations for each byte that blocks ask of L2", log=True),
-        Axis("TFLOP/s", log=True),
-        (*_ceilings(found, min(reached) / 2, max(reached) * 2), steps),
-    )
+    title: str
+    x: Axis
+    y: Axis
+    unit: str
+    rows: tuple[tuple[float | None, ...], ...]
 
 
-def _point(step: StepReport) -> tuple[float, float, str] | None:
-    """(operations a byte, TFLOP/s, name) of a program."""
-    operations = sum(launch.work.operations for launch in step.launches)
-    moved = sum(access.distinct for launch in step.launches for access in launch.traffic)
-    if not operations or not moved or not step.milliseconds:
-        return None
-    return operations / moved, operations / step.milliseconds / 1e9, step.step or "as written"
-
-
-def _ceilings(found: Explanation, low: float, high: float) -> Iterable[Series]:
-    """What each level of memory allows, up to the fastest unit that computes; and what each of these units does."""
-    machine, rates = found.machine, dict(_rates(found))
-    most = max(rates.values())
-    high = max(high, 2 * most / machine.copy)
-    for name, speed in (("L2", machine.second_level), ("global memory", machine.copy)):
-        end = most / speed
-        if low < end:
-            yield Series(f"{name}, {speed:g} TB/s", (low, end), (speed * low, most), line=True)
-    for name, rate in rates.items():
-        yield Series(f"{name}, {rate:.3g} TFLOP/s", (rate / machine.second_level, high), (rate, rate), line=True)
-
-
-def _rates(found: Explanation) -> Iterable[tuple[str, float]]:
-    """The units of the machine that the last program computes with, with their TFLOP/s."""
-    launches = next((step.launches for step in reversed(found.steps) if step.launches), ())
-    known = False
-    for each in dict.fromkeys((each.format, each.unit) for launch in launches for each in launch.work.computing):
-        if rate := found.machine.tensor.rate(*each):
-            known = True
-            yield f"tensor cores in {each[0]}", rate
-    if not known:
-        yield "multiply-adds", found.machine.multiply_adds
+Picture = Chart | HeatMap

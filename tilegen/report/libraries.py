@@ -11,4 +11,4 @@ def require(*names: str) -> None:
     """Raises UsageError where one of these libraries is not installed."""
     missing = [name for name in names if find_spec(name) is None]
     if missing:
-        raise UsageError(f"this needs {' and '.join(missing)}", notes=("pip install 'tilegen[report]' gives it",))
+        raise UsageError(f"this needs {', '.join(missing)}", notes=("pip install 'tilegen[report]' gives it",))

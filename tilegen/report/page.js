@@ -82,3 +82,30 @@ for (const table of document.querySelectorAll(".sortable")) {
     });
   });
 }
+
+// Each picture becomes one to explore, once Plotly has been unpacked; without scripts, or in an old browser, it stays.
+const unpack = async (element) => {
+  const bytes = Uint8Array.from(atob(element.textContent), (letter) => letter.charCodeAt(0));
+  const script = document.createElement("script");
+  script.textContent = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  document.head.append(script);
+};
+const draw = async (figure) => {
+  const { data, layout } = JSON.parse(figure.querySelector("script").textContent);
+  const style = getComputedStyle(document.body);
+  const line = { gridcolor: style.getPropertyValue("--line"), zerolinecolor: style.getPropertyValue("--line") };
+  for (const axis of ["xaxis", "yaxis"]) layout[axis] = { ...line, ...layout[axis] };
+  const page = { paper_bgcolor: "transparent", plot_bgcolor: "transparent", font: { color: style.color },
+                 margin: { t: 10, r: 10 }, legend: { orientation: "h", y: 1.02, yanchor: "bottom" } };
+  const picture = figure.querySelector(".picture");
+  picture.replaceChildren();
+  await Plotly.newPlot(picture, data, { ...page, ...layout }, { responsive: true, displaylogo: false });
+};
+const drawAll = async () => {
+  await unpack(document.getElementById("plotly"));
+  for (const figure of document.querySelectorAll(".plot")) await draw(figure);
+};
+if ("DecompressionStream" in window) {
+  addEventListener("load", drawAll);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+}

@@ -7,13 +7,18 @@ from importlib.resources import files
 from typing import Any
 
 from tilegen import __version__
-from tilegen.report.charts import Chart, roofline
+from tilegen.report.charts import Picture
+from tilegen.report.comparison import record_pictures, record_table
 from tilegen.report.drawing import svg
+from tilegen.report.interactive import figure_of, plotly_library
+from tilegen.report.ladder import ladder_table, predicted_ladder, waterfall
+from tilegen.report.measured import Measured, MeasuredLadder
+from tilegen.report.roofline import roofline
 from tilegen.report.study import Study, bank_maps, tree_steps
 
 
-def render(studies: Sequence[Study], made_by: str) -> str:
-    """The page of `studies`, at least one, all of one kernel."""
+def render(studies: Sequence[Study], measured: Sequence[Measured], made_by: str) -> str:
+    """The page of `studies`, at least one, all of one kernel, and of what has been measured of it."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
@@ -23,17 +28,26 @@ def render(studies: Sequence[Study], made_by: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    told = [_study(number, each) for number, each in enumerate(studies)]
+    ladders = [each.ladder for each in measured if each.ladder]
+    told = [_study(number, each, ladders) for number, each in enumerate(studies)]
+    shown = {id(each["ladder"]) for each in told}
+    others = [_ladder(ladder) for ladder in ladders if id(ladder) not in shown]
+    tables = [_records(number, each) for number, each in enumerate(measured) if each.records]
+    chapters = [{"id": each["id"], "name": f"Schedule {each['name']}"} for each in told]
+    chapters += [{"id": each["id"], "name": each["name"]} for each in tables]
     found = studies[0].explanation
     sizes = ", ".join(f"{name}={value}" for name, value in found.sizes.items())
     page: str = environment.get_template("page.html").render(
         title=f"{found.kernel}: {', '.join(study.derivation.name for study in studies)}",
         subtitle=f"At {sizes}, predicted for one {found.machine.name}. By tilegen {__version__}"
         + (f": {made_by}" if made_by else ""),
-        chapters=[{"id": each["id"], "name": f"Schedule {each['name']}"} for each in told],
+        chapters=chapters,
         studies=told,
+        ladders=others,
+        records=tables,
         css=_file("page.css"),
         js=_file("page.js"),
+        plotly=plotly_library(),
     )
     return page
 
@@ -49,9 +63,10 @@ def _markup(text: str) -> Any:
     return Markup(text)
 
 
-def _study(number: int, study: Study) -> dict[str, Any]:
+def _study(number: int, study: Study, ladders: Sequence[MeasuredLadder]) -> dict[str, Any]:
     derivation, found = study.derivation, study.explanation
-    charts = [chart for chart in (roofline(found),) if chart]
+    ladder = next((each for each in ladders if each.schedule == derivation.name), None)
+    pictures = [picture for picture in (roofline(found),) if picture]
     return {
         "id": f"schedule-{number}",
         "prefix": f"{number}",
@@ -59,12 +74,31 @@ def _study(number: int, study: Study) -> dict[str, Any]:
         "doc": derivation.doc,
         "parameters": ", ".join(f"{name}={value}" for name, value in derivation.parameters.items()),
         "table": found.table(),
-        "plots": [_plot(chart) for chart in charts],
+        "plots": [_plot(picture) for picture in pictures],
+        "ladder": ladder,
+        "steps_bring": _ladder(ladder or predicted_ladder(found)),
         "code": study.code,
         "steps": list(tree_steps(derivation)),
         "banks": list(bank_maps(found)),
     }
 
 
-def _plot(chart: Chart) -> dict[str, Any]:
-    return {"svg": _markup(svg(chart, inline=True)), "caption": chart.title}
+def _ladder(ladder: MeasuredLadder) -> dict[str, Any]:
+    chart = waterfall(ladder)
+    measured = any(rung.time for rung in ladder.rungs)
+    plots = [_plot(chart)] if chart else []
+    return {"name": ladder.schedule, "table": ladder_table(ladder) if measured else None, "plots": plots}
+
+
+def _records(number: int, measured: Measured) -> dict[str, Any]:
+    records = measured.records
+    return {
+        "id": f"records-{number}",
+        "name": f"Records of {measured.name}",
+        "table": record_table(records),
+        "plots": [_plot(picture) for picture in record_pictures(records)],
+    }
+
+
+def _plot(picture: Picture) -> dict[str, Any]:
+    return {"svg": _markup(svg(picture, inline=True)), "caption": picture.title, "figure": figure_of(picture)}

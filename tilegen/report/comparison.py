@@ -1,0 +1,203 @@
+"""Records of comparisons and tuning runs as a table and as charts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+
+from tilegen.ir.shown import Table
+from tilegen.lab.records import RunRecord
+from tilegen.lab.timing import CPU_NOTE, summarise
+from tilegen.report.charts import Axis, Chart, HeatMap, Picture, Series
+
+_FEW = 40  # rows that have a name each in a chart
+
+
+def record_table(records: Sequence[RunRecord]) -> Table:
+    """A row for each record; columns for the sizes and parameters that are not the same in all of them."""
+    sizes, parameters = _varied(records, _sizes), _varied(records, _parameters)
+    unit = next((record.unit for record in records if record.unit), None) or "rate"
+    heads = (
+        "name",
+        *sizes,
+        *parameters,
+        "outcome",
+        "proof",
+        "ms",
+        "p20..p80",
+        unit,
+        "registers",
+        "shared B",
+        "spills B",
+    )
+    rows = [
+        (
+            record.name,
+            *(_shown(record.sizes.get(name)) for name in sizes),
+            *(_shown(record.parameters.get(name)) for name in parameters),
+            record.outcome,
+            record.proof or "",
+            *_times(record),
+            *map(_shown, (record.registers, record.shared, record.spills)),
+        )
+        for record in records
+    ]
+    notes = [f"{record.name}: {doubt}" for record in records for doubt in record.doubts]
+    notes += [f"{record.name}: {record.error}" for record in records if record.error]
+    notes += [CPU_NOTE] if any(record.device and not record.device.on_gpu for record in records) else []
+    return Table("", heads, rows, tuple(dict.fromkeys(notes)))
+
+
+def _shown(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _times(record: RunRecord) -> tuple[str, str, str]:
+    if not record.samples:
+        return "", "", ""
+    time = summarise(record.samples)
+    rate = "" if record.rate is None else f"{record.rate:.4g}"
+    return f"{time.median:.4g}", f"{time.p20:.4g}..{time.p80:.4g}", rate
+
+
+# -- charts
+
+
+def record_pictures(records: Sequence[RunRecord]) -> Iterator[Picture]:
+    """A sweep where sizes vary, a map of each pair of parameters that vary, else the rows side by side."""
+    timed = [record for record in records if record.samples]
+    if len(timed) < 2:
+        return
+    if _varied(timed, _sizes):
+        yield from sweeps(timed)
+        return
+    if len(timed) <= _FEW:
+        yield _side_by_side(timed)
+    else:
+        yield _in_order(timed)
+    for name in dict.fromkeys(record.schedule for record in timed if record.schedule):
+        yield from heat_maps([record for record in timed if record.schedule == name])
+
+
+def sweeps(records: Sequence[RunRecord]) -> Iterator[Chart]:
+    """The rate, or the time, of each row over the size that varies, or over all that do together."""
+    varied = _varied(records, _sizes)
+    if all(len({record.sizes.get(name) for name in varied}) == 1 for record in records):
+        yield _sweep(records, varied[0], " = ".join(varied))
+    else:
+        yield _sweep(records, None, "sizes")
+
+
+def _sweep(records: Sequence[RunRecord], size: str | None, label: str) -> Chart:
+    """Each row over a size, or over all sizes in their order where there is no single one."""
+    value, unit = _value_of(records)
+    orders = list(dict.fromkeys(tuple(record.sizes.items()) for record in records))
+    places = {sizes: float(n if size is None else dict(sizes)[size]) for n, sizes in enumerate(orders)}
+    series = []
+    for name in dict.fromkeys(record.name for record in records):
+        own = sorted(((places[tuple(r.sizes.items())], r) for r in records if r.name == name), key=lambda each: each[0])
+        series.append(
+            Series(
+                name,
+                tuple(place for place, _ in own),
+                tuple(value(record) for _, record in own),
+                kind="line",
+                spread=tuple(_spread(record, value) for _, record in own),
+                labels=tuple(_say_sizes(record.sizes) for _, record in own),
+            )
+        )
+    names = tuple(_say_sizes(dict(sizes)) for sizes in orders) if size is None else ()
+    return Chart(_title(records, "sizes"), Axis(label, log=size is not None, names=names), Axis(unit), tuple(series))
+
+
+def _side_by_side(records: Sequence[RunRecord]) -> Chart:
+    value, unit = _value_of(records)
+    places = tuple(map(float, range(len(records))))
+    values = tuple(map(value, records))
+    series = [
+        Series("median", places, values, kind="bars", base=(0.0,) * len(records)),
+        Series("p20..p80", places, values, spread=tuple(_spread(record, value) for record in records)),
+    ]
+    names = tuple(record.name for record in records)
+    return Chart(_title(records, "side by side"), Axis("", names=names), Axis(unit), tuple(series), sideways=True)
+
+
+def _in_order(records: Sequence[RunRecord]) -> Chart:
+    """Each candidate in the order in which they were timed, and the best so far."""
+    times = [summarise(record.samples).median for record in records]
+    best = [min(times[: n + 1]) for n in range(len(times))]
+    places = tuple(float(n) for n in range(1, len(times) + 1))
+    labels = tuple(f"{r.name} {_say_sizes(r.parameters)}" for r in records)
+    series = (
+        Series("candidates", places, tuple(times), labels=labels),
+        Series("best so far", places, tuple(best), "line"),
+    )
+    return Chart(_title(records, "in the order of their timing"), Axis("candidate"), Axis("ms", log=True), series)
+
+
+def heat_maps(records: Sequence[RunRecord]) -> Iterator[HeatMap]:
+    """The best time of each pair of values, for each pair of parameters that vary, of records of one schedule."""
+    for down, along in combinations(_varied(records, _parameters), 2):
+        yield _heat_map(records, down, along)
+
+
+def _heat_map(records: Sequence[RunRecord], down: str, along: str) -> HeatMap:
+    value, unit = _value_of(records)
+    best = max if records[0].rate is not None else min
+    found: dict[tuple[int, int], list[float]] = {}
+    for record in records:
+        found.setdefault((record.parameters[down], record.parameters[along]), []).append(value(record))
+    rows, columns = (sorted({key[n] for key in found}) for n in (0, 1))
+    cells = tuple(tuple(best(found[r, c]) if (r, c) in found else None for c in columns) for r in rows)
+    return HeatMap(
+        _title(records, f"the best of each {down} and {along}"),
+        Axis(along, names=tuple(map(str, columns))),
+        Axis(down, names=tuple(map(str, rows))),
+        unit,
+        cells,
+    )
+
+
+# -- what records have in common
+
+
+def _sizes(record: RunRecord) -> Mapping[str, int]:
+    return record.sizes
+
+
+def _parameters(record: RunRecord) -> Mapping[str, int]:
+    return record.parameters
+
+
+def _varied(records: Sequence[RunRecord], of: Callable[[RunRecord], Mapping[str, int]]) -> list[str]:
+    """The names that have several values among the records that have them."""
+    names = dict.fromkeys(name for record in records for name in of(record))
+    return [name for name in names if len({of(record)[name] for record in records if name in of(record)}) > 1]
+
+
+def _value_of(records: Sequence[RunRecord]) -> tuple[Callable[[RunRecord], float], str]:
+    """What is drawn of a record, and its unit: the rate where all have one, else the time."""
+    if all(record.rate is not None for record in records):
+        return lambda record: record.rate or 0.0, records[0].unit or ""
+    return lambda record: summarise(record.samples).median, "ms"
+
+
+def _spread(record: RunRecord, value: Callable[[RunRecord], float]) -> tuple[float, float]:
+    """The spread of the samples, of a rate the other way round."""
+    time = summarise(record.samples)
+    middle = value(record)
+    if middle == time.median:
+        return time.p20, time.p80
+    return middle * time.median / time.p80, middle * time.median / time.p20
+
+
+def _say_sizes(values: Mapping[str, int]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _title(records: Sequence[RunRecord], what: str) -> str:
+    first = records[0]
+    alike = {n: v for n, v in first.sizes.items() if all(r.sizes.get(n) == v for r in records)}
+    devices = ", ".join(dict.fromkeys(record.device.name for record in records if record.device))
+    shown = " ".join(part for part in (first.kernel, _say_sizes(alike), f"on {devices}" if devices else "") if part)
+    return f"{shown}: {what}"
