@@ -432,7 +432,7 @@ conv2d_winograd_S(float* __restrict__ Y, const float* __restrict__ M, int B, int
             float Y_reg[4];
             #pragma unroll
             for (int ix = 0; ix < 4; ++ix)
-                Y_reg[ix] = ST_reg[iy % 4][ix % 4];
+                Y_reg[ix] = ST_reg[iy][ix];
 
             store_vector<float4>(&Y[(((yb * 2 + (yb * 30 + yt) / 49) * F + Y_f) * 28 + ((yb * 30 + yt) % 49 / 7) * 4
                 + iy)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Condition, Loop, Tree
-from tilegen.ir.walk import substitute
+from tilegen.ir.ranges import simplify
+from tilegen.ir.walk import constant_extents, rewrite_indices, substitute
 from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives._tree import (
     add_guard,
@@ -54,9 +55,13 @@ class Tile:
         size = self._tile_size(loop)
         index = var(self.outer) * size + var(self.inner)
         whole = loop.extent % size == const(0)
+        extents = constant_extents(tree.body) | {self.inner: size}
+        if loop.extent.is_const:
+            extents[self.outer] = _tile_count(loop.extent, size).const
 
         def cut(old: Loop) -> Loop:
-            body = substitute(old.body, {old.name: index})
+            placed = substitute(old.body, {old.name: index})
+            body = rewrite_indices(placed, lambda i: simplify(i, extents))
             if not whole:
                 body = add_guard(body, Condition(old.extent - 1 - index))
             inner = Loop(self.inner, const(size), body)
