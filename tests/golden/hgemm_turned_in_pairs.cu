@@ -169,7 +169,7 @@ static __device__ __forceinline__ void wgmma_m64n256k8_registers_tf32_rz(float* 
 
 // hgemm_tf32_rz: grid (8, 16), block (128, 3), 196672 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements
-// needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes
+// needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 8 bytes
 // A_map describes A: FLOAT32, dimensions (K, M), strides (4*K), box (32, 256), swizzle 128B
 // B_map describes B: FLOAT32, dimensions (N, K), strides (4*N), box (32, 32), swizzle 128B
 extern "C" __global__ void __launch_bounds__(384, 1)
@@ -181,7 +181,7 @@ hgemm_tf32_rz(float* __restrict__ C,
     const int by = blockIdx.y;            // tile(bi, GY) -> py, by; bind(by, block.y)
     const int bx = blockIdx.x;            // tile(bj, GX) -> px, bx; bind(bx, block.x)
     const int wj = uniform(threadIdx.y);  // tile(tj, 64) -> wj, j64; bind(wj, thread.y)
-    // collapse(j32, jn) -> j64; tensorize(j64, ti, k8, by=wgmma_m64n256k8_registers_tf32_rz)
+    // collapse(jp, jl) -> j64; tensorize(j64, ti, k8, by=wgmma_m64n256k8_registers_tf32_rz)
     const int lane = threadIdx.x;
     const int tid = wj * 128 + lane;
 
@@ -236,12 +236,10 @@ hgemm_tf32_rz(float* __restrict__ C,
                             #pragma unroll
                             for (int k8_high = 0; k8_high < 2; ++k8_high)
                                 Bf[fk][k8_high * 2 + j64_high] =
-                                    Bs[slot][wj * 2 + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16][fk * 8
-                                        + k8_high * 4
-                                        + lane % 4][((((lane / 4) % 8) % 2) * 16
-                                            + ((lane / 32) * 8 + j64_high * 4
-                                                + (lane / 4) % 8 / 2) % 16) ^ (((k8_high * 4 + lane % 4)
-                                                & 7) << 2)];
+                                    Bs[slot][wj * 2 + lane / 32 / 2][fk * 8 + k8_high * 4
+                                        + lane % 4][(((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
+                                            + (((lane / 4) % 8) % 4) * 2
+                                            + j64_high) ^ (((k8_high * 4 + lane % 4) & 7) << 2)];
 
                     begin_wgmma();
 
@@ -258,37 +256,42 @@ hgemm_tf32_rz(float* __restrict__ C,
                     next_slot<4>(slot, phase);
                 }
 
-                if (px * 1024 + bx * 128 + 127 < N && py * 4096 + by * 256 + 255 < M) {
-                    #pragma unroll
-                    for (int j64_high = 0; j64_high < 2; ++j64_high)
+                if (px * 1024 + bx * 128 + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16
+                    + ((lane / 32) % 2) * 8 + (((lane / 4) % 8) % 4) * 2 + 1 < N) {
+                    if (py * 4096 + by * 256 + 255 < M) {
+                        // rename(ti, of=Cf) -> si
                         #pragma unroll
-                        for (int ti_high = 0; ti_high < 32; ++ti_high)
+                        for (int si_high = 0; si_high < 32; ++si_high)
                             #pragma unroll
-                            for (int ti_low = 0; ti_low < 2; ++ti_low)
-                                C[(py * 4096 + by * 256 + ti_high * 8 + (lane % 4) * 2 + ti_low) * N + px * 1024
-                                    + bx * 128 + wj * 64
-                                    + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
-                                    + (((lane / 4) % 8) % 2) * 16
-                                    + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) % 16] =
-                                    Cf[ti_high * 4 + j64_high * 2 + ti_low];
-                } else {
-                    #pragma unroll
-                    for (int j64_high = 0; j64_high < 2; ++j64_high)
-                        if (px * 1024 + bx * 128 + wj * 64
-                            + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
-                            + (((lane / 4) % 8) % 2) * 16
-                            + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) % 16 < N)
+                            for (int si_low = 0; si_low < 2; ++si_low) {
+                                float2 C_vec;
+                                C_vec.x = Cf[si_high * 4 + si_low];
+                                C_vec.y = Cf[si_high * 4 + si_low + 2];
+                                *reinterpret_cast<float2*>(&C[(py * 4096 + by * 256 + si_high * 8 + (lane % 4) * 2
+                                    + si_low)
+                                    * N
+                                    + px * 1024 + bx * 128 + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16
+                                    + ((lane / 32) % 2) * 8 + (((lane / 4) % 8) % 4) * 2]) =
+                                    C_vec;
+                            }
+                    } else {
+                        #pragma unroll
+                        for (int si_high = 0; si_high < 32; ++si_high)
                             #pragma unroll
-                            for (int ti_high = 0; ti_high < 32; ++ti_high)
-                                #pragma unroll
-                                for (int ti_low = 0; ti_low < 2; ++ti_low)
-                                    if (py * 4096 + by * 256 + ti_high * 8 + (lane % 4) * 2 + ti_low < M)
-                                        C[(py * 4096 + by * 256 + ti_high * 8 + (lane % 4) * 2 + ti_low) * N + px * 1024
-                                            + bx * 128 + wj * 64
-                                            + (((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) / 16) * 32
-                                            + (((lane / 4) % 8) % 2) * 16
-                                            + ((lane / 32) * 8 + j64_high * 4 + (lane / 4) % 8 / 2) % 16] =
-                                            Cf[ti_high * 4 + j64_high * 2 + ti_low];
+                            for (int si_low = 0; si_low < 2; ++si_low)
+                                if (py * 4096 + by * 256 + si_high * 8 + (lane % 4) * 2 + si_low < M) {
+                                    float2 C_vec;
+                                    C_vec.x = Cf[si_high * 4 + si_low];
+                                    C_vec.y = Cf[si_high * 4 + si_low + 2];
+                                    *reinterpret_cast<float2*>(&C[(py * 4096 + by * 256 + si_high * 8 + (lane % 4) * 2
+                                        + si_low)
+                                        * N
+                                        + px * 1024 + bx * 128 + wj * 64 + (lane / 32 / 2) * 32
+                                        + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
+                                        + (((lane / 4) % 8) % 4) * 2]) =
+                                        C_vec;
+                                }
+                    }
                 }
             }
     } else {
