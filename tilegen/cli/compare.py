@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
 import click
 
@@ -14,30 +13,11 @@ from tilegen.cli import printing
 from tilegen.cli.arguments import parse_numbers
 from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments_of_files, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
-from tilegen.cli.records import command_line
-from tilegen.cli.request import Attempt, Request, select
+from tilegen.cli.request import Request, select
+from tilegen.cli.rows import Entry, to_json
 from tilegen.errors import TilegenError, UsageError, join_errors
 from tilegen.ir.alike import find_difference
 from tilegen.ir.nodes import Tree
-
-if TYPE_CHECKING:
-    from tilegen.backends.engine import Engine
-    from tilegen.lab.compare import Comparison, Row
-    from tilegen.lab.records import Device, RunRecord
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """A row to be: a schedule of a file, which messages call `source`, with values for its parameters."""
-
-    file: str
-    source: str
-    attempt: Attempt
-
-    @property
-    def applied(self) -> api.Scheduled | None:
-        """None where it cannot be applied."""
-        return None if isinstance(self.attempt.result, TilegenError) else self.attempt.result
 
 
 @tilegen.command("compare")
@@ -74,7 +54,7 @@ def compare_command(
     result = comparison_run.result()
     result = replace(result, sizes={**fixed, **result.sizes})
     if first.json_file:
-        printing.write_json({**_to_json(result, entries, runs_on), "interrupted": stopped}, first.json_file)
+        printing.write_json({**to_json(result, entries, runs_on), "interrupted": stopped}, first.json_file)
     if first.json_file != "-":
         printing.comparison(printing.console(), result)
     if stopped:
@@ -87,14 +67,14 @@ def _tree(result: api.Scheduled | TilegenError) -> Tree | TilegenError:
     return result if isinstance(result, TilegenError) else result.tree
 
 
-def _entries(requests: Sequence[Request], fixed: Mapping[str, int]) -> dict[str, _Entry]:
+def _entries(requests: Sequence[Request], fixed: Mapping[str, int]) -> dict[str, Entry]:
     """The rows by their names.
 
     Raises:
         UsageError: they are not of one kernel. Another TilegenError where none can be applied, which says why.
     """
     own = _own_settings(_own_kernels(requests))
-    found = [_Entry(r.file, r.load().source.name, attempt) for r in own for attempt in r.tried(fixed)]
+    found = [Entry(r.file, r.load().source.name, attempt) for r in own for attempt in r.tried(fixed)]
     applied = [entry for entry in found if entry.applied]
     if not applied:
         raise join_errors([e.attempt.result for e in found if isinstance(e.attempt.result, TilegenError)])
@@ -122,7 +102,7 @@ def _own_settings(requests: Sequence[Request]) -> list[Request]:
     ]
 
 
-def _check_kernels(one: _Entry, other: _Entry) -> None:
+def _check_kernels(one: Entry, other: Entry) -> None:
     """Raises UsageError where two schedules are not of kernels that compute the same."""
     assert one.applied
     assert other.applied
@@ -133,53 +113,7 @@ def _check_kernels(one: _Entry, other: _Entry) -> None:
         raise UsageError(f"the kernels {' and '.join(names)} are not the same", notes=notes)
 
 
-def _name(entry: _Entry, varied: set[str], with_file: bool) -> str:
+def _name(entry: Entry, varied: set[str], with_file: bool) -> str:
     file = f"{entry.file}:" if with_file else ""
     values = [f" {name}={value}" for name, value in entry.attempt.given.items() if name in varied]
     return f"{file}{entry.attempt.name}{''.join(values)}"
-
-
-def _to_json(result: Comparison, entries: Mapping[str, _Entry], runs_on: Engine) -> dict[str, Any]:
-    """The comparison with its rows as records, and with what else a row says."""
-    from tilegen.lab.conditions import compiler_name, device_of
-    from tilegen.lab.records import to_dict
-
-    shared = (result, device_of(runs_on), compiler_name())
-    rows = [to_dict(_record(row, entries.get(row.name), *shared)) for row in result.rows]
-    rows = [{**record, "dependent": row.dependent} for record, row in zip(rows, result.rows, strict=True)]
-    return {"schema": "tilegen.compare/1", **asdict(result), "rows": rows}
-
-
-def _record(row: Row, entry: _Entry | None, result: Comparison, device: Device, compiler: str | None) -> RunRecord:
-    """The record of a row; of a library's one without an entry."""
-    from tilegen.lab.records import RunRecord
-    from tilegen.lab.timing import SEED
-
-    own: dict[str, Any] = {"notes": {"beside": result.beside}}
-    if entry:
-        tried = entry.attempt
-        own = {
-            "text": tried.written,
-            "file": entry.file,
-            "schedule": tried.name if tried.name != "unscheduled" else None,
-            "parameters": dict(entry.applied.core.parameters if entry.applied else tried.given),
-            "constants": dict(tried.kernel.values),
-            "compiler": compiler,
-            "arch": result.arch,
-        }
-    same = ("name", "outcome", "error", "exit_code", "proof", "launches", "registers", "shared", "spills")
-    return RunRecord(
-        **{name: getattr(row, name) for name in (*same, "samples", "rate")},
-        **own,
-        kernel=tried.kernel.ir.name if entry else result.kernel,
-        sizes=dict(result.sizes),
-        trials=tuple(asdict(trial) for trial in row.trials),
-        device=device,
-        conditions=result.conditions if row.samples else None,
-        seed=SEED,
-        steady=result.steady,
-        time=asdict(row.time) if row.time else None,
-        unit=result.unit if row.rate else None,
-        doubts=(*row.doubts, *(result.doubts if row.samples else ())),
-        command=command_line(),
-    )

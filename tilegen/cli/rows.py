@@ -1,0 +1,85 @@
+"""The rows of comparisons: where each comes from, and the record that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilegen import api
+from tilegen.cli.records import command_line
+from tilegen.cli.request import Attempt
+from tilegen.errors import TilegenError
+
+if TYPE_CHECKING:
+    from tilegen.backends.engine import Engine
+    from tilegen.lab.compare import Comparison, Row
+    from tilegen.lab.records import Device, RunRecord
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row to be: a schedule of a file, which messages call `source`, with values for its parameters."""
+
+    file: str
+    source: str
+    attempt: Attempt
+
+    @property
+    def applied(self) -> api.Scheduled | None:
+        """None where it cannot be applied."""
+        return None if isinstance(self.attempt.result, TilegenError) else self.attempt.result
+
+
+def to_json(result: Comparison, entries: Mapping[str, Entry], runs_on: Engine) -> dict[str, Any]:
+    """The comparison with its rows as records, and with what else a row says."""
+    from tilegen.lab.records import to_dict
+
+    rows = [
+        {**to_dict(record), "dependent": row.dependent}
+        for record, row in zip(records_of(result, entries, runs_on), result.rows, strict=True)
+    ]
+    return {**asdict(result), "rows": rows}
+
+
+def records_of(result: Comparison, entries: Mapping[str, Entry], runs_on: Engine) -> list[RunRecord]:
+    """A record for each row of a comparison; `entries` by the names of the rows, without those of libraries."""
+    from tilegen.lab.conditions import compiler_name, device_of
+
+    shared = (result, device_of(runs_on), compiler_name())
+    return [_record(row, entries.get(row.name), *shared) for row in result.rows]
+
+
+def _record(row: Row, entry: Entry | None, result: Comparison, device: Device, compiler: str | None) -> RunRecord:
+    """The record of a row; of a library's one without an entry."""
+    from tilegen.lab.records import RunRecord
+    from tilegen.lab.timing import SEED
+
+    own: dict[str, Any] = {"notes": {"beside": result.beside}}
+    if entry:
+        tried = entry.attempt
+        own = {
+            "text": tried.written,
+            "file": entry.file,
+            "schedule": tried.name if tried.name != "unscheduled" else None,
+            "parameters": dict(entry.applied.core.parameters if entry.applied else tried.given),
+            "constants": dict(tried.kernel.values),
+            "compiler": compiler,
+            "arch": result.arch,
+        }
+    same = ("name", "outcome", "error", "exit_code", "proof", "launches", "registers", "shared", "spills")
+    return RunRecord(
+        **{name: getattr(row, name) for name in (*same, "samples", "rate")},
+        **own,
+        kernel=tried.kernel.ir.name if entry else result.kernel,
+        sizes=dict(result.sizes),
+        trials=tuple(asdict(trial) for trial in row.trials),
+        device=device,
+        conditions=result.conditions if row.samples else None,
+        seed=SEED,
+        steady=result.steady,
+        time=asdict(row.time) if row.time else None,
+        unit=result.unit if row.rate else None,
+        doubts=(*row.doubts, *(result.doubts if row.samples else ())),
+        command=command_line(),
+    )
