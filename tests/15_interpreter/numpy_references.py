@@ -313,6 +313,8 @@ CASES = [
       for n in (1, 11)),
     Case("schedules/matching", "matching", sizes("N M D", (9, 13, 5), (1, 1, 1), (3, 1, 2), (1, 7, 1)), matching),
     Case("schedules/matching_dot", "matching_dot", sizes("N M", (5, 7), (1, 1), (1, 9), (3, 1)), matching),
+    *(Case("schedules/matching_products", f"matching_{t}", sizes("N M", (5, 7), (1, 1), (1, 9)), matching)
+      for t in ("f16", "tf32")),
     Case("schedules/nbody", "nbody", sizes("N", (9,), (1,), (2,)), lambda i: {"F": forces(i["P"], i["m"], 0.01)}),
     Case("schedules/permute", "permute", sizes("A B C D", (2, 3, 4, 5), (1, 1, 1, 1), (3, 1, 7, 2)),
          lambda i: {"Y": i["X"].transpose(3, 1, 0, 2)}),

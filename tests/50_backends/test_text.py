@@ -36,7 +36,7 @@ GOLDEN = [
     ("hgemm", "fragments"), ("hgemm", "swizzled"), ("hgemm", "overlapped"), ("hgemm", "staged"),
     ("hgemm", "cut_off"), ("hgemm", "stored"), ("hgemm", "turned_in_pairs"), ("hgemm", "bulk_stores"),
     ("hgemm", "clusters"), ("hgemm", "launched_early"), ("hgemm", "decoding"), ("hgemm", "batched"),
-    ("hgemm", "ping_pong"),
+    ("hgemm", "ping_pong"), ("epilogues", "gated"), ("matching_products", "fused"),
     ("nbody", "split"), ("row_sum", "blocks"), ("vector_add", "vector"), ("blur", "fused"),
 ]  # fmt: skip
 KINDS = """

@@ -1,0 +1,430 @@
+// needs sm_90a, and no other: wgmma_m64n64k16_trans_bf16
+// needs sm_90 or later: bulk copies
+
+#include <cuda_bf16.h>
+
+// What this thread has written to shared memory is there for what reads it by descriptor or in bulk.
+__device__ __forceinline__ void fence_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// A barrier of one of two groups of so many threads.
+template <int threads> __device__ __forceinline__ void wait_for_group(int group)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(threads) : "memory");
+}
+
+// A number that all lanes of a warp have, which the compiler does not know.
+__device__ __forceinline__ int uniform(int number)
+{
+    return __shfl_sync(0xffffffffu, number, 0);
+}
+
+// The registers that products will read and write are ready.
+__device__ __forceinline__ void begin_wgmma()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+// Waits until all products that were begun have ended.
+__device__ __forceinline__ void complete_wgmma()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+// Waits until all products have ended but those since the last begin.
+__device__ __forceinline__ void complete_earlier_wgmma()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
+
+// Registers of products: no use of them moves ahead of the wait.
+template <int words> __device__ __forceinline__ void hold(float* registers)
+{
+#pragma unroll
+    for (int r = 0; r < words; ++r)
+        asm volatile("" : "+f"(registers[r])::"memory");
+}
+template <int words, class T> __device__ __forceinline__ void hold(T* registers)
+{
+#pragma unroll
+    for (int r = 0; r < words; ++r)
+        asm volatile("" : "+r"(reinterpret_cast<unsigned*>(registers)[r])::"memory");
+}
+
+// A matrix in shared memory in swizzled rows of 128 bytes: eight of them are `stride` bytes apart from the next,
+// and such a piece of a longer row is `leading` bytes apart from the next one.
+template <int stride, int leading> __device__ __forceinline__ unsigned long long describe_128(const void* start)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(start));
+    return (place & 0x3ffff) >> 4 | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 |
+           1ull << 62;
+}
+
+// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
+// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+struct __align__(64) TensorMap {
+    unsigned long long words[16];
+};
+
+// Starts the copy of a box of a tensor to shared memory, zeros for what is beyond; its bytes arrive at the barrier.
+__device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsigned long long* barrier, int c0, int c1)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4}], [%2];"
+                 ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1) : "memory");
+}
+
+// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+__device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
+{
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
+        for (int i = 0; i < count; ++i) {
+            const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&barriers[i]));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async;" ::: "memory");
+    }
+}
+
+// Arrives at the barrier, whose phase is complete when so many bytes have been copied, too.
+__device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int bytes)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+
+// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
+__device__ __forceinline__ void release(unsigned long long* barrier)
+{
+    __syncwarp();
+    unsigned chosen;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "elect.sync _|p, 0xffffffff;\n"
+                 "selp.u32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(chosen));
+    if (chosen) {
+        const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+    }
+}
+
+// The next slot of a ring, behind the last one the first in a phase of the other parity.
+template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
+{
+    slot = slot + 1 < slots ? slot + 1 : 0;
+    parity ^= slot == 0;
+}
+
+// The slot ahead of one of a ring.
+template <int slots> __device__ __forceinline__ int slot_before(int slot)
+{
+    return slot > 0 ? slot - 1 : slots - 1;
+}
+
+// So many slots further in a ring, as one by one.
+template <int slots, class Count> __device__ __forceinline__ void skip_slots(int& slot, int& parity, Count count)
+{
+    parity ^= (slot + count) / slots % 2;
+    slot = (slot + count) % slots;
+}
+
+// Waits until it is the group's turn; both groups together have so many threads.
+template <int threads> __device__ __forceinline__ void take_turn(int group)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
+}
+
+// Says that it is the turn of the group, and goes on.
+template <int threads> __device__ __forceinline__ void pass_turn(int group)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
+}
+
+// Waits until the barrier's phase of this parity is complete.
+__device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n"
+                     "}"
+                     : "=r"(done) : "r"(at), "r"(parity) : "memory");
+}
+
+// Starts the store of a box from shared memory to a tensor; what is beyond the tensor is not written.
+__device__ __forceinline__ void store_box_2d(const TensorMap& map, const void* from, int c0, int c1)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(from));
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
+                 ::"l"(&map), "r"(place), "r"(c0), "r"(c1) : "memory");
+}
+
+// The stores that this thread has started since the last time are a group.
+__device__ __forceinline__ void end_stores()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until all groups of stores of this thread have read shared memory.
+__device__ __forceinline__ void wait_stores_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// The warpgroup goes on with so many registers a thread, when others have given up enough.
+template <int count> __device__ __forceinline__ void take_registers()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+// The warpgroup goes on with so many registers a thread, and gives up the others.
+template <int count> __device__ __forceinline__ void give_registers()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+// C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warpgroup; A: bf16[64, 16] in shared, B: bf16[16, 64] in
+//     shared, C: f32[64, 64]
+static __device__ __forceinline__ void wgmma_m64n64k16_trans_bf16(float* C, unsigned long long A, unsigned long long B)
+{
+    asm volatile("{ "
+                 ".reg .pred add; setp.eq.u32 add, 1, 1; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "
+                 "%26, %27, %28, %29, %30, %31}, %32, %33, add, 1, 1, 0, 1; }"
+        : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3]), "+f"(C[4]), "+f"(C[5]), "+f"(C[6]), "+f"(C[7]), "+f"(C[8]),
+            "+f"(C[9]), "+f"(C[10]), "+f"(C[11]), "+f"(C[12]), "+f"(C[13]), "+f"(C[14]), "+f"(C[15]), "+f"(C[16]),
+            "+f"(C[17]), "+f"(C[18]), "+f"(C[19]), "+f"(C[20]), "+f"(C[21]), "+f"(C[22]), "+f"(C[23]), "+f"(C[24]),
+            "+f"(C[25]), "+f"(C[26]), "+f"(C[27]), "+f"(C[28]), "+f"(C[29]), "+f"(C[30]), "+f"(C[31])
+        : "l"(A), "l"(B)
+        : "memory");
+}
+
+// D[i, j] = S[i, j]   by a warpgroup; S: bf16[64, 16], D: bf16[64, 16] in shared
+// D points to the 16 bytes of this lane: D[i, j] in shared at lane i / 16 * 32 + i % 16 + j / 8 * 16, element j % 8
+static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const void* S)
+{
+    const unsigned* S_registers = static_cast<const unsigned*>(S);
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+        :
+        : "r"((unsigned)__cvta_generic_to_shared(D)), "r"(S_registers[0]), "r"(S_registers[1]), "r"(S_registers[2]),
+            "r"(S_registers[3])
+        : "memory");
+}
+
+// swiglu: grid (4, 33), block (128, 3), 229472 bytes of shared memory (dynamic)
+// for arrays of fewer than 2^31 - 2^20 elements
+// needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, G aligned to 16 bytes, U aligned to 16 bytes, C aligned to 16
+//     bytes
+// A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 128), swizzle 128B
+// G_map describes G: BFLOAT16, dimensions (N, K), strides (2*N), box (64, 64), swizzle 128B
+// U_map describes U: BFLOAT16, dimensions (N, K), strides (2*N), box (64, 64), swizzle 128B
+// C_map describes C: BFLOAT16, dimensions (N, M), strides (2*N), box (64, 128), swizzle 128B
+extern "C" __global__ void __launch_bounds__(384, 1)
+swiglu(const __grid_constant__ TensorMap A_map,
+       const __grid_constant__ TensorMap G_map,
+       const __grid_constant__ TensorMap U_map,
+       const __grid_constant__ TensorMap C_map,
+       int M, int K, int N)
+{
+    const int by = blockIdx.y;           // tile(bi, GY) -> py, by; bind(by, block.y)
+    const int bx = blockIdx.x;           // tile(bj, GX) -> px, bx; bind(bx, block.x)
+    const int w = uniform(threadIdx.y);  // tile(px, 2) -> pq, w; bind(w, block.z)
+    // tile(ti, 64) -> wi, i64; tensorize(i64, tj, k16, by=wgmma_m64n64k16_trans_bf16)
+    const int lane = threadIdx.x;
+
+    extern __shared__ __align__(1024) unsigned char shared[];
+    // cache_shared(C, at=hj, vector=8) -> Cs
+    // element c of row r lies at c ^ ((r & 7) << 3)
+    __nv_bfloat16 (*Cs)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared);
+    // cache_shared(A, at=ko, vector=8) -> As
+    // element c of row r lies at c ^ ((r & 7) << 3)
+    __nv_bfloat16 (*As)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared + 32768);
+    // cache_shared(G, at=ko, vector=8, panel=64) -> Gs
+    // element c of row r lies at c ^ ((r & 7) << 3)
+    __nv_bfloat16 (*Gs)[1][64][64] = reinterpret_cast<__nv_bfloat16 (*)[1][64][64]>(shared + 131072);
+    // cache_shared(U, at=ko, vector=8, panel=64) -> Us
+    // element c of row r lies at c ^ ((r & 7) << 3)
+    __nv_bfloat16 (*Us)[1][64][64] = reinterpret_cast<__nv_bfloat16 (*)[1][64][64]>(shared + 180224);
+    unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 229376);
+    unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 229424);
+
+    start_barriers(filled, 6, 1);
+    start_barriers(emptied, 6, 4);
+    __syncthreads();  // the barriers have been started
+
+    if (w < 2) {
+        take_registers<240>();
+
+        int slot = 0;
+        int phase = 0;
+
+        if (w >= 1) {
+            skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
+        }
+
+        for (int py = 0; py < ((M + 127) / 128 + 32) / 33; ++py)
+            for (int pq = 0; pq < (((N + 63) / 64 + 3) / 4 + 1) / 2; ++pq) {
+                // cache_register(P, at=pq) -> Pf
+                float Pf[2][32];
+                // unroll(wi)
+                #pragma unroll
+                for (int wi = 0; wi < 2; ++wi)
+                    #pragma unroll
+                    for (int i64_high = 0; i64_high < 2; ++i64_high) {
+                        // tile(j, TN) -> bj, tj
+                        #pragma unroll
+                        for (int tj_high = 0; tj_high < 8; ++tj_high)
+                            #pragma unroll
+                            for (int tj_low = 0; tj_low < 2; ++tj_low)
+                                Pf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+                    }
+
+                // cache_register(Q, at=pq) -> Qf
+                float Qf[2][32];
+                #pragma unroll
+                for (int wi = 0; wi < 2; ++wi)
+                    #pragma unroll
+                    for (int i64_high = 0; i64_high < 2; ++i64_high)
+                        #pragma unroll
+                        for (int tj_high = 0; tj_high < 8; ++tj_high)
+                            #pragma unroll
+                            for (int tj_low = 0; tj_low < 2; ++tj_low)
+                                Qf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+
+                if (w >= 1) {
+                    take_turn<256>(w);  // the operands of the tile before have arrived
+                }
+
+                // rename(ko, of=Q) -> qo
+                // pipeline(ko, STAGES)
+                // specialize(ko, turns=w, overlap=1, registers=240)
+                for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                    wait_barrier(&filled[slot], phase);  // As, Gs and Us have arrived
+
+                    begin_wgmma();
+
+                    #pragma unroll
+                    for (int wi = 0; wi < 2; ++wi) {
+                        // tile(ki, 16) -> fk, k16
+                        // unroll(fk)
+                        #pragma unroll
+                        for (int fk = 0; fk < 4; ++fk)
+                            wgmma_m64n64k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
+                                describe_128<1024, 0>(&Gs[slot][0][fk * 16][0]));
+                    }
+
+                    #pragma unroll
+                    for (int wi = 0; wi < 2; ++wi)
+                        #pragma unroll
+                        for (int fk = 0; fk < 4; ++fk)
+                            wgmma_m64n64k16_trans_bf16(Qf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
+                                describe_128<1024, 0>(&Us[slot][0][fk * 16][0]));
+
+                    complete_earlier_wgmma();
+
+                    if (ko >= 1) {
+                        release(&emptied[slot_before<6>(slot)]);  // As, Gs and Us have been read
+                    }
+
+                    next_slot<6>(slot, phase);
+                }
+
+                pass_turn<256>(1 - w);  // the operands of this tile have arrived
+
+                complete_wgmma();
+                hold<64>(&Pf[0][0]);
+                hold<64>(&Qf[0][0]);
+
+                if ((K + 63) / 64 >= 1) {
+                    release(&emptied[slot_before<6>(slot)]);  // As, Gs and Us have been read
+                }
+
+                // cache_register(C, at=pq) -> Cf
+                __align__(4) __nv_bfloat16 Cf[2][32];
+                #pragma unroll
+                for (int wi = 0; wi < 2; ++wi)
+                    #pragma unroll
+                    for (int i64_high = 0; i64_high < 2; ++i64_high)
+                        #pragma unroll
+                        for (int tj_high = 0; tj_high < 8; ++tj_high)
+                            #pragma unroll
+                            for (int tj_low = 0; tj_low < 2; ++tj_low)
+                                Cf[wi][tj_high * 4 + i64_high * 2 + tj_low] =
+                                    __float2bfloat16(__fdividef(Pf[wi][tj_high * 4 + i64_high * 2 + tj_low],
+                                        1.0f + __expf(-Pf[wi][tj_high * 4 + i64_high * 2 + tj_low]))
+                                        * Qf[wi][tj_high * 4 + i64_high * 2 + tj_low]);
+
+                if (lane == 0) {
+                    wait_stores_read();  // Cs has been read
+                }
+
+                wait_for_group<128>(w);  // before the next pq overwrites Cs
+
+                #pragma unroll
+                for (int wi = 0; wi < 2; ++wi) {
+                    // tile(jj, 16) -> fj, s16
+                    #pragma unroll
+                    for (int fj = 0; fj < 4; ++fj) {
+                        // rename(i64, of=Cf) -> s64
+                        // tensorize(s64, s16, by=stmatrix_c_warpgroup_bf16)
+                        stmatrix_c_warpgroup_bf16(&Cs[w][wi * 64 + (lane / 32) * 16
+                            + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
+                            &Cf[wi][fj * 8]);
+                    }
+                }
+
+                fence_async();
+                wait_for_group<128>(w);  // Cs is complete: written above, read below
+
+                if (lane == 0) {
+                    store_box_2d(C_map, Cs[w], pq * 512 + w * 256 + bx * 64, py * 4224 + by * 128);
+                    end_stores();
+                }
+
+                skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
+
+                if (w < 1) {
+                    take_turn<256>(w);  // the operands of the tile before have arrived
+                }
+            }
+
+        if (lane == 0) {
+            wait_stores_read();  // Cs has been read
+        }
+    } else {
+        give_registers<24>();
+
+        if (lane == 0) {
+            int slot = 0;
+            int phase = 0;
+
+            for (int py = 0; py < ((M + 127) / 128 + 32) / 33; ++py)
+                for (int pq = 0; pq < (((N + 63) / 64 + 3) / 4 + 1) / 2; ++pq)
+                    for (int turn = 0; turn < 2; ++turn)
+                        for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                            wait_barrier(&emptied[slot], phase ^ 1);  // As, Gs and Us have been read
+
+                            expect_bytes(&filled[slot], 32768);
+                            copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, py * 4224 + by * 128);
+                            copy_box_2d(Gs[slot], G_map, &filled[slot], pq * 512 + turn * 256 + bx * 64, ko * 64);
+                            copy_box_2d(Us[slot], U_map, &filled[slot], pq * 512 + turn * 256 + bx * 64, ko * 64);
+
+                            next_slot<6>(slot, phase);
+                        }
+        }
+    }
+}
