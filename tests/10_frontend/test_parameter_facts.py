@@ -32,6 +32,11 @@ def test_facts_are_inherited_with_the_parameters_that_they_speak_of() -> None:
     assert u.facts == ()
 
 
+def test_an_inherited_fact_that_new_defaults_break_is_dropped() -> None:
+    _, _, _, v = api.load(TEXT + "\nschedule v extends s(TS=12):\n    unroll(ki)\n").schedules
+    assert [fact.text for fact in v.facts] == ["TS * TK <= 2048"]
+
+
 def test_a_division_by_zero_is_never_so() -> None:
     (schedule,) = api.load("schedule s for gemm(T=4, U=2) where T // U > 1:\n    tile(i, T) -> a, b\n").schedules
     assert not schedule.admits({"T": 4, "U": 0})

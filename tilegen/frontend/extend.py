@@ -8,7 +8,7 @@ An extension has the steps of its base, in order, and its lines change them one 
     without word(first)              drops it
 
 Its head gives new parameters, new defaults and new facts. An inherited parameter that no step speaks of any more is
-dropped, with the facts that speak of it.
+dropped, with the facts that speak of it, and so is a fact that the new defaults break.
 """
 
 from __future__ import annotations
@@ -152,8 +152,9 @@ def _extend(declared: ScheduleDecl, base: Name, inherited: _Flat) -> _Flat:
     kept = [p for p in inherited.parameters if p.name in given or p.name in used]
     new = [p for p in declared.parameters if p.name not in {k.name for k in kept}]
     parameters = (*(_with_default(p, given.get(p.name)) for p in kept), *new)
-    names = {p.name for p in parameters}
-    facts = (*(f for f in inherited.facts if f.names() <= names), *declared.facts)
+    defaults = {p.name: p.default for p in parameters}
+    kept_facts = (f for f in inherited.facts if f.names() <= defaults.keys() and f.holds(defaults))
+    facts = (*kept_facts, *declared.facts)
     return _Flat(declared.kernels or inherited.kernels, parameters, steps, facts)
 
 
