@@ -56,6 +56,18 @@ COMMANDS = {
     "tune_no_record": "tune own.tg --resume two.tg --device cpu",
     "tune_no_size": "tune own.tg --device cpu --size M=64",
     "unknown_setting": "show own.tg:s --set TT=8",
+    "sweep_nowhere": "compare own.tg:s --size N=8..2x2",
+    "sweep_too_long": "compare own.tg:s --size N=1..1000+1",
+    "sweep_twice": "compare own.tg:s --size N=8,16 N=32",
+    "sweep_no_number": "compare own.tg:s --size N=8,x",
+    "sweep_of_another": "explain own.tg:s --size N=8..64x2",
+    "plot_no_svg": "explain own.tg:s --plot roofline.png",
+    "plot_no_folder": "compare own.tg:s --plot none/a.svg",
+    "plot_no_file": "plot none.json",
+    "plot_no_measurements": "plot own.tg",
+    "report_json": "report own.tg:s --json -",
+    "report_no_folder": "report own.tg:s -o none/a.html",
+    "report_no_measurements": "report own.tg:s --measured own.tg",
 }
 
 

@@ -49,6 +49,7 @@ def load_commands() -> click.Group:
         files,
         help,
         ladder,
+        plot,
         prove,
         record_table,
         replay,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import product
+from math import prod
 
 from tilegen.errors import UsageError, check_64_bits
 
 STANDARD_INPUT = "<stdin>"  # as messages call it
 SEVERAL = ("--size", "--set", "--fix")
+MOST_POINTS = 100
+_RANGE = re.compile(r"(?P<first>\d{1,18})\.\.(?P<last>\d{1,18})(?P<by>[x+])(?P<step>\d{1,18})")
 _PAIR = re.compile(r"[A-Za-z_]\w*=.*")
 
 
@@ -45,6 +49,54 @@ def parse_numbers(pairs: Iterable[str], option: str) -> dict[str, int]:
         # int() refuses thousands of digits.
         found[name] = check_64_bits(f"{option} {name}", int(value) if len(value) < 100 else 10**100)
     return found
+
+
+def parse_point(pairs: Iterable[str], option: str) -> list[dict[str, int]]:
+    """The only sizes of a command that goes through none. Raises UsageError for anything but NAME=INTEGER."""
+    pairs = list(pairs)
+    for pair in pairs:
+        if _RANGE.fullmatch(pair.partition("=")[2]):
+            raise UsageError(
+                f"{option} takes NAME=INTEGER, not '{pair}'", notes=("compare goes through several sizes",)
+            )
+    return [parse_numbers(pairs, option)]
+
+
+def parse_points(pairs: Iterable[str], option: str) -> list[dict[str, int]]:
+    """The sizes to go through, one after the other: every combination where several of them vary.
+
+    `M=512..8192x2` multiplies, `M=256..1024+256` adds, `M=100,1000` lists, and `M=N=512..8192x2` gives both one value.
+
+    Raises:
+        UsageError: a pair is none of these, names a size again, or there are more than MOST_POINTS combinations.
+    """
+    varied: list[list[dict[str, int]]] = []
+    for pair in pairs:
+        *names, values = pair.split("=")
+        found = [
+            parse_numbers([f"{name}={value}" for name in names], option) for value in _values_of(values, pair, option)
+        ]
+        if twice := [name for name in names if any(name in points[0] for points in varied)]:
+            raise UsageError(f"{option} gives {twice[0]} twice")
+        varied.append(found or [parse_numbers([pair], option)])
+    if prod(map(len, varied)) > MOST_POINTS:
+        raise UsageError(f"{option} gives more than {MOST_POINTS} combinations of sizes")
+    return [{name: n for point in points for name, n in point.items()} for points in product(*varied)]
+
+
+def _values_of(text: str, pair: str, option: str) -> list[str]:
+    """The numbers that `text` lists or goes through."""
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        return list(dict.fromkeys(text.split(",")))
+    first, last, step = (int(match[name]) for name in ("first", "last", "step"))
+    grows = step >= 2 if match["by"] == "x" else step >= 1
+    if not grows or not 1 <= first <= last:
+        raise UsageError(f"{option} {pair} goes nowhere", notes=("512..8192x2 doubles, 256..1024+256 adds",))
+    found = [first]
+    while (after := found[-1] * step if match["by"] == "x" else found[-1] + step) <= last and len(found) <= MOST_POINTS:
+        found.append(after)
+    return list(map(str, found))
 
 
 def parse_settings(pairs: Iterable[str], several: bool = False) -> dict[str, tuple[int, ...]]:

@@ -11,7 +11,7 @@ import click
 
 from tilegen import __version__, api
 from tilegen.cli import completion, printing
-from tilegen.cli.arguments import parse_list, parse_numbers, parse_settings
+from tilegen.cli.arguments import parse_list, parse_point, parse_points, parse_settings
 from tilegen.cli.interrupt import closed_pipes_end_well
 from tilegen.cli.records import origin_of
 from tilegen.cli.request import Request, split_target
@@ -84,11 +84,12 @@ def shared_arguments_with_values(command: Command) -> Command:
 
 
 def shared_arguments_of_files(command: Command) -> Command:
-    """The same of a command that takes several files, each with a Request of its own, and values to try for --set."""
+    """The same of a command that takes several files, each with a Request of its own, values to try for --set, and
+    sizes to go through."""
 
     @wraps(command)
     def call_with_requests(file: tuple[str, ...], settings: tuple[str, ...], **others: Any) -> int:
-        return _call(command, file, parse_settings(settings, several=True), others)
+        return _call(command, file, parse_settings(settings, several=True), others, sweep=True)
 
     return _with_options(call_with_requests, FILES)
 
@@ -99,10 +100,17 @@ def _with_options(command: Command, file: Callable[[Command], Command]) -> Comma
     return command
 
 
-def _call(command: Command, files: Sequence[str], settings: Mapping[str, Sequence[int]], others: dict[str, Any]) -> int:
+def _call(
+    command: Command,
+    files: Sequence[str],
+    settings: Mapping[str, Sequence[int]],
+    others: dict[str, Any],
+    sweep: bool = False,
+) -> int:
     """Calls `command` with the requests that the shared arguments make, and with its own."""
     shared = {name: others.pop(name) for name in ("kernel", "schedule", "sizes", "json_file", "any_value")}
-    given, names = parse_numbers(shared["sizes"], "--size"), parse_list(shared["schedule"])
+    points = (parse_points if sweep else parse_point)(shared["sizes"], "--size")
+    names = parse_list(shared["schedule"])
     json_file = shared["json_file"]
     for path in (json_file, others.get("output")):
         printing.check_writable(path)
@@ -111,7 +119,9 @@ def _call(command: Command, files: Sequence[str], settings: Mapping[str, Sequenc
         raise UsageError(f"{files[0]} names its schedule, and so does --schedule", notes=("say it once",))
     loaded: dict[str, api.File] = {}
     requests = [
-        Request(file, shared["kernel"], own or names, settings, given, json_file, shared["any_value"], loaded)
+        Request(
+            file, shared["kernel"], own or names, settings, points[0], json_file, shared["any_value"], loaded, points
+        )
         for file, own in found
     ]
     return command(requests, **others)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,54 +14,113 @@ from tilegen.cli import printing
 from tilegen.cli.arguments import parse_numbers
 from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments_of_files, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
+from tilegen.cli.plot import check_plot, draw, plot_option
 from tilegen.cli.request import Request, select
-from tilegen.cli.rows import Entry, to_json
+from tilegen.cli.rows import Entry, records_of, to_json
 from tilegen.errors import TilegenError, UsageError, join_errors
 from tilegen.ir.alike import find_difference
 from tilegen.ir.nodes import Tree
 
+if TYPE_CHECKING:
+    from tilegen.backends.engine import Engine
+    from tilegen.lab.compare import Comparison
+    from tilegen.lab.records import RunRecord
+
 
 @tilegen.command("compare")
 @shared_arguments_of_files
-@size_option("M=.. ...", "Sizes to time at.")
+@size_option("M=.. ...", "Sizes to time at; M=N=512..8192x2 goes through several.")
 @FIX
 @DEVICE
 @UNPROVED
 @click.option(
     "--steady", type=click.FloatRange(0, 60), default=0.0, metavar="S", help="Samples of S seconds, without a pause."
 )
+@plot_option("the rates, over the sizes where they vary,")
 def compare_command(
-    requests: Sequence[Request], fix: tuple[str, ...], device: str, unproved: bool, steady: float
+    requests: Sequence[Request], fix: tuple[str, ...], device: str, unproved: bool, steady: float, plot: str | None
 ) -> int:
     """Check several schedules of one kernel, of one FILE or of several, then time them side by side.
 
-    --set TS=16,32 gives a row for each value.
+    --set TS=16,32 gives a row for each value, --size M=N=512..8192x2 a table for each size.
     """
     from tilegen.backends.devices import engine
-    from tilegen.lab.compare import ComparisonRun
 
+    check_plot(plot)
     fixed, (first, *_) = parse_numbers(fix, "--fix"), requests
     entries = _entries(requests, fixed)
-    trees = {name: _tree(entry.attempt.result) for name, entry in entries.items()}
-    first.check_sizes(next(e.applied.kernel for e in entries.values() if e.applied))
-    runs_on, stopped = engine(device), False
-    with printing.progress() as progress:
-        comparison_run = ComparisonRun(trees, runs_on, first.sizes, progress, unproved=unproved, steady=steady)
-        printing.print_note(comparison_run.outlook)
-        try:
-            run_interruptibly(comparison_run.run)
-        except KeyboardInterrupt:
-            stopped = True
-    result = comparison_run.result()
-    result = replace(result, sizes={**fixed, **result.sizes})
+    for sizes in first.points:
+        replace(first, sizes=sizes).check_sizes(next(e.applied.kernel for e in entries.values() if e.applied))
+    sweep = _Sweep(entries, engine(device), fixed, unproved, steady)
+    for sizes in first.points:
+        sweep.compare_at(sizes, shown=first.json_file != "-")
+        if sweep.stopped:
+            break
     if first.json_file:
-        printing.write_json({**to_json(result, entries, runs_on), "interrupted": stopped}, first.json_file)
-    if first.json_file != "-":
-        printing.comparison(printing.console(), result)
-    if stopped:
+        printing.write_json(sweep.to_json(), first.json_file)
+    if plot:
+        from tilegen.report.comparison import record_pictures
+
+        draw(record_pictures(sweep.records()), plot)
+    if sweep.stopped:
         print("interrupted: these are the rows so far", file=sys.stderr)
         return INTERRUPTED
-    return max((row.exit_code for row in result.rows), default=0)
+    return max((sweep.exit_code, *(row.exit_code for result in sweep.results for row in result.rows)))
+
+
+class _Sweep:
+    """The comparisons at one size after the other: the `results` so far, and whether someone has `stopped` it."""
+
+    def __init__(
+        self, entries: Mapping[str, Entry], runs_on: Engine, fixed: Mapping[str, int], unproved: bool, steady: float
+    ) -> None:
+        self.results: list[Comparison] = []
+        self.stopped = False
+        self.exit_code = 0
+        self._entries, self._runs_on, self._fixed = entries, runs_on, fixed
+        self._unproved, self._steady = unproved, steady
+
+    def compare_at(self, sizes: Mapping[str, int], *, shown: bool) -> None:
+        """Compares at these sizes, and prints the table.
+
+        Raises what a comparison raises if it is the first one; of a later one, the error is printed.
+        """
+        try:
+            result = self._compare_at(sizes)
+        except TilegenError as error:
+            if not self.results:
+                raise
+            print(error.render(), file=sys.stderr)
+            self.exit_code = error.exit_code
+            return
+        self.results.append(replace(result, sizes={**self._fixed, **result.sizes}))
+        if shown:
+            printing.comparison(printing.console(), self.results[-1])
+
+    def _compare_at(self, sizes: Mapping[str, int]) -> Comparison:
+        from tilegen.lab.compare import ComparisonRun
+
+        trees = {name: _tree(entry.attempt.result) for name, entry in self._entries.items()}
+        with printing.progress() as progress:
+            given = (trees, self._runs_on, sizes, progress)
+            run = ComparisonRun(*given, unproved=self._unproved, steady=self._steady)
+            printing.print_note(run.outlook)
+            try:
+                run_interruptibly(run.run)
+            except KeyboardInterrupt:
+                self.stopped = True
+        return run.result()
+
+    def records(self) -> list[RunRecord]:
+        return [record for result in self.results for record in records_of(result, self._entries, self._runs_on)]
+
+    def to_json(self) -> dict[str, Any]:
+        """The comparison; of several the first one, with all of the rows, and their sizes as `points`."""
+        first, *others = [to_json(result, self._entries, self._runs_on) for result in self.results]
+        if others:
+            first["rows"] = [row for each in (first, *others) for row in each["rows"]]
+            first["points"] = [each["sizes"] for each in (first, *others)]
+        return {**first, "interrupted": self.stopped}
 
 
 def _tree(result: api.Scheduled | TilegenError) -> Tree | TilegenError:

@@ -7,6 +7,7 @@ import click
 from tilegen.cli import explain_printing, printing
 from tilegen.cli.commands import shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import run_interruptibly
+from tilegen.cli.plot import check_plot, draw, plot_option
 from tilegen.cli.records import origin_of
 from tilegen.cli.request import Request
 
@@ -17,12 +18,14 @@ from tilegen.cli.request import Request
 @click.option("--last", is_flag=True, help="The whole schedule alone, not each of its steps.")
 @click.option("--maps", is_flag=True, help="The 32-lane map of every shared access, not only of those with conflicts.")
 @click.option("--no-compile", is_flag=True, help="Leave the compiler out: fast, but no registers and no spills.")
-def explain_command(request: Request, last: bool, maps: bool, no_compile: bool) -> int:
+@plot_option("the roofline with a point for each step")
+def explain_command(request: Request, last: bool, maps: bool, no_compile: bool, plot: str | None) -> int:
     """Explain a schedule: traffic, conflicts, occupancy and the roofline, for each step, without a GPU."""
     from tilegen.lab.cost import require_addressable
     from tilegen.lab.explain import explain
     from tilegen.lab.sizes import GPU_LIMITS, power_sizes
 
+    check_plot(plot)
     scheduled = request.one("explain", fixed={})
     request.check_sizes(scheduled.kernel)
     counted = power_sizes(scheduled.kernel, request.sizes, GPU_LIMITS)
@@ -35,4 +38,8 @@ def explain_command(request: Request, last: bool, maps: bool, no_compile: bool) 
         printing.write_json({**origin_of(scheduled), **explain_printing.to_json(result)}, request.json_file)
     if request.json_file != "-":
         explain_printing.explanation(printing.console(), result, maps)
+    if plot:
+        from tilegen.report.roofline import roofline
+
+        draw([roofline(result)], plot)
     return 0

@@ -14,6 +14,7 @@ from rich.text import Text
 from tilegen.cli import explain_printing, printing
 from tilegen.cli.commands import DEVICE, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
+from tilegen.cli.plot import check_plot, draw, plot_option
 from tilegen.cli.records import origin_of
 from tilegen.cli.request import Request
 
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 @click.option("--limit", type=float, metavar="MS", help="Do not time a prefix that is expected to take longer.")
 @DEVICE
 @UNPROVED
-def ladder_command(request: Request, limit: float | None, device: str, unproved: bool) -> int:
+@plot_option("a waterfall of the steps")
+def ladder_command(request: Request, limit: float | None, device: str, unproved: bool, plot: str | None) -> int:
     """Check and time every prefix of a schedule, its prediction beside it: what does each step bring?"""
     from tilegen.backends.devices import engine
     from tilegen.lab.ladder import LadderRun
 
+    check_plot(plot)
     scheduled = request.one("ladder", fixed={})
     request.check_sizes(scheduled.kernel)
     runs_on, stopped = engine(device), False
@@ -47,6 +50,10 @@ def ladder_command(request: Request, limit: float | None, device: str, unproved:
         printing.write_json(rungs, request.json_file)
     if request.json_file != "-":
         _show(printing.console(), result)
+    if plot:
+        from tilegen.report.ladder import measured_ladder, waterfall
+
+        draw([waterfall(measured_ladder(result))], plot)
     if stopped:
         print("interrupted: these are the rungs so far", file=sys.stderr)
         return INTERRUPTED

@@ -10,9 +10,9 @@ import click
 from tilegen.cli import printing
 from tilegen.cli.commands import UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import run_interruptibly
+from tilegen.cli.plot import read_measurements
 from tilegen.cli.request import Request
 from tilegen.errors import UsageError
-from tilegen.frontend.stock import shorten
 
 
 @tilegen.command("report")
@@ -28,12 +28,12 @@ def report_command(request: Request, output: str, measured: tuple[str, ...], no_
     """Write one HTML page of schedules, without a GPU: trees, CUDA beside machine code, banks, roofline."""
     from tilegen.lab.cost import require_addressable
     from tilegen.lab.sizes import GPU_LIMITS, power_sizes
-    from tilegen.report import LIBRARIES, read_measured, report, require, study_of
+    from tilegen.report import LIBRARIES, report, require, study_of
 
     if request.json_file:
         raise UsageError("report writes a page, and no JSON", notes=("explain --json has the figures",))
     require(*LIBRARIES)
-    found = [read_measured(_read(path), shorten(path)) for path in measured]
+    found = [read_measurements(path) for path in measured]
     scheduled = list(request.schedules({}).values())
     kernel = scheduled[0].kernel
     request.check_sizes(kernel)
@@ -52,13 +52,3 @@ def report_command(request: Request, output: str, measured: tuple[str, ...], no_
     if output != "-":
         print(f"{output}: {len(text.encode()) / 1e6:.2g} MB; opens in a browser: {Path(output).resolve().as_uri()}")
     return 0
-
-
-def _read(path: str) -> str:
-    """The text of a file that a command has written. Raises UsageError where there is none."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read {shorten(path)}: {error.strerror}") from None
-    except ValueError:  # no text in UTF-8, or a name that no system takes
-        raise UsageError(f"cannot read {shorten(path)}: it is no text in UTF-8") from None

@@ -51,6 +51,7 @@ class Request:
         sizes: what --size gives.
         json_file: where the result goes as JSON.
         any_value: take values that are not among the candidates of their parameter, too.
+        points: all sizes to go through, of which `sizes` are the first.
         loaded: the files that requests of one command have loaded, by name: a pipe cannot be read again.
     """
 
@@ -62,6 +63,7 @@ class Request:
     json_file: str | None
     any_value: bool = False
     loaded: dict[str, api.File] = field(default_factory=dict, compare=False, repr=False)
+    points: Sequence[Mapping[str, int]] = ()
 
     def load(self) -> api.File:
         """The file. A note on standard error tells of another one of its name, or of schedules that it does not get."""

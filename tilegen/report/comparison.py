@@ -107,7 +107,9 @@ def _sweep(records: Sequence[RunRecord], size: str | None, label: str) -> Chart:
             )
         )
     names = tuple(_say_sizes(dict(sizes)) for sizes in orders) if size is None else ()
-    return Chart(_title(records, "sizes"), Axis(label, log=size is not None, names=names), Axis(unit), tuple(series))
+    return Chart(
+        _title(records, "over the sizes"), Axis(label, log=size is not None, names=names), Axis(unit), tuple(series)
+    )
 
 
 def _side_by_side(records: Sequence[RunRecord]) -> Chart:

@@ -7,9 +7,25 @@ from itertools import pairwise
 
 from tilegen.ir.shown import Table
 from tilegen.lab.explain import Explanation
+from tilegen.lab.ladder import Ladder
 from tilegen.lab.timing import CPU_NOTE, cells_of_time
 from tilegen.report.charts import Axis, Chart, Series
 from tilegen.report.measured import MeasuredLadder, MeasuredRung
+
+
+def measured_ladder(found: Ladder) -> MeasuredLadder:
+    """What has just been measured, as a file would have it."""
+    rungs = tuple(
+        MeasuredRung(
+            rung.step or "as written",
+            rung.predicted_time,
+            rung.time,
+            "the same program" if rung.same else rung.error or rung.untimed or "",
+        )
+        for rung in found.rungs
+    )
+    rival = (found.rival, found.rival_time)
+    return MeasuredLadder(found.kernel, found.schedule, found.sizes, found.device, found.on_gpu, rungs, *rival)
 
 
 def predicted_ladder(found: Explanation) -> MeasuredLadder:
