@@ -65,7 +65,7 @@ def split_roles(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
     cluster = any(isinstance(n, StartBarriers) and n.cluster for n in body)
     common = [n for n in body if isinstance(n, StartBarriers | Flag | Let)]
     rest = tuple(n for n in body if not isinstance(n, StartBarriers | Flag | Let))
-    consuming, producing = (_counting_slots(role) for role in (_consuming(rest, block), _producing(rest)))
+    consuming, producing = (_count_slots(role) for role in (_consuming(rest, block), _producing(rest)))
     others: tuple[Spmd, ...] = (If((block.first_producer,), producing),)
     if block.budgets:
         consuming = (RegisterBudget(block.budgets.consumer, more=True), *consuming)
@@ -114,7 +114,7 @@ def _producing(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
 # -- where each role is in the ring
 
 
-def _counting_slots(role: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+def _count_slots(role: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     """`role` with the slot and the phase of its ring in integers of their own."""
     ring = next(node for node in nodes(role) if isinstance(node, For) and any(map(_is_wait, node.body)))
     wait = next(node for node in ring.body if isinstance(node, BulkWait))
