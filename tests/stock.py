@@ -52,7 +52,7 @@ LIGHTER = {
     ("hgemm", "clusters"): (("GY", 2), ("GX", 2)),
     **{
         ("epilogues", rung): _FEW_BLOCKS
-        for rung in ("activated", "added", "gated", "scaled_bytes", "scaled_floats")
+        for rung in ("activated", "added", "gated", "scaled_bytes", "scaled_floats", "summed")
     },
     ("conv2d_winograd", "products"): (("COUNT", 32), ("TF", 32), ("TP", 32), ("TC", 4), ("WF", 1), ("WP", 1)),
 }  # fmt: skip

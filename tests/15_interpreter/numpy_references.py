@@ -82,6 +82,11 @@ def swiglu(i: Inputs) -> dict[str, Any]:
     return {"C": gate / (1 + np.exp(-gate)) * (i["A"] @ i["U"])}
 
 
+def product_and_sums(i: Inputs) -> dict[str, Any]:
+    c = i["A"] @ i["B"]
+    return {"C": c, "total": c.sum(axis=1), "squares": (c**2).sum(axis=1)}
+
+
 def scaled(i: Inputs) -> dict[str, Any]:
     return {"C": i["row"][:, None] * (i["A"] @ i["B"].T) * i["column"]}
 
@@ -301,6 +306,7 @@ CASES = [
            tolerance=2e-5) for h, w in ((7, 5), (1, 1), (4, 9))),
     Case("schedules/epilogues", "linear_gelu", MNK, gelu_by_tanh, tolerance=2**-10),
     Case("schedules/epilogues", "linear_residual", MNK, lambda i: {"C": gelu_layer(i)["C"] + i["R"]}, tolerance=2**-10),
+    Case("schedules/epilogues", "linear_sums", MNK, product_and_sums, tolerance=2**-8),
     Case("schedules/epilogues", "swiglu", MNK, swiglu, tolerance=2**-8),
     Case("schedules/epilogues", "scaled_i8", MNK, scaled, tolerance=2**-8),
     Case("schedules/epilogues", "scaled_e4m3", MNK, scaled, tolerance=2**-8),
