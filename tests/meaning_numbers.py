@@ -42,6 +42,7 @@ MATHS |= {
     "round": round,
     "tf32": lambda x: round_significand(x, 11),
     "tf32_rz": lambda x: cut_significand(x, 11),
+    "power_of_two": lambda x: cut_significand(x, 1),
     "rsqrt": lambda x: 1 / math.sqrt(x),
 }
 

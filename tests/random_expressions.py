@@ -77,7 +77,7 @@ class Drawn:
             left, right = self.two(dtype, depth)
             return f"({left} {self.choose('+', '-', '*', '/')} {right})"
         if kind < 0.85:
-            own = ("tf32", "tf32_rz") if dtype == "f32" else ()
+            own = ("tf32", "tf32_rz", "power_of_two") if dtype == "f32" else ()
             return f"{self.choose(*FUNCTIONS, *own)}({self.expression(dtype, depth - 1)})"
         if kind < 0.9:
             left, right = self.two(dtype, depth)

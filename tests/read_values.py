@@ -27,7 +27,7 @@ ATOMICS = {
     "atomic_add_float": ("sum", "f32"), "atomic_add_double": ("sum", "f64"),
     "atomic_add_float2": ("sum", "f32x2"), "atomic_add_float4": ("sum", "f32x4"),
 }  # fmt: skip
-FUNCTIONS |= {"round_tf32": "tf32", "cut_off_tf32": "tf32_rz"}
+FUNCTIONS |= {"round_tf32": "tf32", "cut_off_tf32": "tf32_rz", "power_of_two": "power_of_two"}
 FUNCTIONS |= {"floor_div": "//", "floor_mod": "%", "floor_div_or_0": "// or 0", "floor_mod_or_0": "% or 0"}
 FUNCTIONS |= {f"abs_of_{kind}": "abs" for kind in ("int", "long", "long_long", "char", "signed_char")}
 

@@ -76,6 +76,7 @@ FUNCTIONS = [
     "round",
     "tf32",
     "tf32_rz",
+    "power_of_two",
     "abs",
 ]
 

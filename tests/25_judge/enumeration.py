@@ -33,6 +33,8 @@ from tilegen.ir.written import tree_of
 PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative", "bulk")
 # What a GPU updates in one access.
 ATOMIC = (("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32"))
+# What is 0 where all operands are.
+OF_ZEROS = ("*", "+", "-", "neg", "abs", "min", "max", "tf32", "tf32_rz", "power_of_two")
 
 
 class Wrong(Exception):
@@ -368,9 +370,7 @@ class _Together(_Run):
             case Op(name, args):
                 found = [self._value(a, env, path) for a in args]
                 # Of integers a product with one zero is zero, too.
-                nothing = name in ("*", "+", "-", "neg", "abs", "min", "max", "tf32", "tf32_rz") and set(found) == {
-                    zero
-                }
+                nothing = name in OF_ZEROS and set(found) == {zero}
                 nothing |= name == "*" and expr.dtype in INTEGERS and zero in found
                 nothing |= name == "select" and set(found[1:]) == {zero}
                 return zero if nothing else self.terms.of(name, *found)

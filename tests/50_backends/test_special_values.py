@@ -230,10 +230,13 @@ def test_c_is_told_that_integers_wrap_where_they_may() -> None:
     assert "t[i] = (int)c[i] * (int)c[i];" in text
 
 
-@pytest.mark.parametrize(("rounding", "added"), [("tf32", 0x1000), ("tf32_rz", 0)])
+@pytest.mark.parametrize(
+    ("rounding", "added", "kept"),
+    [("tf32", 0x1000, 0xFFFFE000), ("tf32_rz", 0, 0xFFFFE000), ("power_of_two", 0, 0xFF800000)],
+)
 @pytest.mark.parametrize("device", DEVICES)
-def test_roundings_to_tf32(device: str, rounding: str, added: int) -> None:
-    """The nearest number of ten fraction bits, ties away from 0, or the next one towards 0.
+def test_roundings_of_bits(device: str, rounding: str, added: int, kept: int) -> None:
+    """The nearest number of ten fraction bits, ties away from 0, or the next one, or power of two, towards 0.
 
     What is too large becomes infinite, and nan stays nan, whichever of its bits are set.
     """
@@ -245,7 +248,7 @@ def test_roundings_to_tf32(device: str, rounding: str, added: int) -> None:
     found = np.empty_like(x)
     kernel.schedule().compile(device=device)(A=x, B=found)
     with np.errstate(invalid="ignore"):
-        wanted = (x.view(np.uint32) + np.uint32(added) & np.uint32(0xFFFFE000)).view(np.float32)
+        wanted = (x.view(np.uint32) + np.uint32(added) & np.uint32(kept)).view(np.float32)
     wanted = np.where(np.isfinite(x), wanted, x)
     assert np.array_equal(found, wanted, equal_nan=True)
     expected = reference(kernel.ir, {"N": len(x)}, {"A": x})["B"]

@@ -30,6 +30,7 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.swizzle import Swizzle
 
+_OF_BITS = {"tf32": "round_tf32", "tf32_rz": "cut_off_tf32", "power_of_two": "power_of_two"}
 _BINARY = {
     "or": ("||", 1), "and": ("&&", 2), "==": ("==", 3), "!=": ("!=", 3), "<": ("<", 4), "<=": ("<=", 4),
     ">": (">", 4), ">=": (">=", 4), "+": ("+", 5), "-": ("-", 5), "*": ("*", 6), "/": ("/", 6),
@@ -320,10 +321,8 @@ class Writer:
             case Op("not" | "~" as name, (arg,)):
                 sign = "!" if name == "not" else "~"
                 return self._parenthesise(f"{sign}{self.value(arg, _ATOM)}", _UNARY, parent)
-            case Op("tf32", (arg,)):
-                return f"round_tf32({self.value(arg)})"
-            case Op("tf32_rz", (arg,)):
-                return f"cut_off_tf32({self.value(arg)})"
+            case Op("tf32" | "tf32_rz" | "power_of_two" as name, (arg,)):
+                return f"{_OF_BITS[name]}({self.value(arg)})"
             case Op("select", (test, then, other)):
                 text = f"{self.value(test, 1)} ? {self.value(then, 1)} : {self.value(other, 1)}"
                 return f"({text})" if parent >= 0 else text

@@ -179,6 +179,12 @@ __device__ __forceinline__ float cut_off_tf32(float x)
 {
     return isfinite(x) ? __uint_as_float(__float_as_uint(x) & 0xffffe000) : x;
 }""",
+    "power_of_two(": """\
+// The power of two next to x towards 0, with its sign.
+__device__ __forceinline__ float power_of_two(float x)
+{
+    return isfinite(x) ? __uint_as_float(__float_as_uint(x) & 0xff800000) : x;
+}""",
     "tf32_fragment<": """\
 // The registers that a lane has of a fragment, rounded to tf32. The compiler shares what several calls round alike.
 template <int count> struct tf32_fragment
@@ -346,6 +352,12 @@ inline float round_tf32(float x)
 inline float cut_off_tf32(float x)
 {
     return isfinite(x) ? as_float(as_uint(x) & 0xffffe000) : x;
+}""",
+    "power_of_two(": """\
+// The power of two next to x towards 0, with its sign.
+inline float power_of_two(float x)
+{
+    return isfinite(x) ? as_float(as_uint(x) & 0xff800000) : x;
 }""",
     **BYTE_FLOAT_FUNCTIONS,
     "half_of_double(": "inline ushort half_of_double(double value) { return round_half(odd_float(value)); }",

@@ -241,7 +241,7 @@ def _check_operand(name: str, dtype: str, span: Span) -> None:
             name, "cast the operands: i32(...)"
         )
         raise SourceError(f"'{name}' is for integers, not {dtype}", span, notes=(way_out,))
-    if name in ROUNDINGS and dtype != "f32":
+    if name in (*ROUNDINGS, "power_of_two") and dtype != "f32":
         raise SourceError(f"'{name}' rounds an f32, not {dtype}", span, notes=(f"cast the argument: {name}(f32(...))",))
     if dtype in INTEGERS and name not in _OF_INTEGERS:
         notes = (f"cast the argument: {name}(f32(...))",)

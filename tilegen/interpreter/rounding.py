@@ -142,7 +142,7 @@ def _of_floats(name: str, args: list[Pair], dtype: str, rough: bool) -> Pair:
             return np.abs(x), ex
         case "min" | "max":
             return (np.fmin if name == "min" else np.fmax)(x, y), np.maximum(ex, ey)
-        case "floor" | "ceil" | "round" | "tf32" | "tf32_rz":
+        case "floor" | "ceil" | "round" | "tf32" | "tf32_rz" | "power_of_two":
             return monotone(name, x, ex)
         case _:
             return _as_on_a_device(name, args, function(name, args), dtype, rough)

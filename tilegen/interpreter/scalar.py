@@ -108,7 +108,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ceil": _finite_only(math.ceil),
     "round": _finite_only(round),  # halves to even, as rint
     "tf32": lambda x: to_tf32(x),
-    "tf32_rz": lambda x: cut_off_to_tf32(x),
+    "tf32_rz": lambda x: cut_off(x, 11),
+    "power_of_two": lambda x: cut_off(x, 1),
 }
 
 
@@ -154,12 +155,12 @@ def to_tf32(x: float) -> float:
     return math.copysign(_INF if rounded >= 2.0**128 else rounded, x)
 
 
-def cut_off_to_tf32(x: float) -> float:
-    """The tf32 number next to `x` towards 0: 11 significant bits, exponents of f32."""
+def cut_off(x: float, bits: int) -> float:
+    """The number of so many significant bits, tf32 has 11, next to `x` towards 0, with the exponents of f32."""
     if x == 0 or not math.isfinite(x):
         return x
     _, exponent = math.frexp(x)
-    unit = math.ldexp(1.0, max(exponent, -125) - 11)
+    unit = math.ldexp(1.0, max(exponent, -125) - bits)
     return math.copysign(math.floor(abs(x) / unit) * unit, x)
 
 

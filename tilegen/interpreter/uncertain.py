@@ -154,12 +154,12 @@ def _erf(values: Array) -> Array:
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(values), dtype=np.float64)
 
 
-def _tf32(values: Array, added: float = 0.5) -> Array:
-    """The nearest numbers of 11 significant bits, ties away from 0, not less apart than the least ones of tf32.
+def _shorten(values: Array, bits: int = 11, added: float = 0.5) -> Array:
+    """The nearest numbers of so many significant bits, ties away from 0, not less apart than the least ones in f32.
 
     With 0 `added` to the last bit they are those next to `values` towards 0.
     """
-    unit = np.ldexp(1.0, np.maximum(np.frexp(values)[1], -125) - 11)
+    unit = np.ldexp(1.0, np.maximum(np.frexp(values)[1], -125) - bits)
     with np.errstate(invalid="ignore"):
         rounded = np.copysign(np.floor(np.abs(values) / unit + added) * unit, values)
     return np.where(np.isfinite(values), rounded, values)
@@ -169,6 +169,6 @@ _FUNCTIONS: dict[str, Any] = {
     "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "tanh": np.tanh, "sinh": np.sinh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "erf": _erf, "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "tf32": _tf32,
-    "tf32_rz": lambda x: _tf32(x, added=0.0),
+    "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "tf32": _shorten,
+    "tf32_rz": lambda x: _shorten(x, added=0.0), "power_of_two": lambda x: _shorten(x, 1, added=0.0),
 }  # fmt: skip

@@ -17,7 +17,7 @@ from tilegen.ir.walk import gathers, loads, walk
 # Operations that map small integers to integers without rounding.
 _EXACT = {
     "+", "-", "*", "neg", "min", "max", "abs", "select", "fma", "floor", "ceil", "round", "tf32", "tf32_rz", "//", "%",
-    "<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "&", "|", "^", "<<", ">>", "~",
+    "power_of_two", "<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "&", "|", "^", "<<", ">>", "~",
 }  # fmt: skip
 # Operations that are defined for arguments above 0, or up to 1, only.
 _NARROW = {"log", "log2", "sqrt", "rsqrt", "pow", "asin", "acos"}

@@ -29,7 +29,7 @@ roundf rsqrtf sinf sinhf sqrtf tanf tanhf
 atomicAdd atomicMax atomicMin atomic_add atomic_max atomic_min barrier vload_half vstore_half
 shared full candidate index any all
 floor_div floor_mod floor_div_or_0 floor_mod_or_0 ffloor_div ffloor_divf ffloor_mod ffloor_modf hidden
-load_half round_half load_bf16 round_bf16 round_tf32 cut_off_tf32 tf32_fragment odd_float half_of_double
+load_half round_half load_bf16 round_bf16 round_tf32 cut_off_tf32 power_of_two tf32_fragment odd_float half_of_double
 bf16_of_double bf16_of_long approximate_sqrt approximate_rsqrt approximate_exp2 approximate_tanh copy_async
 copy_async_or_zero end_copies wait_copies load_vector store_vector fence_async begin_wgmma complete_wgmma
 complete_earlier_wgmma hold describe_128 describe_64 describe_32 uniform wait_for_each_other wait_for_group next_slot

@@ -56,7 +56,7 @@ def _nonzero_points(kernel: Kernel, value: Expr, where: tuple[Row, ...]) -> tupl
             return None if found is None else _nonzero_points(kernel, two, found)
         # What is zero where all operands are.
         case Op("select", (_, *arguments)) | Op(
-            "+" | "-" | "*" | "neg" | "abs" | "min" | "max" | "tf32" | "tf32_rz", (*arguments,)
+            "+" | "-" | "*" | "neg" | "abs" | "min" | "max" | "tf32" | "tf32_rz" | "power_of_two", (*arguments,)
         ):
             places = (_nonzero_points(kernel, a, where) for a in arguments)
             return next((rows for rows in places if rows is not None), None)
