@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tilegen.errors import Collected, SourceError, UsageError, did_you_mean
 from tilegen.frontend import syntax as s
+from tilegen.frontend.claims import claims_of
 from tilegen.frontend.first import argmax_place_and_start
 from tilegen.frontend.folding import Literal
 from tilegen.frontend.index import affine_of, conditions_of, constant_truth
@@ -69,6 +70,7 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
                 f"'{param.name.text}' has no equation", param.span, notes=(f"write {param.name.text}[...] = ...",)
             )
     parameters = tuple(param.name.text for param in decl.inputs)
+    meant, slack = claims_of(decl, lambda other: _kernel(other, values))
     return Kernel(
         decl.name,
         sizes,
@@ -77,6 +79,8 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
         assumptions,
         tuple(scalars.values()),
         parameters,
+        meant=meant,
+        slack=slack,
         span=decl.span,
     )
 

@@ -25,7 +25,7 @@ _KEYWORDS = {
     "KERNEL", "SCHEDULE", "DEFINE", "DEF", "VAR", "WHERE", "FOR", "IN", "EXTENDS", "PASS", "BEFORE", "AFTER", "INSTEAD",
     "OF", "WITHOUT", "IF", "ELSE", "AND", "OR", "NOT", "INSTRUCTION", "BY", "SINCE", "AS", "LANE", "REGISTER", "PTX",
     "SHARED", "AT", "ELEMENT", "ACCUMULATES", "EXACTLY", "TERM", "TERMS", "A", "TIME", "WITH", "FRACTION", "BITS",
-    "TRUNCATED", "ROUNDED",
+    "TRUNCATED", "ROUNDED", "APPROXIMATES", "WITHIN",
 }  # fmt: skip
 _SIGNS = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "COLON": ":", "COMMA": ",",
@@ -64,7 +64,7 @@ def _at_token(place: Place, found: Token, accepted: set[str]) -> SourceError:
 
 def _expectation(accepted: set[str]) -> str:
     """`a, b or c`: at most four things, an expression and an operator counting as one each."""
-    left = set(accepted)
+    left = accepted - {"APPROXIMATES"} if "EQUAL" in accepted else set(accepted)
     named: list[str] = []
     if {"NAME", "NUMBER", "LPAR"} <= left:
         named.append("an expression")

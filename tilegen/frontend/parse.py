@@ -24,6 +24,7 @@ from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.scan import check_text
 from tilegen.frontend.syntax import (
     Assign,
+    ClaimDecl,
     FunctionDecl,
     InstructionDecl,
     KernelDecl,
@@ -300,11 +301,14 @@ def _kernel(place: Place, tree: Branch, functions: dict[str, FunctionDecl]) -> K
     given = _params(place, params) if params is not None else []
     variables: list[Param] = []
     equations: list[Assign] = []
+    claims: list[ClaimDecl] = []
     for line in branches(lines):
         if rule(line) == "variables":
             variables += _params(place, line)
-        else:
+        elif rule(line) == "equation":
             equations.append(_equation(place, line))
+        else:
+            claims.append(_claim(place, line))
     span = place.of(token(word))
     return KernelDecl(
         name=str(word),
@@ -313,6 +317,7 @@ def _kernel(place: Place, tree: Branch, functions: dict[str, FunctionDecl]) -> K
         variables=tuple(variables),
         assumptions=convert_all(place, where) if where is not None else (),
         equations=tuple(equations),
+        claims=tuple(claims),
         attributes={p.name.text: _default(p) for p in given if p.type.text == "int"},
         functions=functions,
         doc=place.doc_above(span),
@@ -370,5 +375,17 @@ def _equation(place: Place, tree: Branch) -> Assign:
         left,
         convert(place, branch(value)),
         convert(place, branch(condition)) if condition is not None else None,
+        place.of(tree),
+    )
+
+
+def _claim(place: Place, tree: Branch) -> ClaimDecl:
+    target, _, value, _, slack, _ = tree.children
+    left: Syntax = convert(place, branch(target))
+    assert isinstance(left, Subscript)
+    return ClaimDecl(
+        left,
+        convert(place, branch(value)),
+        convert(place, branch(slack)) if slack is not None else None,
         place.of(tree),
     )

@@ -134,6 +134,16 @@ class Assign:
 
 
 @dataclass(frozen=True)
+class ClaimDecl:
+    """`target[index] approximates value within slack`; slack is None where absent."""
+
+    target: Subscript
+    value: Syntax
+    slack: Syntax | None
+    span: Span
+
+
+@dataclass(frozen=True)
 class FunctionDecl:
     """`def name(parameters) = body`."""
 
@@ -156,6 +166,7 @@ class KernelDecl:
     variables: tuple[Param, ...]
     assumptions: tuple[Syntax, ...]
     equations: tuple[Assign, ...]
+    claims: tuple[ClaimDecl, ...]
     attributes: Mapping[str, int | None]
     functions: Mapping[str, FunctionDecl]
     doc: str
@@ -299,7 +310,7 @@ class InstructionDecl:
         """The kernel that the instruction computes."""
         *inputs, output = (operand.param for operand in self.operands)
         name, span = self.name.text, self.name.span
-        return KernelDecl(name, tuple(inputs), (output,), (), (), self.equations, {}, {}, self.doc, span)
+        return KernelDecl(name, tuple(inputs), (output,), (), (), self.equations, (), {}, {}, self.doc, span)
 
 
 @dataclass(frozen=True)

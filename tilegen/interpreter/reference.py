@@ -6,7 +6,7 @@ The tree plays no part here, so that a mistake in how trees are made or changed 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -63,13 +63,16 @@ def reference(
 
     The bound holds for any order of summation in the declared types, with or without fused
     multiply-adds, and for functions as exact as CUDA and OpenCL promise; see rounding.py. A tree's `tolerance`
-    adds its approximations of functions, and the sums of its instructions; see approximate.py and summation.py.
+    adds its approximations of functions, and the sums of its instructions; see approximate.py and summation.py. Of a
+    kernel that says what it approximates, this is the result, with the bound that it claims.
     Integer kernels are exact and wrap as their types do.
 
     Raises ArgumentError for arrays that do not fit, and InterpreterError where the kernel reads an
     element outside a tensor or without a value.
     """
     kernel = kernel.written_kernel
+    if claimed := tolerance.claimed or (kernel if kernel.meant else None):
+        return _claimed(claimed, sizes, arrays)
     check_arguments(kernel, sizes, arrays)
     memory: dict[str, Memory] = {}
     for tensor in kernel.tensors:
@@ -94,6 +97,16 @@ def reference(
         for t in kernel.tensors
         if t.role == "output" and (m := memory[t.name])
     }
+
+
+def _claimed(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, Reference]:
+    """What a kernel approximates, with the bound of that and with what it claims beside."""
+    assert kernel.meant
+    found = reference(kernel.meant, sizes, arrays)
+    more = reference(kernel.slack, sizes, arrays) if kernel.slack else {}
+    for name, slack in more.items():
+        found[name] = replace(found[name], bound=found[name].bound + slack.value)
+    return found
 
 
 def _mark_rough(equations: tuple[Equation, ...], approximate: Collection[str]) -> tuple[Equation, ...]:

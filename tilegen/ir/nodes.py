@@ -190,7 +190,8 @@ class Kernel:
     `scalars` the parameters without a shape; `parameters` names both in the order that a call gives them.
     A step that divides or rounds a reduction, or computes values several times, makes a kernel of its own, with
     `origin` and how it was `derived`: it is judged, too, and what is right is still what the kernel as
-    written says.
+    written says. Where that approximates something, the kernel `meant` computes this, and `slack`, a kernel with some
+    of the outputs, how much further off results may be than those of `meant`.
     """
 
     name: str
@@ -202,12 +203,19 @@ class Kernel:
     parameters: tuple[str, ...] = ()
     origin: Kernel | None = None
     derived: Split | ComputedAt | RoundedUp | None = None
+    meant: Kernel | None = None
+    slack: Kernel | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
     def written_kernel(self) -> Kernel:
         """The kernel as written, which this one has been derived from."""
         return self.origin.written_kernel if self.origin else self
+
+    @property
+    def meant_kernel(self) -> Kernel:
+        """The kernel that the one as written approximates, or that itself."""
+        return self.written_kernel.meant or self.written_kernel
 
     def __hash__(self) -> int:
         return hash((self.name, self.sizes))  # which one of those it is, equality tells

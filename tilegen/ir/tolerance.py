@@ -1,7 +1,8 @@
 """What a tree lets its results be off by beyond the roundings of its kernel.
 
-Two things widen the bound of a check: functions that the hardware may approximate, and sums that an instruction adds up
-in its own way. A tree has its tolerance from its steps alone, so that a check can be made ready without a device.
+Three things change the bound of a check: functions that the hardware may approximate, sums that an instruction adds up
+in its own way, and what the kernel says that it approximates. A tree has its tolerance from its steps and its kernel
+alone, so that a check can be made ready without a device.
 """
 
 from __future__ import annotations
@@ -38,10 +39,14 @@ class PerformedSum:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The operations that may be approximated, and the sums that instructions add up with errors of their own."""
+    """The operations that may be approximated, and the sums that instructions add up with errors of their own.
+
+    `claimed` is the kernel as written if it says what it approximates: nothing else counts then.
+    """
 
     approximate: tuple[str, ...] = ()
     sums: tuple[PerformedSum, ...] = ()
+    claimed: Kernel | None = None
 
 
 PLAIN = Tolerance()
@@ -49,7 +54,10 @@ PLAIN = Tolerance()
 
 
 def tolerance_of(tree: Tree) -> Tolerance:
-    """What the steps of `tree` allow its results."""
+    """What the steps of `tree`, and its kernel, allow its results."""
+    written = tree.kernel.written_kernel
+    if written.meant:
+        return Tolerance(claimed=written)
     return Tolerance(tree.approximate, tuple(dict.fromkeys(_performed_sums(tree))))
 
 

@@ -86,7 +86,7 @@ def check(program: Program, tried: Sequence[Case], done: Callable[[], None] = la
 
 def _exact_case(kernel: Kernel, sizes: Mapping[str, int], tolerance: Tolerance, seed: int) -> Case | None:
     """Integers with as many values as possible such that every sum is exact in its type; None if there are none."""
-    if not inputs.maps_integers_to_integers(kernel):
+    if not all(inputs.maps_integers_to_integers(each) for each in (kernel, tolerance.claimed) if each):
         return None
     for magnitude, share in inputs.INTEGER_RANGES:
         arrays = inputs.integers(np, kernel, sizes, magnitude, share, seed)
