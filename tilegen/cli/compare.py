@@ -36,9 +36,16 @@ if TYPE_CHECKING:
 @click.option(
     "--steady", type=click.FloatRange(0, 60), default=0.0, metavar="S", help="Samples of S seconds, without a pause."
 )
+@click.option("--errors", is_flag=True, help="Measure how far products are from exact ones, too.")
 @plot_option("the rates, over the sizes where they vary,")
 def compare_command(
-    requests: Sequence[Request], fix: tuple[str, ...], device: str, unproved: bool, steady: float, plot: str | None
+    requests: Sequence[Request],
+    fix: tuple[str, ...],
+    device: str,
+    unproved: bool,
+    steady: float,
+    errors: bool,
+    plot: str | None,
 ) -> int:
     """Check several schedules of one kernel, of one FILE or of several, then time them side by side.
 
@@ -51,7 +58,7 @@ def compare_command(
     entries = _entries(requests, fixed)
     for sizes in first.points:
         replace(first, sizes=sizes).check_sizes(next(e.applied.kernel for e in entries.values() if e.applied))
-    sweep = _Sweep(entries, engine(device), fixed, unproved, steady)
+    sweep = _Sweep(entries, engine(device), fixed, unproved, errors, steady)
     for sizes in first.points:
         sweep.compare_at(sizes, shown=first.json_file != "-")
         if sweep.stopped:
@@ -72,13 +79,19 @@ class _Sweep:
     """The comparisons at one size after the other: the `results` so far, and whether someone has `stopped` it."""
 
     def __init__(
-        self, entries: Mapping[str, Entry], runs_on: Engine, fixed: Mapping[str, int], unproved: bool, steady: float
+        self,
+        entries: Mapping[str, Entry],
+        runs_on: Engine,
+        fixed: Mapping[str, int],
+        unproved: bool,
+        errors: bool,
+        steady: float,
     ) -> None:
         self.results: list[Comparison] = []
         self.stopped = False
         self.exit_code = 0
         self._entries, self._runs_on, self._fixed = entries, runs_on, fixed
-        self._unproved, self._steady = unproved, steady
+        self._unproved, self._errors, self._steady = unproved, errors, steady
 
     def compare_at(self, sizes: Mapping[str, int], *, shown: bool) -> None:
         """Compares at these sizes, and prints the table.
@@ -103,7 +116,7 @@ class _Sweep:
         trees = {name: _tree(entry.attempt.result) for name, entry in self._entries.items()}
         with printing.progress() as progress:
             given = (trees, self._runs_on, sizes, progress)
-            run = ComparisonRun(*given, unproved=self._unproved, steady=self._steady)
+            run = ComparisonRun(*given, steady=self._steady, unproved=self._unproved, errors=self._errors)
             printing.print_note(run.outlook)
             try:
                 run_interruptibly(run.run)
@@ -166,7 +179,7 @@ def _check_kernels(one: Entry, other: Entry) -> None:
     """Raises UsageError where two schedules are not of kernels that compute the same."""
     assert one.applied
     assert other.applied
-    difference = find_difference(one.applied.kernel.written_kernel, other.applied.kernel.written_kernel)
+    difference = find_difference(one.applied.kernel.meant_kernel, other.applied.kernel.meant_kernel)
     if difference:
         names = [f"'{e.applied.kernel.name}' of {e.source}" for e in (one, other) if e.applied]
         notes = (difference, "a table has rows of one kernel; its name and those of its loops may differ")

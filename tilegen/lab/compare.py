@@ -11,11 +11,14 @@ from tilegen.backends.architectures import compiled_architecture, instructions_o
 from tilegen.backends.device_program import Program
 from tilegen.backends.devices import program
 from tilegen.backends.engine import Engine
+from tilegen.backends.record import Record
 from tilegen.backends.text import emit
-from tilegen.errors import TilegenError
+from tilegen.backends.text_versions import TextVersions
+from tilegen.errors import TilegenError, UsageError
 from tilegen.ir.nodes import Tree
 from tilegen.ir.shown import ShownAsTable, Table
 from tilegen.ir.tolerance import tolerance_of
+from tilegen.lab.accuracy import Accuracy, describe_errors, has_accuracy
 from tilegen.lab.check import Trial, cases_by_tolerance, check
 from tilegen.lab.conditions import Watch
 from tilegen.lab.cost import require_timing_memory, timing_outlook
@@ -53,6 +56,7 @@ class Row:
     outcome: Outcome = "unmeasured"
     samples: tuple[float, ...] = ()
     doubts: tuple[str, ...] = ()
+    accuracy: Accuracy | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,9 +104,10 @@ def compare(
     *,
     unproved: bool = False,
     steady: float = 0.0,
+    errors: bool = False,
 ) -> Comparison:
     """Checks and times the trees, all of one kernel, by name. Raises what `ComparisonRun` raises."""
-    comparison_run = ComparisonRun(trees, engine, given, progress, unproved=unproved, steady=steady)
+    comparison_run = ComparisonRun(trees, engine, given, progress, unproved=unproved, steady=steady, errors=errors)
     comparison_run.run()
     return comparison_run.result()
 
@@ -122,6 +127,7 @@ class ComparisonRun:
         *,
         unproved: bool = False,
         steady: float = 0.0,
+        errors: bool = False,
     ) -> None:
         """Chooses sizes; nothing is compiled yet.
 
@@ -132,6 +138,7 @@ class ComparisonRun:
             progress: gets what is going on, how many parts of it are done, and of how many.
             unproved: True lets run what the proof leaves open.
             steady: seconds of a sample, of one schedule without a pause, behind as much untimed; 0 for short samples.
+            errors: whether to measure how far products are from exact ones.
 
         Raises:
             UsageError: sizes that the kernel does not admit. DeviceError: too little memory for them.
@@ -142,7 +149,7 @@ class ComparisonRun:
         }
         found = {name: tree for name, tree in trees.items() if not isinstance(tree, TilegenError)}
         self._programs = {name: program(tree, engine, unproved=unproved) for name, tree in found.items()}
-        self._kernel = next(iter(found.values())).kernel.written_kernel
+        self._kernel = next(iter(found.values())).kernel.meant_kernel
         self._sizes = power_sizes(self._kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
         require_timing_memory(list(found.values()), self._sizes, engine)
         self.outlook = timing_outlook(list(found.values()), self._sizes, engine)
@@ -150,7 +157,11 @@ class ComparisonRun:
         self._samples: dict[str, list[float]] = {}
         self._rival: str | None = None
         self._beside: tuple[str, ...] = ()
-        self._steady = steady
+        self._steady, self._errors = steady, errors
+        self._accuracy: Mapping[str, Accuracy] = {}
+        if errors and not has_accuracy(self._kernel):
+            notes = (f"'{self._kernel.name}' is none, or something follows it",)
+            raise UsageError("errors are measured of plain matrix products of floats", notes=notes)
         self._watch = Watch(engine)
 
     def run(self) -> None:
@@ -162,7 +173,7 @@ class ComparisonRun:
         # The compiler takes seconds for a large kernel: it runs during the checks, and nothing runs during the timing.
         with ThreadPoolExecutor(max_workers=1) as compiler:
             texts = {name: text for name, each in self._programs.items() if (text := self._emit_text(name, each))}
-            launches = {name: self._programs[name].launches_at(self._sizes) for name in texts}
+            launches = {name: self._launches(self._programs[name]) for name in texts}
             archs = {name: compiled_architecture(instructions_of(each), self._arch) for name, each in launches.items()}
             compiled = {name: compiler.submit(nvrtc.compile_text, text, archs[name]) for name, text in texts.items()}
             self._check({name: self._programs[name] for name in texts})
@@ -170,8 +181,9 @@ class ComparisonRun:
                 self._progress(f"compile {name}", number, len(texts))
                 self._rows[name] = _with_resources(self._rows[name], launches[name], compiled[name])
         right = {name: self._programs[name] for name in texts if self._rows[name].error is None}
-        done = time_programs(right, self._engine, self._sizes, self._progress, self._samples, self._steady, self._watch)
-        self._rival, self._beside = done.rival, done.beside
+        timed = (self._progress, self._samples, self._steady, self._watch)
+        done = time_programs(right, self._engine, self._sizes, *timed, errors=self._errors)
+        self._rival, self._beside, self._accuracy = done.rival, done.beside, done.accuracy
         for name, error in done.errors.items():
             self._rows[name] = _with_error(self._rows[name], error)
 
@@ -190,19 +202,28 @@ class ComparisonRun:
                     rate=rate(kernel, sizes, time.median, shown),
                     samples=tuple(samples),
                     doubts=doubts_of_samples(samples),
+                    accuracy=self._accuracy.get(name),
                 )
         found, conditions = tuple(rows.values()), self._watch.conditions()
         named = (kernel.name, sizes, engine.name, engine.on_gpu, self._arch, shown)
         doubts = doubts_of_conditions(conditions, self._steady)
-        return Comparison(*named, self._rival, found, self._beside, self._steady, conditions, doubts)
+        beside = (*self._beside, *describe_errors({row.name: row.accuracy for row in found if row.accuracy}))
+        return Comparison(*named, self._rival, found, beside, self._steady, conditions, doubts)
 
     def _emit_text(self, name: str, each: Program) -> str | None:
         """The CUDA text of the version that is timed; None, with an error in the row, if it cannot be emitted."""
         try:
-            return emit(each.launches_at(self._sizes), "cuda")
+            return emit(self._launches(each), "cuda")
         except TilegenError as error:
             self._rows[name] = _with_error(self._rows[name], error)
             return None
+
+    def _launches(self, each: Program) -> tuple[Launch, ...]:
+        """The launches that a GPU has for these sizes, with its instructions, which no other device runs."""
+        if each.engine.language == "cuda":
+            return each.launches_at(self._sizes)
+        versions = TextVersions(each.tree, "cuda", Record())
+        return versions.launches(versions.choose(self._sizes, {}))
 
     def _check(self, programs: Mapping[str, Program]) -> None:
         if not programs:

@@ -11,6 +11,7 @@ from typing import Any
 from tilegen.backends.arrays import as_torch
 from tilegen.backends.engine import Engine
 from tilegen.ir.nodes import BYTE_FLOATS, Kernel
+from tilegen.lab.accuracy import Accuracy, accuracy
 from tilegen.lab.convolution import Convolution, as_convolution, as_library_has_them, convolution_difference
 from tilegen.lab.metric import is_compute_bound, moved_bytes
 from tilegen.lab.products import Addend, MatrixProduct, as_product, product_difference, view
@@ -37,10 +38,14 @@ def torch_on(engine: Engine) -> Any:
 class Library:
     """What a library computes of a kernel: its rivals, each bound to arrays, and how far results are apart."""
 
-    def __init__(self, kernel: Kernel, engine: Engine, sizes: Mapping[str, int]) -> None:
-        self._kernel, self._engine, self._sizes = kernel, engine, sizes
+    def __init__(self, kernel: Kernel, engine: Engine, sizes: Mapping[str, int], errors: bool = False) -> None:
+        """
+        Args:
+            errors: whether to measure how far products are from exact ones.
+        """
+        self._kernel, self._engine, self._sizes, self._errors = kernel, engine, sizes, errors
         self._torch: Any = torch_on(engine) if engine.on_gpu else None
-        product = as_product(kernel) if engine.on_gpu else None
+        product = as_product(kernel) if engine.on_gpu or errors else None
         self._found: MatrixProduct | Convolution | None = product
         if engine.on_gpu and product is None:
             self._found = as_convolution(kernel)
@@ -93,15 +98,28 @@ class Library:
         if self._found is None or not self.computes:
             return None
         found, dtypes = self._found, {tensor.name: tensor.dtype for tensor in self._kernel.tensors}
-        name, axes = _output(found)
-        result = arrays[name].transpose(axes)
-        if call is not None and call.result is not None:
-            computed = call.result.reshape(result.shape)
-            result = self._engine.adopt(computed, self._kernel.tensor(name))
+        name, result = _output(found)[0], self._result(arrays, call)
         if isinstance(found, MatrixProduct):
             return product_difference(found, self._engine.xp, arrays, result, dtypes, rounded=rounded)
         inputs = {each: self._tensor(arrays[each], dtypes[each]) for each in (found.x, found.f)}
         return convolution_difference(found, self._torch, inputs, self._tensor(result, dtypes[name]), rounded=rounded)
+
+    def accuracy(self, arrays: Mapping[str, Any], call: Call | None = None) -> Accuracy | None:
+        """The errors of the kernel's result, or of that of `call`; None unless they are measured."""
+        found = self._found
+        if not self._errors or not isinstance(found, MatrixProduct):
+            return None
+        dtypes = {tensor.name: tensor.dtype for tensor in self._kernel.tensors}
+        return accuracy(found, self._engine.xp, arrays, self._result(arrays, call), dtypes)
+
+    def _result(self, arrays: Mapping[str, Any], call: Call | None) -> Any:
+        """What the kernel has computed, or `call`, in the library's dimensions."""
+        assert self._found
+        name, axes = _output(self._found)
+        result = arrays[name].transpose(axes)
+        if call is None or call.result is None:
+            return result
+        return self._engine.adopt(call.result.reshape(result.shape), self._kernel.tensor(name))
 
     def clear(self, arrays: Mapping[str, Any]) -> None:
         """Overwrites what a kernel has computed, so that a check sees whether it is computed again."""

@@ -17,6 +17,7 @@ from tilegen.backends.engine import Engine
 from tilegen.errors import TilegenError, WrongResult
 from tilegen.ir.nodes import Kernel
 from tilegen.lab import inputs
+from tilegen.lab.accuracy import Accuracy
 from tilegen.lab.conditions import Watch
 from tilegen.lab.libraries import Library
 from tilegen.lab.metric import moved_bytes
@@ -57,13 +58,15 @@ def cells_of_time(time: Time | None, rate: float | None) -> tuple[str, str, str]
 class Timings:
     """The times by name, with the rival's; the rival's name; the errors of programs that have no time.
 
-    `beside` says, in lines, what the rival is and what else there was, or why there is none.
+    `beside` says, in lines, what the rival is and what else there was, or why there is none. `accuracy` has the errors
+    of those that were measured.
     """
 
     times: Mapping[str, Time] = field(default_factory=dict)
     rival: str | None = None
     errors: Mapping[str, TilegenError] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
+    accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
 
 
 def time_programs(
@@ -74,6 +77,8 @@ def time_programs(
     samples: dict[str, list[float]] | None = None,
     steady: float = 0.0,
     watch: Watch | None = None,
+    *,
+    errors: bool = False,
 ) -> Timings:
     """Times the programs, all of one kernel, and the fastest call of a library that the device has for them.
 
@@ -88,14 +93,15 @@ def time_programs(
         samples: gets the milliseconds of each as they come, for someone who cannot wait for the end.
         steady: seconds of a sample, without a pause and behind as much untimed: a GPU is then at its power limit.
         watch: reads the sensors of the GPU while the samples are taken.
+        errors: whether to measure how far products are from exact ones.
     """
     if not programs or isinstance(engine, InterpreterEngine):
         return Timings()
-    kernel = next(iter(programs.values())).kernel.written_kernel
+    kernel = next(iter(programs.values())).kernel.meant_kernel
     sets = random_sets(engine, kernel, sizes)
-    library = Library(kernel, engine, sizes)
+    library = Library(kernel, engine, sizes, errors)
     runs: dict[str, Runs] = {}
-    errors: dict[str, TilegenError] = {}
+    failed: dict[str, TilegenError] = {}
     for number, (name, program) in enumerate(programs.items()):
         progress(f"warm up {name}", number, len(programs))
         try:
@@ -103,7 +109,7 @@ def time_programs(
             check_agreement(library, sizes, sets, mine)
             runs[name] = mine
         except TilegenError as error:
-            errors[name] = error
+            failed[name] = error
     progress("library", 0, 1)
     beside, theirs, notes = fastest_rival(library, engine, sets)
     if beside and theirs:
@@ -111,7 +117,8 @@ def time_programs(
     samples = {} if samples is None else samples
     with watch or Watch(engine):
         _time_in_rounds(runs, engine, progress, samples, steady)
-    return Timings({name: summarise(values) for name, values in samples.items()}, beside, errors, notes)
+    measured = {name: each.accuracy for name, each in runs.items() if each.accuracy}
+    return Timings({name: summarise(values) for name, values in samples.items()}, beside, failed, notes, measured)
 
 
 def random_sets(engine: Engine, kernel: Kernel, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -131,13 +138,14 @@ def _arrays(engine: Engine, kernel: Kernel, sizes: Mapping[str, int], seed: int)
 class Runs:
     """The samples of one program: graphs of several calls, which go on through the sets of arrays in turn.
 
-    `milliseconds` is what one call takes, roughly.
+    `milliseconds` is what one call takes, roughly; `accuracy` the errors of the first one, if they are measured.
     """
 
     def __init__(self, engine: Engine, calls: Sequence[Callable[[], None]]) -> None:
         """Runs each of the calls, one for each set of arrays, once or more often."""
         wanted = (_GPU_PACE if engine.on_gpu else _CPU_PACE)[0]
         self._engine = engine
+        self.accuracy: Accuracy | None = None
         engine.time(calls)
         self.milliseconds = engine.time([calls[n % len(calls)] for n in range(3)]) / 3
         self.length = max(1, min(100, round(wanted / max(self.milliseconds, 1e-3))))
@@ -201,6 +209,7 @@ def _runs_of_rival(library: Library, rival: Rival, engine: Engine, sets: Sequenc
         share = library.difference(arrays, call, rounded=rival.rounded)
         if share is not None and not share <= 1:
             raise WrongResult(f"its result is {share:.3g} times as far off as rounding can explain")
+    runs.accuracy = library.accuracy(sets[0], calls[0])
     return runs
 
 
@@ -218,6 +227,7 @@ def check_agreement(library: Library, sizes: Mapping[str, int], sets: Sequence[M
             raise WrongResult(
                 f"the result at {shown} is {share:.3g} times as far from the library's as rounding can explain"
             )
+    runs.accuracy = library.accuracy(sets[0])
 
 
 def _time_in_rounds(
