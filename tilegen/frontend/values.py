@@ -270,6 +270,8 @@ def _power(scope: Scope, base: Typed, exponent: Typed, span: Span) -> Typed:
     if not isinstance(exponent, Literal) or not isinstance(exponent.value, int):
         return operate(scope.budget, "pow", (base, exponent), span)
     power = abs(exponent.value)
+    if isinstance(base, Literal) and exponent.value < 0 and base.value and (known := _number(base, exponent)):
+        return Literal(known, span)
     if power > _LARGEST_POWER:
         return operate(scope.budget, "pow", (base, exponent), span)
     if power == 0:
@@ -280,6 +282,14 @@ def _power(scope: Scope, base: Typed, exponent: Typed, span: Span) -> Typed:
         if bit == "1":
             result = operate(scope.budget, "*", (result, base), span)
     return result if exponent.value > 0 else operate(scope.budget, "/", (Literal(1, span), result), span)
+
+
+def _number(base: Literal, exponent: Literal) -> float:
+    """The power; 0 where no float comes near."""
+    try:
+        return float(base.value) ** exponent.value
+    except OverflowError:
+        return 0.0
 
 
 def unknown_reduction(word: s.Name) -> SourceError:
