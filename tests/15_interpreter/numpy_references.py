@@ -314,6 +314,7 @@ CASES = [
     Case("schedules/gemm_batched", "gemm_batched", sizes("B H M K N", (2, 3, 5, 7, 4), (1, 1, 1, 1, 1)),
          lambda i: {"C": i["A"] @ i["V"]}),
     Case("schedules/gemm_bias_gelu", "gemm_bias_gelu", MNK, gelu_layer),
+    *(Case("schedules/gemm_pieces", name, MNK, product) for name in ("gemm_bf16x3", "gemm_f16x2")),
     Case("schedules/gemm_split", "gemm_split", MNK, product),
     *(Case("schedules/layer_norm", "layer_norm", sizes("M", (1,), (5,)), layer_norm, {"N": n}, tolerance=1e-5)
       for n in (1, 11)),
