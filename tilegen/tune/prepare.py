@@ -63,8 +63,8 @@ def prepare(task: Task, candidate: Candidate, best: float | None, seconds: Secon
             message = f"at least {predicted:.4g} ms by the roofline, beside {best:.4g} ms"
             return Outcome(candidate, "roofline", message, predicted=predicted)
     versions = scheduled.versions("cuda" if task.arch else "opencl")
-    wanted = [task.sizes, *sizes_to_check([scheduled.tree], {})]
     with clock(seconds, "judge"):
+        wanted = [task.sizes, *sizes_to_check([scheduled.tree], {})]
         texts = {
             version: versions.text(version, unproved=task.unproved)
             for version in (versions.choose(each, {}) for each in wanted)
