@@ -25,12 +25,14 @@ from tilegen.ir.shown import counted
 from tilegen.ir.steps import Define, Schedule
 from tilegen.judge import check_equations, has_sizes
 from tilegen.lab.studies import Studies
+from tilegen.lab.tuned import TunedKernel
 from tilegen.primitives._composite import expand, names_in
 from tilegen.primitives._methods import Steps
 
 if TYPE_CHECKING:
     from tilegen.backends.device_program import Program
     from tilegen.backends.text_versions import TextVersions
+    from tilegen.lab.records import RunRecord
 
 _ACCEPTED = "accepted"  # what is kept of steps that the judge accepts
 
@@ -209,7 +211,7 @@ def _build(decl: KernelDecl, values: Mapping[str, int]) -> nodes.Kernel:
     return check_equations(kernel)
 
 
-class Kernel:
+class Kernel(TunedKernel):
     """A kernel of a file with its attributes decided; `ir` is the kernel itself."""
 
     def __init__(self, file: File, ir: nodes.Kernel, values: Mapping[str, int]) -> None:
@@ -232,6 +234,11 @@ class Kernel:
         if not accepted:
             record.keep(True, _ACCEPTED)
         return Scheduled(core, self, record)
+
+    def of_record(self, record: RunRecord) -> Scheduled:
+        """The schedule of a record of tuning with its parameters, on the kernel of the record's own text."""
+        file = from_text(record.text or "", f"<record of {record.name}>", cache=self.file.cache)
+        return file.kernel(record.kernel, **record.constants).schedule(record.schedule, **record.parameters)
 
     def _find_record(self, schedule: str | None, parameters: Mapping[str, int]) -> Record:
         if not self.file.cache:

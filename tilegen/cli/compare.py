@@ -17,6 +17,7 @@ from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.plot import check_plot, draw, plot_option
 from tilegen.cli.request import Request, select
 from tilegen.cli.rows import Entry, records_of, to_json
+from tilegen.cli.tuned import tuned_row
 from tilegen.errors import TilegenError, UsageError, join_errors
 from tilegen.ir.alike import find_difference
 from tilegen.ir.nodes import Tree
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 @FIX
 @DEVICE
 @UNPROVED
+@click.option("--tuned", metavar="F", help="A row for the fastest in a record of tune, at each size, on this device.")
 @click.option(
     "--steady", type=click.FloatRange(0, 60), default=0.0, metavar="S", help="Samples of S seconds, without a pause."
 )
@@ -45,6 +47,7 @@ def compare_command(
     unproved: bool,
     steady: float,
     errors: bool,
+    tuned: str | None,
     plot: str | None,
 ) -> int:
     """Check several schedules of one kernel, of one FILE or of several, then time them side by side.
@@ -58,7 +61,7 @@ def compare_command(
     entries = _entries(requests, fixed)
     for sizes in first.points:
         replace(first, sizes=sizes).check_sizes(next(e.applied.kernel for e in entries.values() if e.applied))
-    sweep = _Sweep(entries, engine(device), fixed, unproved, errors, steady)
+    sweep = _Sweep(entries, engine(device), fixed, unproved, errors, steady, tuned)
     for sizes in first.points:
         sweep.compare_at(sizes, shown=first.json_file != "-")
         if sweep.stopped:
@@ -86,12 +89,13 @@ class _Sweep:
         unproved: bool,
         errors: bool,
         steady: float,
+        tuned: str | None,
     ) -> None:
         self.results: list[Comparison] = []
         self.stopped = False
         self.exit_code = 0
         self._entries, self._runs_on, self._fixed = entries, runs_on, fixed
-        self._unproved, self._errors, self._steady = unproved, errors, steady
+        self._unproved, self._errors, self._steady, self._tuned = unproved, errors, steady, tuned
 
     def compare_at(self, sizes: Mapping[str, int], *, shown: bool) -> None:
         """Compares at these sizes, and prints the table.
@@ -113,7 +117,11 @@ class _Sweep:
     def _compare_at(self, sizes: Mapping[str, int]) -> Comparison:
         from tilegen.lab.compare import ComparisonRun
 
-        trees = {name: _tree(entry.attempt.result) for name, entry in self._entries.items()}
+        entries = {name: entry for name, entry in self._entries.items() if entry.file != self._tuned}
+        if self._tuned:
+            row = tuned_row(self._tuned, next(iter(entries.values())), sizes, self._runs_on)
+            entries, self._entries = entries | row, {**self._entries, **row}
+        trees = {name: _tree(entry.attempt.result) for name, entry in entries.items()}
         with printing.progress() as progress:
             given = (trees, self._runs_on, sizes, progress)
             run = ComparisonRun(*given, steady=self._steady, unproved=self._unproved, errors=self._errors)

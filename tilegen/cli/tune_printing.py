@@ -85,7 +85,7 @@ def setting(candidate: Candidate) -> str:
 
 def _table(session: Session) -> Table:
     tuning, task = session.tuning, session.task
-    kernel = session.kernel.ir.written_kernel
+    kernel = session.kernel.ir.meant_kernel
     shown = unit(kernel, task.sizes, session.device.on_gpu)
     times = tuning.times
     first = next((c for c in times if c in tuning.defaults), None)

@@ -60,9 +60,7 @@ def measure(task: Task, candidate: Candidate, best: float | None, seconds: Secon
             tried = _cases_of(program, runs_on)
             trials = check(program, tried)
         with clock(seconds, "time"):
-            samples = _bench(scheduled.kernel.written_kernel, task.device, tuple(task.sizes.items())).time(
-                program, best
-            )
+            samples = _bench(scheduled.kernel.meant_kernel, task.device, tuple(task.sizes.items())).time(program, best)
     return Outcome(candidate, "measured", samples=tuple(samples), checks=tuple(asdict(trial) for trial in trials))
 
 
@@ -80,7 +78,7 @@ def measure_together(task: Task, candidates: Sequence[Candidate]) -> Mapping[Can
 
 
 def _cases_of(program: Program, runs_on: Engine) -> list[Case]:
-    kernel = program.kernel.written_kernel
+    kernel = program.kernel.meant_kernel
     sizes = sizes_to_check([program.tree], {}, limits_of_check(runs_on))
     tolerance = tolerance_of(program.tree)
     return [case for each in sizes for case in _cases_at(kernel, tuple(each.items()), tolerance)]

@@ -11,12 +11,12 @@ from tilegen.ir.nodes import Kernel
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.records import SCHEMA, Device, RunRecord, to_dict
 from tilegen.lab.timing import summarise
+from tilegen.lab.tuned import TOGETHER
 from tilegen.tune.journal import Journal
 from tilegen.tune.space import Candidate, Space
 from tilegen.tune.task import DeviceFacts, Outcome, Task
 
 HEAD = "tilegen.tune/1"
-TOGETHER = "together"  # a note on samples that were taken in turns with those of others
 
 
 def head_line(task: Task, device: DeviceFacts | None, context: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,7 +119,7 @@ class Session:
     def record_of(self, outcome: Outcome, together: bool = False) -> dict[str, Any]:
         """An outcome as a record."""
         command = self._context.get("command")
-        return result_line(outcome, self.task, self.device, self.kernel.ir.written_kernel, command, together)
+        return result_line(outcome, self.task, self.device, self.kernel.ir.meant_kernel, command, together)
 
     def __enter__(self) -> Session:
         return self
@@ -142,7 +142,7 @@ def _task(kernel: api.Kernel, schedules: Sequence[Schedule], sizes: Mapping[str,
     device = _device(wish.device)
     texts = {s.name: kernel.file.self_contained(s) for s in schedules}
     at = {name: value for name, value in sizes.items() if name in kernel.ir.sizes}
-    chosen = power_sizes(kernel.ir.written_kernel, at, GPU_LIMITS if device == "cuda" else CPU_LIMITS)
+    chosen = power_sizes(kernel.ir.meant_kernel, at, GPU_LIMITS if device == "cuda" else CPU_LIMITS)
     return Task(kernel.ir.name, texts, kernel.values, chosen, device, unproved=wish.unproved)
 
 
