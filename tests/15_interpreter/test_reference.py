@@ -148,9 +148,25 @@ def test_argmax_accepts_any_index_that_rounding_may_prefer() -> None:
     ref = reference(k, {"M": 2, "N": 4}, {"A": a})["at"]
     assert (ref.value == [2, 1]).all()
     assert (ref.bound == [0, np.inf]).all()
-    assert ref.accepts is not None
+    assert ref.gap is not None
     for found, right in (([2, 1], [1, 1]), ([2, 0], [1, 1]), ([1, 2], [0, 0]), ([4, -1], [0, 0])):
-        assert (ref.accepts(np.array(found, np.int32)) == np.array(right, bool)).all()
+        assert ((ref.gap(np.array(found, np.int32)) <= 1) == np.array(right, bool)).all()
+
+
+def test_how_far_a_value_is_from_the_best_is_a_share_of_what_rounding_explains() -> None:
+    """Sums of three products: the first two are too close to be told apart, the last is not."""
+    k = kernel(
+        "kernel f(A: f32[M, K], B: f32[N, K]) -> at: i32[N]:\n    var d: f32[N, M]\n"
+        "    d[i, j] = sum[k](A[j, k] * B[i, k])\n    at[i] = argmin[j](d[i, j])\n"
+    )
+    a = np.array([[1, 1, 1], [1, 1, np.nextafter(np.float32(1), np.float32(2))], [1, 1, 1.1]], np.float32)
+    ref = reference(k, {"M": 3, "K": 3, "N": 1}, {"A": a, "B": np.array([[1, 1, 0.3]], np.float32)})["at"]
+    assert ref.value == [0]
+    assert ref.gap is not None
+    first, second, last = (float(ref.gap(np.array([j], np.int32))[0]) for j in range(3))
+    assert first == 0
+    assert 0 < second < 1
+    assert last > 1000
 
 
 def test_parts_of_a_large_box_agree_with_the_whole() -> None:

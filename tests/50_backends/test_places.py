@@ -119,11 +119,11 @@ def test_another_order_is_refused(steps):
 def test_the_check_accepts_the_best_and_nothing_else():
     made = schedule_text("kernel f(A: f32[M, J, K]) -> at: i32[M]:\n    at[i] = argmax[j, k](exp(A[i, j, k]))\n")
     (case,) = [c for c in cases(made.kernel, [{"M": 3, "J": 4, "K": 5}]) if c.data == "random"]
-    accepts = case.expected["at"].accepts
+    gap = case.expected["at"].gap
     right = case.arrays["A"].reshape(3, -1).argmax(axis=1)
-    assert accepts(right).all()
-    assert not accepts((right + 1) % 20).any()
-    assert not accepts(right - 20).any()
+    assert (gap(right) == 0).all()
+    assert (gap((right + 1) % 20) > 1).all()
+    assert (gap(right - 20) > 1).all()
 
 
 @pytest.mark.parametrize("range_", ["j, k > j", "j in 1..J, k", "j, k in 2..K"])

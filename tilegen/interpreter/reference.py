@@ -46,14 +46,15 @@ class Reference:
         bound: how far a right program's result may be from `value`, element by element; float64, 0 where
             it has to be equal, inf where nothing can be said (an overflow, a tie of argmax).
         written: which elements the kernel defines; the others may hold anything.
-        accepts: for the target of argmax or argmin, None otherwise: takes indices in the shape of the
-            target and says of each whether its value is the best one, up to the values' bounds.
+        gap: for the target of argmax or argmin, None otherwise: takes indices in the shape of the target and tells how
+            far the value at each is from the best one, as a share of what these values' bounds explain. Up to 1 it may
+            be the best; inf where it is not, or is no index at all.
     """
 
     value: Array
     bound: Array
     written: Array
-    accepts: Callable[[Array], Array] | None = field(default=None, compare=False, repr=False)
+    gap: Callable[[Array], Array] | None = field(default=None, compare=False, repr=False)
 
 
 def reference(
@@ -219,7 +220,7 @@ def _store(target: Memory, equation: Equation, part: Part, value: Array, error: 
 
 
 def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory]) -> Callable[[Array], Array]:
-    """The function that accepts or refuses the indices found by an argmax or argmin."""
+    """The function that tells how far the values at indices found by an argmax or argmin are from the best ones."""
     assert equation.best is not None
     target, best = memory[equation.target], memory[equation.best]
     names = tuple(r.name for r in equation.loops)
@@ -229,8 +230,8 @@ def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Me
     start = init_value(str(equation.reduce), best.dtype).value
     frozen = {name: Memory(m.name, m.dtype, m.value, m.error, m.written) for name, m in memory.items()}
 
-    def accepts(found: Array) -> Array:
-        result = np.ones(target.value.shape, bool)
+    def gap(found: Array) -> Array:
+        result = np.zeros(target.value.shape)
         part = Part(names, tuple(map(range, extents)), sizes)
         place = tuple(np.broadcast_arrays(*(part.lift(part.index(i)) for i in equation.index)))
         taken = np.broadcast_to(np.asarray(found).astype(np.int64)[place], part.shape)
@@ -238,23 +239,25 @@ def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Me
         place_in = taken - part.index(low)
         right = (place_in >= 0) & (place_in < prod(box))
         if not prod(box):
-            return np.broadcast_to(taken == expected, part.shape) | ~target.written
+            return np.where((taken == expected) | ~target.written, 0.0, np.inf)
         loops = np.unravel_index(np.clip(place_in, 0, prod(box) - 1), box)
         at = _Chosen((*names,), part.box, sizes, dict(zip([r.name for r in equation.reduced], loops, strict=True)))
         with np.errstate(all="ignore"):
             mask = at.mask(equation.conditions)
             value, error = evaluate(equation.value, at, frozen, mask)
             sign, slack = 1.0 if equation.reduce == "argmax" else -1.0, error + best.error[place]
-            near = sign * value - sign * best.value[place] + slack >= 0
-            right &= near | (value == best.value[place]) | np.isinf(slack)
+            short = sign * best.value[place] - sign * value
+            # Where nothing is known of the values, any index will do; nan compares with nothing.
+            share = np.where((short <= 0) | (value == best.value[place]) | np.isinf(slack), 0.0, short / slack)
         if mask is not None:
             right &= np.broadcast_to(mask, part.shape)
         # Where all is exact the first of the best values is right alone; where none beats the start, the first index.
         sure = (best.error[place] == 0) & ((target.error[place] == 0) | (best.value[place] == start))
-        result[place] = np.where(sure, taken == expected, right)
-        return result | ~target.written
+        share = np.where(right & ~np.isnan(share), share, np.inf)
+        result[place] = np.where(sure, np.where(taken == expected, 0.0, np.inf), share)
+        return np.where(target.written, result, 0.0)
 
-    return accepts
+    return gap
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def _random_case(kernel: Kernel, sizes: Mapping[str, int], tolerance: Tolerance,
 
 def _finite_share(expected: Mapping[str, interpreter.Reference]) -> float:
     """The share of the defined elements that are finite and have a bound."""
-    known = [np.isfinite(r.value) & (np.isfinite(r.bound) | (r.accepts is not None)) for r in expected.values()]
+    known = [np.isfinite(r.value) & (np.isfinite(r.bound) | (r.gap is not None)) for r in expected.values()]
     known = [k | ~np.asarray(r.written) for k, r in zip(known, expected.values(), strict=True)]
     return sum(float(np.sum(k)) for k in known) / max(1, sum(k.size for k in known))
 
@@ -151,7 +151,7 @@ def arrays_with_zones(program: Program, case: Case) -> tuple[dict[str, Any], dic
 
 def _unbounded_share(expected: Sequence[interpreter.Reference]) -> float:
     """The share of the defined elements that have no bound."""
-    judged = [r for r in expected if r.accepts is None]
+    judged = [r for r in expected if r.gap is None]
     known = sum(int(np.sum(r.written)) for r in judged)
     return sum(int(np.sum(np.isinf(r.bound) & r.written)) for r in judged) / max(1, known)
 
@@ -174,15 +174,16 @@ def _largest_error(tensor: Tensor, got: np.ndarray[Any, Any], case: Case) -> flo
         right = (off <= allowed) | (numbers == value) | np.isinf(allowed)
         # Any NaN equals any other.
         right |= np.isnan(numbers) & np.isnan(value)
-    if expected.accepts is not None:
-        # An index of an argmax is right if the value there is the best; it need not be the expected index.
-        right, off = np.asarray(expected.accepts(got)), np.zeros(value.shape)
+    bounded = written & (allowed > 0) & np.isfinite(allowed) & (off > 0)
+    shares = np.divide(off, allowed, out=np.zeros(off.shape), where=bounded)
+    if expected.gap is not None:
+        # An index of an argmax is right if the value there may be the best; it need not be the expected index.
+        shares, allowed = np.asarray(expected.gap(got)), np.zeros(value.shape)
+        right = shares <= 1
     # Elements that the kernel does not write still have the guard value that the array was filled with.
     right = np.where(written, right, got == untouched)
     if not right.all():
         raise _wrong_result(tensor, numbers, value, allowed, right, case)
-    bounded = written & (allowed > 0) & np.isfinite(allowed) & (off > 0)
-    shares = np.divide(off, allowed, out=np.zeros(off.shape), where=bounded)
     return float(shares.max(initial=0.0))
 
 
