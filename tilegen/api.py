@@ -308,6 +308,7 @@ class Scheduled(Steps, Studies):
         wide: bool | None = None,
         unproved: bool = False,
         arch: str | None = None,
+        lines: str | None = None,
     ) -> str:
         """The kernel's text in "cuda" or "opencl", stand-alone, with its launch dimensions.
 
@@ -318,6 +319,8 @@ class Scheduled(Steps, Studies):
                 one with 32-bit offsets; None takes that if the kernel admits sizes for it.
             unproved: True gives a text of which it is open whether it is the kernel, too; its head says so.
             arch: the architecture that a text in "cuda" is for ("sm_80"); None for any that has its instructions.
+            lines: the file that a text in "cuda" will be in; it then says in #line directives of which line of the
+                schedule each line is.
 
         Raises:
             DeviceError: `arch` lacks an instruction that the text uses.
@@ -336,8 +339,12 @@ class Scheduled(Steps, Studies):
             require_instructions(launches, arch)
         proof = prove(self.tree.kernel, launches, self.tree.reassociated)
         demand(proof, self.kernel.name, unproved=unproved)
-        title = self.core.title
-        return emit(launches, language, title if proof.verdict == "proved" else f"{title}\n{proof.verdict}")
+        title = self.core.title if proof.verdict == "proved" else f"{self.core.title}\n{proof.verdict}"
+        if lines and language == "cuda":
+            from tilegen.backends.line_directives import emit_with_places
+
+            return emit_with_places(launches, self.core, lines, title)
+        return emit(launches, language, title)
 
     def versions(self, language: str = "cuda") -> TextVersions:
         """The versions of the text in "cuda" or "opencl", as programs choose among them; proved when asked for."""

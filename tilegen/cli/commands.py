@@ -218,6 +218,7 @@ def _stages(name: str, scheduled: api.Scheduled) -> dict[str, Any]:
 @click.option("--whole", is_flag=True, help="The version for sizes that the tiles divide.")
 @click.option("--wide", is_flag=True, help="The version with 64-bit offsets, also where 32 bits are enough.")
 @click.option("--arch", metavar="sm_80", help="Say so where this architecture lacks an instruction of the text.")
+@click.option("--lines", is_flag=True, help="Say in #line directives which line of the schedule each line is of.")
 @UNPROVED
 def emit_command(
     request: Request,
@@ -227,12 +228,16 @@ def emit_command(
     whole: bool,
     wide: bool,
     arch: str | None,
+    lines: bool,
     unproved: bool,
 ) -> int:
     """Write the text of a scheduled kernel, stand-alone."""
+    if lines and target != "cuda":
+        raise UsageError("--lines is for CUDA", notes=("no profiler reads the lines of OpenCL",))
     scheduled = request.one("emit", request.sizes)
     bits = wide or None  # without the flag, what the sizes need
-    text = scheduled.source(target, vector=not scalar, whole=whole, wide=bits, unproved=unproved, arch=arch)
+    file = (output or f"{scheduled.kernel.name}.cu") if lines else None
+    text = scheduled.source(target, vector=not scalar, whole=whole, wide=bits, unproved=unproved, arch=arch, lines=file)
     if request.json_file:
         told = _emit_json(scheduled, target, vector=not scalar, whole=whole, wide=bits)
         printing.write_json({**told, "source": text}, request.json_file)

@@ -22,6 +22,15 @@ def data_folder(name: str) -> Traversable:
     raise FileNotFoundError(f"the folder '{name}' is missing from this installation of tilegen")
 
 
+def file_of(source: Source) -> Path | None:
+    """The file that a stock text lies in; None for other texts, and where the installation has no files."""
+    name = source.name.removeprefix("<stock ").removesuffix(">")
+    if source.name != f"<stock {name}>":
+        return None
+    paths = [Path(str(data_folder(folder) / f"{name}.tg")) for folder in FOLDERS]
+    return next((path for path in paths if path.is_file() and path.read_text(encoding="utf-8") == source.text), None)
+
+
 def stock_source(folder: str, name: str) -> Source:
     """The text of the stock file `name`, under a name for messages that no path has."""
     return Source(f"<stock {name}>", (data_folder(folder) / f"{name}.tg").read_text(encoding="utf-8"))
