@@ -10,8 +10,9 @@ import fastjsonschema
 import pytest
 
 from tilegen.errors import UsageError
-from tilegen.lab.record_files import read_line, read_records, schema
+from tilegen.lab.record_files import read_line, read_records
 from tilegen.lab.records import SCHEMA, Conditions, Device, Outcome, Readings, RunRecord, line_of, to_dict
+from tilegen.lab.schemas import schema
 
 ERRORS = Path(__file__).parents[1] / "errors" / "records"
 PLAIN = RunRecord("naive", "gemm", "unmeasured", {"M": 4}, date="2026-01-02T03:04:05+00:00", tilegen="0.1.0")
@@ -44,7 +45,7 @@ def test_the_middle_of_the_samples_is_their_median() -> None:
 
 def test_the_schema_has_the_fields_of_a_record_and_no_others() -> None:
     """And a field with a default may be left out: a record of an older tilegen lacks the newer ones."""
-    found = schema()
+    found = schema("record")
     assert set(found["properties"]) == {f.name for f in fields(RunRecord)}
     assert found["properties"]["schema"]["const"] == SCHEMA
     assert found["properties"]["outcome"]["enum"] == list(get_args(Outcome))
@@ -55,7 +56,7 @@ def test_the_schema_has_the_fields_of_a_record_and_no_others() -> None:
 
 
 def test_the_schema_is_a_json_schema_and_refuses_what_is_of_another_type() -> None:
-    validate = fastjsonschema.compile(schema())
+    validate = fastjsonschema.compile(schema("record"))
     for name, value in to_dict(FULL).items():
         wrong = {**to_dict(FULL), name: [value] if not isinstance(value, list | tuple) else "text"}
         wrong = json.loads(json.dumps(wrong))

@@ -15,8 +15,8 @@ from tilegen.frontend.stock import stock_instructions
 from tilegen.ir.instructions import ARCHITECTURES
 from tilegen.lab.explain import MOST_KEPT, explain, explain_tree
 from tilegen.lab.ladder import Rung, _skip_if_large
+from tilegen.lab.machine import H200
 from tilegen.lab.occupancy import SM
-from tilegen.lab.roofline import H200
 from tilegen.lab.sites import program_of
 from tilegen.lab.tensor_cores import TENSOR_CORES, operations_of
 from tilegen.lab.traffic import traffic
@@ -137,7 +137,7 @@ def test_the_tensor_pipe_stands_in_the_roofline():
 
 
 def test_peaks_are_those_of_the_data_sheets():
-    assert H200.tensor is TENSOR_CORES["sm_90"]
+    assert H200.tensor == TENSOR_CORES["sm_90"]
     assert {arch: cores.peaks["bf16"] for arch, cores in TENSOR_CORES.items()} == {
         "sm_80": 312.0, "sm_86": 149.7, "sm_89": 362.0, "sm_90": 989.5, "sm_100": 2250.0,
     }  # fmt: skip

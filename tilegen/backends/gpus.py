@@ -91,6 +91,15 @@ def visible() -> tuple[str, ...]:
     return tuple(named[:count] if named else map(str, range(count)))
 
 
+def current_name() -> str:
+    """The name of the current GPU, where none is missing."""
+    import cupy
+
+    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
+    name: str = properties["name"].decode()
+    return name
+
+
 def install_command() -> str:
     """What installs the CUDA compiler, and what a GPU needs for its driver where there is one."""
     driver = driver_version()

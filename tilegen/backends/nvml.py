@@ -88,10 +88,10 @@ class Sensors:
         return float(self._nvml.nvmlDeviceGetPowerUsage(self._gpu)) / 1e3
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        """The answer; None from a GPU or a driver that does not have it."""
+        """The answer; None from a GPU, a driver or an older library that does not have it."""
         try:
             return question()
-        except self._nvml.NVMLError:
+        except (self._nvml.NVMLError, AttributeError):
             return None
 
 

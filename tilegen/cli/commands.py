@@ -59,6 +59,15 @@ DEVICE = click.option(
     shell_complete=completion.devices,
 )
 
+MACHINE = click.option(
+    "--machine",
+    default="h200",
+    show_default=True,
+    metavar="M",
+    help="Whose ceilings predict: t4, a100, rtx4090, h100, h200, b200, auto for the GPU here, or a FILE.toml.",
+    shell_complete=completion.machines,
+)
+
 UNPROVED = click.option("--unproved", is_flag=True, help="Take what the proof leaves open, too.")
 
 

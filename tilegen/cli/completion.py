@@ -71,6 +71,13 @@ def devices(_context: click.Context, _parameter: click.Parameter, incomplete: st
     return _items(DEVICES, incomplete)
 
 
+def machines(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[Item]:
+    """The machines that times are predicted for."""
+    from tilegen.lab.machine import machine_names
+
+    return _items([*machine_names(), "auto"], incomplete)
+
+
 def words_of(known: Callable[[], Iterable[str]]) -> Complete:
     """Completes one of the words."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tilegen.cli import explain_printing, printing
-from tilegen.cli.commands import shared_arguments, size_option, tilegen
+from tilegen.cli.commands import MACHINE, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import run_interruptibly
 from tilegen.cli.plot import check_plot, draw, plot_option
 from tilegen.cli.records import origin_of
@@ -15,24 +15,29 @@ from tilegen.cli.request import Request
 @tilegen.command("explain")
 @shared_arguments
 @size_option("M=.. ...", "Sizes to count at.")
+@MACHINE
 @click.option("--last", is_flag=True, help="The whole schedule alone, not each of its steps.")
 @click.option("--maps", is_flag=True, help="The 32-lane map of every shared access, not only of those with conflicts.")
 @click.option("--no-compile", is_flag=True, help="Leave the compiler out: fast, but no registers and no spills.")
 @plot_option("the roofline with a point for each step")
-def explain_command(request: Request, last: bool, maps: bool, no_compile: bool, plot: str | None) -> int:
+def explain_command(request: Request, machine: str, last: bool, maps: bool, no_compile: bool, plot: str | None) -> int:
     """Explain a schedule: traffic, conflicts, occupancy and the roofline, for each step, without a GPU."""
     from tilegen.lab.cost import require_addressable
     from tilegen.lab.explain import explain
+    from tilegen.lab.machine import find_machine
     from tilegen.lab.sizes import GPU_LIMITS, power_sizes
 
     check_plot(plot)
+    ceilings = find_machine(machine)
     scheduled = request.one("explain", fixed={})
     request.check_sizes(scheduled.kernel)
     counted = power_sizes(scheduled.kernel, request.sizes, GPU_LIMITS)
     require_addressable(scheduled.kernel, counted)
     with printing.progress() as progress:
         result = run_interruptibly(
-            lambda: explain(scheduled.core, counted, compiled=not no_compile, last=last, progress=progress)
+            lambda: explain(
+                scheduled.core, counted, machine=ceilings, compiled=not no_compile, last=last, progress=progress
+            )
         )
     if request.json_file:
         printing.write_json({**origin_of(scheduled), **explain_printing.to_json(result)}, request.json_file)

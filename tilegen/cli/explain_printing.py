@@ -40,7 +40,7 @@ def _footer(out: Console, found: Explanation) -> None:
     out.print(
         f"\nthe prediction is a roofline: no launch is faster than its slowest part. {m.name}: {m.sms} SMs at "
         f"{m.clock} GHz, {m.multiply_adds} TFLOP/s of multiply-adds, {m.copy} TB/s copied, {m.shared} TB/s of shared "
-        f"memory, {m.schedulers} instructions of warps a cycle and SM.",
+        f"memory, {m.schedulers} instructions of warps a cycle and SM; {m.basis}.",
         soft_wrap=True,
     )
     for line in tensor_lines(found):

@@ -11,16 +11,17 @@ from math import prod
 from tilegen.backends import gpus, nvrtc, sass, toolkit
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.backends.text import emit
-from tilegen.errors import DeviceError, TilegenError
+from tilegen.errors import DeviceError, LimitError, TilegenError
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Kernel, Tree
 from tilegen.ir.shown import ShownAsTable, Table, counted
 from tilegen.ir.walk import gathers, loads
 from tilegen.lab import formula, metric
 from tilegen.lab.banks import Remedy, remedies
 from tilegen.lab.explain_table import table_of
+from tilegen.lab.machine import H200, Machine
 from tilegen.lab.occupancy import SM, Occupancy, limits_of, occupancy
 from tilegen.lab.roles import RoleLoop, roles_of
-from tilegen.lab.roofline import H200, Machine, Prediction, Shape, predict
+from tilegen.lab.roofline import Prediction, Shape, predict
 from tilegen.lab.sites import program_of
 from tilegen.lab.tensor_cores import TENSOR_CORES, tensor_seconds
 from tilegen.lab.traffic import SECTOR, ArithmeticCount, Inner, Traffic, arithmetic, inner, traffic
@@ -152,7 +153,7 @@ def explain(
     for number, stage in enumerate(stages):
         progress("lower", number, len(stages))
         try:
-            versions.append(_lower_at(stage.tree, sizes, machine.arch))
+            versions.append(_lower_at(stage.tree, sizes, machine))
         except TilegenError as error:
             versions.append(error)
     built = _compile_all(versions, progress) if compiled and not nvrtc.unavailable_reason() else {}
@@ -200,7 +201,7 @@ def explain_tree(
     asked = compiled and not nvrtc.unavailable_reason()
     return tuple(
         _report(one.launch, sizes, machine, _compile(one) if asked else _Built())
-        for one in _lower_at(tree, sizes, machine.arch)
+        for one in _lower_at(tree, sizes, machine)
     )
 
 
@@ -245,18 +246,22 @@ class _Built:
     codes: Mapping[str, sass.Hot] = field(default_factory=dict)
 
 
-def _lower_at(tree: Tree, sizes: Mapping[str, int], arch: str) -> tuple[_SizedLaunch, ...]:
+def _lower_at(tree: Tree, sizes: Mapping[str, int], machine: Machine) -> tuple[_SizedLaunch, ...]:
     """The launches of a tree, with vectors where the sizes allow them.
 
     Raises:
-        LimitError: it cannot be launched.
-        DeviceError: a GPU of `arch` lacks an instruction.
+        LimitError: it cannot be launched, on this machine or on any.
+        DeviceError: the machine lacks an instruction.
     """
     launches = lower(tree)
     if loose := unmet(launches, sizes, {}):
         launches = lower(tree, loose=loose)
-    target = compiled_architecture(instructions_of(launches), arch)
+    target = compiled_architecture(instructions_of(launches), machine.arch)
     require_instructions(launches, target)
+    for launch in launches:
+        if launch.shared_bytes > (most := machine.limits.shared_of_block):
+            what = f"a block of '{launch.name}' takes {launch.shared_bytes} bytes of shared memory"
+            raise LimitError(f"{what}, and one of {machine.name} has at most {most}")
     found: list[_SizedLaunch] = []
     for launch in launches:
         text = emit((launch,), "cuda")
@@ -301,7 +306,7 @@ def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _
     work = arithmetic(program, sizes)
     blocks = prod(extent.evaluate(sizes) for extent in launch.grid)
     registers = resources.registers if resources else 0
-    held = occupancy(limits_of(machine.arch), launch.threads, registers, launch.shared_bytes)
+    held = occupancy(machine.limits, launch.threads, registers, launch.shared_bytes)
     others = [arch for arch in SM if arch != machine.arch and _can_run(launch, arch)]
     elsewhere = {arch: occupancy(limits_of(arch), launch.threads, registers, launch.shared_bytes) for arch in others}
     per_sm = min(held.blocks, -(-blocks // machine.sms)) * -(-launch.threads // 32)

@@ -15,8 +15,8 @@ from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.check import Case, Trial, cases_by_tolerance, check
 from tilegen.lab.cost import require_timing_memory
 from tilegen.lab.explain import MOST_KEPT, LaunchReport, StepReport, explain, stages_by_line
+from tilegen.lab.machine import H200, Machine
 from tilegen.lab.metric import rate, unit
-from tilegen.lab.roofline import H200, Machine
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, points, power_sizes, sizes_to_check
 from tilegen.lab.timing import CPU_NOTE, Progress, Time, Timings, cells_of_time, summarise, time_programs
 from tilegen.schedule import Derivation

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import cache
-from importlib.resources import files
-from textwrap import shorten
 from typing import Any
 
 from tilegen import __version__
 from tilegen.errors import UsageError
 from tilegen.lab.records import SCHEMA, Conditions, Device, Readings, RunRecord
+from tilegen.lab.schemas import find_complaint
 
 
 def read_records(text: str, name: str) -> list[RunRecord]:
@@ -54,7 +52,7 @@ def record_of(value: Any, place: str) -> RunRecord:
         newer = isinstance(schema, str) and schema.startswith("tilegen.record/")
         notes = (f"tilegen {value.get('tilegen')} wrote it",) if newer else _HINT
         raise UsageError(f"{place} is no record: {_told_schema(value, schema)}", notes=notes)
-    if message := _complaint(value):
+    if message := find_complaint("record", value):
         raise UsageError(f"{place} is no record: {message}", notes=_FIELDS)
     known = {f.name: value[f.name] for f in fields(RunRecord) if f.name in value}
     known |= {name: tuple(known[name]) for name in ("trials", "samples", "doubts") if name in known}
@@ -145,38 +143,3 @@ def _nested(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _make(kind: Any, value: Mapping[str, Any]) -> Any:
     return kind(**{f.name: value[f.name] for f in fields(kind) if f.name in value})
-
-
-# -- the schema
-
-
-def schema() -> dict[str, Any]:
-    """The JSON Schema of a record."""
-    found: dict[str, Any] = json.loads((files("tilegen") / "lab" / "record.schema.json").read_text(encoding="utf-8"))
-    return found
-
-
-@cache
-def _validator() -> Callable[[Any], Any]:
-    import fastjsonschema
-
-    found: Callable[[Any], Any] = fastjsonschema.compile(schema())
-    return found
-
-
-def _complaint(value: Mapping[str, Any]) -> str | None:
-    """The first thing that the schema has against a value."""
-    from fastjsonschema import JsonSchemaValueException
-
-    try:
-        _validator()(value)
-    except JsonSchemaValueException as error:
-        place = ".".join(map(str, error.path[1:]))
-        if error.rule == "required":
-            missing = ", ".join(f"'{name}'" for name in error.rule_definition if name not in error.value)
-            return f"{repr(place) if place else 'it'} has no {missing}"
-        found = shorten(json.dumps(error.value), 60, placeholder=" ...")
-        if error.rule == "enum":
-            return f"'{place}' is {found}, which is none of {', '.join(error.rule_definition)}"
-        return f"'{place}' is {found}, and {error.message.split(' ', 1)[1]}"
-    return None

@@ -47,12 +47,12 @@ def _ceilings(found: Explanation, low: float, high: float) -> Iterable[Series]:
     machine, rates = found.machine, dict(_rates(found))
     most = max(rates.values())
     high = max(high, 2 * most / machine.copy)
+    fastest = machine.second_level or machine.copy
     for name, speed in (("L2", machine.second_level), ("global memory", machine.copy)):
-        end = most / speed
-        if low < end:
+        if speed and low < (end := most / speed):
             yield Series(f"{name}, {speed:g} TB/s", (low, end), (speed * low, most), kind="line")
     for name, rate in rates.items():
-        yield Series(f"{name}, {rate:.3g} TFLOP/s", (rate / machine.second_level, high), (rate, rate), kind="line")
+        yield Series(f"{name}, {rate:.3g} TFLOP/s", (rate / fastest, high), (rate, rate), kind="line")
 
 
 def _rates(found: Explanation) -> Iterable[tuple[str, float]]:

@@ -11,7 +11,7 @@ from tilegen import api
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of
 from tilegen.lab.explain import explain_tree
-from tilegen.lab.roofline import H200, Machine
+from tilegen.lab.machine import H200, Machine
 from tilegen.lab.sizes import sizes_to_check
 from tilegen.tune.space import Candidate
 from tilegen.tune.task import Outcome, Task

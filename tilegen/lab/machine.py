@@ -1,0 +1,145 @@
+"""Machines that times are predicted for: files of figures, each with its source."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from tilegen.errors import DeviceError, UsageError, did_you_mean
+from tilegen.lab.occupancy import SM, Limits
+from tilegen.lab.schemas import find_complaint
+from tilegen.lab.tensor_cores import TensorCores
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Ceilings of a GPU, as its `basis` has them.
+
+    Attributes:
+        clock: GHz.
+        multiply_adds: TFLOP/s of fp32 multiply-adds from registers, two operations each.
+        copy: TB/s of a kernel that copies, its reads and writes together.
+        shared: TB/s of shared memory; at 128 bytes a turn this tells the turns a second.
+        second_level: TB/s that the L2 cache delivers to the SMs; None where nobody has said.
+        f64: how many times longer an instruction takes in f64 than the same one in f32.
+        schedulers: instructions of warps that an SM issues a cycle.
+        special: results a cycle of the special function units of an SM.
+        tensor: its tensor cores.
+        limits: what an SM has.
+        sources: of each figure, where it is from.
+    """
+
+    name: str
+    arch: str
+    basis: str
+    sms: int
+    clock: float
+    multiply_adds: float
+    copy: float
+    shared: float
+    second_level: float | None
+    tensor: TensorCores
+    limits: Limits
+    f64: float = 2.0
+    schedulers: int = 4
+    special: int = 16
+    devices: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def slower(self, dtype: str) -> float:
+        """How many times longer an instruction takes than the same one in f32."""
+        return self.f64 if dtype == "f64" else 1.0
+
+
+_FOLDER = files("tilegen") / "lab" / "machines"
+
+
+def machine_names() -> tuple[str, ...]:
+    """The machines that come with tilegen."""
+    return tuple(sorted(each.name.removesuffix(".toml") for each in _FOLDER.iterdir() if each.name.endswith(".toml")))
+
+
+@cache
+def stock_machine(name: str) -> Machine:
+    """A machine that comes with tilegen, by its name."""
+    return _machine_of(tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8")))
+
+
+def find_machine(word: str) -> Machine:
+    """The machine that a user means: one that comes with tilegen, the GPU here for "auto", or a file of one.
+
+    Raises:
+        UsageError: there is no such machine, or the file is none. DeviceError: "auto" without a GPU.
+    """
+    if word in machine_names():
+        return stock_machine(word)
+    if word == "auto":
+        return _machine_here()
+    if not word.endswith(".toml"):
+        names = [*machine_names(), "auto"]
+        notes = did_you_mean(word, names) or (f"the machines are {', '.join(names)}", "a file of one ends in .toml")
+        raise UsageError(f"there is no machine '{word}'", notes=notes)
+    try:
+        text = Path(word).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read {word}: {error.strerror}") from None
+    except ValueError:  # bytes that are no text, or a name with a character 0
+        raise UsageError(f"{word} is no text in UTF-8") from None
+    return read_machine(text, word)
+
+
+def machine_of_device(name: str) -> Machine | None:
+    """The machine that comes with tilegen for a device of this name, as drivers give it; None for any other."""
+    return next((each for each in map(stock_machine, machine_names()) if name in each.devices), None)
+
+
+def read_machine(text: str, name: str) -> Machine:
+    """The machine of a file, which messages call `name`. Raises UsageError where it is none."""
+    try:
+        value = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{name} is no TOML: {error}") from None
+    if complaint := find_complaint("machine", value):
+        known = f"tilegen/lab/machines/{machine_names()[0]}.toml is one"
+        raise UsageError(f"{name} is no machine: {complaint}", notes=(known,))
+    if "sm" not in value and value["arch"] not in SM:
+        raise UsageError(f"{name}: nothing is known of an SM of {value['arch']}", notes=("a table [sm] tells it",))
+    return _machine_of(value)
+
+
+def _machine_of(value: Mapping[str, Any]) -> Machine:
+    """The machine of a value that is one by the schema."""
+    figures = {key: value[key] for key in value if key not in ("tensor", "by_one_warp", "sm", "devices")}
+    tensor = TensorCores(value["name"], value.get("tensor", {}), value.get("by_one_warp", {}))
+    limits = Limits(**value["sm"]) if "sm" in value else SM[value["arch"]]
+    own = {"second_level": value.get("second_level"), "devices": tuple(value.get("devices", ()))}
+    return Machine(**{**figures, **own}, tensor=tensor, limits=limits)
+
+
+def _machine_here() -> Machine:
+    """The machine that the current GPU is.
+
+    Raises:
+        DeviceError: there is no GPU. UsageError: it is of no machine that is known.
+    """
+    from tilegen.backends import gpus
+
+    if lacking := gpus.missing():
+        raise DeviceError(f"auto is the GPU of this machine, and {lacking.reason}", notes=(_known(),))
+    name = gpus.current_name()
+    found = machine_of_device(name)
+    if found is None:
+        raise UsageError(f"nothing is known of the ceilings of '{name}'", notes=(_known(),))
+    return found
+
+
+def _known() -> str:
+    return f"the machines are {', '.join(machine_names())}; a file of your own is told by its path"
+
+
+H200 = stock_machine("h200")
