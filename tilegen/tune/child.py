@@ -14,7 +14,7 @@ from typing import Any
 
 from tilegen.errors import DeviceError, LimitError, ProofError, TilegenError, WrongResult, first_line
 from tilegen.lab.records import Outcome as State
-from tilegen.tune.measure import device_facts, measure, measure_together
+from tilegen.tune.measure import find_device, measure, measure_together
 from tilegen.tune.prepare import prepare
 from tilegen.tune.task import LOST, Answer, Outcome, Task
 
@@ -44,7 +44,7 @@ def answer(what: str, task: Task, *arguments: Any) -> Answer:
     """The answer to one request."""
     match what:
         case "device":
-            return _answer_plainly(lambda: device_facts(task))
+            return _answer_plainly(lambda: find_device(task))
         case "together":
             return _answer_plainly(lambda: measure_together(task, *arguments))
         case "prepare" | "measure":

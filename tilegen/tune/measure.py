@@ -19,13 +19,16 @@ from tilegen.errors import DeviceError
 from tilegen.ir.nodes import Kernel
 from tilegen.ir.tolerance import Tolerance, tolerance_of
 from tilegen.lab.check import Case, cases, check
+from tilegen.lab.conditions import Watch, device_of
 from tilegen.lab.cost import require_timing_memory
 from tilegen.lab.libraries import Library
+from tilegen.lab.records import Device
 from tilegen.lab.sizes import limits_of_check, sizes_to_check
 from tilegen.lab.timing import Runs, check_agreement, random_sets, time_programs
+from tilegen.lab.trust import is_known
 from tilegen.tune.prepare import Seconds, apply, clock
 from tilegen.tune.space import Candidate
-from tilegen.tune.task import DeviceFacts, Outcome, Task
+from tilegen.tune.task import Outcome, Task
 
 _SAMPLES = 15
 _FEW = 3  # samples of a candidate that is far from the best
@@ -33,12 +36,12 @@ _FAR = 1.5  # times the best
 _HOPELESS = 4.0  # times the best: one run tells enough
 
 
-def device_facts(task: Task) -> DeviceFacts:
+def find_device(task: Task) -> Device:
     """The device that candidates are timed on here. Raises DeviceError where there is none to time on."""
     found = engine(task.device)
     if isinstance(found, InterpreterEngine):
         raise DeviceError("nothing can be timed here: there is neither a GPU nor OpenCL", notes=("tilegen doctor",))
-    return DeviceFacts(found.name, found.on_gpu, getattr(found, "arch", None), _key_of(found))
+    return device_of(found)
 
 
 def measure(task: Task, candidate: Candidate, best: float | None, seconds: Seconds) -> Outcome:
@@ -60,8 +63,11 @@ def measure(task: Task, candidate: Candidate, best: float | None, seconds: Secon
             tried = _cases_of(program, runs_on)
             trials = check(program, tried)
         with clock(seconds, "time"):
-            samples = _bench(scheduled.kernel.meant_kernel, task.device, tuple(task.sizes.items())).time(program, best)
-    return Outcome(candidate, "measured", samples=tuple(samples), checks=tuple(asdict(trial) for trial in trials))
+            bench = _bench(scheduled.kernel.meant_kernel, task.device, tuple(task.sizes.items()))
+            with Watch(runs_on) as watch:
+                samples = bench.time(program, best)
+    checks = tuple(asdict(trial) for trial in trials)
+    return Outcome(candidate, "measured", samples=tuple(samples), checks=checks, conditions=watch.conditions())
 
 
 def measure_together(task: Task, candidates: Sequence[Candidate]) -> Mapping[Candidate, tuple[float, ...]]:
@@ -101,7 +107,11 @@ class Bench:
         self._library = Library(kernel, runs_on, sizes)
 
     def time(self, program: Program, best: float | None) -> list[float]:
-        """Milliseconds of samples: the fewer, the farther they are from `best`. Raises WrongResult, DeviceError."""
+        """Milliseconds of samples, until their median is known to within 1 %; the fewer, the farther from `best`.
+
+        Raises:
+            WrongResult: a result is not the library's. DeviceError: the device fails.
+        """
         require_timing_memory([program.tree], self._sizes, self._engine)
         first = program.bind(self._sizes, self._sets[0])
         self._engine.time([first])
@@ -113,7 +123,8 @@ class Bench:
         samples: list[float] = []
         for turn in range(_SAMPLES):
             samples.append(runs.sample(turn))
-            if len(samples) >= _FEW and best is not None and min(samples) > _FAR * best:
+            far = len(samples) >= _FEW and best is not None and min(samples) > _FAR * best
+            if far or is_known(samples):
                 break
         return samples
 

@@ -8,18 +8,20 @@ from typing import Any
 
 from tilegen.errors import UsageError
 from tilegen.ir.nodes import Kernel
+from tilegen.lab.conditions import compiler_name
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.records import SCHEMA, Device, RunRecord, to_dict
 from tilegen.lab.timing import summarise
+from tilegen.lab.trust import doubts_of_conditions, doubts_of_samples
 from tilegen.lab.tuned import TOGETHER
 from tilegen.tune.journal import Journal
 from tilegen.tune.space import Candidate, Space
-from tilegen.tune.task import DeviceFacts, Outcome, Task
+from tilegen.tune.task import Outcome, Task
 
 HEAD = "tilegen.tune/1"
 
 
-def head_line(task: Task, device: DeviceFacts | None, context: Mapping[str, Any]) -> dict[str, Any]:
+def head_line(task: Task, device: Device | None, context: Mapping[str, Any]) -> dict[str, Any]:
     """What all candidates share; `context` says which command began it, and when. The device may not be known yet."""
     return {
         "schema": HEAD,
@@ -33,7 +35,7 @@ def head_line(task: Task, device: DeviceFacts | None, context: Mapping[str, Any]
 
 
 def result_line(
-    outcome: Outcome, task: Task, device: DeviceFacts, kernel: Kernel, command: str | None, together: bool = False
+    outcome: Outcome, task: Task, device: Device, kernel: Kernel, command: str | None, together: bool = False
 ) -> dict[str, Any]:
     """What became of a candidate as a record; `together` says that its samples were taken in turns with others."""
     candidate, constants = outcome.candidate, dict(task.values)
@@ -51,11 +53,14 @@ def result_line(
         error=outcome.message or None,
         trials=tuple(outcome.checks),
         arch=task.arch,
-        device=Device(device.name, device.on_gpu, device.arch),
+        device=device,
+        compiler=compiler_name() if device.on_gpu else None,
+        conditions=outcome.conditions,
         samples=outcome.samples,
         time=asdict(time) if time else None,
         rate=rate(kernel, task.sizes, time.median, shown) if time else None,
         unit=shown if time else None,
+        doubts=(*doubts_of_samples(outcome.samples), *doubts_of_conditions(outcome.conditions, 0.0)),
         seconds=dict(outcome.seconds),
         notes={"predicted": outcome.predicted, TOGETHER: together},
         command=command,

@@ -13,6 +13,7 @@ from tilegen import api
 from tilegen.backends import cuda, gpus
 from tilegen.errors import DeviceError, UsageError
 from tilegen.ir.steps import Schedule
+from tilegen.lab.records import Device
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes
 from tilegen.tune.children import COMMAND
 from tilegen.tune.journal import Journal
@@ -21,7 +22,7 @@ from tilegen.tune.record import check_head, head_line, outcomes_of, result_line
 from tilegen.tune.search import search
 from tilegen.tune.space import Space, require_candidates
 from tilegen.tune.station import Limits, Local, Station
-from tilegen.tune.task import DeviceFacts, Outcome, Task
+from tilegen.tune.task import Outcome, Task
 from tilegen.tune.tuning import Tuning
 
 
@@ -176,6 +177,6 @@ def visible_gpus(words: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _machine_of(device: DeviceFacts) -> str | None:
+def _machine_of(device: Device) -> str | None:
     """The machine whose roofline is that of the device, if one is known."""
     return next((name for name in MACHINES if name in device.name), None) if device.on_gpu else None

@@ -14,9 +14,10 @@ from typing import Any
 
 from tilegen.backends.store import BOUND, DEFAULT_BOUND, FOLDER, store
 from tilegen.errors import DeviceError, UsageError
+from tilegen.lab.records import Device
 from tilegen.tune.children import COMMAND, ChildLost, Pool
 from tilegen.tune.space import Candidate
-from tilegen.tune.task import DeviceFacts, Outcome, Task
+from tilegen.tune.task import Outcome, Task
 
 _MOST_PREPARERS = 16
 
@@ -63,12 +64,12 @@ class Station:
         # What else runs on a CPU that is timed makes its times longer.
         self._one_at_a_time: AbstractContextManager[Any] = nullcontext()
 
-    def find_device(self) -> DeviceFacts:
+    def find_device(self) -> Device:
         """The device that is timed on. Raises DeviceError where it cannot be, UsageError where GPUs differ."""
         task = Task("", {}, {}, {}, self._device)
         with ThreadPoolExecutor(self.timers) as threads:
             asked = [threads.submit(self._ask_plainly, ("device", task)) for _ in range(self.timers)]
-        found: list[DeviceFacts] = [each.result() for each in asked]
+        found: list[Device] = [each.result() for each in asked]
         if len({each.name for each in found}) > 1:
             names = ", ".join(sorted({each.name for each in found}))
             notes = (f"they are {names}; --gpus chooses among them",)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilegen.lab.records import Conditions
 from tilegen.lab.records import Outcome as State
 from tilegen.tune.space import Candidate
 
@@ -44,6 +45,7 @@ class Outcome:
         predicted: the least milliseconds by the roofline, where that was asked.
         seconds: by part: "judge" (steps and proof), "predict", "compile", "check", "time".
         checks: the sizes, the inputs and the largest error of each case that it passed.
+        conditions: the state of the GPU meanwhile; None on a CPU.
     """
 
     candidate: Candidate
@@ -53,6 +55,7 @@ class Outcome:
     predicted: float | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     checks: tuple[Mapping[str, Any], ...] = ()
+    conditions: Conditions | None = None
 
     @property
     def milliseconds(self) -> float | None:
@@ -61,16 +64,6 @@ class Outcome:
         if not ordered:
             return None
         return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
-
-
-@dataclass(frozen=True)
-class DeviceFacts:
-    """The device of a child: its name as the engine has it, and what tells it from others of the machine."""
-
-    name: str
-    on_gpu: bool
-    arch: str | None
-    key: str
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,137 @@
+"""A run without its children: what is pruned before the compiler, how the budget is spent, what ends it."""
+
+import time
+from concurrent.futures import Future
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from tilegen import api
+from tilegen.tune.prepare import prepare
+from tilegen.tune.search import RandomSearch
+from tilegen.tune.space import Candidate, Space
+from tilegen.tune.station import Timings
+from tilegen.tune.task import Outcome, Task
+from tilegen.tune.tuning import Tuning
+
+TEXT = "schedule s for gemm(T=4 in {1, 2, 3, 4, 5, 6, 7, 8}):\n    tile(i, T) -> bi, ti\n"
+SIZES = {"M": 1024, "N": 1024, "K": 1024}
+
+
+def task_of(file: str, schedule: str, **changes: object) -> Task:
+    found = api.load(file)
+    text = found.self_contained(schedule, "gemm")
+    return replace(Task("gemm", {schedule: text}, {}, SIZES, "cpu", machine="H200"), **changes)
+
+
+def test_what_the_roofline_excludes_goes_no_further() -> None:
+    task, candidate = task_of("gemm", "tiled"), Candidate("tiled", (("TS", 32),))
+    seconds: dict[str, float] = {}
+    found = prepare(task, candidate, None, seconds)
+    assert found.state == "measured"
+    assert found.predicted == pytest.approx(0.2149, rel=0.01)
+    assert "compile" not in seconds  # there is no GPU to compile for
+    assert prepare(task, candidate, 0.2, {}).state == "measured"  # within what ceilings are known to
+    found = prepare(task, candidate, 0.1, {})
+    assert found.state == "roofline"
+    assert "at least 0.2149 ms by the roofline, beside 0.1 ms" in found.message
+    assert prepare(replace(task, machine=None), candidate, 0.1, {}).state == "measured"
+
+
+@pytest.mark.nvrtc
+def test_machine_code_is_made_for_the_device(monkeypatch) -> None:
+    from tilegen.backends import nvrtc
+
+    made = []
+    monkeypatch.setattr(nvrtc, "compile_text", lambda text, arch: made.append((text, arch)))
+    seconds: dict[str, float] = {}
+    prepare(task_of("gemm", "tiled", arch="sm_90"), Candidate("tiled", (("TS", 8),)), None, seconds)
+    assert {arch for _, arch in made} == {"sm_90"}
+    assert len(made) >= 2  # for whole tiles, where it is timed, and for others, where it is checked
+    assert seconds["compile"] >= 0
+
+
+class Made:
+    """An evaluator of which T says how many milliseconds a candidate takes, and how long that is found out."""
+
+    def __init__(self, seconds: float = 0.0, width: int = 2) -> None:
+        self.width, self.seconds = width, seconds
+        self.best: list[float | None] = []
+        self.abandoned = 0
+
+    def submit(self, candidate: Candidate, best: float | None) -> Future:
+        self.best.append(best)
+        future: Future = Future()
+        if self.seconds < 100:
+            time.sleep(self.seconds)
+            (_, value), *_ = candidate.parameters
+            future.set_result(Outcome(candidate, "measured", samples=(float(value),)))
+        else:
+            future.set_running_or_notify_cancel()
+        return future
+
+    def time_together(self, candidates) -> Timings:
+        return Timings({c: (float(c.parameters[0][1]),) * 3 for c in candidates})
+
+    def abandon(self) -> None:
+        self.abandoned += 1
+
+    def close(self) -> None:
+        pass
+
+
+def tuning(evaluator: Made, budget: float, keep=lambda outcome: None) -> Tuning:
+    space = Space(api.load(TEXT).schedules, {})
+    return Tuning(RandomSearch(space, 1), evaluator, space.defaults(), budget, keep)
+
+
+def test_a_small_space_is_searched_whole() -> None:
+    kept: list[Outcome] = []
+    found = tuning(evaluator := Made(), 60.0, kept.append)
+    found.run()
+    assert found.exhausted
+    assert len(kept) == len(found.outcomes) == 8
+    assert found.best
+    assert dict(found.best[0].parameters) == {"T": 1}
+    assert evaluator.best[0] is None
+    assert evaluator.best[-1] == min(each.samples[0] for each in kept[:7])
+    assert {dict(c.parameters)["T"] for c in found.together} == {1, 2, 3, 4}  # the fastest, and the written one
+
+
+def test_the_budget_is_kept() -> None:
+    found = tuning(Made(seconds=0.3, width=1), 1.0)
+    start = time.monotonic()
+    found.run()
+    assert time.monotonic() - start < 1.6
+    assert 1 <= len(found.outcomes) < 8
+    assert not found.exhausted
+
+
+def test_what_hangs_at_the_end_is_given_up() -> None:
+    found = tuning(evaluator := Made(seconds=1000), 0.5)
+    found.run()
+    assert evaluator.abandoned == 1
+    assert found.best is None
+
+
+def test_an_end_from_outside_keeps_what_is_there() -> None:
+    def stop_at_third(outcome: Outcome) -> None:
+        if len(found.outcomes) == 3:
+            raise KeyboardInterrupt
+
+    found = tuning(Made(), 60.0, stop_at_third)
+    with pytest.raises(KeyboardInterrupt):
+        found.run()
+    assert len(found.outcomes) == 3
+    assert found.best
+
+
+def test_what_earlier_runs_know_is_not_tried_again() -> None:
+    found = tuning(evaluator := Made(), 60.0)
+    known = [Outcome(c, "measured", samples=(0.5,)) for c in Space(api.load(TEXT).schedules, {}).shuffled(Random(2))]
+    found.take(known[:6])
+    found.run()
+    assert len(evaluator.best) == 2
+    assert len(found.new) == 2
+    assert evaluator.best[0] == 0.5
