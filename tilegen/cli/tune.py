@@ -34,6 +34,7 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 @click.option("--search", "kind", metavar="tpe|...", help="tpe, evolution, quasi-random, grid (by Optuna), or random.")
 @click.option("--seed", type=int, metavar="N", help="Of the search; one is drawn and printed if left out.")
 @click.option("--gpus", default="0", show_default=True, metavar="all|0,1", help="The GPUs to time on.")
+@click.option("--dask", metavar="ADDRESS", help="The scheduler of a Dask cluster, whose workers time.")
 @click.option("--resume", metavar="F", help="The record to go on with, or to begin.")
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=60.0, show_default=True, metavar="S",
               help="Seconds for one candidate.")  # fmt: skip
@@ -48,6 +49,7 @@ def tune_command(
     kind: str | None,
     seed: int | None,
     gpus: str,
+    dask: str | None,
     resume: str | None,
     timeout: float,
     memory: float,
@@ -60,7 +62,7 @@ def tune_command(
     from tilegen.tune.station import Limits
 
     limits = Limits(timeout, memory * 1e9)
-    wish = Wish(parse_duration(budget), kind, seed, device, gpus, limits, unproved)
+    wish = Wish(parse_duration(budget), kind, seed, device, gpus, limits, dask, unproved)
     selection = select(request)
     kernel = request.built_kernel(selection, parse_numbers(fix, "--fix"))
     request.check_sizes(kernel.ir)

@@ -21,8 +21,8 @@ from tilegen.tune.task import Outcome, Task
 HEAD = "tilegen.tune/1"
 
 
-def head_line(task: Task, device: Device | None, context: Mapping[str, Any]) -> dict[str, Any]:
-    """What all candidates share; `context` says which command began it, and when. The device may not be known yet."""
+def head_line(task: Task, device: Device, context: Mapping[str, Any]) -> dict[str, Any]:
+    """What all candidates share; `context` says which command began it, and when."""
     return {
         "schema": HEAD,
         **context,
@@ -30,7 +30,8 @@ def head_line(task: Task, device: Device | None, context: Mapping[str, Any]) -> 
         "texts": dict(task.texts),
         "constants": dict(task.values),
         "sizes": dict(task.sizes),
-        **({"device": device.name, "on_gpu": device.on_gpu} if device else {}),
+        "device": device.name,
+        "on_gpu": device.on_gpu,
     }
 
 
@@ -74,7 +75,7 @@ def check_head(journal: Journal, head: Mapping[str, Any]) -> None:
     if first.get("schema") != HEAD:
         raise UsageError(f"{journal.path} is no record of a run of tilegen tune")
     for name in ("kernel", "constants", "sizes", "device", "texts"):
-        if name not in head or first.get(name) == head[name]:
+        if first.get(name) == head[name]:
             continue
         if name == "texts":
             raise UsageError(f"{journal.path} is the record of a run with other texts of the kernel or its schedules")

@@ -16,14 +16,15 @@ from tilegen.ir.steps import Schedule
 from tilegen.lab.records import Device
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes
 from tilegen.tune.children import COMMAND
+from tilegen.tune.cluster import Cluster
 from tilegen.tune.journal import Journal
 from tilegen.tune.prepare import MACHINES
 from tilegen.tune.record import check_head, head_line, outcomes_of, result_line
 from tilegen.tune.search import search
 from tilegen.tune.space import Space, require_candidates
-from tilegen.tune.station import Limits, Local, Station
+from tilegen.tune.station import Limits, Station
 from tilegen.tune.task import Outcome, Task
-from tilegen.tune.tuning import Tuning
+from tilegen.tune.tuning import Evaluator, Tuning
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Wish:
         device: "auto", "cuda" or "cpu".
         gpus: "all", or numbers among those that are visible: "0,1".
         limits: of each process.
+        dask: the address of a Dask scheduler, whose workers evaluate; None for this machine.
         unproved: take what the proof leaves open, too.
         command: what the children run.
     """
@@ -47,12 +49,17 @@ class Wish:
     device: str = "auto"
     gpus: str = "0"
     limits: Limits = field(default_factory=Limits)
+    dask: str | None = None
     unproved: bool = False
     command: Sequence[str] = COMMAND
 
 
 class Session:
-    """One run on the devices of this machine; `with` ends its processes."""
+    """One run on the devices of this machine, or of a Dask cluster; `with` ends its processes.
+
+    Attributes:
+        processes: how many candidates are evaluated at once.
+    """
 
     def __init__(
         self,
@@ -84,28 +91,24 @@ class Session:
         seed = secrets.randbelow(2**31) if wish.seed is None else wish.seed
         self.wish = replace(wish, search=kind, seed=seed)
         found = search(kind, self.space, seed)
-        task = _task(kernel, schedules, sizes, wish)
-        gpus = visible_gpus(wish.gpus) if task.device == "cuda" else ()
         self.journal = Journal(record)
-        self._station = Station(task.device, gpus, wish.limits, command=wish.command)
         try:
-            if self.journal.lines:  # what need not wait for the device
-                check_head(self.journal, head_line(task, None, context))
-            self.device = self._station.find_device()
-            self.task = replace(task, arch=self.device.arch, machine=_machine_of(self.device))
-            self._begin()
+            workers = _workers(wish)
         except BaseException:
-            self._station.close()
             self.journal.close()
             raise
-        self._evaluator = Local(self._station, self.task)
+        try:
+            self.device = workers.find_device()
+            self.task = _task(kernel, schedules, sizes, self.device, wish.unproved)
+            self._begin()
+        except BaseException:
+            workers.close()
+            self.journal.close()
+            raise
+        self._evaluator: Evaluator = workers.evaluator(self.task)
+        self.processes = self._evaluator.width
         self.tuning = Tuning(found, self._evaluator, self.space.defaults(), wish.budget, self._keep)
         self.tuning.take(outcomes_of(self.journal.lines, self.space))
-
-    @property
-    def processes(self) -> int:
-        """How many work at once."""
-        return self._evaluator.width
 
     def run(self, progress: Callable[[Tuning], None] = lambda tuning: None) -> None:
         """Searches, as `Tuning.run` does; the record has what it finds out, and at the end what was timed in turns."""
@@ -138,13 +141,23 @@ class Session:
             self.journal.add(head)
 
 
-def _task(kernel: api.Kernel, schedules: Sequence[Schedule], sizes: Mapping[str, int], wish: Wish) -> Task:
-    """What all candidates share, as far as it is known without the device. Raises UsageError, DeviceError."""
+def _workers(wish: Wish) -> Station | Cluster:
+    """What evaluates. Raises UsageError, DeviceError where there is no such device."""
+    if wish.dask:
+        return Cluster(wish.dask, wish.device, wish.limits, command=wish.command)
     device = _device(wish.device)
+    return Station(device, visible_gpus(wish.gpus) if device == "cuda" else (), wish.limits, command=wish.command)
+
+
+def _task(
+    kernel: api.Kernel, schedules: Sequence[Schedule], sizes: Mapping[str, int], device: Device, unproved: bool
+) -> Task:
+    """What all candidates share. Raises UsageError for sizes that the kernel does not admit."""
     texts = {s.name: kernel.file.self_contained(s) for s in schedules}
     at = {name: value for name, value in sizes.items() if name in kernel.ir.sizes}
-    chosen = power_sizes(kernel.ir.meant_kernel, at, GPU_LIMITS if device == "cuda" else CPU_LIMITS)
-    return Task(kernel.ir.name, texts, kernel.values, chosen, device, unproved=wish.unproved)
+    chosen = power_sizes(kernel.ir.meant_kernel, at, GPU_LIMITS if device.on_gpu else CPU_LIMITS)
+    word, machine = "cuda" if device.on_gpu else "cpu", _machine_of(device)
+    return Task(kernel.ir.name, texts, kernel.values, chosen, word, device.arch, machine, unproved)
 
 
 def _device(word: str) -> str:

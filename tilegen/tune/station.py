@@ -69,14 +69,14 @@ class Station:
         task = Task("", {}, {}, {}, self._device)
         with ThreadPoolExecutor(self.timers) as threads:
             asked = [threads.submit(self._ask_plainly, ("device", task)) for _ in range(self.timers)]
-        found: list[Device] = [each.result() for each in asked]
-        if len({each.name for each in found}) > 1:
-            names = ", ".join(sorted({each.name for each in found}))
-            notes = (f"they are {names}; --gpus chooses among them",)
-            raise UsageError("times of different GPUs cannot be compared", notes=notes)
-        if not found[0].on_gpu:
+        found = require_same([each.result() for each in asked])
+        if not found.on_gpu:
             self._one_at_a_time = Lock()
-        return found[0]
+        return found
+
+    def evaluator(self, task: Task) -> Local:
+        """What evaluates the candidates of a task."""
+        return Local(self, task)
 
     def evaluate(self, task: Task, candidate: Candidate, best: float | None) -> Outcome:
         """What becomes of a candidate; `best` milliseconds are the fewest so far."""
@@ -126,6 +126,15 @@ class Station:
         if isinstance(found, DeviceError):
             raise found
         return found
+
+
+def require_same(found: Sequence[Device]) -> Device:
+    """The device that all of these are. Raises UsageError where they differ."""
+    names = sorted({each.name for each in found})
+    if len(names) > 1:
+        notes = (f"they are {', '.join(names)}; --gpus chooses among those of one machine",)
+        raise UsageError("times of different devices cannot be compared", notes=notes)
+    return found[0]
 
 
 class Local:

@@ -24,7 +24,8 @@ _LONGEST_END = 20.0  # seconds
 class Evaluator(Protocol):
     """What evaluates candidates: `width` of them at once."""
 
-    width: int
+    @property
+    def width(self) -> int: ...
 
     def submit(self, candidate: Candidate, best: float | None) -> Future[Outcome]:
         """What will become of a candidate, beside `best` milliseconds so far."""
