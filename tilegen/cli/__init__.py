@@ -54,6 +54,7 @@ def load_commands() -> click.Group:
         record_table,
         replay,
         report,
+        searches,
         tune,
     )
     from tilegen.cli.commands import tilegen

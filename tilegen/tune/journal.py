@@ -43,12 +43,7 @@ class Journal:
         self._file.seek(0)
         data = self._file.read()
         end = data.rfind(b"\n") + 1
-        for number, line in enumerate(data[:end].splitlines(), 1):
-            value = _value_of(line)
-            if value is None:
-                self.damaged.append(number)
-            else:
-                self.lines.append(value)
+        self.lines, self.damaged = values_of(data[:end])
         self.torn = len(data) - end
         if data and not data.startswith(b"{"):
             raise UsageError(f"{self.path} is no record of a run", notes=("its lines are JSON objects",))
@@ -91,6 +86,18 @@ def _lock(file: FileIO, path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UsageError(f"another run writes to {path}") from None
+
+
+def values_of(data: bytes) -> tuple[list[dict[str, Any]], list[int]]:
+    """(the objects of whole lines, the numbers of those that are none); what follows the last end of a line is torn."""
+    found, damaged = [], []
+    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
+        value = _value_of(line)
+        if value is None:
+            damaged.append(number)
+        else:
+            found.append(value)
+    return found, damaged
 
 
 def _value_of(line: bytes) -> dict[str, Any] | None:

@@ -21,13 +21,14 @@ from tilegen.tune.task import Outcome, Task
 HEAD = "tilegen.tune/1"
 
 
-def head_line(task: Task, device: Device, context: Mapping[str, Any]) -> dict[str, Any]:
+def head_line(task: Task, device: Device, space: Space, context: Mapping[str, Any]) -> dict[str, Any]:
     """What all candidates share; `context` says which command began it, and when."""
     return {
         "schema": HEAD,
         **context,
         "kernel": task.kernel,
         "texts": dict(task.texts),
+        "given": {name: list(values) for name, values in space.given.items()},
         "constants": dict(task.values),
         "sizes": dict(task.sizes),
         "device": device.name,

@@ -134,7 +134,7 @@ class Session:
 
     def _begin(self) -> None:
         """Writes the head of the record, or holds the one that is there against this session."""
-        head = head_line(self.task, self.device, self._context)
+        head = head_line(self.task, self.device, self.space, self._context)
         if self.journal.lines:
             check_head(self.journal, head)
         else:
