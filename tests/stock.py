@@ -53,7 +53,7 @@ LIGHTER = {
     **{("gemm_pieces", rung): _FEW_BLOCKS for rung in ("products", "promoted", "two_f16")},
     **{
         ("epilogues", rung): _FEW_BLOCKS
-        for rung in ("activated", "added", "gated", "scaled_bytes", "scaled_floats", "summed")
+        for rung in ("activated", "added", "side_by_side", "gated", "scaled_bytes", "scaled_floats", "summed")
     },
     ("conv2d_winograd", "products"): (("COUNT", 32), ("TF", 32), ("TP", 32), ("TC", 4), ("WF", 1), ("WP", 1)),
 }  # fmt: skip

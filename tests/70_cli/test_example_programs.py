@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-WITH_TORCH = ("rows", "convolutions", "gemm_shapes")
+WITH_TORCH = ("rows", "convolutions", "gemm_shapes", "epilogues")
 
 # torch as it is on a machine without a GPU, as far as the programs look before they stop.
 TORCH = """\

@@ -64,7 +64,7 @@ FITTING = {
     **{f"hgemm.{rung}": {"TN": 64, "STAGES": 2} for rung in ("turned_by_warpgroups", "turned_in_pairs")},
     **{
         f"epilogues.{rung}": {"TM": 64, "STAGES": 2}
-        for rung in ("activated", "added", "gated", "scaled_bytes", "scaled_floats", "summed")
+        for rung in ("activated", "added", "side_by_side", "gated", "scaled_bytes", "scaled_floats", "summed")
     },
     "hgemm.bytes": WARP_TILES | {"TN": 32, "WM": 32, "TK": 64},
     "layer_norm.warps": ROW,
