@@ -123,6 +123,11 @@ def depthwise(i: Inputs) -> dict[str, Any]:
     return {"Y": np.concatenate(channels, axis=1)}
 
 
+def channels_last(i: Inputs, stride: int = 1, dilation: int = 1, pad: int = 1) -> dict[str, Any]:
+    y = conv(i["X"].transpose(0, 3, 1, 2), i["K"].transpose(0, 3, 1, 2), stride, dilation, pad)
+    return {"Y": y.transpose(0, 2, 3, 1)}
+
+
 def nhwc(i: Inputs) -> dict[str, Any]:
     y = conv(i["X"].transpose(0, 3, 1, 2), i["F"].transpose(3, 2, 0, 1), stride=2, pad=1)
     return {"Y": y.transpose(0, 2, 3, 1)}
@@ -316,6 +321,10 @@ CASES = [
     Case("schedules/gemm_bias_gelu", "gemm_bias_gelu", MNK, gelu_layer),
     *(Case("schedules/gemm_pieces", name, MNK, product) for name in ("gemm_bf16x3", "gemm_f16x2")),
     Case("schedules/gemm_split", "gemm_split", MNK, product),
+    Case("schedules/hconv", "hconv", sizes("B H W C F", (2, 9, 8, 3, 4), (1, 1, 1, 1, 1)), channels_last,
+         tolerance=2**-10),
+    Case("schedules/hconv", "hconv", sizes("B H W C F", (1, 9, 7, 2, 3)), lambda i: channels_last(i, 2, 2, 3),
+         {"R": 5, "stride": 2, "dilation": 2, "pad": 3}, tolerance=2**-10),
     *(Case("schedules/layer_norm", "layer_norm", sizes("M", (1,), (5,)), layer_norm, {"N": n}, tolerance=1e-5)
       for n in (1, 11)),
     Case("schedules/matching", "matching", sizes("N M D", (9, 13, 5), (1, 1, 1), (3, 1, 2), (1, 7, 1)), matching),

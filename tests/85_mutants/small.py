@@ -41,6 +41,10 @@ FITTING = {
     "gemm_split.split_transposed": WARPS,
     "gemm_split.atomic": WARPS,
     **{f"gemm_transposed.gemm_{form}.across": WARPS for form in ("nn", "nt", "tn", "tt")},
+    "hconv.warps": {"TN": 1, "TY": 2, "TX": 8, "TF": 16, "TC": 16, "WM": 16, "WF": 16, "STAGES": 2},
+    "hconv.boxes": {"TN": 1, "STAGES": 2},
+    "hconv.whole_boxes": {"TN": 1, "STAGES": 2},
+    "hconv.more_filters": {"TN": 2, "STAGES": 2},
     "hgemm.fragments": {"TM": 16, "TN": 8},
     **{f"hgemm.{rung}": WARP_TILES for rung in ("shared", "ldmatrix", "swizzled", "pipelined")},
     **{

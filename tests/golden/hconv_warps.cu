@@ -1,0 +1,286 @@
+// needs sm_80 or later: mma_m16n8k16_f16
+
+#include <cuda_fp16.h>
+
+// The same where `inside` holds; elsewhere nothing is read, and zeros are written.
+template <int bytes> __device__ __forceinline__ void copy_async_or_zero(void* to, const void* from, bool inside)
+{
+#if __CUDA_ARCH__ >= 800
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const int read = inside ? bytes : 0;
+    if (bytes == 16)
+        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(read)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(bytes), "r"(read)
+                     : "memory");
+#else
+    for (int i = 0; i < bytes / 4; ++i)
+        static_cast<int*>(to)[i] = inside ? static_cast<const int*>(from)[i] : 0;
+#endif
+}
+
+// The asynchronous copies made since the last call form a group.
+__device__ __forceinline__ void end_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits until at most `groups` groups of copies, the latest ones, are still under way.
+template <int groups> __device__ __forceinline__ void wait_copies()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+#endif
+}
+
+// D[i, k] = S[i, k]   by a warp; S: f16[16, 16] in shared, D: f16[16, 16]
+// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / 8 * 16, element k % 8
+static __device__ __forceinline__ void ldmatrix_a_f16(void* D, const void* S)
+{
+    unsigned* D_registers = static_cast<unsigned*>(D);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(D_registers[0]), "=r"(D_registers[1]), "=r"(D_registers[2]), "=r"(D_registers[3])
+        : "r"((unsigned)__cvta_generic_to_shared(S))
+        : "memory");
+}
+
+// D[k, j] = S[k, j]   by a warp; S: f16[16, 16] in shared, D: f16[16, 16]
+// S points to the 16 bytes of this lane: S[k, j] in shared at lane j % 8 + k / 8 * 8 + j / 8 * 16, element k % 8
+static __device__ __forceinline__ void ldmatrix_b_f16(void* D, const void* S)
+{
+    unsigned* D_registers = static_cast<unsigned*>(D);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(D_registers[0]), "=r"(D_registers[1]), "=r"(D_registers[2]), "=r"(D_registers[3])
+        : "r"((unsigned)__cvta_generic_to_shared(S))
+        : "memory");
+}
+
+// C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warp; A: f16[16, 16], B: f16[16, 8], C: f32[16, 8]
+static __device__ __forceinline__ void mma_m16n8k16_f16(float* C, const void* A, const void* B)
+{
+    const unsigned* A_registers = static_cast<const unsigned*>(A);
+    const unsigned* B_registers = static_cast<const unsigned*>(B);
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
+        : "r"(A_registers[0]), "r"(A_registers[1]), "r"(A_registers[2]), "r"(A_registers[3]), "r"(B_registers[0]),
+            "r"(B_registers[1]));
+}
+
+// hconv: grid (ceil(W/8)*ceil(F/64), ceil(H/8), ceil(B/2)), block (32, 2, 2), 73728 bytes of shared memory (dynamic)
+// for K[F, 3, 3, C], arrays of fewer than 2^31 - 2^20 elements, as X[B + 1, H + 11, W + 10, C + 56] and K[F + 63, 4, 3,
+//     C + 56] would have, ceil(W/8)*ceil(F/64) <= 2147483647, ceil(H/8) <= 65535, ceil(B/2) <= 65535
+// needs C % 8 == 0, F % 2 == 0, X aligned to 16 bytes, K aligned to 16 bytes, Y aligned to 4 bytes
+extern "C" __global__ void __launch_bounds__(128)
+hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __restrict__ Y,
+      int B, int H, int W, int C, int F)
+{
+    // boxes_of_pixels(TN, TY, TX, TF, TC) -> bn, by, bx, bf, co, q, tp, tf, ci
+    const int bn = blockIdx.z;
+    const int by = blockIdx.y;
+    const int bx = blockIdx.x / ((F + 63) / 64);
+    const int bf = blockIdx.x % ((F + 63) / 64);
+    const int wi = threadIdx.z;                   // tile(tp, WM) -> wi, ii; bind(wi, thread.z)
+    const int wj = threadIdx.y;                   // tile(tf, WF) -> wj, jj; bind(wj, thread.y)
+    // tile(ii, 16) -> fi, i16; tensorize(i16, j8, k16, by=mma_m16n8k16_f16)
+    const int lane = threadIdx.x;
+    const int tid = wi * 64 + wj * 32 + lane;
+
+    extern __shared__ __align__(16) unsigned char shared[];
+    // cache_shared(X, at=q, vector=8) -> Xs
+    // element c of row r lies at c ^ ((r & 7) << 3)
+    __half (*Xs)[2][8][8][64] = reinterpret_cast<__half (*)[2][8][8][64]>(shared);
+    // cache_shared(K, at=q, vector=8) -> Ks
+    // element c of row r lies at c ^ ((r & 7) << 3)
+    __half (*Ks)[64][64] = reinterpret_cast<__half (*)[64][64]>(shared + 49152);
+
+    // cache_register(P, at=bf) -> Pf
+    float Pf[4][2][2][4];
+    #pragma unroll
+    for (int fi = 0; fi < 4; ++fi) {
+        // tile(jj, 16) -> fj, jn
+        #pragma unroll
+        for (int fj = 0; fj < 2; ++fj) {
+            // tile(jn, 8) -> nj, j8
+            // tensorize(k16, nj, j8, by=ldmatrix_b_f16)
+            #pragma unroll
+            for (int nj = 0; nj < 2; ++nj)
+                #pragma unroll
+                for (int i16_high = 0; i16_high < 2; ++i16_high)
+                    #pragma unroll
+                    for (int j8_low = 0; j8_low < 2; ++j8_low)
+                        Pf[fi][fj][nj][i16_high * 2 + j8_low] = 0.0f;
+        }
+    }
+
+    for (int co = 0; co < (C + 63) / 64; ++co) {
+        const auto load_shared = [&](int slot, int slot2) {
+            #pragma unroll
+            for (int part = 0; part < 4; ++part) {
+                const int axis1 = part * 2 + tid / 64;
+                const int axis2 = (tid / 8) % 8;
+                const int c = tid % 8;
+
+                #pragma unroll
+                for (int n = 0; n < 2; ++n)
+                    copy_async_or_zero<16>(&Xs[slot2][n][axis1][axis2][(c * 8) ^ ((axis2 & 7) << 3)],
+                        &X[(((bn * 2 + n) * H + by * 8 + axis1 + slot - 1) * W + bx * 8 + axis2 + slot2 - 1) * C
+                            + co * 64 + c * 8],
+                        bn * 2 + n < B && by * 8 + axis1 + slot >= 1 && by * 8 + axis1 + slot < H + 1
+                            && bx * 8 + axis2 + slot2 >= 1 && bx * 8 + axis2 + slot2 < W + 1
+                            && co * 64 + c * 8 + 7 < C);
+            }
+
+            #pragma unroll
+            for (int part = 0; part < 4; ++part) {
+                const int f = part * 16 + tid / 8;
+                const int c = tid % 8;
+                copy_async_or_zero<16>(&Ks[slot2][f][(c * 8) ^ ((f & 7) << 3)],
+                    &K[(((bf * 64 + f) * 3 + slot) * 3 + slot2) * C + co * 64 + c * 8],
+                    bf * 64 + f < F && co * 64 + c * 8 + 7 < C);
+            }
+        };
+
+        // pipeline(q, STAGES)
+        #pragma unroll
+        for (int fill = 0; fill < 2; ++fill) {
+            load_shared(0, fill);
+            end_copies();
+        }
+
+        wait_copies<1>();
+        __syncthreads();  // Xs and Ks are complete: written above, read below
+
+        for (int q = 0; q < 9; ++q) {
+            if (q < 7)
+                load_shared((q + 2) / 3, (q + 2) % 3);
+
+            end_copies();
+
+            if (bn * 2 + 1 < B) {
+                // tile(ci, 16) -> fk, k16
+                // unroll(fk)
+                #pragma unroll
+                for (int fk = 0; fk < 4; ++fk) {
+                    // cache_register(Xs, at=fk) -> Xf
+                    __align__(4) __half Xf[4][8];
+                    #pragma unroll
+                    for (int fi = 0; fi < 4; ++fi)
+                        ldmatrix_a_f16(Xf[fi],
+                            &Xs[q % 3][wi][fi * 2
+                                + lane % 16
+                                    / 8][(lane % 16) % 8][(fk * 16
+                                        + (lane / 16) * 8) ^ ((((lane % 16) % 8) & 7) << 3)]);
+
+                    // cache_register(Ks, at=fk) -> Kf
+                    __align__(4) __half Kf[2][2][4];
+                    #pragma unroll
+                    for (int fj = 0; fj < 2; ++fj)
+                        ldmatrix_b_f16(Kf[fj][0],
+                            &Ks[q % 3][wj * 32 + fj * 16 + (lane / 16) * 8
+                                + lane % 8][(fk * 16 + ((lane / 8) % 2) * 8) ^ (((lane % 8) & 7) << 3)]);
+
+                    #pragma unroll
+                    for (int fi = 0; fi < 4; ++fi)
+                        #pragma unroll
+                        for (int fj = 0; fj < 2; ++fj)
+                            #pragma unroll
+                            for (int nj = 0; nj < 2; ++nj)
+                                mma_m16n8k16_f16(Pf[fi][fj][nj], Xf[fi], Kf[fj][nj]);
+                }
+            } else {
+                #pragma unroll
+                for (int fk = 0; fk < 4; ++fk) {
+                    __align__(4) __half Xf[4][8];
+                    #pragma unroll
+                    for (int fi = 0; fi < 4; ++fi)
+                        ldmatrix_a_f16(Xf[fi],
+                            &Xs[q % 3][wi][fi * 2
+                                + lane % 16
+                                    / 8][(lane % 16) % 8][(fk * 16
+                                        + (lane / 16) * 8) ^ ((((lane % 16) % 8) & 7) << 3)]);
+
+                    __align__(4) __half Kf[2][2][4];
+                    #pragma unroll
+                    for (int fj = 0; fj < 2; ++fj)
+                        ldmatrix_b_f16(Kf[fj][0],
+                            &Ks[q % 3][wj * 32 + fj * 16 + (lane / 16) * 8
+                                + lane % 8][(fk * 16 + ((lane / 8) % 2) * 8) ^ (((lane % 8) & 7) << 3)]);
+
+                    if (bn * 2 + wi < B)
+                        #pragma unroll
+                        for (int fi = 0; fi < 4; ++fi)
+                            #pragma unroll
+                            for (int fj = 0; fj < 2; ++fj)
+                                #pragma unroll
+                                for (int nj = 0; nj < 2; ++nj)
+                                    mma_m16n8k16_f16(Pf[fi][fj][nj], Xf[fi], Kf[fj][nj]);
+                }
+            }
+
+            wait_copies<1>();
+            __syncthreads();  // before the next co overwrites Xs and Ks
+        }
+    }
+
+    if (bn * 2 + wi < B && bx * 8 + lane / 4 < W) {
+        // cache_register(Y, at=bf, vector=2) -> Yf
+        __align__(4) __half Yf[4][2][2][4];
+        #pragma unroll
+        for (int fi = 0; fi < 4; ++fi)
+            #pragma unroll
+            for (int fj = 0; fj < 2; ++fj)
+                #pragma unroll
+                for (int nj = 0; nj < 2; ++nj)
+                    #pragma unroll
+                    for (int i16_high = 0; i16_high < 2; ++i16_high)
+                        #pragma unroll
+                        for (int j8_low = 0; j8_low < 2; ++j8_low)
+                            Yf[fi][fj][nj][i16_high * 2 + j8_low] = __float2half(Pf[fi][fj][nj][i16_high * 2 + j8_low]);
+
+        if (bf * 64 + 63 < F && by * 8 + 7 < H) {
+            #pragma unroll
+            for (int fi = 0; fi < 4; ++fi)
+                #pragma unroll
+                for (int fj = 0; fj < 2; ++fj)
+                    #pragma unroll
+                    for (int nj = 0; nj < 2; ++nj)
+                        #pragma unroll
+                        for (int i16_high = 0; i16_high < 2; ++i16_high) {
+                            __align__(4) __half Y_vec[2];
+                            Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
+                            Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
+                            *reinterpret_cast<unsigned int*>(&Y[(((bn * 2 + wi) * H + by * 8 + fi * 2 + i16_high) * W
+                                + bx * 8 + lane / 4)
+                                * F
+                                + bf * 64 + wj * 32 + fj * 16 + nj * 8 + (lane % 4) * 2]) =
+                                *reinterpret_cast<const unsigned int*>(Y_vec);
+                        }
+        } else {
+            #pragma unroll
+            for (int fi = 0; fi < 4; ++fi)
+                #pragma unroll
+                for (int fj = 0; fj < 2; ++fj)
+                    #pragma unroll
+                    for (int nj = 0; nj < 2; ++nj)
+                        if (bf * 64 + wj * 32 + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < F)
+                            #pragma unroll
+                            for (int i16_high = 0; i16_high < 2; ++i16_high)
+                                if (by * 8 + fi * 2 + i16_high < H) {
+                                    __align__(4) __half Y_vec[2];
+                                    Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
+                                    Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
+                                    *reinterpret_cast<unsigned int*>(&Y[(((bn * 2 + wi) * H + by * 8 + fi * 2
+                                        + i16_high)
+                                        * W
+                                        + bx * 8 + lane / 4)
+                                        * F
+                                        + bf * 64 + wj * 32 + fj * 16 + nj * 8 + (lane % 4) * 2]) =
+                                        *reinterpret_cast<const unsigned int*>(Y_vec);
+                                }
+        }
+    }
+}
