@@ -30,7 +30,7 @@ RANKS = [
     {"report"},
     {"api"},
     {"torch"},
-    {"tune"},
+    {"tune", "profile"},
     {"cli"},
     {"__main__", "__init__"},
 ]

@@ -164,6 +164,14 @@ class CudaEngine:
         except self.xp.cuda.runtime.CUDARuntimeError as error:
             raise DeviceError(f"a kernel failed on {self.name}: {error}") from None
 
+    def run_profiled(self, call: Callable[[], None]) -> None:
+        """Runs `call` alone under a profiler that waits to be told when to begin. Raises what `synchronize` raises."""
+        self.synchronize()
+        self.xp.cuda.profiler.start()
+        call()
+        self.synchronize()
+        self.xp.cuda.profiler.stop()
+
     def capture(self, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
         """The calls as one CUDA graph; the call replays it on the current stream.
 

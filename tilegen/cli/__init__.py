@@ -50,6 +50,7 @@ def load_commands() -> click.Group:
         help,
         ladder,
         plot,
+        profile,
         prove,
         record_table,
         replay,

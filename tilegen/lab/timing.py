@@ -124,10 +124,11 @@ def time_programs(
 def random_sets(engine: Engine, kernel: Kernel, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
     """Sets of random arrays, so many that none is still in the cache when it is used again."""
     needed = 1 + -(-2 * int(getattr(engine, "l2_bytes", 0)) // moved_bytes(kernel, sizes))
-    return [_arrays(engine, kernel, sizes, seed) for seed in range(SEED, SEED + min(_MOST_SETS, needed))]
+    return [random_arrays(engine, kernel, sizes, seed) for seed in range(SEED, SEED + min(_MOST_SETS, needed))]
 
 
-def _arrays(engine: Engine, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
+def random_arrays(engine: Engine, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
+    """Inputs with random values, and outputs."""
     arrays = inputs.random(engine.xp, kernel, sizes, seed)
     for tensor in kernel.tensors:
         if tensor.role == "output" and tensor.name not in arrays:

@@ -1,0 +1,138 @@
+"""The command profile: a GPU's counters beside what explain says, for each step of a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tilegen.api import Scheduled
+from tilegen.backends import gpus
+from tilegen.cli import printing
+from tilegen.cli.commands import shared_arguments, size_option, tilegen
+from tilegen.cli.interrupt import run_interruptibly
+from tilegen.cli.records import origin_of
+from tilegen.cli.request import Attempt, Request
+from tilegen.errors import DeviceError
+from tilegen.profile.counters import APART
+
+if TYPE_CHECKING:
+    from tilegen.lab.explain import Explanation
+    from tilegen.profile import ProfiledStep
+    from tilegen.profile.child import Task
+    from tilegen.profile.counters import Figure
+
+
+@tilegen.command("profile")
+@shared_arguments
+@size_option("M=.. ...", "Sizes to run at.")
+@click.option("--last", is_flag=True, help="The whole schedule alone, not each of its steps.")
+@click.option("--limit", type=float, metavar="MS", help="Do not count a prefix that is expected to take longer.")
+def profile_command(request: Request, last: bool, limit: float | None) -> int:
+    """Count on a GPU what explain predicts: Nsight Compute's counters beside it, after each step."""
+    from tilegen.backends.devices import engine
+    from tilegen.lab.cost import require_timing_memory
+    from tilegen.lab.explain import explain
+    from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+    from tilegen.profile import LIMIT, find_profiler, profile
+
+    _require_gpu()
+    find_profiler()
+    scheduled = request.one("profile", fixed={})
+    request.check_sizes(scheduled.kernel)
+    (attempt,) = request.tried({})
+    counted = power_sizes(scheduled.kernel, request.sizes, GPU_LIMITS)
+    require_timing_memory([scheduled.tree], counted, engine("cuda"))
+    find_profiler()
+    tasks = _tasks(attempt, scheduled, counted, last=last)
+    with printing.progress() as progress:
+
+        def work() -> tuple[Explanation, list[ProfiledStep]]:
+            found = explain(scheduled.core, counted, last=last, progress=progress)
+            progress("profile", 0, 1)
+            return found, profile(found, tasks, limit=limit or LIMIT)
+
+        found, steps = run_interruptibly(work)
+    if request.json_file:
+        told = {"kernel": found.kernel, "sizes": found.sizes, "machine": found.machine.name}
+        rows = [_to_json(step) for step in steps]
+        printing.write_json({**origin_of(scheduled), **told, "steps": rows}, request.json_file)
+    if request.json_file != "-":
+        _show(printing.console(), found, steps)
+    return 0
+
+
+def _require_gpu() -> None:
+    """Raises DeviceError where there is no GPU."""
+    if lacking := gpus.missing():
+        notes = [lacking.way_out] if lacking.way_out else []
+        raise DeviceError(lacking.reason, notes=(*notes, "tilegen explain counts and predicts without one"))
+
+
+def _tasks(
+    attempt: Attempt, scheduled: Scheduled, sizes: Mapping[str, int], *, last: bool
+) -> Callable[[Sequence[int], str], Task]:
+    """What makes the task of a child, from places among the steps that are explained."""
+    from tilegen.lab.explain import stages_by_line
+    from tilegen.profile.child import Task
+
+    first = len(stages_by_line(scheduled.stages)) - 1 if last else 0
+    named = attempt.name if attempt.name != "unscheduled" else None
+    parameters, constants = dict(scheduled.core.parameters), dict(attempt.kernel.values)
+
+    def make(steps: Sequence[int], answer: str) -> Task:
+        numbers = tuple(first + step for step in steps)
+        own = (attempt.written, scheduled.kernel.name, named, parameters, constants)
+        return Task(*own, dict(sizes), numbers, answer)
+
+    return make
+
+
+def _show(out: Console, found: Explanation, steps: Sequence[ProfiledStep]) -> None:
+    sizes = " ".join(f"{name}={value}" for name, value in found.sizes.items())
+    out.print(f"{found.kernel}, schedule {found.schedule}  {sizes}", style="bold", markup=False)
+    out.print(_table(steps))
+    out.print(
+        f"expected: what explain counts, and the roofline of one {found.machine.name}; measured: Nsight Compute's "
+        f"counters of one launch, with empty caches and clocks left as they are. ! marks what is more than {APART:.0%} "
+        "apart.",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def _table(steps: Sequence[ProfiledStep]) -> Table:
+    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("step", overflow="fold", max_width=44)
+    table.add_column("counter")
+    for name in ("expected", "measured", "difference"):
+        table.add_column(name, justify="right")
+    for step in steps:
+        for number, cells in enumerate(_rows(step)):
+            table.add_row(Text(step.step if number == 0 else ""), *cells)
+    return table
+
+
+def _rows(step: ProfiledStep) -> Iterator[list[Text]]:
+    if step.error:
+        yield [Text(step.error), Text(), Text(), Text()]
+    for launch in step.launches:
+        yield from (_cells(figure) for figure in launch)
+
+
+def _cells(figure: Figure) -> list[Text]:
+    told = ["" if value is None else f"{value:.5g}" for value in (figure.expected, figure.measured)]
+    difference = "" if figure.difference is None else f"{100 * figure.difference:+.0f} %"
+    mark = Text(f"{difference} !" if figure.is_apart else f"{difference}  ", "yellow" if figure.is_apart else "")
+    return [Text(figure.name), *map(Text, told), mark]
+
+
+def _to_json(step: ProfiledStep) -> dict[str, Any]:
+    launches = [[{**asdict(figure), "difference": figure.difference} for figure in launch] for launch in step.launches]
+    return {**asdict(step), "launches": launches}

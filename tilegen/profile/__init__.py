@@ -1,0 +1,143 @@
+"""A schedule under Nsight Compute: the counters of each step beside what was predicted of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from glob import glob
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tilegen.errors import DeviceError
+from tilegen.lab.explain import MOST_KEPT, Explanation, LaunchReport, StepReport
+from tilegen.profile.child import Task
+from tilegen.profile.counters import METRICS, Counted, Figure, figures_of, read_counters
+
+# Where NVIDIA's packages put it, the newest last.
+_PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
+# A step is not counted if one run of it is expected to take longer, in milliseconds: each counter runs it again.
+LIMIT = 100.0
+
+
+@dataclass(frozen=True)
+class ProfiledStep:
+    """The program after a step, with the figures of each of its launches, or why there are none."""
+
+    step: str
+    place: str
+    launches: tuple[tuple[Figure, ...], ...] = ()
+    error: str | None = None
+
+
+def find_profiler() -> str:
+    """The path of `ncu`. Raises DeviceError where there is none."""
+    found = shutil.which("ncu") or next((path for place in _PLACES for path in sorted(glob(place), reverse=True)), None)
+    if found is None:
+        raise DeviceError(
+            "there is no ncu, the command of Nsight Compute",
+            notes=("it comes with the CUDA toolkit, or from developer.nvidia.com; looked for on PATH, too",),
+        )
+    return found
+
+
+def steps_to_profile(found: Explanation, limit: float = LIMIT) -> list[int]:
+    """The steps whose program can be launched, is not that of the step before, and is fast enough."""
+    before: tuple[LaunchReport, ...] = ()
+    chosen = []
+    for number, step in enumerate(found.steps):
+        if _reason(step, limit) is None and step.launches is not before:
+            chosen.append(number)
+        before = step.launches
+    return chosen
+
+
+def _reason(step: StepReport, limit: float) -> str | None:
+    """Why the program after a step is not counted."""
+    kept = max((launch.kept for launch in step.launches), default=0)
+    if step.error:
+        return f"cannot be launched: {step.error}"
+    if kept > MOST_KEPT:
+        return f"not compiled: a thread keeps {kept} bytes in registers"
+    if step.milliseconds > limit:
+        return f"not counted: {step.milliseconds / 1e3:.3g} s or more"
+    return None
+
+
+Answer = Mapping[str, object]  # of the child on a step: how many "launches" there were, or an "error"
+Run = Callable[[Sequence[str]], str]  # runs a command; what it prints
+
+
+def profile(
+    found: Explanation,
+    task: Callable[[Sequence[int], str], Task],
+    *,
+    limit: float = LIMIT,
+    run: Run | None = None,
+) -> list[ProfiledStep]:
+    """Launches the program after each step under Nsight Compute.
+
+    Args:
+        found: what was predicted of each step.
+        task: makes, of places of steps and the file for its answer, what a process of its own is to do.
+        limit: milliseconds that a launch may be expected to take.
+        run: runs Nsight Compute.
+
+    Raises:
+        DeviceError: there is no GPU, or no Nsight Compute, or it is not allowed to count.
+    """
+    chosen = steps_to_profile(found, limit)
+    with TemporaryDirectory() as folder:
+        file, answer = Path(folder, "task.json"), Path(folder, "answer.json")
+        file.write_text(task(chosen, str(answer)).to_json(), encoding="utf-8")
+        output = (run or _run)(command_of(file))
+        counted = read_counters(output)
+        told = json.loads(answer.read_text(encoding="utf-8")) if answer.exists() else []
+    return list(_steps(found, dict(zip(chosen, told, strict=False)), counted, limit))
+
+
+def command_of(task: Path) -> list[str]:
+    """The command line of Nsight Compute for a task.
+
+    The clocks are left as they are: those of a busy GPU are predicted for, and a machine may forbid to lock them.
+    """
+    options = ["--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw"]
+    options += ["--print-units", "base", "--metrics", ",".join(METRICS)]
+    return [find_profiler(), *options, sys.executable, "-m", "tilegen.profile.child", str(task)]
+
+
+def _run(command: Sequence[str]) -> str:
+    # The child finds the tilegen that this is, installed or not.
+    paths = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
+    return done.stdout + done.stderr
+
+
+def _steps(
+    found: Explanation, told: Mapping[int, Answer], counted: Iterable[Counted], limit: float
+) -> Iterator[ProfiledStep]:
+    """Each step with as many of the launches counted as it had, in their order."""
+    rest = iter(counted)
+    before: tuple[LaunchReport, ...] = ()
+    for number, step in enumerate(found.steps):
+        name, answer = step.step or "as written", told.get(number, {})
+        if launched := answer.get("launches"):
+            own = list(islice(rest, int(str(launched))))
+            alike = [each.kernel for each in own] == [launch.name for launch in step.launches]
+            pairs = zip(step.launches, own, strict=True) if alike else ()
+            figures = tuple(figures_of(launch, each, found.machine) for launch, each in pairs)
+            yield ProfiledStep(name, step.place, figures, None if alike else "the profiler has seen other launches")
+        else:
+            same = bool(step.launches) and step.launches is before
+            reason = answer.get("error") or ("the same program" if same else _reason(step, limit))
+            yield ProfiledStep(name, step.place, error=str(reason or "the profiler ended before it"))
+        before = step.launches
+
+
+__all__ = ["ProfiledStep", "find_profiler", "profile", "steps_to_profile"]

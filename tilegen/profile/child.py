@@ -1,0 +1,77 @@
+"""What a profiler runs: `python -m tilegen.profile.child TASK` launches the program after each step of a schedule once.
+
+Launches of kernels that are not the program's, such as those that fill arrays, are not counted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tilegen import api
+from tilegen.errors import TilegenError
+from tilegen.ir.nodes import Tree
+from tilegen.lab.explain import stages_by_line
+
+
+@dataclass(frozen=True)
+class Task:
+    """Which steps are to be launched, in a process of its own.
+
+    Attributes:
+        text: of the kernel and the schedule, which needs no other.
+        constants: attributes of the kernel, and sizes that are compiled into it.
+        steps: places among the lines of the schedule, the kernel as written first.
+        answer: the file that gets, for each of these steps, how many launches there were, or an error.
+    """
+
+    text: str
+    kernel: str
+    schedule: str | None
+    parameters: Mapping[str, int]
+    constants: Mapping[str, int]
+    sizes: Mapping[str, int]
+    steps: tuple[int, ...]
+    answer: str
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def main() -> None:
+    """Does the task of the file that is named; each step by itself, so that a fault costs what follows alone."""
+    task = Task(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    answers: list[dict[str, Any]] = []
+    for tree in trees_of(task):
+        try:
+            answers.append({"launches": _launch(tree, task.sizes)})
+        except TilegenError as error:
+            answers.append({"error": error.message})
+        Path(task.answer).write_text(json.dumps(answers), encoding="utf-8")
+
+
+def trees_of(task: Task) -> list[Tree]:
+    """The trees after the steps of a task."""
+    kernel = api.from_text(task.text).kernel(task.kernel, **task.constants)
+    stages = stages_by_line(kernel.schedule(task.schedule, **task.parameters).stages)
+    return [stages[step].tree for step in task.steps]
+
+
+def _launch(tree: Tree, sizes: Mapping[str, int]) -> int:
+    """Launches the program of a tree once, under the profiler; the number of its launches."""
+    from tilegen.backends.cuda import CudaEngine
+    from tilegen.backends.devices import program
+    from tilegen.lab.timing import SEED, random_arrays
+
+    runs_on = CudaEngine()
+    each = program(tree, runs_on)
+    runs_on.run_profiled(each.bind(sizes, random_arrays(runs_on, each.kernel, sizes, SEED)))
+    return len(each.launches_at(sizes))
+
+
+if __name__ == "__main__":
+    main()
