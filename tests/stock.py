@@ -50,7 +50,7 @@ LIGHTER = {
         )
     },
     ("hgemm", "clusters"): (("GY", 2), ("GX", 2)),
-    **{("gemm_pieces", rung): _FEW_BLOCKS for rung in ("products", "promoted", "two_f16")},
+    **{("gemm_pieces", rung): _FEW_BLOCKS for rung in ("products", "promoted", "two_f16", "two_tf32")},
     **{
         ("epilogues", rung): _FEW_BLOCKS
         for rung in ("activated", "added", "side_by_side", "gated", "scaled_bytes", "scaled_floats", "summed")

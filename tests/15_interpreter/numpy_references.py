@@ -319,7 +319,7 @@ CASES = [
     Case("schedules/gemm_batched", "gemm_batched", sizes("B H M K N", (2, 3, 5, 7, 4), (1, 1, 1, 1, 1)),
          lambda i: {"C": i["A"] @ i["V"]}),
     Case("schedules/gemm_bias_gelu", "gemm_bias_gelu", MNK, gelu_layer),
-    *(Case("schedules/gemm_pieces", name, MNK, product) for name in ("gemm_bf16x3", "gemm_f16x2")),
+    *(Case("schedules/gemm_pieces", name, MNK, product) for name in ("gemm_bf16x3", "gemm_f16x2", "gemm_tf32x2")),
     Case("schedules/gemm_split", "gemm_split", MNK, product),
     Case("schedules/hconv", "hconv", sizes("B H W C F", (2, 9, 8, 3, 4), (1, 1, 1, 1, 1)), channels_last,
          tolerance=2**-10),
