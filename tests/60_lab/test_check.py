@@ -106,6 +106,24 @@ def test_any_best_index_is_right() -> None:
         trials(spoil, text)
 
 
+ROUNDED = """\
+kernel product(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    var R: bf16[M, K]
+    R[r, c] = bf16(A[r, c])
+    C[i, j] = sum[k](f32(R[i, k]) * B[k, j])
+    C[i, j] approximates sum[k](A[i, k] * B[k, j])"""
+
+
+def test_a_kernel_is_held_to_what_it_claims() -> None:
+    with pytest.raises(WrongResult, match="elements are wrong"):
+        trials(text=f"{ROUNDED}\n")
+    with pytest.raises(WrongResult, match="elements are wrong"):
+        trials(text=f"{ROUNDED} within sum[k](abs(A[i, k] * B[k, j]) * 2**-13)\n")
+    exact, random = trials(text=f"{ROUNDED} within sum[k](abs(A[i, k] * B[k, j]) * 2**-8)\n")
+    assert (exact.data, exact.error) == ("integers", 0)
+    assert 0.1 < random.error < 1
+
+
 # -- what is right, and easily called wrong
 
 
