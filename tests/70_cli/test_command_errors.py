@@ -42,6 +42,7 @@ COMMANDS = {
     "several_values": "show own.tg:s --set T=8,16",
     "setting_twice": "show own.tg:s --set T=8 T=16",
     "compare_kernels": "compare own.tg:s gemm:tiled",
+    "compare_errors": "compare own.tg:s --errors",
     "compare_attribute": "compare own.tg:s --set by=2,3",
     "compare_no_file": "compare own.tg:s gem:tiled",
     "compare_no_schedule": "compare own.tg:s gemm:tild",

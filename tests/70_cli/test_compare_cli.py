@@ -211,3 +211,27 @@ def test_device_gpu_means_cuda(monkeypatch) -> None:
         assert devices.engine("gpu") is devices.engine("cuda") == "the GPU"
     finally:
         devices.engine.cache_clear()
+
+
+APPROXIMATE = """\
+kernel rounded(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    var R: bf16[M, K]
+    R[r, c] = bf16(A[r, c])
+    C[i, j] = sum[k](f32(R[i, k]) * B[k, j])
+    C[i, j] approximates sum[k](A[i, k] * B[k, j]) within sum[k](abs(A[i, k] * B[k, j]) * 2**-8)
+
+schedule short for rounded():
+    tile(i, 8) -> b, t
+    bind(b, block.x)
+    bind(t, thread.x)
+"""
+
+
+def test_a_kernel_stands_beside_what_it_approximates_with_its_errors(tmp_path, capsys) -> None:
+    (tmp_path / "rounded.tg").write_text(APPROXIMATE)
+    words = f"{tmp_path}/rounded.tg:short gemm:naive --errors --device cpu --size M=16 N=16 K=99".split()
+    assert run(["compare", *words, "--json", str(tmp_path / "f.json")]) == 0
+    (rounded, exact) = json.loads((tmp_path / "f.json").read_text())["rows"]
+    assert 0.1 < exact["notes"]["errors"]["rms"] < 1 < exact["notes"]["errors"]["largest"] < 10
+    assert 1e3 < rounded["notes"]["errors"]["rms"] < rounded["notes"]["errors"]["largest"] < 2**16
+    assert "errors, in units of 2^-24 of the sum" in capsys.readouterr().out

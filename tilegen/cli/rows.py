@@ -67,6 +67,8 @@ def _record(row: Row, entry: Entry | None, result: Comparison, device: Device, c
             "compiler": compiler,
             "arch": result.arch,
         }
+    if row.accuracy:
+        own["notes"] = {**own.get("notes", {}), "errors": asdict(row.accuracy)}
     same = ("name", "outcome", "error", "exit_code", "proof", "launches", "registers", "shared", "spills")
     return RunRecord(
         **{name: getattr(row, name) for name in (*same, "samples", "rate")},

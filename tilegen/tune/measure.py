@@ -24,7 +24,7 @@ from tilegen.lab.cost import require_timing_memory
 from tilegen.lab.libraries import Library
 from tilegen.lab.records import Device
 from tilegen.lab.sizes import limits_of_check, sizes_to_check
-from tilegen.lab.timing import Runs, check_agreement, random_sets, time_programs
+from tilegen.lab.timing import Runs, check_agreement, random_sets, share_allowed, time_programs
 from tilegen.lab.trust import is_known
 from tilegen.tune.prepare import Seconds, apply, clock
 from tilegen.tune.space import Candidate
@@ -119,7 +119,7 @@ class Bench:
         if best is not None and once > _HOPELESS * best:
             return [once]
         runs = Runs(self._engine, [program.bind(self._sizes, arrays) for arrays in self._sets])
-        check_agreement(self._library, self._sizes, self._sets, runs)
+        check_agreement(self._library, self._sizes, self._sets, runs, share_allowed(program.kernel, self._sizes))
         samples: list[float] = []
         for turn in range(_SAMPLES):
             samples.append(runs.sample(turn))
