@@ -113,7 +113,7 @@ def test_a_command_line_can_be_typed(document: str, line: str) -> None:
     given = context.params.get("file") or context.params.get("source") or ()
     for target in (given,) if isinstance(given, str) else given:
         name, schedules = split_target(target)
-        file = tilegen.load(name) if not name.endswith((".tg", ".json")) else None
+        file = tilegen.load(name) if not name.endswith((".tg", ".json", ".jsonl")) else None
         for schedule in (*schedules, *parse_list(context.params.get("schedule"))):
             assert not file or file.find_schedule(schedule)
 
