@@ -33,7 +33,8 @@ from tilegen.tune.task import Outcome, Task
 _SAMPLES = 15
 _FEW = 3  # samples of a candidate that is far from the best
 _FAR = 1.5  # times the best
-_HOPELESS = 4.0  # times the best: one run tells enough
+_HOPELESS = 4.0  # times the best: one run tells enough of what takes
+_LONG = 2.0  # milliseconds and more; of a shorter one, most may be its launch
 
 
 def find_device(task: Task) -> Device:
@@ -116,7 +117,7 @@ class Bench:
         first = program.bind(self._sizes, self._sets[0])
         self._engine.time([first])
         once = self._engine.time([first])
-        if best is not None and once > _HOPELESS * best:
+        if best is not None and once > max(_LONG, _HOPELESS * best):
             return [once]
         runs = Runs(self._engine, [program.bind(self._sizes, arrays) for arrays in self._sets])
         check_agreement(self._library, self._sizes, self._sets, runs, share_allowed(program.kernel, self._sizes))
