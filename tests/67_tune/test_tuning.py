@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from tilegen import api
+from tilegen.lab.machine import H200
 from tilegen.tune.prepare import prepare
 from tilegen.tune.search import RandomSearch
 from tilegen.tune.space import Candidate, Space
@@ -22,7 +23,7 @@ SIZES = {"M": 1024, "N": 1024, "K": 1024}
 def task_of(file: str, schedule: str, **changes: object) -> Task:
     found = api.load(file)
     text = found.self_contained(schedule, "gemm")
-    return replace(Task("gemm", {schedule: text}, {}, SIZES, "cpu", machine="H200"), **changes)
+    return replace(Task("gemm", {schedule: text}, {}, SIZES, "cpu", machine=H200), **changes)
 
 
 def test_what_the_roofline_excludes_goes_no_further() -> None:

@@ -55,6 +55,7 @@ COMMANDS = {
     "tune_no_search": "tune own.tg --search luck --device cpu",
     "tune_no_folder": "tune own.tg --resume none/run.jsonl --device cpu",
     "tune_no_record": "tune own.tg --resume two.tg --device cpu",
+    "tune_no_machine": "tune own.tg --device cpu --machine h20",
     "tune_no_size": "tune own.tg --device cpu --size M=64",
     "unknown_setting": "show own.tg:s --set TT=8",
     "sweep_nowhere": "compare own.tg:s --size N=8..2x2",

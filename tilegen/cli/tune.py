@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilegen.cli import printing, tune_printing
+from tilegen.cli import completion, printing, tune_printing
 from tilegen.cli.arguments import parse_numbers
 from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments_with_values, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED
@@ -34,12 +34,30 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 @click.option("--search", "kind", metavar="tpe|...", help="tpe, evolution, quasi-random, grid (by Optuna), or random.")
 @click.option("--seed", type=int, metavar="N", help="Of the search; one is drawn and printed if left out.")
 @click.option("--gpus", default="0", show_default=True, metavar="all|0,1", help="The GPUs to time on.")
+@click.option(
+    "--machine",
+    metavar="M",
+    shell_complete=completion.machines,
+    help="Whose roofline prunes, as for explain; the GPU's if left out.",
+)
 @click.option("--dask", metavar="ADDRESS", help="The scheduler of a Dask cluster, whose workers time.")
 @click.option("--resume", metavar="F", help="The record to go on with, or to begin.")
-@click.option("--timeout", type=click.FloatRange(min=0.1), default=60.0, show_default=True, metavar="S",
-              help="Seconds for one candidate.")  # fmt: skip
-@click.option("--memory", type=click.FloatRange(min=0.1), default=8.0, show_default=True, metavar="GB",
-              help="Memory of each process.")  # fmt: skip
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds for one candidate.",
+)
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0.1),
+    default=8.0,
+    show_default=True,
+    metavar="GB",
+    help="Memory of each process.",
+)
 def tune_command(
     request: Request,
     fix: tuple[str, ...],
@@ -49,6 +67,7 @@ def tune_command(
     kind: str | None,
     seed: int | None,
     gpus: str,
+    machine: str | None,
     dask: str | None,
     resume: str | None,
     timeout: float,
@@ -58,11 +77,13 @@ def tune_command(
 
     Candidates are TM=64 in {32, 64} of a schedule's head, or --set TM=32,64, as far as its `where` allows them.
     """
+    from tilegen.lab.machine import find_machine
     from tilegen.tune.session import Session, Wish
     from tilegen.tune.station import Limits
 
+    ceilings = find_machine(machine) if machine else None
     limits = Limits(timeout, memory * 1e9)
-    wish = Wish(parse_duration(budget), kind, seed, device, gpus, limits, dask, unproved)
+    wish = Wish(parse_duration(budget), kind, seed, device, gpus, limits, ceilings, dask, unproved)
     selection = select(request)
     kernel = request.built_kernel(selection, parse_numbers(fix, "--fix"))
     request.check_sizes(kernel.ir)

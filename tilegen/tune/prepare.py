@@ -11,12 +11,11 @@ from tilegen import api
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of
 from tilegen.lab.explain import explain_tree
-from tilegen.lab.machine import H200, Machine
+from tilegen.lab.machine import Machine
 from tilegen.lab.sizes import sizes_to_check
 from tilegen.tune.space import Candidate
 from tilegen.tune.task import Outcome, Task
 
-MACHINES = {machine.name: machine for machine in (H200,)}
 # A prediction is held against times with this allowance: ceilings are measured, too.
 SLACK = 1.1
 
@@ -56,9 +55,9 @@ def prepare(task: Task, candidate: Candidate, best: float | None, seconds: Secon
     with clock(seconds, "judge"):
         scheduled = apply(task, candidate)
     predicted = None
-    if machine := MACHINES.get(task.machine or ""):
+    if task.machine:
         with clock(seconds, "predict"):
-            predicted = predict(scheduled, task, machine)
+            predicted = predict(scheduled, task, task.machine)
         if best is not None and predicted > SLACK * best:
             message = f"at least {predicted:.4g} ms by the roofline, beside {best:.4g} ms"
             return Outcome(candidate, "roofline", message, predicted=predicted)

@@ -13,12 +13,12 @@ from tilegen import api
 from tilegen.backends import cuda, gpus
 from tilegen.errors import DeviceError, UsageError
 from tilegen.ir.steps import Schedule
+from tilegen.lab.machine import Machine, machine_of_device
 from tilegen.lab.records import Device
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes
 from tilegen.tune.children import COMMAND
 from tilegen.tune.cluster import Cluster
 from tilegen.tune.journal import Journal
-from tilegen.tune.prepare import MACHINES
 from tilegen.tune.record import check_head, head_line, outcomes_of, result_line
 from tilegen.tune.search import search
 from tilegen.tune.space import Space, require_candidates
@@ -38,6 +38,7 @@ class Wish:
         device: "auto", "cuda" or "cpu".
         gpus: "all", or numbers among those that are visible: "0,1".
         limits: of each process.
+        machine: whose roofline prunes; None for that of the device, if it is known.
         dask: the address of a Dask scheduler, whose workers evaluate; None for this machine.
         unproved: take what the proof leaves open, too.
         command: what the children run.
@@ -49,6 +50,7 @@ class Wish:
     device: str = "auto"
     gpus: str = "0"
     limits: Limits = field(default_factory=Limits)
+    machine: Machine | None = None
     dask: str | None = None
     unproved: bool = False
     command: Sequence[str] = COMMAND
@@ -99,7 +101,7 @@ class Session:
             raise
         try:
             self.device = workers.find_device()
-            self.task = _task(kernel, schedules, sizes, self.device, wish.unproved)
+            self.task = _task(kernel, schedules, sizes, self.device, wish)
             self._begin()
         except BaseException:
             workers.close()
@@ -150,14 +152,14 @@ def _workers(wish: Wish) -> Station | Cluster:
 
 
 def _task(
-    kernel: api.Kernel, schedules: Sequence[Schedule], sizes: Mapping[str, int], device: Device, unproved: bool
+    kernel: api.Kernel, schedules: Sequence[Schedule], sizes: Mapping[str, int], device: Device, wish: Wish
 ) -> Task:
     """What all candidates share. Raises UsageError for sizes that the kernel does not admit."""
     texts = {s.name: kernel.file.self_contained(s) for s in schedules}
     at = {name: value for name, value in sizes.items() if name in kernel.ir.sizes}
     chosen = power_sizes(kernel.ir.meant_kernel, at, GPU_LIMITS if device.on_gpu else CPU_LIMITS)
-    word, machine = "cuda" if device.on_gpu else "cpu", _machine_of(device)
-    return Task(kernel.ir.name, texts, kernel.values, chosen, word, device.arch, machine, unproved)
+    word, machine = "cuda" if device.on_gpu else "cpu", wish.machine or machine_of_device(device.name)
+    return Task(kernel.ir.name, texts, kernel.values, chosen, word, device.arch, machine, wish.unproved)
 
 
 def _device(word: str) -> str:
@@ -188,8 +190,3 @@ def visible_gpus(words: str) -> tuple[str, ...]:
             raise UsageError(f"--gpus takes all, or numbers of GPUs: there is no GPU '{word}'", notes=(known,))
         found.append(there[int(word)])
     return tuple(dict.fromkeys(found))
-
-
-def _machine_of(device: Device) -> str | None:
-    """The machine whose roofline is that of the device, if one is known."""
-    return next((name for name in MACHINES if name in device.name), None) if device.on_gpu else None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilegen.lab.machine import Machine
 from tilegen.lab.records import Conditions
 from tilegen.lab.records import Outcome as State
 from tilegen.tune.space import Candidate
@@ -32,7 +33,7 @@ class Task:
     sizes: Mapping[str, int]
     device: str
     arch: str | None = None
-    machine: str | None = None
+    machine: Machine | None = None
     unproved: bool = False
 
 
