@@ -111,6 +111,14 @@ schedule s for turn():
     assert "pad(A.shared, 1)" in worst.caption
 
 
+def test_the_roofline_is_that_of_the_machine(tmp_path: Path) -> None:
+    output = tmp_path / "out.html"
+    words = ["report", "gemm", "--schedule", "tiled", "--no-compile", "--machine", "t4", "-o", str(output)]
+    assert run(words) == 0
+    assert "roofline of one T4" in output.read_text()
+    assert "global memory, 0." in output.read_text()
+
+
 def test_a_page_that_browsers_choke_on_is_refused(tiled, monkeypatch) -> None:
     monkeypatch.setattr("tilegen.report.LIMIT", 10_000)
     with pytest.raises(UsageError, match=r"the page would take \d.\d MB, and 0.01 MB is the limit"):

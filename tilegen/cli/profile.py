@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tilegen.api import Scheduled
 from tilegen.backends import gpus
-from tilegen.cli import printing
+from tilegen.cli import completion, printing
 from tilegen.cli.commands import shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import run_interruptibly
 from tilegen.cli.records import origin_of
@@ -32,18 +32,28 @@ if TYPE_CHECKING:
 @tilegen.command("profile")
 @shared_arguments
 @size_option("M=.. ...", "Sizes to run at.")
+@click.option(
+    "--machine",
+    default="auto",
+    show_default=True,
+    metavar="M",
+    help="Whose ceilings predict: auto for the GPU here, or what explain takes.",
+    shell_complete=completion.machines,
+)
 @click.option("--last", is_flag=True, help="The whole schedule alone, not each of its steps.")
 @click.option("--limit", type=float, metavar="MS", help="Do not count a prefix that is expected to take longer.")
-def profile_command(request: Request, last: bool, limit: float | None) -> int:
+def profile_command(request: Request, machine: str, last: bool, limit: float | None) -> int:
     """Count on a GPU what explain predicts: Nsight Compute's counters beside it, after each step."""
     from tilegen.backends.devices import engine
     from tilegen.lab.cost import require_timing_memory
     from tilegen.lab.explain import explain
+    from tilegen.lab.machine import find_machine
     from tilegen.lab.sizes import GPU_LIMITS, power_sizes
     from tilegen.profile import LIMIT, find_profiler, profile
 
     _require_gpu()
     find_profiler()
+    ceilings = find_machine(machine)
     scheduled = request.one("profile", fixed={})
     request.check_sizes(scheduled.kernel)
     (attempt,) = request.tried({})
@@ -54,7 +64,7 @@ def profile_command(request: Request, last: bool, limit: float | None) -> int:
     with printing.progress() as progress:
 
         def work() -> tuple[Explanation, list[ProfiledStep]]:
-            found = explain(scheduled.core, counted, last=last, progress=progress)
+            found = explain(scheduled.core, counted, machine=ceilings, last=last, progress=progress)
             progress("profile", 0, 1)
             return found, profile(found, tasks, limit=limit or LIMIT)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import DeviceError
 from tilegen.lab.explain import LaunchReport
-from tilegen.lab.roofline import Machine
+from tilegen.lab.machine import Machine
 from tilegen.lab.traffic import SECTOR, Traffic
 
 APART = 0.1  # figures that differ by a larger share are marked
