@@ -68,6 +68,14 @@ MACHINE = click.option(
     shell_complete=completion.machines,
 )
 
+MACHINE_INSTEAD = click.option(
+    "--machine",
+    metavar="M",
+    help="Predict times of t4, a100, rtx4090, h100, h200, b200, auto or a FILE.toml, and time nothing; without a GPU "
+    "h200, unless --device cpu asks for the CPU's times.",
+    shell_complete=completion.machines,
+)
+
 UNPROVED = click.option("--unproved", is_flag=True, help="Take what the proof leaves open, too.")
 
 

@@ -12,7 +12,7 @@ import click
 from tilegen import api
 from tilegen.cli import printing
 from tilegen.cli.arguments import parse_numbers
-from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments_of_files, size_option, tilegen
+from tilegen.cli.commands import DEVICE, FIX, MACHINE_INSTEAD, UNPROVED, shared_arguments_of_files, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.plot import check_plot, draw, plot_option
 from tilegen.cli.request import Request, select
@@ -25,6 +25,7 @@ from tilegen.ir.nodes import Tree
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine
     from tilegen.lab.compare import Comparison
+    from tilegen.lab.machine import Machine
     from tilegen.lab.records import RunRecord
 
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 @FIX
 @DEVICE
 @UNPROVED
+@MACHINE_INSTEAD
 @click.option("--tuned", metavar="F", help="A row for the fastest in a record of tune, at each size, on this device.")
 @click.option(
     "--steady", type=click.FloatRange(0, 60), default=0.0, metavar="S", help="Samples of S seconds, without a pause."
@@ -45,6 +47,7 @@ def compare_command(
     fix: tuple[str, ...],
     device: str,
     unproved: bool,
+    machine: str | None,
     steady: float,
     errors: bool,
     tuned: str | None,
@@ -52,16 +55,23 @@ def compare_command(
 ) -> int:
     """Check several schedules of one kernel, of one FILE or of several, then time them side by side.
 
-    --set TS=16,32 gives a row for each value, --size M=N=512..8192x2 a table for each size.
+    --set TS=16,32 gives a row for each value, --size M=N=512..8192x2 a table for each size. Without a GPU times are
+    predicted, unless --device cpu asks for those of the CPU.
     """
     from tilegen.backends.devices import engine
+    from tilegen.lab.machine import machine_instead
 
     check_plot(plot)
+    runs_on = engine(device)
+    predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
+    if predicts and (asked := [f"--{name}" for name, value in (("plot", plot), ("steady", steady)) if value]):
+        notes = ("without --machine, --device cpu takes the times of the CPU",)
+        raise UsageError(f"{asked[0]} is of times, and those of {predicts.name} are predicted here", notes=notes)
     fixed, (first, *_) = parse_numbers(fix, "--fix"), requests
     entries = _entries(requests, fixed)
     for sizes in first.points:
         replace(first, sizes=sizes).check_sizes(next(e.applied.kernel for e in entries.values() if e.applied))
-    sweep = _Sweep(entries, engine(device), fixed, unproved, errors, steady, tuned)
+    sweep = _Sweep(entries, runs_on, fixed, unproved, errors, steady, tuned, predicts)
     for sizes in first.points:
         sweep.compare_at(sizes, shown=first.json_file != "-")
         if sweep.stopped:
@@ -90,12 +100,14 @@ class _Sweep:
         errors: bool,
         steady: float,
         tuned: str | None,
+        machine: Machine | None,
     ) -> None:
         self.results: list[Comparison] = []
         self.stopped = False
         self.exit_code = 0
         self._entries, self._runs_on, self._fixed = entries, runs_on, fixed
-        self._unproved, self._errors, self._steady, self._tuned = unproved, errors, steady, tuned
+        self._options: dict[str, Any] = {"unproved": unproved, "errors": errors, "steady": steady, "machine": machine}
+        self._tuned = tuned
 
     def compare_at(self, sizes: Mapping[str, int], *, shown: bool) -> None:
         """Compares at these sizes, and prints the table.
@@ -123,8 +135,7 @@ class _Sweep:
             entries, self._entries = entries | row, {**self._entries, **row}
         trees = {name: _tree(entry.attempt.result) for name, entry in entries.items()}
         with printing.progress() as progress:
-            given = (trees, self._runs_on, sizes, progress)
-            run = ComparisonRun(*given, steady=self._steady, unproved=self._unproved, errors=self._errors)
+            run = ComparisonRun(trees, self._runs_on, sizes, progress, **self._options)
             printing.print_note(run.outlook)
             try:
                 run_interruptibly(run.run)

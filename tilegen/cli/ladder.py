@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen.cli import explain_printing, printing
-from tilegen.cli.commands import DEVICE, UNPROVED, shared_arguments, size_option, tilegen
+from tilegen.cli.commands import DEVICE, MACHINE_INSTEAD, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.plot import check_plot, draw, plot_option
 from tilegen.cli.records import origin_of
@@ -28,18 +28,28 @@ if TYPE_CHECKING:
 @click.option("--limit", type=float, metavar="MS", help="Do not time a prefix that is expected to take longer.")
 @DEVICE
 @UNPROVED
+@MACHINE_INSTEAD
 @plot_option("a waterfall of the steps")
-def ladder_command(request: Request, limit: float | None, device: str, unproved: bool, plot: str | None) -> int:
-    """Check and time every prefix of a schedule, its prediction beside it: what does each step bring?"""
+def ladder_command(
+    request: Request, limit: float | None, device: str, unproved: bool, machine: str | None, plot: str | None
+) -> int:
+    """Check and time every prefix of a schedule, its prediction beside it: what does each step bring?
+
+    Without a GPU times are predicted alone, unless --device cpu asks for those of the CPU.
+    """
     from tilegen.backends.devices import engine
     from tilegen.lab.ladder import LadderRun
+    from tilegen.lab.machine import H200, machine_instead
 
     check_plot(plot)
+    runs_on, stopped = engine(device), False
+    predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
     scheduled = request.one("ladder", fixed={})
     request.check_sizes(scheduled.kernel)
-    runs_on, stopped = engine(device), False
+    options: dict[str, Any] = {"limit": limit, "unproved": unproved, "timed": predicts is None}
     with printing.progress() as progress:
-        run = LadderRun(scheduled.core, runs_on, request.sizes, limit=limit, progress=progress, unproved=unproved)
+        given = (scheduled.core, runs_on, request.sizes)
+        run = LadderRun(*given, machine=predicts or H200, progress=progress, **options)
         try:
             run_interruptibly(run.run)
         except KeyboardInterrupt:
@@ -62,20 +72,25 @@ def ladder_command(request: Request, limit: float | None, device: str, unproved:
 
 def _show(out: Console, found: Ladder) -> None:
     sizes = " ".join(f"{n}={v}" for n, v in found.sizes.items())
-    out.print(f"{found.kernel}, schedule {found.schedule}  {sizes}  on {found.device}", style="bold")
+    out.print(f"{found.kernel}, schedule {found.schedule}  {sizes}  {found.place}", style="bold")
     out.print(_table(found))
-    out.print(f"predicted: the roofline of one {found.machine.name} at these sizes; no launch is faster than that.")
+    if found.timed:
+        out.print(f"predicted: the roofline of one {found.machine.name} at these sizes; no launch is faster than that.")
+    else:
+        out.print(printing.prediction_note(found.machine), soft_wrap=True)
     if not found.on_gpu:
-        out.print(f"measured: on {found.device}; such times say nothing of a GPU, nor of the prediction.")
+        if found.timed:
+            out.print(f"measured: on {found.device}; such times say nothing of a GPU, nor of the prediction.")
         launches = [launch for rung in found.rungs for launch in rung.launches]
         names = dict.fromkeys(count.name for launch in launches for count in launch.work.by_warps)
         for line in printing.meaning_notes(names):
             out.print(line, soft_wrap=True, markup=False)
-    out.print(
-        f"all that were timed took turns; a gain inside the spread (p20..p80) is none. A prefix that is expected to "
-        f"take more than {found.limit:g} ms is checked and not timed (--limit).",
-        soft_wrap=True,
-    )
+    if found.timed:
+        out.print(
+            f"all that were timed took turns; a gain inside the spread (p20..p80) is none. A prefix that is expected "
+            f"to take more than {found.limit:g} ms is checked and not timed (--limit).",
+            soft_wrap=True,
+        )
     for line in found.beside:
         out.print(line, markup=False, soft_wrap=True)
     for rung in found.rungs:
@@ -88,11 +103,12 @@ def _table(found: Ladder) -> Table:
     table.add_column("step", overflow="fold", min_width=20, max_width=44)
     table.add_column("check")
     word = "ms" if found.on_gpu else f"{found.device.split()[0]} ms"
-    for name in ("grid x block", "regs", "predicted ms", word, "p20..p80", found.unit, "gain"):
-        table.add_column(name, justify="right")
+    times = (word, "p20..p80", found.unit) if found.timed else ("limit", f"{found.unit} at most")
+    for name in ("grid x block", "regs", "predicted ms", *times, "gain"):
+        table.add_column(name, justify="left" if name == "limit" else "right")
     table.add_column("", overflow="fold", max_width=46)
     for rung in found.rungs:
-        table.add_row(*_cells(rung, found.on_gpu))
+        table.add_row(*_cells(rung, found))
     if found.rival and found.rival_time:
         t = found.rival_time
         spread = f"{t.p20:.4g}..{t.p80:.4g}"
@@ -100,22 +116,27 @@ def _table(found: Ladder) -> Table:
     return table
 
 
-def _cells(rung: Rung, on_gpu: bool) -> list[Text]:
-    name = rung.step or "as written"
+def _cells(rung: Rung, found: Ladder) -> list[Text]:
+    name, empty = rung.step or "as written", [Text("")] * (8 if found.timed else 7)
     if rung.same:
-        return [Text(name), *[Text("")] * 8, Text("the same program")]
+        return [Text(name), *empty, Text("the same program")]
     if rung.error and not rung.exit_code:
-        return [Text(name), *[Text("")] * 8, Text(f"cannot be launched: {rung.error}", style="yellow")]
+        return [Text(name), *empty, Text(f"cannot be launched: {rung.error}", style="yellow")]
     verdict = Text(printing.FAILURES.get(rung.exit_code, "failed"), style="red") if rung.error else Text("ok", "green")
     verdict = verdict if rung.error or rung.trials else Text("")
     shape = ", ".join(f"{launch.blocks} x {launch.threads}" for launch in rung.launches)
     registers = [launch.resources.registers for launch in rung.launches if launch.resources]
-    cells = [shape, str(max(registers)) if registers else "", f"{rung.predicted_time or 0:.3g}"]
-    if rung.time:
-        cells += [f"{rung.time.median:.4g}", f"{rung.time.p20:.4g}..{rung.time.p80:.4g}", f"{rung.rate or 0:.4g}"]
-    else:
-        cells += ["", "", ""]
-    return [Text(name), verdict, *map(Text, cells), _gain(rung, on_gpu), Text(rung.untimed or _remark(rung, on_gpu))]
+    cells = [shape, str(max(registers)) if registers else "", f"{rung.predicted_time or 0:.3g}", *_times(rung, found)]
+    remark = Text(rung.untimed or _remark(rung, found.on_gpu))
+    return [Text(name), verdict, *map(Text, cells), _gain(rung, found.on_gpu), remark]
+
+
+def _times(rung: Rung, found: Ladder) -> list[str]:
+    if not found.timed:
+        return [rung.limit, f"{rung.rate or 0:.4g}"]
+    if not rung.time:
+        return ["", "", ""]
+    return [f"{rung.time.median:.4g}", f"{rung.time.p20:.4g}..{rung.time.p80:.4g}", f"{rung.rate or 0:.4g}"]
 
 
 def _gain(rung: Rung, on_gpu: bool) -> Text:

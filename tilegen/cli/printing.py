@@ -29,6 +29,7 @@ from tilegen.ir.walk import loops
 
 if TYPE_CHECKING:
     from tilegen.lab.compare import Comparison, Row
+    from tilegen.lab.machine import Machine
 
 # A table wider than the terminal wraps; into a file or a pipe it keeps its width.
 _PIPE_WIDTH = 140
@@ -194,8 +195,10 @@ def difference(before: str, after: str) -> Iterator[Text]:
 def comparison(out: Console, result: Comparison) -> None:
     """Prints the table of a comparison, its notes, and every error in full."""
     sizes = " ".join(f"{n}={v}" for n, v in result.sizes.items())
-    out.print(f"{result.kernel}  {sizes}  on {result.device}", style="bold")
+    out.print(f"{result.kernel}  {sizes}  {result.place}", style="bold")
     out.print(_table(result))
+    if result.machine:
+        out.print(prediction_note(result.machine), soft_wrap=True)
     for line in result.beside:
         out.print(line, markup=False, soft_wrap=True)
     if result.steady:
@@ -228,6 +231,14 @@ def _steady_note(result: Comparison) -> str:
     return (
         f"steady: a sample is {result.steady:g} s of one of them without a pause, behind as long untimed; "
         f"{samples} samples of each, in random order"
+    )
+
+
+def prediction_note(machine: Machine) -> str:
+    """What a predicted time is."""
+    return (
+        f"predicted: by the roofline of one {machine.name} ({machine.basis}); no launch is faster, and explain says "
+        f"more. --device cpu takes the times of a CPU."
     )
 
 
@@ -264,6 +275,8 @@ def device_notes(device: str) -> Iterator[str]:
 
 
 def _table(result: Comparison) -> Table:
+    from tilegen.lab.compare import cells_of_prediction
+
     table = Table(header_style="bold")
     table.add_column("schedule")
     table.add_column("check")
@@ -272,7 +285,12 @@ def _table(result: Comparison) -> Table:
         table.add_column(name, justify="right")
     rows = [_cells(row, result) for row in result.rows]
     first = result.rows[0]
-    if any(row.time for row in result.rows):
+    if result.machine:
+        for name in ("predicted ms", "limit", f"{result.unit} at most", f"x {first.name}"):
+            table.add_column(name, justify="left" if name == "limit" else "right")
+        for row, cells in zip(result.rows, rows, strict=True):
+            cells += [*cells_of_prediction(row.predicted, row.limit, row.rate), _gain(first, row)]
+    elif any(row.time for row in result.rows):
         rival = next((r for r in result.rows if r.name == result.rival), None)
         milliseconds = "ms" if result.on_gpu else f"{result.device.split()[0]} ms"
         heads = [milliseconds, "p20..p80", result.unit, f"x {first.name}"]
@@ -284,6 +302,10 @@ def _table(result: Comparison) -> Table:
     for cells in rows:
         table.add_row(*cells)
     return table
+
+
+def _gain(of: Row, row: Row) -> str:
+    return f"{of.predicted / row.predicted:.2f}" if of.predicted and row.predicted else ""
 
 
 # exit code of an error -> the word for a row that has it

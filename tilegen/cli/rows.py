@@ -56,6 +56,7 @@ def _record(row: Row, entry: Entry | None, result: Comparison, device: Device, c
     from tilegen.lab.timing import SEED
 
     own: dict[str, Any] = {"notes": {"beside": result.beside}}
+    predicted = {"predicted": row.predicted, "limit": row.limit, "machine": result.machine and result.machine.name}
     if entry:
         tried = entry.attempt
         own = {
@@ -66,12 +67,13 @@ def _record(row: Row, entry: Entry | None, result: Comparison, device: Device, c
             "constants": dict(tried.kernel.values),
             "compiler": compiler,
             "arch": result.arch,
+            "notes": predicted if result.machine else {},
         }
     if row.accuracy:
         own["notes"] = {**own.get("notes", {}), "errors": asdict(row.accuracy)}
-    same = ("name", "outcome", "error", "exit_code", "proof", "launches", "registers", "shared", "spills")
+    same = ("name", "outcome", "error", "exit_code", "proof", "launches", "registers", "shared", "spills", "samples")
     return RunRecord(
-        **{name: getattr(row, name) for name in (*same, "samples", "rate")},
+        **{name: getattr(row, name) for name in same},
         **own,
         kernel=tried.kernel.ir.name if entry else result.kernel,
         sizes=dict(result.sizes),
@@ -81,7 +83,8 @@ def _record(row: Row, entry: Entry | None, result: Comparison, device: Device, c
         seed=SEED,
         steady=result.steady,
         time=asdict(row.time) if row.time else None,
-        unit=result.unit if row.rate else None,
+        rate=row.rate if row.samples else None,
+        unit=result.unit if row.samples else None,
         doubts=(*row.doubts, *(result.doubts if row.samples else ())),
         command=command_line(),
     )

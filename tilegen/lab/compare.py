@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from tilegen.backends import nvrtc
-from tilegen.backends.architectures import compiled_architecture, instructions_of
+from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.backends.device_program import Program
 from tilegen.backends.devices import program
 from tilegen.backends.engine import Engine
@@ -21,7 +21,9 @@ from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.accuracy import Accuracy, describe_errors, has_accuracy
 from tilegen.lab.check import Trial, cases_by_tolerance, check
 from tilegen.lab.conditions import Watch
-from tilegen.lab.cost import require_timing_memory, timing_outlook
+from tilegen.lab.cost import require_addressable, require_timing_memory, timing_outlook
+from tilegen.lab.explain import explain_tree
+from tilegen.lab.machine import Machine
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.records import Conditions, Outcome, outcome_of
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, power_sizes, sizes_to_check
@@ -38,7 +40,7 @@ class Row:
     `registers` of a thread, `shared` bytes of a block and `spills` in bytes are those of the launch that
     has most, as NVRTC reports them; None where there is no compiler or nothing to compile. A `dependent` one may begin
     while what stands ahead of it still runs. `samples` are milliseconds in their order; `doubts` say why their median
-    is not to be trusted.
+    is not to be trusted. `predicted` are the least milliseconds of a machine, where nothing is timed, for its `limit`.
     """
 
     name: str
@@ -57,6 +59,8 @@ class Row:
     samples: tuple[float, ...] = ()
     doubts: tuple[str, ...] = ()
     accuracy: Accuracy | None = None
+    predicted: float | None = None
+    limit: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +68,8 @@ class Comparison(ShownAsTable):
     """A table: a row for each schedule, in their order, then the rival's, if there is one.
 
     `beside` says what the rival is, or why there is none; `steady` how many seconds a sample took, or 0; `doubts` why
-    no time of the table is to be trusted, under the `conditions` that the GPU was in.
+    no time of the table is to be trusted, under the `conditions` that the GPU was in. Of a `machine` times are
+    predicted, and nothing is timed.
     """
 
     kernel: str
@@ -79,21 +84,33 @@ class Comparison(ShownAsTable):
     steady: float = 0.0
     conditions: Conditions | None = None
     doubts: tuple[str, ...] = ()
+    machine: Machine | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it ran, for the head of a table; of a machine, for which times are predicted."""
+        return f"for one {self.machine.name}, checked on {self.device}" if self.machine else f"on {self.device}"
 
     def table(self) -> Table:
         sizes = " ".join(f"{name}={value}" for name, value in self.sizes.items())
-        heads = ("schedule", "check", "proof", "registers", "shared B", "spills B", "ms", "p20..p80", self.unit)
+        times = ("predicted ms", "limit") if self.machine else ("ms", "p20..p80")
+        heads = ("schedule", "check", "proof", "registers", "shared B", "spills B", *times, self.unit)
         notes = [f"{row.name}: {row.error}" for row in self.rows if row.error]
-        notes += [] if self.on_gpu else [CPU_NOTE]
-        return Table(
-            f"{self.kernel}  {sizes}  on {self.device}", heads, [*map(_cells, self.rows)], (*self.beside, *notes)
-        )
+        notes += [] if self.on_gpu or self.machine else [CPU_NOTE]
+        rows = [_cells(row, self.machine) for row in self.rows]
+        return Table(f"{self.kernel}  {sizes}  {self.place}", heads, rows, (*self.beside, *notes))
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, machine: Machine | None) -> tuple[str, ...]:
     check = "failed" if row.error else "ok" if row.trials else ""
     counts = ("" if n is None else str(n) for n in (row.registers, row.shared, row.spills))
-    return (row.name, check, row.proof or "", *counts, *cells_of_time(row.time, row.rate))
+    times = cells_of_prediction(row.predicted, row.limit, row.rate) if machine else cells_of_time(row.time, row.rate)
+    return (row.name, check, row.proof or "", *counts, *times)
+
+
+def cells_of_prediction(predicted: float | None, limit: str | None, rate: float | None) -> tuple[str, str, str]:
+    """A predicted time, what limits it, and the rate that it would give, for a table."""
+    return ("", "", "") if predicted is None else (f"{predicted:.4g}", limit or "", f"{rate or 0:.4g}")
 
 
 def compare(
@@ -105,9 +122,12 @@ def compare(
     unproved: bool = False,
     steady: float = 0.0,
     errors: bool = False,
+    machine: Machine | None = None,
 ) -> Comparison:
     """Checks and times the trees, all of one kernel, by name. Raises what `ComparisonRun` raises."""
-    comparison_run = ComparisonRun(trees, engine, given, progress, unproved=unproved, steady=steady, errors=errors)
+    comparison_run = ComparisonRun(
+        trees, engine, given, progress, unproved=unproved, steady=steady, errors=errors, machine=machine
+    )
     comparison_run.run()
     return comparison_run.result()
 
@@ -128,6 +148,7 @@ class ComparisonRun:
         unproved: bool = False,
         steady: float = 0.0,
         errors: bool = False,
+        machine: Machine | None = None,
     ) -> None:
         """Chooses sizes; nothing is compiled yet.
 
@@ -139,6 +160,7 @@ class ComparisonRun:
             unproved: True lets run what the proof leaves open.
             steady: seconds of a sample, of one schedule without a pause, behind as much untimed; 0 for short samples.
             errors: whether to measure how far products are from exact ones.
+            machine: whose times are predicted; then nothing is timed.
 
         Raises:
             UsageError: sizes that the kernel does not admit. DeviceError: too little memory for them.
@@ -150,10 +172,10 @@ class ComparisonRun:
         found = {name: tree for name, tree in trees.items() if not isinstance(tree, TilegenError)}
         self._programs = {name: program(tree, engine, unproved=unproved) for name, tree in found.items()}
         self._kernel = next(iter(found.values())).kernel.meant_kernel
-        self._sizes = power_sizes(self._kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
-        require_timing_memory(list(found.values()), self._sizes, engine)
-        self.outlook = timing_outlook(list(found.values()), self._sizes, engine)
-        self._arch = str(getattr(engine, "arch", nvrtc.DEFAULT_ARCH))
+        self._machine = machine
+        self._sizes = power_sizes(self._kernel, given, GPU_LIMITS if engine.on_gpu or machine else CPU_LIMITS)
+        self.outlook = self._find_outlook(list(found.values()))
+        self._arch = machine.arch if machine else str(getattr(engine, "arch", nvrtc.DEFAULT_ARCH))
         self._samples: dict[str, list[float]] = {}
         self._rival: str | None = None
         self._beside: tuple[str, ...] = ()
@@ -164,8 +186,16 @@ class ComparisonRun:
             raise UsageError("errors are measured of plain matrix products of floats", notes=notes)
         self._watch = Watch(engine)
 
+    def _find_outlook(self, trees: list[Tree]) -> str | None:
+        """What to tell of the timing, if it takes long. Raises DeviceError: there is too little memory for it."""
+        if self._machine:
+            require_addressable(self._kernel, self._sizes)
+            return None
+        require_timing_memory(trees, self._sizes, self._engine)
+        return timing_outlook(trees, self._sizes, self._engine)
+
     def run(self) -> None:
-        """Checks all of them, then times those that are right.
+        """Checks all of them, then times those that are right, or predicts their times.
 
         Raises:
             DeviceError: the device fails. A schedule that is wrong does not raise: its row says so.
@@ -181,16 +211,34 @@ class ComparisonRun:
                 self._progress(f"compile {name}", number, len(texts))
                 self._rows[name] = _with_resources(self._rows[name], launches[name], compiled[name])
         right = {name: self._programs[name] for name in texts if self._rows[name].error is None}
+        if self._machine:
+            self._predict(right, self._machine)
+            return
         timed = (self._progress, self._samples, self._steady, self._watch)
         done = time_programs(right, self._engine, self._sizes, *timed, errors=self._errors)
         self._rival, self._beside, self._accuracy = done.rival, done.beside, done.accuracy
         for name, error in done.errors.items():
             self._rows[name] = _with_error(self._rows[name], error)
 
+    def _predict(self, programs: Mapping[str, Program], machine: Machine) -> None:
+        """Predicts times of the texts, without a compiler."""
+        shown = unit(self._kernel, self._sizes)
+        for number, (name, each) in enumerate(programs.items()):
+            self._progress(f"predict {name}", number, len(programs))
+            try:
+                found = [launch.prediction for launch in explain_tree(each.tree, self._sizes, machine, compiled=False)]
+            except TilegenError as error:
+                self._rows[name] = _with_error(self._rows[name], error)
+                continue
+            least = sum(prediction.milliseconds for prediction in found)
+            limit = max(found, key=lambda prediction: prediction.milliseconds).limit
+            reached = rate(self._kernel, self._sizes, least, shown) if least else None
+            self._rows[name] = replace(self._rows[name], predicted=least, limit=limit, rate=reached)
+
     def result(self) -> Comparison:
         """All rows, with the results so far."""
         engine, kernel, sizes = self._engine, self._kernel, self._sizes
-        shown = unit(kernel, sizes, engine.on_gpu)
+        shown = unit(kernel, sizes, engine.on_gpu or self._machine is not None)
         rows = dict(self._rows)
         for name, samples in list(self._samples.items()):
             if samples:
@@ -208,12 +256,16 @@ class ComparisonRun:
         named = (kernel.name, sizes, engine.name, engine.on_gpu, self._arch, shown)
         doubts = doubts_of_conditions(conditions, self._steady)
         beside = (*self._beside, *describe_errors({row.name: row.accuracy for row in found if row.accuracy}))
-        return Comparison(*named, self._rival, found, beside, self._steady, conditions, doubts)
+        return Comparison(*named, self._rival, found, beside, self._steady, conditions, doubts, self._machine)
 
     def _emit_text(self, name: str, each: Program) -> str | None:
         """The CUDA text of the version that is timed; None, with an error in the row, if it cannot be emitted."""
         try:
-            return emit(self._launches(each), "cuda")
+            launches = self._launches(each)
+            if self._machine:
+                target = compiled_architecture(instructions_of(launches), self._arch)
+                require_instructions(launches, target, self._machine.name)
+            return emit(launches, "cuda")
         except TilegenError as error:
             self._rows[name] = _with_error(self._rows[name], error)
             return None

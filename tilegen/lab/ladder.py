@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.backends.device_program import Program
@@ -13,7 +13,7 @@ from tilegen.ir.nodes import Kernel, Tree
 from tilegen.ir.shown import ShownAsTable, Table
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.check import Case, Trial, cases_by_tolerance, check
-from tilegen.lab.cost import require_timing_memory
+from tilegen.lab.cost import require_addressable, require_timing_memory
 from tilegen.lab.explain import MOST_KEPT, LaunchReport, StepReport, explain, stages_by_line
 from tilegen.lab.machine import H200, Machine
 from tilegen.lab.metric import rate, unit
@@ -40,7 +40,8 @@ class Rung:
             prefix that merely cannot be launched.
         untimed: why it was not timed; where it has no `trials`, it was not checked either.
         time: one run; `rate` in the ladder's unit.
-        gain: times as fast as the last rung that was timed; 1 where the spreads of both overlap.
+        gain: times as fast as the last rung that was timed; 1 where the spreads of both overlap. Of a ladder that is
+            not timed, `rate` and `gain` are those of the predicted time.
     """
 
     step: str | None
@@ -60,12 +61,19 @@ class Rung:
         """Milliseconds that the roofline allows at best."""
         return sum(launch.prediction.milliseconds for launch in self.launches) if self.launches else None
 
+    @property
+    def limit(self) -> str:
+        """The part of the machine that its slowest launch waits for."""
+        slowest = max(self.launches, key=lambda launch: launch.prediction.milliseconds, default=None)
+        return slowest.prediction.limit if slowest else ""
+
 
 @dataclass(frozen=True, repr=False)
 class Ladder(ShownAsTable):
     """The rungs in the order of the schedule's lines, then the library's time where there is one.
 
     `limit` is the time in milliseconds past which a prefix was not timed; `beside` says what the library's call is.
+    One that is not `timed` has predictions alone.
     """
 
     kernel: str
@@ -81,6 +89,12 @@ class Ladder(ShownAsTable):
     rival_time: Time | None = None
     rival_rate: float | None = None
     beside: tuple[str, ...] = ()
+    timed: bool = True
+
+    @property
+    def place(self) -> str:
+        """Where it ran, for the head of a table; if it is not timed, the machine that it is predicted for."""
+        return f"on {self.device}" if self.timed else f"for one {self.machine.name}, checked on {self.device}"
 
     def table(self) -> Table:
         sizes = " ".join(f"{name}={value}" for name, value in self.sizes.items())
@@ -88,8 +102,8 @@ class Ladder(ShownAsTable):
         rows = [*map(_cells, self.rungs)]
         if self.rival:
             rows.append((self.rival, "", "", "", *cells_of_time(self.rival_time, self.rival_rate), "", ""))
-        notes = self.beside if self.on_gpu else (*self.beside, CPU_NOTE)
-        return Table(f"{self.kernel}, schedule {self.schedule}  {sizes}  on {self.device}", heads, rows, notes)
+        notes = self.beside if self.on_gpu or not self.timed else (*self.beside, CPU_NOTE)
+        return Table(f"{self.kernel}, schedule {self.schedule}  {sizes}  {self.place}", heads, rows, notes)
 
 
 def _cells(rung: Rung) -> tuple[str, ...]:
@@ -114,12 +128,14 @@ def ladder(
     machine: Machine = H200,
     progress: Progress = lambda what, done, total: None,
     unproved: bool = False,
+    timed: bool = True,
 ) -> Ladder:
     """Checks every prefix of a schedule that can be launched, and times those that are fast enough, in turns.
 
     Takes what a LadderRun takes, and raises what that raises.
     """
-    run = LadderRun(derivation, engine, given, limit=limit, machine=machine, progress=progress, unproved=unproved)
+    options = {"unproved": unproved, "timed": timed}
+    run = LadderRun(derivation, engine, given, limit=limit, machine=machine, progress=progress, **options)
     run.run()
     return run.result()
 
@@ -137,6 +153,7 @@ class LadderRun:
         machine: Machine = H200,
         progress: Progress = lambda what, done, total: None,
         unproved: bool = False,
+        timed: bool = True,
     ) -> None:
         """Chooses sizes; nothing is compiled yet.
 
@@ -145,14 +162,18 @@ class LadderRun:
             limit: milliseconds that a run of a prefix may be expected to take.
             progress: gets what is going on, how many parts of it are done, and of how many.
             unproved: True lets run what the proof leaves open.
+            timed: False leaves it at the checks and the predictions.
 
         Raises:
             UsageError: sizes that the kernel does not admit. DeviceError: too little memory for them.
         """
-        self._derivation, self._engine, self._machine = derivation, engine, machine
+        self._derivation, self._engine, self._machine, self._timed = derivation, engine, machine, timed
         self._limit = limit or (GPU_LIMIT if engine.on_gpu else CPU_LIMIT)
-        self._sizes = power_sizes(derivation.kernel, given, GPU_LIMITS if engine.on_gpu else CPU_LIMITS)
-        require_timing_memory([derivation.tree], self._sizes, engine)
+        self._sizes = power_sizes(derivation.kernel, given, GPU_LIMITS if engine.on_gpu or not timed else CPU_LIMITS)
+        if timed:
+            require_timing_memory([derivation.tree], self._sizes, engine)
+        else:
+            require_addressable(derivation.kernel, self._sizes)
         self._progress, self._unproved = progress, unproved
         self._rungs: list[Rung] = []
         self._samples: dict[str, list[float]] = {}
@@ -174,6 +195,8 @@ class LadderRun:
             if rung.launches and not rung.same and not rung.untimed
         }
         self._check(trees, programs)
+        if not self._timed:
+            return
         self._rungs = [_skip_if_slow(r, self._derivation.kernel, engine, sizes, self._limit) for r in self._rungs]
         chosen = {str(n): p for n, p in programs.items() if not self._rungs[n].error and not self._rungs[n].untimed}
         self._done = time_programs(chosen, engine, sizes, self._progress, self._samples)
@@ -193,8 +216,12 @@ class LadderRun:
     def result(self) -> Ladder:
         """All rungs, with the results so far."""
         kernel, sizes, engine, done = self._derivation.kernel, self._sizes, self._engine, self._done
-        shown = unit(kernel, sizes, engine.on_gpu)
+        shown = unit(kernel, sizes, engine.on_gpu or not self._timed)
         rungs = list(self._rungs)
+        if not self._timed:
+            settings = (engine.name, engine.on_gpu, self._machine, shown, self._limit)
+            found = _with_predicted_gains(rungs, lambda milliseconds: rate(kernel, sizes, milliseconds, shown))
+            return Ladder(kernel.name, self._derivation.name, sizes, *settings, found, timed=False)
         for name, samples in list(self._samples.items()):
             if name.isdecimal() and samples:
                 time = summarise(samples)
@@ -246,6 +273,18 @@ def _skip_if_slow(rung: Rung, kernel: Kernel, engine: Engine, sizes: Mapping[str
     if expected <= limit:
         return rung
     return replace(rung, untimed=f"not timed: {expected / 1e3:.3g} s or more")
+
+
+def _with_predicted_gains(rungs: list[Rung], rate_of: Callable[[float], float]) -> tuple[Rung, ...]:
+    """The rungs with the rates and the gains of their predicted times."""
+    found: list[Rung] = []
+    before: float | None = None
+    for rung in rungs:
+        if (least := rung.predicted_time) and not rung.same:
+            rung = replace(rung, rate=rate_of(least), gain=before / least if before else None)
+            before = least
+        found.append(rung)
+    return tuple(found)
 
 
 def _with_gains(rungs: list[Rung]) -> tuple[Rung, ...]:

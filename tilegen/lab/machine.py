@@ -93,6 +93,19 @@ def find_machine(word: str) -> Machine:
     return read_machine(text, word)
 
 
+def machine_instead(word: str | None, device: str, *, on_gpu: bool) -> Machine | None:
+    """The machine whose times are predicted, where nothing is to be timed; None where times are taken.
+
+    That is the one asked for; without one an H200 where "auto" found no GPU, for a CPU's times say nothing of one.
+
+    Args:
+        device: the word for the device. `on_gpu` is whether it is one.
+    """
+    if word:
+        return find_machine(word)
+    return None if on_gpu or device != "auto" else H200
+
+
 def machine_of_device(name: str) -> Machine | None:
     """The machine that comes with tilegen for a device of this name, as drivers give it; None for any other."""
     return next((each for each in map(stock_machine, machine_names()) if name in each.devices), None)

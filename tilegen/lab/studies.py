@@ -47,8 +47,18 @@ class Studies:
         counted = power_sizes(self.core.kernel, _known_sizes(self.core.kernel, sizes), GPU_LIMITS)
         return explain(self.core, counted, last=last, compiled=compiled)
 
-    def compare(self, *others: Studies, device: str = "auto", unproved: bool = False, **sizes: int) -> Comparison:
+    def compare(
+        self,
+        *others: Studies,
+        device: str = "auto",
+        machine: str | None = None,
+        unproved: bool = False,
+        **sizes: int,
+    ) -> Comparison:
         """Checks this schedule and others of the kernel, and times them side by side, beside a library's call.
+
+        Args:
+            machine: predicts times of "t4", "h200", ... or a file, and takes none; where "auto" finds no GPU, "h200".
 
         Raises:
             UsageError: another kernel, or a size that it does not have.
@@ -56,6 +66,7 @@ class Studies:
         """
         from tilegen.backends.devices import engine
         from tilegen.lab.compare import compare
+        from tilegen.lab.machine import machine_instead
 
         trees: dict[str, Tree | TilegenError] = {}
         for each in (self, *others):
@@ -64,17 +75,32 @@ class Studies:
                     f"'{each.core.kernel.name}' and '{self.core.kernel.name}' are two kernels, and one is compared"
                 )
             trees[_fresh_label(each.core.name, trees)] = each.core.tree
-        return compare(trees, engine(device), _known_sizes(self.core.kernel, sizes), unproved=unproved)
+        given, runs_on = _known_sizes(self.core.kernel, sizes), engine(device)
+        predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
+        return compare(trees, runs_on, given, unproved=unproved, machine=predicts)
 
     def ladder(
-        self, *, device: str = "auto", limit: float | None = None, unproved: bool = False, **sizes: int
+        self,
+        *,
+        device: str = "auto",
+        machine: str | None = None,
+        limit: float | None = None,
+        unproved: bool = False,
+        **sizes: int,
     ) -> Ladder:
-        """Checks and times the program after each step; `limit` in milliseconds leaves slow ones untimed."""
+        """Checks and times the program after each step; `limit` in milliseconds leaves slow ones untimed.
+
+        Args:
+            machine: predicts times of "t4", "h200", ... or a file, and takes none; where "auto" finds no GPU, "h200".
+        """
         from tilegen.backends.devices import engine
         from tilegen.lab.ladder import ladder
+        from tilegen.lab.machine import H200, machine_instead
 
-        given = _known_sizes(self.core.kernel, sizes)
-        return ladder(self.core, engine(device), given, limit=limit, unproved=unproved)
+        given, runs_on = _known_sizes(self.core.kernel, sizes), engine(device)
+        predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
+        ceilings, timed = predicts or H200, predicts is None
+        return ladder(self.core, runs_on, given, limit=limit, machine=ceilings, unproved=unproved, timed=timed)
 
 
 def _known_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:

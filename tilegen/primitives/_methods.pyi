@@ -597,6 +597,8 @@ class Steps:
         sm_80 on), and the waits follow from the distance between a copy and its use; copies to registers come
         early enough to hide their latency.
 
+        Copies of what the loop does not write go to its start, also those that stand behind other statements.
+
         `across` is for registers: pipeline(ki, 2, across=ko) does not begin anew in each iteration of ko. The
         last iteration of ki copies for the first one of the next ko.
         """
@@ -958,7 +960,8 @@ class Steps:
         can be the digits of one index. The statement has to be the instruction's equation, each operand a register buffer,
         or shared memory where the instruction wants that. Loops that run over the elements of a fragment elsewhere, for
         its start or its store, are dealt out to the 32 lanes of the warp, which are thread.x; warps are thread.y and
-        thread.z. Registers that are computed from fragments, element by element, are fragments, too. A sum that an
+        thread.z. Registers that are computed from fragments, element by element, are fragments, too, and so is what
+        each lane reduces its own elements to: rfactor gives the lanes that share a row parts of their own. A sum that an
         instruction adds up goes in an order of its own. The text needs a GPU that has it.
         """
 
