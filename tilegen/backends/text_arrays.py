@@ -6,21 +6,19 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer, Stmt, Tree
 from tilegen.ir.walk import writes
+from tilegen.lowering.memory import stored_extents
 from tilegen.lowering.program import Launch, VectorCopy, VectorStore
 
 
 def shared_extents(buffer: Buffer) -> list[int]:
     """The lengths of the array that holds a shared buffer, slowest dimension first, padding included."""
-    extents = [(buffer.shape[d]).const for d in buffer.order] or [1]
     assert all(buffer.shape[d].is_const for d in buffer.order), buffer.name
-    extents[-1] += buffer.pad
-    return extents
+    return [extent.const for extent in scratch_extents(buffer)]
 
 
 def scratch_extents(buffer: Buffer) -> tuple[Affine, ...]:
     """The lengths of the array that holds a buffer in global memory, slowest dimension first, padding included."""
-    extents = [buffer.shape[d] for d in buffer.order] or [const(1)]
-    return (*extents[:-1], extents[-1] + buffer.pad)
+    return stored_extents(buffer) or (const(1),)
 
 
 def scratch_buffers(tree: Tree) -> tuple[Buffer, ...]:

@@ -29,6 +29,7 @@ from tilegen.ir.nodes import (
     Scalar,
 )
 from tilegen.ir.swizzle import Swizzle
+from tilegen.lowering.memory import stored_extents
 
 _OF_BITS = {"tf32": "round_tf32", "tf32_rz": "cut_off_tf32", "power_of_two": "power_of_two"}
 _BINARY = {
@@ -184,9 +185,8 @@ class Writer:
 
     def offset(self, memory: Buffer, places: list[Affine]) -> str:
         """The distance from the first element, nested as Horner has it: (n * C + c) * H + y."""
-        extents = [memory.shape[d] for d in memory.order]
         text, level, zero = "0", _ATOM, True
-        for place, extent in zip(places, extents, strict=True):
+        for place, extent in zip(places, stored_extents(memory), strict=True):
             if not zero and extent != const(1):
                 inner = f"({text})" if level < 6 else text
                 text, level = f"{inner} * {self.index(extent, 7)}", 6

@@ -8,6 +8,7 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer
 from tilegen.ir.walk import accesses, gathers, walk
 from tilegen.lowering.generalise import expressions
+from tilegen.lowering.memory import stored_extents
 from tilegen.lowering.program import For, Function, Launch, Let, names_in, nodes
 
 _SPACES = ("global", "shared", "register")
@@ -34,7 +35,7 @@ def _integers(function: Function, launch: Launch, memory: list[Buffer]) -> froze
     """The names of integers in the text of a function: in expressions, extents, and the pitches of tensors."""
     printed = {value for node in function.body for value in expressions(node).printed}
     printed |= {v.extent for v in nodes(function.body) if isinstance(v, For)}
-    printed |= {b.shape[d] for b in memory if b.space == "global" for d in b.order[1:]}
+    printed |= {extent for b in memory if b.space == "global" for extent in stored_extents(b)[1:]}
     printed |= {launch.buffers[g.buffer].shape[d] for g in gathers(function.body) for d in g.tested}
     return names_in(printed)
 

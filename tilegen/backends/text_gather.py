@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilegen.ir.gathers import fits_32_bits
 from tilegen.ir.nodes import Cast, Const, Expr, Gather, Index, Op
+from tilegen.lowering.memory import stored_extents
 
 if TYPE_CHECKING:
     from tilegen.backends.text_expr import Writer
@@ -28,9 +29,9 @@ def offset_of(w: Writer, gather: Gather) -> str:
     memory = w.buffers[gather.buffer]
     first, *others = memory.order
     text = _index_text(w, gather.index[first], _FACTOR if others else 0)
-    for number, d in enumerate(others):
+    for number, (d, extent) in enumerate(zip(others, stored_extents(memory)[1:], strict=True)):
         inner = f"({text})" if number else text
-        text = f"{inner} * {w.index(memory.shape[d], _FACTOR + 1)} + {_index_text(w, gather.index[d], _FACTOR)}"
+        text = f"{inner} * {w.index(extent, _FACTOR + 1)} + {_index_text(w, gather.index[d], _FACTOR)}"
     return text
 
 

@@ -34,7 +34,7 @@ from tilegen.lowering.guards import IsImplied, guard
 from tilegen.lowering.integers import choose_integers, fits
 from tilegen.lowering.known import implication_checker
 from tilegen.lowering.lanes import Lanes
-from tilegen.lowering.memory import bytes_of, shared_layout
+from tilegen.lowering.memory import bytes_of, shared_layout, stored_extents
 from tilegen.lowering.overlap import overlap_batches
 from tilegen.lowering.peel import split_peeled
 from tilegen.lowering.pipeline import Pipe, write_out_pipelines
@@ -243,7 +243,7 @@ def _extents(node: Node, block: Block) -> dict[str, Affine]:
 
 def _used_sizes(tree: Tree, body: tuple[Spmd, ...], buffers: dict[str, Buffer], where: Coordinates) -> tuple[str, ...]:
     """The sizes that the program speaks of: in extents, tests and values, in the pitches of tensors, in coordinates."""
-    pitches = [b.shape[d] for b in buffers.values() if b.space == "global" for d in b.order[1:]]
+    pitches = [extent for b in buffers.values() if b.space == "global" for extent in stored_extents(b)[1:]]
     tested = [buffers[v.buffer].shape[d] for v in gathers(body) for d in v.tested]
     used = names_in((*walk(body), *pitches, *tested))
     for kind, blocks in zip(BLOCK_KINDS, where.grid, strict=True):

@@ -29,6 +29,7 @@ from tilegen.ir.nodes import (
 from tilegen.ir.ranges import follows
 from tilegen.ir.walk import walk
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkNode, BulkStores, StartRing, StoreNode, integers_of
+from tilegen.lowering.memory import allocated
 from tilegen.lowering.program import (
     Call,
     Combine,
@@ -140,7 +141,7 @@ def shapes(launch: Launch) -> tuple[Shape, ...]:
     """Of the tensors that a call has in memory, the kernel's and what the launch uses beside them, and how far offsets
     go where nothing is read."""
     given = [t.shape for t in launch.kernel.tensors if t.role != "intermediate"]
-    own = [b.shape for b in launch.buffers.values() if b.space == "global"]
+    own = [allocated(b) for b in launch.buffers.values() if b.space == "global"]
     return tuple(dict.fromkeys((*given, *own, *(shape for _, shape in launch.beyond))))
 
 
@@ -292,19 +293,20 @@ class _Claims:
         places = [self.reach(place, names) for place in access.index]
         if memory.space != "global":
             return
-        for extent in memory.shape:
+        extents = allocated(memory)
+        for extent in extents:
             self.reach(extent, names)
         if not inside:
-            old = self.beyond.get(memory.name, memory.shape)
+            old = self.beyond.get(memory.name, extents)
             needed = [-_without_rounding(-1 - place.more - place.less) for place in places]
             self.beyond[memory.name] = tuple(_longer_extent(*each) for each in zip(old, needed, strict=True))
             return
         for d in memory.order[1:]:
-            self.claim(memory.shape[d] - places[d].more + (self.most - elements(self.launch.wide)))
+            self.claim(extents[d] - places[d].more + (self.most - elements(self.launch.wide)))
 
     def claim_gather(self, gather: Gather, names: Names) -> None:
         """Claims for an element at a computed index, which is inside: in the integers of loops where these will do."""
-        for extent in self.launch.buffers[gather.buffer].shape:
+        for extent in allocated(self.launch.buffers[gather.buffer]):
             self.reach(extent, names)
         for place in gather.index:
             if fits_32_bits(place):

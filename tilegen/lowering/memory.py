@@ -1,19 +1,34 @@
-"""How many bytes a buffer on the chip has, and where each shared one lies."""
+"""How a buffer lies in memory: its extents there, its bytes on the chip, and where each shared one begins."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
 
+from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer
+
+
+def allocated(buffer: Buffer) -> tuple[Affine, ...]:
+    """The extents of the memory that a buffer lies in, dimension by dimension: its padding is part of its rows."""
+    fastest = buffer.order[-1] if buffer.pad and buffer.order else None
+    return tuple(extent + buffer.pad if d == fastest else extent for d, extent in enumerate(buffer.shape))
+
+
+def stored_extents(buffer: Buffer) -> tuple[Affine, ...]:
+    """The same from the slowest dimension to the fastest; none for a buffer of one element."""
+    extents = allocated(buffer)
+    return tuple(extents[d] for d in buffer.order)
+
+
+def row_of(buffer: Buffer) -> Affine:
+    """Elements from the beginning of a row to that of the next one; one for a buffer of one element."""
+    return stored_extents(buffer)[-1] if buffer.order else const(1)
 
 
 def bytes_of(buffer: Buffer) -> int:
     """Bytes of a buffer on the chip, its padding included."""
-    extents = [buffer.shape[d].const for d in buffer.order]
-    if extents:
-        extents[-1] += buffer.pad
-    return prod(extents) * DTYPE_BYTES[buffer.dtype]
+    return prod(extent.const for extent in allocated(buffer)) * DTYPE_BYTES[buffer.dtype]
 
 
 def shared_layout(buffers: Iterable[Buffer]) -> tuple[dict[str, int], int]:

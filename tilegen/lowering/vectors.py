@@ -18,6 +18,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, Access, Buffer, Conditio
 from tilegen.ir.walk import rewrite_accesses, substitute, writes
 from tilegen.lowering.grid import Need
 from tilegen.lowering.guards import IsImplied, Tests
+from tilegen.lowering.memory import row_of
 from tilegen.lowering.program import For, If, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, with_body
 from tilegen.lowering.reads import inside
 
@@ -260,7 +261,7 @@ class _Lanes:
         if buffer.swizzle and not buffer.swizzle.keeps(self.width):
             return False
         before = list(self.requires)
-        row = buffer.shape[buffer.order[-1]] + buffer.pad
+        row = row_of(buffer)
         rows = any(i != const(0) for i in outer)
         if not self._is_multiple(fastest - var(self.lane)) or (rows and not self._is_multiple(row)):
             self.requires = before

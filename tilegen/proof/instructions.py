@@ -27,6 +27,7 @@ from tilegen.ir.matching import (
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.ir.ranges import simplify
 from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release
+from tilegen.lowering.memory import row_of
 from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.program import For, Function, If, Launch, Perform, Spmd, nodes, with_body
 from tilegen.poly import Facts, Refused
@@ -271,8 +272,7 @@ def check_rows(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> i
         buffer, width = launch.buffers[access.buffer], layout.elements_of_a_row
         if buffer.swizzle and not buffer.swizzle.keeps(width):
             raise Refused(f"a row of {width} elements of '{buffer.name}' is divided by its swizzle")
-        row = buffer.shape[buffer.order[-1]] + buffer.pad
-        for value in (access.index[buffer.order[-1]], row):
+        for value in (access.index[buffer.order[-1]], row_of(buffer)):
             off = affine(value) % width
             if off != const(0) and not facts.is_implied(Condition(off, equal=True), extents, launch.requires):
                 raise Refused(

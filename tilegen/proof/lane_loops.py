@@ -11,6 +11,7 @@ from tilegen.ir.atomics import WIDE
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import accesses, loads, rewrite, rewrite_accesses, substitute, writes
+from tilegen.lowering.memory import row_of
 from tilegen.lowering.program import For, If, Launch, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, nodes
 from tilegen.poly import Facts, Refused, Unproved
 
@@ -267,7 +268,7 @@ def _check_access(
             f"{access_text()} is a vector of {width} elements, and a swizzle moves units of {buffer.swizzle.unit}"
         )
     *outer, fastest = (access.index[d] for d in buffer.order)
-    row = buffer.shape[buffer.order[-1]] + buffer.pad
+    row = row_of(buffer)
     wanted = [fastest, *([row] if any(i != const(0) for i in outer) else [])]
     for value in wanted:
         off = value % width
