@@ -69,9 +69,14 @@ class Values:
             return ((access.buffer, self._in_rows(buffer, index)),)
         offset = 0
         for d in buffer.order:
-            offset = offset * buffer.shape[d].evaluate(self.env) + index[d]
+            offset = offset * self._row(buffer, d) + index[d]
         # The text has one pointer for a tensor that is updated and its old values.
         return ((access.buffer.removesuffix(".old"), (offset,)),)
+
+    def _row(self, buffer, d):
+        """The elements of a dimension in global memory, with those between rows."""
+        pitch = buffer.pitch if d == buffer.order[-1] else None
+        return (pitch or buffer.shape[d]).evaluate(self.env)
 
     def _in_rows(self, buffer, index):
         """The place in each dimension, slowest first; in the last one as the swizzle says, of the row next to it."""
@@ -175,7 +180,7 @@ class Values:
         extents = [e.evaluate(self.env) for e in buffer.shape]
         places = [self._short(i) if not self.launch.wide and fits_32_bits(i) else self._value(i) for i in gather.index]
         for d in buffer.order:
-            row = None if offset is None else combine_terms("*", [offset, extents[d]])
+            row = None if offset is None else combine_terms("*", [offset, self._row(buffer, d)])
             offset = places[d] if row is None else combine_terms("+", [row, places[d]])
         found = ("load", (gather.buffer, (offset,)))
         found = (self.dialect.widen[buffer.dtype], found) if buffer.dtype in self.dialect.widen else found

@@ -262,10 +262,10 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
         rows = [index[d] for d in buffer.order[:-1] if shape[d] > 1]
         if buffer.swizzle and rows:
             index[buffer.order[-1]] = buffer.swizzle.column(rows[-1], index[buffer.order[-1]])
-        offset = 0
+        offset, apart = 0, buffer.pitch.evaluate(self.env) if buffer.pitch else 0
         for d in buffer.order:
-            row = shape[d] + (buffer.pad if d == buffer.order[-1] else 0)
-            offset = offset * row + index[d]
+            fastest = d == buffer.order[-1]
+            offset = offset * (fastest and apart or shape[d] + buffer.pad * fastest) + index[d]
         return offset
 
     # -- statements

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,6 +95,16 @@ def test_a_tensor_of_five_dimensions(driver):
     assert driver.calls == [(8, 5, 512, [32, 6, 7, 7, 3], strides, [4, 8, 1, 2, 1], [1] * 5, 0, 1, 2, 0)]
 
 
+def test_the_rows_of_a_tensor_may_be_apart(driver):
+    sizes = {"M": 300, "K": 72, "A.pitch": 128}
+    encode(replace(ROWS, pitch=var("A.pitch")), 512, sizes)
+    assert driver.calls == [(9, 2, 512, [72, 300], [256], [64, 128], [1, 1], 0, 3, 2, 0)]
+    encode(replace(ROWS, pitch=var("A.pitch")), 512, {**sizes, "A.pitch": 136})
+    shape = (const(32), var("N"), const(7))
+    encode(TensorMap("x.map", "x", "f64", shape, (4, 8, 1), 32, var("x.pitch")), 512, {"N": 6, "x.pitch": 40})
+    assert [call[4] for call in driver.calls[1:]] == [[272], [320, 320 * 6]]
+
+
 def test_each_type_has_a_number():
     assert DATA_TYPES.keys() == DTYPE_BYTES.keys()
 
@@ -176,6 +187,21 @@ def test_a_launch_gets_its_maps_with_their_arrays():
     assert [each.map for each in run.maps] == list(launch.maps)
     assert all(list(aligned)[each.array] == each.map.buffer for each in run.maps)
     assert all(each.map.extents(each.sizes) == list(aligned.values())[each.array].shape[::-1] for each in run.maps)
+
+
+def test_a_launch_gets_the_pitch_of_its_arrays():
+    device = Recorder()
+    a, b = np.zeros((40, 64), np.float32)[:, 4:28], np.zeros((24, 80), np.float32)[:, :72]
+    if any(array.ctypes.data % 16 for array in (a, b)):
+        pytest.skip("numpy's arrays begin at no multiples of 16 bytes here")
+    program = Program(tree_from(CASES["two stages"]), device)
+    program(a, b)
+    (run,) = device.runs
+    assert {each.map.buffer for each in run.maps} == {"A", "B"}
+    for each in run.maps:
+        array = (a, b)[each.array]
+        assert each.map.extents(each.sizes) == array.shape[::-1]
+        assert each.map.strides(each.sizes) == array.strides[:1]
 
 
 def test_a_call_keeps_the_arrays_that_it_launches_on():

@@ -41,12 +41,12 @@ def encode(tensor_map: TensorMap, address: int, sizes: Mapping[str, int]) -> byt
 
     Args:
         address: of the tensor's first element, on the GPU.
-        sizes: elements, by the name of the size; others than those of the tensor may be among them.
+        sizes: elements, by the name of the size, pitches too; others than those of the tensor may be among them.
 
     Raises:
         DeviceError: there is no driver, an old one, or one that refuses the map.
     """
-    names = frozenset().union(*(extent.names() for extent in tensor_map.shape))
+    names = frozenset().union(*(extent.names() for extent in (tensor_map.row, *tensor_map.shape)))
     return _encode_once(tensor_map, address, tuple((name, sizes[name]) for name in sorted(names)))
 
 

@@ -91,6 +91,8 @@ def _header(launch: Launch, names: Mapping[str, str], *, cuda: bool) -> list[str
     lines = [f"// {launch.name}: grid {grid}{cluster}, block {block}{shared}"]
     sizes = ", ".join(_describe_sizes(launch))
     lines += [f"// for {sizes}"] if sizes else []
+    apart = {memory_of(b.name): b.pitch for b in (*launch.memory, *launch.buffers.values()) if b.pitch}
+    lines += [f"// the rows of {name} begin {pitch} elements apart" for name, pitch in apart.items()]
     stricter = [c for c in launch.requires if not any(_is_multiple_of(other, c) for other in launch.requires)]
     needs = [f"{str(c.value).replace('%', ' % ')} == 0" for c in stricter]
     needs += [f"{name} aligned to {by} bytes" for name, by in launch.alignment.items()]
@@ -125,12 +127,12 @@ def _in_tiles(extent: Affine) -> str:
 
 def _describe_map(each: TensorMap, names: Mapping[str, str]) -> str:
     """What the host says of a tensor to the driver, the fastest dimension first; strides are in bytes."""
-    extents = [f"({text})" if " " in (text := formula(extent)) else text for extent in each.shape]
     strides = []
-    for rank in range(1, len(extents)):
-        inner = each.shape[:rank]
+    for rank in range(1, len(each.shape)):
+        inner = (each.row, *each.shape[1:rank])
         known = prod((DTYPE_BYTES[each.dtype], *(extent.const for extent in inner if extent.is_const)))
-        open_ = [text for extent, text in zip(inner, extents, strict=False) if not extent.is_const]
+        texts = [formula(extent) for extent in inner if not extent.is_const]
+        open_ = [f"({text})" if " " in text else text for text in texts]
         strides.append("*".join([str(known), *open_]))
     parts = [f"{DATA_TYPES[each.dtype][0]}, dimensions {_in_brackets(formula(extent) for extent in each.shape)}"]
     parts += [f"strides {_in_brackets(strides)}"] if strides else []

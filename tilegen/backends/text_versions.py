@@ -10,21 +10,24 @@ from tilegen.backends.text import emit
 from tilegen.errors import LimitError
 from tilegen.ir.nodes import Tree
 from tilegen.lowering import Launch, fits, lower, unmet
+from tilegen.lowering.pitches import pitched_tensors, with_pitches
 from tilegen.proof import Proof, demand, prove
 
 
 @dataclass(frozen=True)
 class TextVersion:
-    """The vector loops that do without what they need; whether for whole tiles; the width of integers."""
+    """The vector loops that do without what they need, whether it is for whole tiles, the width of integers, and the
+    tensors whose rows are apart."""
 
     loose: frozenset[str] = frozenset()
     whole: bool = False
     wide: bool | None = None  # None: where the kernel admits no smaller sizes
+    pitched: frozenset[str] = frozenset()
 
     @property
     def words(self) -> tuple[object, ...]:
         """The same in each process."""
-        return tuple(sorted(self.loose)), self.whole, self.wide
+        return tuple(sorted(self.loose)), self.whole, self.wide, tuple(sorted(self.pitched))
 
 
 class TextVersions:
@@ -45,15 +48,19 @@ class TextVersions:
             if found is None:
                 loose, whole, wide = version.loose, version.whole, version.wide
                 cuda = self._language == "cuda"
-                found = lower(self._tree, loose=loose, whole=whole, wide=wide, instructions=cuda)
+                found = lower(self._tree_of(version), loose=loose, whole=whole, wide=wide, instructions=cuda)
                 self._record.keep(found, *words)
             self._lowered[version] = found
         return self._lowered[version]
 
+    def _tree_of(self, version: TextVersion) -> Tree:
+        return with_pitches(self._tree, version.pitched)
+
     def proof(self, version: TextVersion) -> Proof:
         """What was asked of a version; asked once."""
         if version not in self._proofs:
-            self._proofs[version] = prove(self._tree.kernel, self.launches(version), self._tree.reassociated)
+            tree = self._tree_of(version)
+            self._proofs[version] = prove(tree.kernel, self.launches(version), tree.reassociated)
         return self._proofs[version]
 
     def text(self, version: TextVersion, *, unproved: bool) -> str:
@@ -75,6 +82,8 @@ class TextVersions:
     def choose(self, sizes: Mapping[str, int], addresses: Mapping[str, int]) -> TextVersion:
         """The version that runs at these sizes, on tensors at these addresses; one without is aligned.
 
+        Of tensors whose rows are apart, `sizes` has the pitches, too.
+
         Raises:
             LimitError: sizes that not even integers of 64 bits are enough for.
         """
@@ -87,11 +96,13 @@ class TextVersions:
 
     def _choose_vectors(self, sizes: Mapping[str, int], addresses: Mapping[str, int], wide: bool) -> TextVersion:
         """Whole tiles where that goes, and vectors where they are aligned."""
-        whole = self.launches(TextVersion(whole=True, wide=wide))
+        pitched = pitched_tensors(sizes)
+        whole = self.launches(TextVersion(whole=True, wide=wide, pitched=pitched))
         met = all(c.holds(sizes) for launch in whole for c in launch.requires)
         if met and not unmet(whole, sizes, addresses):
-            return TextVersion(whole=True, wide=wide)
-        return TextVersion(unmet(self.launches(TextVersion(wide=wide)), sizes, addresses), wide=wide)
+            return TextVersion(whole=True, wide=wide, pitched=pitched)
+        every = self.launches(TextVersion(wide=wide, pitched=pitched))
+        return TextVersion(unmet(every, sizes, addresses), wide=wide, pitched=pitched)
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:

@@ -238,7 +238,7 @@ class Buffer:
     `copy_of` names the buffer that a copy was made from, or None. `scope` is the loop in whose body a
     shared or register buffer lives: its contents do not survive from one iteration to the next. `pad`
     elements are added to each row of the fastest dimension, and `swizzle` permutes what is in it. `order` is as
-    in `Tensor`.
+    in `Tensor`. The rows of a tensor of a call lie `pitch` elements apart, or one behind another where that is None.
     A register buffer may have dimensions that run over thread loops; each thread keeps its own slice.
     `joined` says, of a copy, which dimensions of the original each of its own consists of, where not of one. In
     `panels`, it has one dimension more than the original, the first: it counts panels, so many elements of each row.
@@ -257,6 +257,7 @@ class Buffer:
     copy_of: str | None = None
     scope: str | None = None
     pad: int = 0
+    pitch: Affine | None = None
     swizzle: Swizzle | None = None
     joined: tuple[tuple[int, ...], ...] = ()
     panels: bool = False

@@ -12,6 +12,7 @@ from tilegen.judge import BoxCopy
 from tilegen.lowering.bulk_nodes import box_place
 from tilegen.lowering.conflicts import Path
 from tilegen.lowering.grid import Cluster, Need
+from tilegen.lowering.memory import row_of
 from tilegen.lowering.pipeline import Pipe
 from tilegen.lowering.program import Spmd
 from tilegen.lowering.tensor_maps import TensorMap
@@ -61,7 +62,7 @@ class Bulk:
     def add_map(self, box: BoxCopy, tensor: Buffer) -> str:
         """The name of the map for copies of such boxes; their needs are noted, too."""
         units = BULK_UNIT // DTYPE_BYTES[tensor.dtype]
-        rows = tensor.shape[tensor.order[-1]] % units
+        rows = row_of(tensor) % units
         requires = (Condition(rows, equal=True),) if len(tensor.shape) > 1 and rows != const(0) else ()
         self.needs[box.nest] = Need(requires, ((memory_of(tensor.name), BULK_UNIT),))
         shape = tuple(tensor.shape[d] for d in reversed(tensor.order))
@@ -70,7 +71,7 @@ class Bulk:
                 return each.name
         number = sum(each.buffer == tensor.name for each in self.maps) + 1
         name = f"{tensor.name}.map{number if number > 1 else ''}"
-        self.maps.append(TensorMap(name, tensor.name, tensor.dtype, shape, box.extents, box.swizzle))
+        self.maps.append(TensorMap(name, tensor.name, tensor.dtype, shape, box.extents, box.swizzle, tensor.pitch))
         return name
 
     def others(self, pipes: tuple[Pipe, ...]) -> tuple[Pipe, ...]:

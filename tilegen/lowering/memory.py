@@ -10,9 +10,12 @@ from tilegen.ir.nodes import DTYPE_BYTES, Buffer
 
 
 def allocated(buffer: Buffer) -> tuple[Affine, ...]:
-    """The extents of the memory that a buffer lies in, dimension by dimension: its padding is part of its rows."""
-    fastest = buffer.order[-1] if buffer.pad and buffer.order else None
-    return tuple(extent + buffer.pad if d == fastest else extent for d, extent in enumerate(buffer.shape))
+    """The extents of the memory that a buffer lies in, dimension by dimension: what is behind a row is part of it."""
+    if not buffer.order:
+        return buffer.shape
+    fastest = buffer.order[-1]
+    row = buffer.pitch or buffer.shape[fastest] + buffer.pad
+    return tuple(row if d == fastest else extent for d, extent in enumerate(buffer.shape))
 
 
 def stored_extents(buffer: Buffer) -> tuple[Affine, ...]:

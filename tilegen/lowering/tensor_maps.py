@@ -15,11 +15,12 @@ class TensorMap:
 
     Attributes:
         name: unique in a launch.
-        buffer: the tensor in global memory; its elements lie one behind another.
+        buffer: the tensor in global memory.
         dtype: of its elements.
         shape: the extents of the tensor, the fastest dimension first.
         box: the elements of a box in each dimension, in the same order.
         swizzle: bytes of the rows in shared memory whose 16-byte units change places: 32, 64, 128, or 0 for none.
+        pitch: elements from one row of the tensor to the next; None where its rows lie one behind another.
     """
 
     name: str
@@ -28,6 +29,12 @@ class TensorMap:
     shape: tuple[Affine, ...]
     box: tuple[int, ...]
     swizzle: int = 0
+    pitch: Affine | None = None
+
+    @property
+    def row(self) -> Affine:
+        """Elements from one row of the tensor to the next."""
+        return self.pitch or self.shape[0]
 
     def extents(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Elements in each dimension at these sizes."""
@@ -36,7 +43,7 @@ class TensorMap:
     def strides(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Bytes from one element to the next in each dimension but the fastest, at these sizes."""
         found, step = [], DTYPE_BYTES[self.dtype]
-        for extent in self.extents(sizes)[:-1]:
-            step *= extent
+        for extent in (self.row, *self.shape[1:])[:-1]:
+            step *= extent.evaluate(sizes)
             found.append(step)
         return tuple(found)

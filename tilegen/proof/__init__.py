@@ -18,7 +18,7 @@ from tilegen.proof.inlining import without_calls
 from tilegen.proof.instructions import check_rows
 from tilegen.proof.lane_loops import check_aligned
 from tilegen.proof.lift import Lifted, lift
-from tilegen.proof.limits import check_integers, check_limits
+from tilegen.proof.limits import check_integers, check_limits, check_pitches
 from tilegen.proof.obligations import Obligation, discharge, obligations
 from tilegen.proof.turns import part_blocks
 
@@ -89,7 +89,7 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     )
     vectors = discharge("vectors", lambda: sum(_check_alignment(each, facts, program.loops) for each in inlined))
     integers = discharge("integers", lambda: check_integers(launches, facts))
-    limits = discharge("limits", lambda: sum(check_limits(each) for each in launches))
+    limits = discharge("limits", lambda: sum(check_limits(each) + check_pitches(each, facts) for each in launches))
     return Proof((*first, *asked, vectors, integers, limits))
 
 

@@ -157,6 +157,8 @@ def _nest_of(node: BulkCopy | BulkStore, launch: Launch, step: str) -> Spmd:
         raise Refused(f"'{node.map}' is no map for copies of '{tensor.name}' to '{target.name}'")
     if each.shape != tuple(tensor.shape[d] for d in reversed(tensor.order)):
         raise Refused(f"'{node.map}' says that '{tensor.name}' has another shape")
+    if each.pitch != tensor.pitch:
+        raise Refused(f"'{node.map}' says that the rows of '{tensor.name}' are {each.row} elements apart")
     if len(node.coordinates) != len(each.shape) or len(each.box) != len(each.shape):
         raise Refused(f"a copy by '{node.map}' has another number of coordinates than '{tensor.name}' has dimensions")
     if any(not 1 <= extent <= MOST_ELEMENTS for extent in each.box):
@@ -262,7 +264,7 @@ def _check_map(each: TensorMap, launch: Launch, facts: Facts) -> None:
     size = DTYPE_BYTES[each.dtype]
     if launch.alignment.get(memory_of(each.buffer), 1) % BULK_UNIT:
         raise Refused(f"'{each.buffer}' is copied in bulk, and nothing says that its memory is aligned")
-    rows = Condition(each.shape[0] * size % BULK_UNIT, equal=True)
+    rows = Condition(each.row * size % BULK_UNIT, equal=True)
     if len(each.shape) > 1 and not facts.is_implied(rows, {}, launch.requires):
         raise Refused(f"the rows of '{each.buffer}' begin at no multiples of {BULK_UNIT} bytes, as '{each.name}' wants")
     if each.box[0] * size % BULK_UNIT:

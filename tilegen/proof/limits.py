@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from math import prod
 
+from tilegen.ir.affine import var
+from tilegen.ir.in_place import memory_of
+from tilegen.ir.nodes import Condition
 from tilegen.lowering.integers import claims, fit_somewhere, holds
-from tilegen.lowering.memory import bytes_of
+from tilegen.lowering.memory import bytes_of, row_of
+from tilegen.lowering.pitches import pitch_of
 from tilegen.lowering.program import Launch
 from tilegen.poly import Facts, Refused, Unproved
 
@@ -36,6 +40,28 @@ def check_limits(launch: Launch) -> int:
     if private > REGISTERS:
         raise Refused(f"{launch.name} takes {private} bytes of registers a thread, and {REGISTERS} are the most")
     return 10
+
+
+def check_pitches(launch: Launch, facts: Facts) -> int:
+    """How many tensors have rows that are apart. Raises Refused where a row is not as far from the next as calls say.
+
+    The kernel has a size for each such distance; no other tensor has one, and no row is longer than that.
+    """
+    tensors = {memory_of(tensor.name) for tensor in launch.kernel.tensors if tensor.role != "intermediate"}
+    found = 0
+    for buffer in {b.name: b for b in (*launch.memory, *launch.buffers.values())}.values():
+        name = memory_of(buffer.name)
+        given = pitch_of(name) if name in tensors and pitch_of(name) in launch.kernel.sizes else ""
+        if given == "" and buffer.pitch is None:
+            continue
+        if given == "" or buffer.pitch != var(given):
+            apart = f"{row_of(buffer)} elements apart"
+            raise Refused(f"the rows of '{buffer.name}' are taken to be {apart}, and a call has them otherwise")
+        row = buffer.shape[buffer.order[-1]]
+        if not facts.is_implied(Condition(buffer.pitch - row), {}):
+            raise Refused(f"the rows of '{buffer.name}' overlap: they are {given} elements apart, and have {row}")
+        found += 1
+    return found
 
 
 def check_integers(launches: tuple[Launch, ...], facts: Facts) -> int:
