@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilegen.backends.arrays import GUARD_BYTES, check_layout, empty, guarded_array, infer_sizes
+from tilegen.backends.arrays import GUARD_BYTES, empty, find_pitch, guarded_array, infer_sizes, span_of
 from tilegen.errors import ArgumentError
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Kernel, Tensor
@@ -60,40 +60,87 @@ def test_layout_is_the_storage_order() -> None:
     array = empty(np, column_major, (3, 8))
     assert array.shape == (3, 8)
     assert array.flags.f_contiguous
-    check_layout(column_major, array)
+    find_pitch(column_major, array)
     with pytest.raises(ArgumentError, match="A is not contiguous row-major"):
-        check_layout(tensor("A", (M, K)), array)
+        find_pitch(tensor("A", (M, K)), array)
     with pytest.raises(ArgumentError, match="in the kernel's storage order"):
-        check_layout(column_major, np.ascontiguousarray(array))
+        find_pitch(column_major, np.ascontiguousarray(array))
 
 
-def test_a_view_with_gaps_is_refused_and_a_dimension_of_one_is_not() -> None:
+def pitch(array: object, order: tuple = (0, 1)) -> int | None:
+    return find_pitch(tensor("A", (M, K, N)[: len(order)], order=order), array)
+
+
+def test_rows_may_be_apart_at_one_pitch() -> None:
+    rows = np.zeros((6, 8), np.float32)
+    assert [pitch(each) for each in (rows[::2], rows[:, :3], rows[:, 5:], rows[:, :1])] == [16, 8, 8, 8]
+    assert [pitch(each) for each in (rows, rows[:1], rows[:1, :3], rows[:, :0], np.zeros((6, 1)))] == [None] * 5
+    assert [pitch(each.T, (1, 0)) for each in (rows, rows[::2], rows[:, :3])] == [None, 16, 8]
+    blocks = np.zeros((4, 6, 8), np.float32)
+    three = (0, 1, 2)
+    assert [pitch(each, three) for each in (blocks[..., :5], blocks[:, :1], blocks[2:, :, 3:])] == [8, 48, 8]
+
+
+def test_other_gaps_are_refused() -> None:
+    rows, blocks = np.zeros((6, 8), np.float32), np.zeros((4, 6, 8), np.float32)
+    wrong = [rows[:, ::2], rows[::-1], rows.T, np.broadcast_to(rows[0], (6, 8))]
+    uneven = np.lib.stride_tricks.as_strided(rows, (3, 4), (18, 4))
+    overlapping = np.lib.stride_tricks.as_strided(rows, (3, 4), (8, 4))
+    for each in (*wrong, uneven, overlapping):
+        with pytest.raises(ArgumentError, match="A is not contiguous row-major"):
+            pitch(each)
+    for each in (blocks[:, :3], blocks[::2, :, :5], blocks.transpose(1, 0, 2), blocks[..., ::2]):
+        with pytest.raises(ArgumentError, match="A is not contiguous row-major"):
+            pitch(each, (0, 1, 2))
     with pytest.raises(ArgumentError, match="contiguous"):
-        check_layout(tensor("A", (M, K)), np.zeros((6, 8), np.float32)[::2])
-    check_layout(tensor("A", (M, K)), np.zeros((6, 8), np.float32)[:1])
+        find_pitch(tensor("x", (M,), order=(0,)), rows[0, ::2])
+
+
+def test_a_pitch_is_one_in_elements() -> None:
+    halves = np.zeros((6, 33), np.uint8)[:, :32].view(np.float16)
+    with pytest.raises(ArgumentError, match="contiguous"):
+        pitch(halves)
+
+
+def test_a_span_has_what_lies_between_rows() -> None:
+    rows = np.zeros((6, 8), np.float32)
+    views = (rows, rows[:, :3], rows[:, :3].T, rows[:1, :3], rows[:0])
+    assert [span_of(each) for each in views] == [192, 172, 172, 12, 0]
+
+
+def test_what_is_said_of_strides_that_are_not_taken(golden) -> None:
+    rows = np.zeros((6, 8), np.float32)
+    refused = [((M, K), rows[:, ::2]), ((M, K), rows.T), ((M, K, N), np.zeros((4, 6, 8), np.float32)[:, :3])]
+    said = []
+    for shape, array in (*refused, ((M,), rows[:, 0])):
+        with pytest.raises(ArgumentError) as caught:
+            find_pitch(tensor("A", shape, order=tuple(range(len(shape)))), array)
+        said.append(f"{caught.value}\n")
+    golden("\n".join(said), "strides_refused.txt")
 
 
 def ways(array: object, order: tuple = (0, 1), role: str = "input", given: object = None) -> tuple[str, ...]:
     """What is told beside the strides of an array that does not fit."""
     with pytest.raises(ArgumentError) as caught:
-        check_layout(tensor("A", (M, K), role, order), array, given)
+        find_pitch(tensor("A", (M, K), role, order), array, given)
     return caught.value.notes[1:]
 
 
 def test_the_way_out_is_a_copy_or_another_kernel() -> None:
     rows = np.zeros((6, 8), np.float32)
     as_columns = "a kernel that declares A: f32[M, K] col_major takes it without a copy"
-    assert ways(rows[:, :4]) == ("numpy.ascontiguousarray(A) copies it",)
+    assert ways(rows[:, ::2]) == ("numpy.ascontiguousarray(A) copies it",)
     assert ways(rows.T) == ("numpy.ascontiguousarray(A) copies it", as_columns)
+    assert ways(rows[:, :3].T) == ("numpy.ascontiguousarray(A) copies it", as_columns)
     assert ways(rows, (1, 0)) == (
         "numpy.asfortranarray(A) copies it",
         "a kernel that declares A: f32[M, K] row_major takes it without a copy",
     )
-    assert ways(rows[:, :4], role="output") == ("without A=... the call makes an array that fits",)
+    assert ways(rows[:, ::2], role="output") == ("without A=... the call makes an array that fits",)
     of_torch = type("Tensor", (), {"__module__": "torch"})()
     assert ways(rows.T, given=of_torch) == ("A.contiguous() copies it", as_columns)
-    assert ways(rows[::2].T, (1, 0), given=of_torch) == ("A.t().contiguous().t() copies it",)
-    check_layout(tensor("A", (M, K)), rows[:, :0])
+    assert ways(rows[:, ::2].T, (1, 0), given=of_torch) == ("A.t().contiguous().t() copies it",)
+    find_pitch(tensor("A", (M, K)), rows[:, :0])
 
 
 def test_more_dimensions_than_a_kernel_has() -> None:

@@ -145,7 +145,7 @@ def test_wrong_tensors_are_refused_after_right_ones(torch, monkeypatch):
         (Tensor((4, 8), "torch.bfloat16"), "A is bfloat16, and the kernel takes f32"),
         (Tensor((4, 8), "torch.quint8"), "A is quint8, and the kernel takes f32"),
         (Tensor((4, 8), device=-1), "A is on the CPU"),
-        (Tensor((4, 8), stride=(16, 1)), "A is not contiguous row-major"),
+        (Tensor((4, 8), stride=(16, 2)), "A is not contiguous row-major"),
         (Tensor((4, 8), layout="sparse"), "A is sparse, and the kernel takes dense arrays"),
         (Tensor((4, 8), is_neg=lambda: True), "A is negated where it is read"),
         (Tensor((4, 8), requires_grad=True), "A requires a gradient"),

@@ -175,19 +175,48 @@ def bare(torch: Any, value: Any, name: str) -> Any:
     return value.detach()
 
 
-def check_layout(tensor: Tensor, array: Any, given: Any = None) -> None:
-    """Raises ArgumentError where a numpy or cupy array is not dense in the tensor's storage order.
+def find_pitch(tensor: Tensor, array: Any, given: Any = None) -> int | None:
+    """Elements from one row of a numpy or cupy array to the next, where its rows are apart; None where it is dense.
 
-    `given` is the array of whatever library that it was made of, for the way out.
+    Rows run along the fastest dimension of the tensor's storage order. `given` is the array of whatever library that
+    it was made of, for the way out.
+
+    Raises:
+        ArgumentError: it is neither dense in that order, nor rows of which each is as far from the next.
     """
     wanted = strides_of(array.shape, tensor.order, array.dtype.itemsize)
-    pairs = list(zip(array.shape, array.strides, wanted, strict=True))
-    if 0 in array.shape or all(n == 1 or a == b for n, a, b in pairs):
-        return
+    if 0 in array.shape or _has_strides(array, wanted):
+        return None
+    if pitch := _pitch_of_rows(array, tensor.order):
+        return pitch
     order = "row-major" if _is_row_major(tensor.order) else "in the kernel's storage order"
-    strides = f"its strides are {array.strides} bytes, {wanted} are expected"
+    rows = ", or rows that are all one pitch apart" if len(wanted) > 1 else ""
+    strides = f"its strides are {array.strides} bytes, {wanted} are expected{rows}"
     notes = (strides, *_ways_to_fit(tensor, array, array if given is None else given))
     raise ArgumentError(f"{tensor.name} is not contiguous {order}", notes=notes)
+
+
+def _has_strides(array: Any, wanted: tuple[int, ...]) -> bool:
+    """True if the elements of the array lie so; where there is one alone in a dimension, any stride is right."""
+    return all(n == 1 or a == b for n, a, b in zip(array.shape, array.strides, wanted, strict=True))
+
+
+def _pitch_of_rows(array: Any, order: tuple[int, ...]) -> int:
+    """Elements from one row of an array to the next, which do not overlap; 0 where it consists of no such rows."""
+    fastest, item = order[-1], array.dtype.itemsize
+    step = next((array.strides[d] for d in reversed(order[:-1]) if array.shape[d] > 1), 0)
+    pitch = step // item
+    lengths = tuple(pitch if d == fastest else n for d, n in enumerate(array.shape))
+    apart = step % item == 0 and pitch >= array.shape[fastest]
+    return pitch if apart and _has_strides(array, strides_of(lengths, order, item)) else 0
+
+
+def span_of(array: Any) -> int:
+    """Bytes from the beginning of a numpy or cupy array to its end, with what lies between its rows."""
+    if array.size == 0:
+        return 0
+    last = sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True))
+    return int(last + array.dtype.itemsize)
 
 
 def _ways_to_fit(tensor: Tensor, array: Any, given: Any) -> Iterator[str]:
@@ -203,7 +232,7 @@ def _ways_to_fit(tensor: Tensor, array: Any, given: Any) -> Iterator[str]:
     elif copies and (_is_row_major(tensor.order) or tensor.order == (1, 0)):
         yield f"{copies[tensor.order == (1, 0)]} copies it"
     order = tuple(sorted(range(array.ndim), key=lambda d: -array.strides[d]))
-    if array.strides == strides_of(array.shape, order, array.dtype.itemsize):
+    if array.strides == strides_of(array.shape, order, array.dtype.itemsize) or _pitch_of_rows(array, order):
         plain = "row_major" if _is_row_major(order) else f"order({', '.join(map(str, order))})"
         word = "col_major" if order == (1, 0) else plain
         yield f"a kernel that declares {_declaration(tensor)} {word} takes it without a copy"

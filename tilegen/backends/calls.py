@@ -47,7 +47,8 @@ class Plan:
     Attributes:
         engine: the device that it is for.
         makers: of the outputs that are not given, and of the memory between launches.
-        bytes: of each array that is given.
+        bytes: of each array that is given, with what lies between its rows.
+        rows: (bytes of a row, bytes from one to the next) of each of them, 0 where its rows are not apart.
         apart: (written, other) positions of given arrays that must not share memory.
         results: where the outputs are, in their order.
         between: so many arrays, the last ones, are memory that is kept between launches.
@@ -59,6 +60,7 @@ class Plan:
     names: tuple[str, ...]
     makers: tuple[Callable[[], Any], ...]
     bytes: tuple[int, ...]
+    rows: tuple[tuple[int, int], ...]
     apart: tuple[tuple[int, int], ...]
     launchers: tuple[Launcher, ...]
     results: tuple[int, ...]
@@ -87,7 +89,8 @@ class Plan:
         """All memory of a call, on the current device, as `run` returns it."""
         for written, other in self.apart:
             start, others_start = addresses[written], addresses[other]
-            if start < others_start + self.bytes[other] and others_start < start + self.bytes[written]:
+            near = start < others_start + self.bytes[other] and others_start < start + self.bytes[written]
+            if near and not self._in_other_columns(written, other, others_start - start):
                 first, second = self.names[written], self.names[other]
                 raise ArgumentError(f"{first} and {second} share memory, and {first} is written to")
         if not self.makers:
@@ -98,6 +101,13 @@ class Plan:
             memory.append(array)
             addresses.append(address_of(array))
         return memory
+
+    def _in_other_columns(self, one: int, other: int, distance: int) -> bool:
+        """True if the rows of two arrays, so many bytes from one another, lie side by side in rows of both."""
+        (row, pitch), (others_row, others_pitch) = self.rows[one], self.rows[other]
+        if not pitch or pitch != others_pitch:
+            return False
+        return row <= distance % pitch <= pitch - others_row
 
     def prepare(
         self, given: Sequence[Any], addresses: list[int], scalars: Sequence[Any]

@@ -72,9 +72,10 @@ def view_tensor(xp: Any, torch: Any, value: Any, tensor: Tensor) -> Any:
     dtype, given = xp.dtype(NUMPY_NAME[tensor.dtype]), str(value.dtype).removeprefix("torch.")
     if tensor.dtype not in AS_BITS and given != dtype.name:
         raise other_type(tensor, given)
-    size = value.numel() * dtype.itemsize
-    memory = xp.cuda.UnownedMemory(value.data_ptr(), size, value, value.get_device())
     strides = tuple(step * dtype.itemsize for step in value.stride())
+    last = sum((n - 1) * step for n, step in zip(value.shape, strides, strict=True))
+    size = last + dtype.itemsize if value.numel() else 0
+    memory = xp.cuda.UnownedMemory(value.data_ptr(), size, value, value.get_device())
     return xp.ndarray(tuple(value.shape), dtype, xp.cuda.MemoryPointer(memory, 0), strides)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from tilegen.backends.arrays import check_layout, check_sizes, has_no_output, infer_sizes, shape_of
+from tilegen.backends.arrays import check_sizes, find_pitch, has_no_output, infer_sizes, shape_of, span_of
 from tilegen.backends.calls import Form, Plan, Prepared
 from tilegen.backends.engine import ALIGNMENT, BoundMap, Caller, Engine, Launcher, Run
 from tilegen.backends.memory import allocate
@@ -21,6 +21,7 @@ from tilegen.ir.defined import defines_all
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Scalar, Tensor, Tree
 from tilegen.lowering import GRID_LIMIT, Launch
+from tilegen.lowering.pitches import pitch_of
 from tilegen.proof import Proof
 
 
@@ -29,8 +30,8 @@ class Program:
 
     A vector access needs an alignment that not every size has: where a loop's is missing, there is a version that
     does without. There is one more for sizes that all tiles divide, and as many again for sizes that need integers of
-    64 bits; each is compiled at its first use, and proven before: with `unproved`, it may be left open whether it is
-    right.
+    64 bits, and for arrays whose rows are apart; each is compiled at its first use, and proven before: with
+    `unproved`, it may be left open whether it is right.
     """
 
     def __init__(self, tree: Tree, engine: Engine, *, unproved: bool = False, record: Record | None = None) -> None:
@@ -217,12 +218,18 @@ class Program:
         adopted = {name: self.engine.adopt(value, self.kernel.tensor(name)) for name, value in pairs}
         engine = self.engine.device_of(adopted)
         sizes = infer_sizes(self.kernel, {name: array.shape for name, array in adopted.items()}, sizes)
-        for value, (name, array) in zip(given, adopted.items(), strict=True):
-            check_layout(self.kernel.tensor(name), array, value)
-        return self._plan(engine, engine.caller(given), sizes, adopted)
+        pitches = {
+            pitch_of(name): pitch
+            for value, (name, array) in zip(given, adopted.items(), strict=True)
+            if (pitch := find_pitch(self.kernel.tensor(name), array, value))
+        }
+        return self._plan(engine, engine.caller(given), sizes | pitches, adopted)
 
     def _plan(self, engine: Engine, caller: Caller, sizes: Mapping[str, int], given: Mapping[str, Any]) -> Plan:
-        """What a call at `sizes` does with arrays like the `given` ones of `xp`; `caller` makes what is missing."""
+        """What a call at `sizes` does with arrays like the `given` ones of `xp`; `caller` makes what is missing.
+
+        Of arrays whose rows are apart, `sizes` has the pitches, too.
+        """
         outputs = [tensor for tensor in self.kernel.tensors if tensor.role == "output"]
         fresh = [tensor for tensor in outputs if tensor.name not in given]
         tensors = (*given, *(tensor.name for tensor in fresh))
@@ -240,13 +247,21 @@ class Program:
             caller,
             names,
             tuple(makers),
-            tuple(array.size * array.dtype.itemsize for array in given.values()),
+            tuple(map(span_of, given.values())),
+            tuple(self._rows_of(name, array, sizes) for name, array in given.items()),
             tuple((n, m) for n, a in enumerate(given) if a in written for m in range(len(given)) if m != n),
             launchers,
             tuple(names.index(tensor.name) for tensor in outputs),
             len(between),
             self._held,
         )
+
+    def _rows_of(self, name: str, array: Any, sizes: Mapping[str, int]) -> tuple[int, int]:
+        """(bytes of a row, bytes from one to the next) of an array whose rows are apart, else 0."""
+        if not (pitch := sizes.get(pitch_of(name))):
+            return 0, 0
+        item = array.dtype.itemsize
+        return array.shape[self.kernel.tensor(name).order[-1]] * item, pitch * item
 
     def _launchers(
         self, engine: Engine, sizes: Mapping[str, int], names: Sequence[str], alignments: Mapping[str, int]

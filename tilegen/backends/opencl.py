@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilegen.backends import pocl
-from tilegen.backends.arrays import bits_of
+from tilegen.backends.arrays import bits_of, span_of
 from tilegen.backends.host import HostArrays
 from tilegen.errors import DeviceError, Source, Span
 
@@ -117,8 +117,12 @@ class OpenclEngine(HostArrays):
 
 
 def _storage_view(array: Any) -> Any:
-    """`array` as its memory lies there: in C order, whatever the order of its dimensions."""
-    return array.transpose(sorted(range(array.ndim), key=lambda d: -array.strides[d]))
+    """`array` as its memory lies there: in C order, whatever the order of its dimensions, with what is between rows."""
+    stored = array.transpose(sorted(range(array.ndim), key=lambda d: -array.strides[d]))
+    if stored.flags.c_contiguous:
+        return stored
+    count = span_of(array) // array.itemsize
+    return np.lib.stride_tricks.as_strided(stored, (count,), (array.itemsize,), writeable=array.flags.writeable)
 
 
 def _refusal(log: str, source: Source, device: str) -> DeviceError:
