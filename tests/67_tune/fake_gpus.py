@@ -26,6 +26,7 @@ def prepare(task, candidate, best, seconds) -> Outcome:
 
 
 if __name__ == "__main__":
+    child.require_memory = lambda task: None
     child.find_device = lambda task: Device("another fake GPU" if GPU == "other" else "a fake GPU", True, "sm_90")
     child.prepare, child.measure = prepare, measure
     child.main()

@@ -95,6 +95,12 @@ def test_the_record_of_another_run_is_refused(capsys) -> None:
         assert Path("run.jsonl").read_bytes() == before
 
 
+def test_too_little_memory_is_told_before_anything_runs(capsys) -> None:
+    assert run([*WORDS[:4], "--size", "N=99999999999", "--resume", "run.jsonl"]) == 5
+    assert "memory" in capsys.readouterr().err
+    assert not Path("run.jsonl").exists()
+
+
 def test_ctrl_c_leaves_a_record_and_says_how_to_go_on() -> None:
     command = [
         sys.executable,

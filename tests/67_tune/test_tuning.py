@@ -116,6 +116,20 @@ def test_what_hangs_at_the_end_is_given_up() -> None:
     assert found.best is None
 
 
+def test_a_run_in_which_everything_is_lost_ends() -> None:
+    class Broken(Made):
+        def submit(self, candidate: Candidate, best: float | None) -> Future:
+            future: Future = Future()
+            future.set_result(Outcome(candidate, "killed", "no library"))
+            return future
+
+    space = Space(api.load(TEXT.replace("8}", "8, " + ", ".join(map(str, range(9, 60))) + "}")).schedules, {})
+    found = Tuning(RandomSearch(space, 1), Broken(), space.defaults(), 60.0, lambda outcome: None)
+    found.run()
+    assert 20 <= len(found.outcomes) < 25
+    assert found.note == "ended: the last 20 candidates were all lost: no library"
+
+
 def test_an_end_from_outside_keeps_what_is_there() -> None:
     def stop_at_third(outcome: Outcome) -> None:
         if len(found.outcomes) == 3:

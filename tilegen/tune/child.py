@@ -14,7 +14,7 @@ from typing import Any
 
 from tilegen.errors import DeviceError, LimitError, ProofError, TilegenError, WrongResult, first_line
 from tilegen.lab.records import Outcome as State
-from tilegen.tune.measure import find_device, measure, measure_together
+from tilegen.tune.measure import find_device, is_working, measure, measure_together, require_memory
 from tilegen.tune.prepare import prepare
 from tilegen.tune.task import LOST, Answer, Outcome, Task
 
@@ -45,10 +45,14 @@ def answer(what: str, task: Task, *arguments: Any) -> Answer:
     match what:
         case "device":
             return _answer_plainly(lambda: find_device(task))
+        case "memory":
+            return _answer_plainly(lambda: require_memory(task))
         case "together":
             return _answer_plainly(lambda: measure_together(task, *arguments))
-        case "prepare" | "measure":
-            outcome = _outcome(prepare if what == "prepare" else measure, task, *arguments)
+        case "prepare":
+            return Answer(_outcome(prepare, lambda: True, task, *arguments))
+        case "measure":
+            outcome = _outcome(measure, lambda: is_working(task), task, *arguments)
             return Answer(outcome, outcome.state in LOST)
         case _:
             raise ValueError(what)
@@ -64,13 +68,15 @@ def _answer_plainly(work: Callable[[], object]) -> Answer:
         return Answer(DeviceError(f"the device fails: {first_line(error)}"), lost=True)
 
 
-def _outcome(work: Callable[..., Outcome], task: Task, candidate: Any, best: float | None) -> Outcome:
-    """What `work` makes of the candidate, with what it fails by."""
+def _outcome(
+    work: Callable[..., Outcome], works_on: Callable[[], bool], task: Task, candidate: Any, best: float | None
+) -> Outcome:
+    """What `work` makes of the candidate, with what it fails by; `works_on` asks whether the device still does."""
     seconds: dict[str, float] = {}
     try:
         return replace(work(task, candidate, best, seconds), seconds=seconds)
     except TilegenError as error:
-        state, message = _state_of(error), error.message + (f"; {error.witness}" if error.witness else "")
+        state, message = _state_of(error, works_on), error.message + (f"; {error.witness}" if error.witness else "")
     except MemoryError as error:
         state, message = "memory", f"out of memory: {first_line(error)}"
     except Exception as error:  # libraries fail in ways of their own
@@ -78,7 +84,7 @@ def _outcome(work: Callable[..., Outcome], task: Task, candidate: Any, best: flo
     return Outcome(candidate, state, message, seconds=seconds)
 
 
-def _state_of(error: TilegenError) -> State:
+def _state_of(error: TilegenError, works_on: Callable[[], bool]) -> State:
     match error:
         case LimitError():
             return "limits"
@@ -87,7 +93,7 @@ def _state_of(error: TilegenError) -> State:
         case WrongResult():
             return "wrong"
         case DeviceError():
-            return "refused" if "compiler" in error.message else "fault"
+            return "refused" if works_on() else "fault"
         case _:
             return "illegal"
 

@@ -54,6 +54,11 @@ class Cluster:
         asked = [self._executor(worker).submit(_find_device, self._station) for worker in self.workers]
         return require_same([each.result() for each in asked])
 
+    def require_memory(self, task: Task) -> None:
+        """Raises DeviceError where a worker's device has too little memory for the sizes of the task."""
+        for worker in self.workers:
+            self._executor(worker).submit(_require_memory, self._station, task).result()
+
     def evaluator(self, task: Task) -> Remote:
         """What evaluates the candidates of a task."""
         return Remote(self, task)
@@ -149,6 +154,10 @@ def _station(made: _Made) -> Station:
 
 def _find_device(made: _Made) -> Device:
     return _plainly(_station(made).find_device)
+
+
+def _require_memory(made: _Made, task: Task) -> None:
+    _plainly(lambda: _station(made).require_memory(task))
 
 
 def _evaluate(made: _Made, task: Task, candidate: Candidate, best: float | None) -> Outcome:

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
+from tilegen import api
 from tilegen.backends.device_program import Program
 from tilegen.backends.devices import InterpreterEngine, engine
 from tilegen.backends.engine import Engine
@@ -43,6 +44,21 @@ def find_device(task: Task) -> Device:
     if isinstance(found, InterpreterEngine):
         raise DeviceError("nothing can be timed here: there is neither a GPU nor OpenCL", notes=("tilegen doctor",))
     return device_of(found)
+
+
+def require_memory(task: Task) -> None:
+    """Raises DeviceError where the device has too little memory for the kernel at the sizes of the task."""
+    kernel = api.from_text(next(iter(task.texts.values()))).kernel(task.kernel, **task.values)
+    require_timing_memory([kernel.schedule().tree], task.sizes, engine(task.device))
+
+
+def is_working(task: Task) -> bool:
+    """True if the device does what it is told: behind a fault, a GPU refuses everything of the process."""
+    try:
+        engine(task.device).synchronize()
+    except Exception:  # a library's own
+        return False
+    return True
 
 
 def measure(task: Task, candidate: Candidate, best: float | None, seconds: Seconds) -> Outcome:

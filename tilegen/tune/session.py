@@ -102,6 +102,7 @@ class Session:
         try:
             self.device = workers.find_device()
             self.task = _task(kernel, schedules, sizes, self.device, wish)
+            workers.require_memory(self.task)
             self._begin()
         except BaseException:
             workers.close()

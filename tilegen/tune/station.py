@@ -74,6 +74,10 @@ class Station:
             self._one_at_a_time = Lock()
         return found
 
+    def require_memory(self, task: Task) -> None:
+        """Raises DeviceError where the device has too little memory for the sizes of the task."""
+        self._ask_plainly(("memory", task))
+
     def evaluator(self, task: Task) -> Local:
         """What evaluates the candidates of a task."""
         return Local(self, task)

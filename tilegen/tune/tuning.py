@@ -13,9 +13,10 @@ from tilegen.lab.timing import Time, summarise
 from tilegen.tune.search import Search
 from tilegen.tune.space import Candidate
 from tilegen.tune.station import Timings
-from tilegen.tune.task import Outcome
+from tilegen.tune.task import LOST, Outcome
 
 _SHOWN = 5
+_MOST_LOST = 20  # candidates in a row, by faults, limits of time or memory, or ends of their processes
 _TOGETHER = 3  # of the fastest, timed in turns at the end, beside the best default
 _SHARE_OF_END = 0.15  # of the budget that is kept for this, but no more than
 _LONGEST_END = 20.0  # seconds
@@ -49,6 +50,7 @@ class Tuning:
         budget: seconds.
         outcomes: all that is known, that of earlier runs too.
         new: those of this run.
+        note: why the run, or its end, is not as it should be.
         together: samples of the fastest, taken in turns at the end.
         seconds: how long this run has taken.
     """
@@ -82,7 +84,7 @@ class Tuning:
         end = start + self.budget - min(_SHARE_OF_END * self.budget, _LONGEST_END)
         pending: dict[Future[Outcome], Candidate] = {}
         try:
-            while monotonic() < end:
+            while monotonic() < end and not self._is_in_vain():
                 self.seconds = monotonic() - start
                 self.progress(self)
                 self._submit_more(pending)
@@ -93,6 +95,14 @@ class Tuning:
             self._end(pending, start + self.budget)
         finally:
             self.seconds = monotonic() - start
+
+    def _is_in_vain(self) -> bool:
+        """True where one candidate after the other is lost: then it is not theirs."""
+        last = self.new[-_MOST_LOST:]
+        if len(last) < _MOST_LOST or any(each.state not in LOST for each in last):
+            return False
+        self.note = f"ended: the last {_MOST_LOST} candidates were all lost: {last[-1].message}"
+        return True
 
     def _end(self, pending: dict[Future[Outcome], Candidate], end: float) -> None:
         """Takes what is about to be finished, gives up the rest, and times the fastest in turns until `end`."""
