@@ -9,6 +9,7 @@ import pytest
 
 from tilegen import api
 from tilegen.lab.machine import H200
+from tilegen.tune.child import answer
 from tilegen.tune.prepare import prepare
 from tilegen.tune.search import RandomSearch
 from tilegen.tune.space import Candidate, Space
@@ -38,6 +39,17 @@ def test_what_the_roofline_excludes_goes_no_further() -> None:
     assert found.state == "roofline"
     assert "at least 0.2149 ms by the roofline, beside 0.1 ms" in found.message
     assert prepare(replace(task, machine=None), candidate, 0.1, {}).state == "measured"
+
+
+@pytest.mark.nvrtc
+def test_what_the_gpu_has_no_instruction_for_is_refused_and_costs_no_process() -> None:
+    text = api.load("hgemm").self_contained("bulk", "hgemm")
+    found = api.load(text).find_schedule("bulk")
+    candidate = Candidate("bulk", tuple((p.name, p.default) for p in found.parameters))
+    said = answer("prepare", Task("hgemm", {"bulk": text}, {}, SIZES, "cuda", "sm_80"), candidate, None)
+    assert said.value.state == "refused"
+    assert "sm_80" in said.value.message
+    assert not said.lost
 
 
 @pytest.mark.nvrtc

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from tilegen import api
 from tilegen.backends import nvrtc
-from tilegen.backends.architectures import compiled_architecture, instructions_of
+from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.lab.explain import explain_tree
 from tilegen.lab.machine import Machine
 from tilegen.lab.sizes import sizes_to_check
@@ -71,7 +71,10 @@ def prepare(task: Task, candidate: Candidate, best: float | None, seconds: Secon
     if task.arch and not nvrtc.unavailable_reason():
         with clock(seconds, "compile"):
             for version, text in texts.items():
-                nvrtc.compile_text(text, compiled_architecture(instructions_of(versions.launches(version)), task.arch))
+                launches = versions.launches(version)
+                arch = compiled_architecture(instructions_of(launches), task.arch)
+                require_instructions(launches, arch)
+                nvrtc.compile_text(text, arch)
     return Outcome(candidate, "measured", predicted=predicted)
 
 
