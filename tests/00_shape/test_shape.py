@@ -30,7 +30,7 @@ RANKS = [
     {"report"},
     {"api"},
     {"torch"},
-    {"tune", "profile"},
+    {"tune", "profile", "course"},
     {"cli"},
     {"__main__", "__init__"},
 ]

@@ -15,6 +15,7 @@ import pytest
 from documents import (
     DOCUMENTS,
     ROOT,
+    TEXTS,
     Block,
     Command,
     blocks,
@@ -98,7 +99,7 @@ def test_every_block_is_of_a_kind_that_is_checked() -> None:
 
 def command_lines() -> list[tuple[str, str]]:
     """(document, a command of tilegen) in the running text and in tables."""
-    found = [(d, line) for d in DOCUMENTS for line in re.findall(r"`tilegen ([^`]+)`", text_of(d))]
+    found = [(d, line) for d in TEXTS for line in re.findall(r"`tilegen ([^`]+)`", text_of(d))]
     return [(document, " ".join(line.split())) for document, line in found]
 
 
@@ -118,7 +119,7 @@ def test_a_command_line_can_be_typed(document: str, line: str) -> None:
             assert not file or file.find_schedule(schedule)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", TEXTS)
 def test_the_files_that_it_names_are_there(document: str) -> None:
     folders = "examples|grammar|schedules|tests|tilegen|.ci"
     named = re.findall(rf"[`(\s]((?:{folders})/[\w./]*\w)", text_of(document))

@@ -49,6 +49,7 @@ def load_commands() -> click.Group:
         files,
         help,
         ladder,
+        learn,
         plot,
         profile,
         prove,

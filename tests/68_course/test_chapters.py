@@ -1,0 +1,134 @@
+"""Each chapter runs as a notebook, and its commands print what stands below them; its puzzle can be solved.
+
+`pytest --update-golden tests/68_course/test_chapters.py` writes the present output below the commands.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import nbclient
+import nbformat
+import pytest
+from documents import Command, matches, replace_output, restore_elisions, tables
+
+import tilegen
+from tilegen.backends import nvrtc
+from tilegen.backends.devices import engine
+from tilegen.cli import run
+from tilegen.course import Chapter, chapters, judge, notebook_of
+from tilegen.course.notebook import commands_in
+from tilegen.lab.explain import explain
+from tilegen.lab.machine import find_machine
+from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+
+ROOT = Path(__file__).parents[2]
+SOLUTIONS = Path(__file__).parent / "solutions"
+CHAPTERS = chapters()
+ENVIRONMENT = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "80", "TERM": "dumb"}
+
+
+def title_of(chapter: Chapter) -> str:
+    return chapter.name
+
+
+def solution(chapter: Chapter) -> Path:
+    return SOLUTIONS / f"{chapter.number}.tg"
+
+
+def document(chapter: Chapter) -> str:
+    return f"examples/course/{chapter.name}.md"
+
+
+# -- as a notebook
+
+
+def run_notebook(chapter: Chapter, folder: Path) -> Any:
+    """The notebook with its outputs, run in `folder` by a kernel of its own."""
+    notebook = nbformat.reads(json.dumps(notebook_of(chapter)), as_version=4)
+    nbformat.validate(notebook)
+    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}})
+    return client.execute(env=os.environ | ENVIRONMENT)
+
+
+def outputs(notebook: Any) -> list[str]:
+    """What each command of tilegen's has printed, in their order."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.startswith("!")]
+    texts = ["".join(part.get("text", "") for part in cell.outputs) for cell in cells]
+    plain = [re.sub(r"\x1b\[[\d;]*m|\r", "", text) for text in texts]
+    return ["\n".join(line.rstrip() for line in text.splitlines()).strip("\n") for text in plain]
+
+
+@pytest.mark.pocl
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=title_of)
+def test_a_chapter_runs_as_a_notebook_and_prints_what_is_shown(chapter: Chapter, tmp_path: Path, request) -> None:
+    actual = outputs(run_notebook(chapter, tmp_path))
+    shown = [each for part in chapter.parts if part.kind == "console" for each in commands_in(part)]
+    assert len(shown) == len(actual)
+    assert "Traceback" not in "".join(actual)
+    for (words, output), printed in zip(shown, actual, strict=True):
+        if matches(output.rstrip("\n"), printed):
+            continue
+        command = Command(document(chapter), 0, words, output.rstrip("\n"))
+        if request.config.getoption("--update-golden"):
+            replace_output(command, restore_elisions(command.output, printed))
+            continue
+        assert command.output == printed, f"{words} in {document(chapter)} prints something else"
+
+
+# -- the puzzles
+
+
+@pytest.mark.pocl
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=title_of)
+def test_a_puzzle_is_solved_by_its_solution(chapter: Chapter) -> None:
+    found = judge(chapter.puzzle, tilegen.load(solution(chapter)).schedule("mine"), engine("cpu"))
+    assert found.checks > 0
+    assert all(figure.is_met for figure in found.figures)
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=title_of)
+def test_a_solution_is_compiled_for_its_machine_without_spills(chapter: Chapter) -> None:
+    arch = find_machine(chapter.puzzle.machine).arch
+    text = tilegen.load(solution(chapter)).schedule("mine").source(arch=arch)
+    built = nvrtc.compile_text(text, arch)
+    assert built.resources
+    assert all(each.spills == 0 for each in built.resources.values())
+
+
+# -- what the texts say
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=title_of)
+def test_chapters_are_of_one_form(chapter: Chapter) -> None:
+    assert chapter.text.startswith(f"# {chapter.number}. {chapter.title}\n\n{chapter.idea[:20]}")
+    assert chapter.text.count("\n## Puzzle\n") == 1
+    assert chapter.puzzle.kernel.name
+    assert run(["learn", str(chapter.number)]) == 0
+    assert max(map(len, chapter.task.splitlines())) <= 120
+
+
+def rungs() -> list[tuple[str, str, str, str]]:
+    """(document, rung of gemm, predicted, measured), in TFLOP/s on an H200."""
+    found = []
+    for chapter in CHAPTERS:
+        for head, *rows in tables(document(chapter)):
+            if head == ["rung", "predicted, TFLOP/s at most", "measured, TFLOP/s"]:
+                found += [(document(chapter), *row) for row in rows]
+    return found
+
+
+@pytest.mark.parametrize(("where", "rung", "predicted", "measured"), rungs())
+def test_the_figures_are_those_of_the_roofline_and_of_the_results(where, rung, predicted, measured) -> None:
+    results = (ROOT / "examples/results.md").read_text(encoding="utf-8")
+    assert re.search(rf"^\| {rung} \|.*\| {re.escape(measured)} \|$", results, re.MULTILINE), where
+    core = tilegen.load("gemm").schedule(rung).core
+    sizes = power_sizes(core.kernel, dict.fromkeys("MNK", 4096), GPU_LIMITS)
+    (step,) = explain(core, sizes, compiled=False, last=True).steps
+    assert float(predicted) == pytest.approx(2 * 4096**3 / step.milliseconds / 1e9, abs=0.06)
