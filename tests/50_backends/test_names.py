@@ -61,6 +61,7 @@ def nasty():
 
 
 @pytest.mark.nvrtc
+@pytest.mark.usefixtures("quick_compiler")
 def test_cuda_takes_a_kernel_of_any_names(nasty):
     compiled = nvrtc.compile_text(emit(nasty, "cuda"), "sm_90")
     assert set(compiled.resources) == {launch.name for launch in nasty}
