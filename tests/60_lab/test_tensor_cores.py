@@ -1,6 +1,7 @@
 """What explain and asm say of instructions that warps run together: counts, rows of shared memory, the roofline."""
 
 import re
+from math import prod
 
 import pytest
 from stock import schedule_stock
@@ -19,7 +20,7 @@ from tilegen.lab.machine import H200
 from tilegen.lab.occupancy import SM
 from tilegen.lab.sites import program_of
 from tilegen.lab.tensor_cores import TENSOR_CORES, operations_of
-from tilegen.lab.traffic import traffic
+from tilegen.lab.traffic import arithmetic, traffic
 from tilegen.lowering import lower
 
 # A block of 2 x 2 warps has a tile of 64 x 64, each warp 32 x 32: two fragments of A, four of B, eight of C.
@@ -283,3 +284,11 @@ def test_machine_code_names_instructions_of_warpgroups(schedule, word, count):
     assert "shared load" not in hot.mix
     # The producer starts bulk copies in a loop of its own.
     assert ("asynchronous copy" in hot.mix) == (schedule == "warpgroups")
+
+
+@pytest.mark.parametrize(("schedule", "products"), [("promoted", 6), ("two_f16", 3)])
+def test_pieces_that_are_left_out_are_not_counted(schedule: str, products: int) -> None:
+    launch = lower(schedule_stock("gemm_pieces", schedule).tree)[-1]
+    sizes = {"M": 33 * 128, "N": 4 * 128, "K": 128}
+    (count,) = arithmetic(program_of(launch), sizes).by_warps
+    assert count.runs * count.operations == products * 2 * prod(sizes.values())

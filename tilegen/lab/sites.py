@@ -14,6 +14,7 @@ from tilegen.ir.show import show_expr
 from tilegen.ir.walk import gathers, loads, substitute, walk
 from tilegen.lab.described import matrix_rows
 from tilegen.lab.gathers import names_in
+from tilegen.lab.written_out import write_out_choices
 from tilegen.lowering.bulk_nodes import (
     BulkCopies,
     BulkCopy,
@@ -52,8 +53,7 @@ from tilegen.lowering.program import (
 from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.proof.inlining import without_calls
 
-# Elements of an unrolled loop's accesses that are compared one by one.
-_EXPANDED = 256
+_EXPANDED = 256  # elements of an unrolled loop's accesses that are compared one by one
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def program_of(launch: Launch) -> ThreadProgram:
     one list of statements are one load.
     """
     found = _Collector(launch, frozenset(launch.kernel.sizes), _thread_names(launch))
-    found.list(without_calls(launch.body), (), ())
+    found.list(write_out_choices(without_calls(launch.body)), (), ())
     kept: dict[tuple[object, ...], Site] = {}
     for number, site in enumerate(found.sites):
         # Loads that agree in all of this are one load; each store is one of its own, and so is what a warp loads.
