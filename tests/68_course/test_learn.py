@@ -29,7 +29,6 @@ FILES = {
 COMMANDS = {
     "no_chapter": "learn 9",
     "no_number": "learn tiles",
-    "no_file": "learn 1 none.tg",
     "not_fast_enough": "learn 1 start.tg --device cpu",
     "one_cache": "learn 1 one_cache.tg --device cpu",
     "other_kernel": "learn 1 other.tg --device cpu",
