@@ -6,8 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+import tilegen
 from tilegen import __version__
 from tilegen.cli import run
+from tilegen.lab.schemas import find_complaint
 
 SMALL = "--device interpreter --size M=4 N=4 K=4"
 COMMANDS = [
@@ -29,14 +31,39 @@ def test_a_record_says_where_it_comes_from(words, tmp_path, monkeypatch, capsys)
     assert run(shlex.split(words)) == 0
     record = json.loads((tmp_path / "a file.json").read_text())
     record = record[0] if isinstance(record, list) else record
+    assert find_complaint("document", record) is None
     assert record["schema"] == f"tilegen.{words.split()[0]}/1"
     assert (record["tilegen"], record["command"]) == (__version__, f"tilegen {words}")
     assert datetime.now(UTC) - datetime.fromisoformat(record["date"]) < timedelta(minutes=1)
     (of,) = record.get("rows", [record])
     if words.startswith("check"):
         assert of["parameters"] == {"tiled": {"TS": 16}}
+        of = {**of, "written": of["written"]["tiled"]}
     else:
         assert (of["schedule"], of["parameters"]) == ("tiled", {"TS": 16})
+    parameters = {"TS": 16} if "rows" in record else {}  # elsewhere steps have their numbers
+    again = tilegen.load(of["text" if "rows" in record else "written"]).schedule("tiled", **parameters)
+    assert again.tree == tilegen.load("gemm").schedule("tiled", TS=16).tree
+
+
+@pytest.mark.parametrize("words", [f"check gemm:tiled {SMALL}", f"ladder gemm:tiled {SMALL}"])
+def test_what_ran_says_on_what(words, capsys) -> None:
+    assert run(shlex.split(f"{words} --json -")) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert find_complaint("document", record) is None
+    assert (record["environment"]["name"], record["environment"]["on_gpu"]) == ("the interpreter", False)
+    assert "python" in record["environment"]["facts"]
+    assert record["seed"] == 0
+
+
+@pytest.mark.pocl
+def test_a_ladder_has_its_samples(capsys) -> None:
+    assert run(shlex.split("ladder vector_add:plain --device cpu --size N=4096 --json -")) == 0
+    record = json.loads(capsys.readouterr().out)
+    timed = [rung for rung in record["rungs"] if rung["time"]]
+    assert timed
+    assert all(len(rung["samples"]) == rung["time"]["samples"] for rung in timed)
+    assert record["conditions"] is None
 
 
 def test_each_of_several_records_has_its_own_parameters(capsys) -> None:

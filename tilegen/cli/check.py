@@ -15,6 +15,7 @@ from tilegen.cli import printing
 from tilegen.cli.arguments import parse_numbers
 from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
+from tilegen.cli.records import environment_of, origin_of
 from tilegen.cli.request import Request
 from tilegen.errors import LimitError, ProofError, TilegenError, WrongResult
 from tilegen.ir.nodes import Tree
@@ -65,8 +66,9 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
         except KeyboardInterrupt:
             stopped = True
     if request.json_file:
-        parameters = {n: dict(e.core.parameters) for n, e in attempts.items() if not isinstance(e, TilegenError)}
-        found = {"parameters": parameters, **_json(checked, runs_on.name), "interrupted": stopped}
+        origins = {n: origin_of(e) for n, e in attempts.items() if not isinstance(e, TilegenError)}
+        origin = {word: {n: each[word] for n, each in origins.items()} for word in ("parameters", "written")}
+        found = {**origin, **environment_of(runs_on), **_json(checked, runs_on.name), "interrupted": stopped}
         printing.write_json(found, request.json_file)
     else:
         notes = () if runs_on.on_gpu else printing.meaning_notes(printing.performed_names(every))

@@ -15,8 +15,9 @@ from tilegen.cli import explain_printing, printing
 from tilegen.cli.commands import DEVICE, MACHINE_INSTEAD, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.plot import check_plot, draw, plot_option
-from tilegen.cli.records import origin_of
+from tilegen.cli.records import environment_of, origin_of
 from tilegen.cli.request import Request
+from tilegen.cli.trust import trust_lines
 
 if TYPE_CHECKING:
     from tilegen.lab.ladder import Ladder, Rung
@@ -56,7 +57,8 @@ def ladder_command(
             stopped = True
     result = run.result()
     if request.json_file:
-        rungs = {**origin_of(scheduled), **explain_printing.to_json(result), "interrupted": stopped}
+        rungs = {**origin_of(scheduled), **environment_of(runs_on), **explain_printing.to_json(result)}
+        rungs["interrupted"] = stopped
         printing.write_json(rungs, request.json_file)
     if request.json_file != "-":
         _show(printing.console(), result)
@@ -91,7 +93,8 @@ def _show(out: Console, found: Ladder) -> None:
             f"to take more than {found.limit:g} ms is checked and not timed (--limit).",
             soft_wrap=True,
         )
-    for line in found.beside:
+    doubts = {rung.step or "as written": rung.doubts for rung in found.rungs}
+    for line in (*found.beside, *trust_lines(found.conditions, found.doubts, doubts)):
         out.print(line, markup=False, soft_wrap=True)
     for rung in found.rungs:
         if rung.exit_code:

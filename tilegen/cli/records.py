@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tilegen import __version__, api
+
+if TYPE_CHECKING:
+    from tilegen.backends.engine import Engine
 
 
 def with_context(value: Any) -> Any:
@@ -39,5 +43,14 @@ def _words(context: click.Context) -> list[str]:
 
 
 def origin_of(scheduled: api.Scheduled) -> dict[str, Any]:
-    """The schedule and the values of its parameters."""
-    return {"schedule": scheduled.core.name, "parameters": dict(scheduled.core.parameters)}
+    """The schedule, the values of its parameters, and a text of it with its kernel that needs no other text."""
+    core = scheduled.core
+    return {"schedule": core.name, "parameters": dict(core.parameters), "written": scheduled.to_text()}
+
+
+def environment_of(engine: Engine) -> dict[str, Any]:
+    """The device that something ran on, the compiler of CUDA texts, and the seed of random inputs."""
+    from tilegen.lab.conditions import compiler_name, device_of
+    from tilegen.lab.timing import SEED
+
+    return {"environment": {**asdict(device_of(engine)), "compiler": compiler_name()}, "seed": SEED}

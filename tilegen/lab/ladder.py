@@ -13,12 +13,15 @@ from tilegen.ir.nodes import Kernel, Tree
 from tilegen.ir.shown import ShownAsTable, Table
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.check import Case, Trial, cases_by_tolerance, check
+from tilegen.lab.conditions import Watch
 from tilegen.lab.cost import require_addressable, require_timing_memory
 from tilegen.lab.explain import MOST_KEPT, LaunchReport, StepReport, explain, stages_by_line
 from tilegen.lab.machine import H200, Machine
 from tilegen.lab.metric import rate, unit
+from tilegen.lab.records import Conditions
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, points, power_sizes, sizes_to_check
 from tilegen.lab.timing import CPU_NOTE, Progress, Time, Timings, cells_of_time, summarise, time_programs
+from tilegen.lab.trust import doubts_of_conditions, doubts_of_samples
 from tilegen.schedule import Derivation
 
 # A prefix is not timed if one run is expected to take longer, in milliseconds.
@@ -42,6 +45,7 @@ class Rung:
         time: one run; `rate` in the ladder's unit.
         gain: times as fast as the last rung that was timed; 1 where the spreads of both overlap. Of a ladder that is
             not timed, `rate` and `gain` are those of the predicted time.
+        samples: milliseconds in their order; `doubts` say why their median is not to be trusted.
     """
 
     step: str | None
@@ -55,6 +59,8 @@ class Rung:
     time: Time | None = None
     rate: float | None = None
     gain: float | None = None
+    samples: tuple[float, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def predicted_time(self) -> float | None:
@@ -73,7 +79,8 @@ class Ladder(ShownAsTable):
     """The rungs in the order of the schedule's lines, then the library's time where there is one.
 
     `limit` is the time in milliseconds past which a prefix was not timed; `beside` says what the library's call is.
-    One that is not `timed` has predictions alone.
+    One that is not `timed` has predictions alone. `doubts` say why no time is to be trusted, under the `conditions`
+    that the GPU was in.
     """
 
     kernel: str
@@ -90,6 +97,8 @@ class Ladder(ShownAsTable):
     rival_rate: float | None = None
     beside: tuple[str, ...] = ()
     timed: bool = True
+    conditions: Conditions | None = None
+    doubts: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -178,6 +187,7 @@ class LadderRun:
         self._rungs: list[Rung] = []
         self._samples: dict[str, list[float]] = {}
         self._done = Timings()
+        self._watch = Watch(engine)
 
     def run(self) -> None:
         """Predicts, checks and times all rungs.
@@ -199,7 +209,7 @@ class LadderRun:
             return
         self._rungs = [_skip_if_slow(r, self._derivation.kernel, engine, sizes, self._limit) for r in self._rungs]
         chosen = {str(n): p for n, p in programs.items() if not self._rungs[n].error and not self._rungs[n].untimed}
-        self._done = time_programs(chosen, engine, sizes, self._progress, self._samples)
+        self._done = time_programs(chosen, engine, sizes, self._progress, self._samples, watch=self._watch)
         for name, error in self._done.errors.items():
             self._rungs[int(name)] = _with_error(self._rungs[int(name)], error)
 
@@ -224,13 +234,16 @@ class LadderRun:
             return Ladder(kernel.name, self._derivation.name, sizes, *settings, found, timed=False)
         for name, samples in list(self._samples.items()):
             if name.isdecimal() and samples:
-                time = summarise(samples)
-                rungs[int(name)] = replace(rungs[int(name)], time=time, rate=rate(kernel, sizes, time.median, shown))
+                time, doubts = summarise(samples), doubts_of_samples(samples)
+                rung = replace(rungs[int(name)], time=time, rate=rate(kernel, sizes, time.median, shown))
+                rungs[int(name)] = replace(rung, samples=tuple(samples), doubts=doubts)
         best = done.times.get(done.rival) if done.rival else None
         best_rate = rate(kernel, sizes, best.median, shown) if best else None
         settings = (engine.name, engine.on_gpu, self._machine, shown, self._limit)
         named = (kernel.name, self._derivation.name, sizes, *settings, _with_gains(rungs))
-        return Ladder(*named, done.rival, best, best_rate, done.beside)
+        conditions = self._watch.conditions()
+        state = (True, conditions, doubts_of_conditions(conditions, 0.0))
+        return Ladder(*named, done.rival, best, best_rate, done.beside, *state)
 
 
 def _rungs_of(steps: tuple[StepReport, ...]) -> list[Rung]:
