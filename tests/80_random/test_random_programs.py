@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from random_case import one_case
+from random_lane_reductions import reduction_case
 from random_steps import WORDS
 from random_tensors import tensor_case
 from workers import run_jobs, within
@@ -52,6 +53,13 @@ def test_fixed_products(chunk):
     assert counts["with instructions"] >= 3
 
 
+def test_fixed_reductions_of_products():
+    counts, failures, careful, _ = chunk_of((TEST_SEED, range(20, 25), 0.0, "reductions"))
+    assert not failures, failures[0]
+    assert not careful, careful
+    assert counts["reduced in lanes"] >= 3
+
+
 def test_every_step_is_drawn():
     assert registry().keys() <= set(WORDS)
 
@@ -71,7 +79,7 @@ def test_drawn_cases(data):
     one_case(lambda options: data.draw(st.sampled_from(options)))
 
 
-FAMILIES = {"any": one_case, "tensors": tensor_case}
+FAMILIES = {"any": one_case, "tensors": tensor_case, "reductions": reduction_case}
 
 
 def chunk_of(job):

@@ -161,7 +161,8 @@ class _Deal:
                         raise _lanes_differ(access.buffer, name)
                     if bits.setdefault(name, told) != told:
                         raise _lanes_differ(access.buffer, name)
-            _check_registers(self.registers, stmt, path, mine)
+            _check_targets(stmt, mine)
+            _check_registers(self.registers, stmt, path)
             if mine and prod(2 ** sum(b is not None for b in told) for told in mine.values()) != lanes:
                 raise NotDealt(f"the loops around '{stmt.target.buffer}' do not tell which lane has the element")
         values: dict[str, Affine] = {}
@@ -228,22 +229,25 @@ class _Deal:
         return stmt
 
 
-def _check_registers(
-    registers: Mapping[str, str | None], stmt: Stmt, nest: tuple[Loop, ...], told: Mapping[str, LaneBits]
-) -> None:
+def _check_targets(stmt: Stmt, told: Mapping[str, LaneBits]) -> None:
+    """What some lanes reduce to one element, and others to another, no lane can reduce alone."""
+    lanes = [name for name, bits in told.items() if any(bit is not None for bit in bits)]
+    for access in (stmt.target, stmt.best) if stmt.reduce else ():
+        over = [name for name in lanes if access and all(name not in i.names() for i in access.index)]
+        if access and over and len(over) < len(lanes):
+            digit = over[0] if None not in told[over[0]] else "that digit"
+            way = f"rfactor({stmt.name}, {digit}) gives each lane a result of its own"
+            raise NotDealt(
+                f"'{access.buffer}' is reduced along '{over[0]}', and several lanes have its terms",
+                way if digit == over[0] else f"tile '{over[0]}' into digits, one that tells the lanes apart: {way}",
+            )
+
+
+def _check_registers(registers: Mapping[str, str | None], stmt: Stmt, nest: tuple[Loop, ...]) -> None:
     """Registers beside the fragments are each lane's own: they do not outlive the nest."""
     inside = {loop.name for loop in nest}
-    apart = [name for name, bits in told.items() if any(bit is not None for bit in bits)]
     for access in accesses(stmt):
         if access.buffer in registers and registers[access.buffer] not in inside:
-            over = [name for name in apart if all(name not in i.names() for i in access.index)]
-            if stmt.reduce and access in (stmt.target, stmt.best) and over:
-                digit = over[0] if None not in told[over[0]] else "that digit"
-                way = f"rfactor({stmt.name}, {digit}) gives each lane a result of its own"
-                raise NotDealt(
-                    f"'{access.buffer}' is reduced along '{over[0]}', and several lanes have its terms",
-                    way if digit == over[0] else f"tile '{over[0]}' into digits, one that tells the lanes apart: {way}",
-                )
             raise NotDealt(
                 f"'{access.buffer}' is used with fragments, and is none: each lane would have all of it",
                 f"put the step that makes '{access.buffer}' before tensorize, so that it is held by the same lanes",
