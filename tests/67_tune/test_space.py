@@ -51,6 +51,9 @@ def test_a_large_space_is_drawn_from_and_comes_to_an_end() -> None:
     assert large.combinations == 10**7
     assert len(found) == len(set(found)) <= 5
     assert all(large.allows(each) for each in found)
+    pytest.importorskip("optuna")
+    with pytest.raises(UsageError, match="more than 200,000 combinations"):
+        search("grid", large, 1)
 
 
 @pytest.mark.parametrize("kind", ["random", "tpe", "evolution", "quasi-random", "grid"])

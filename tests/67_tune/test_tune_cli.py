@@ -95,6 +95,18 @@ def test_the_record_of_another_run_is_refused(capsys) -> None:
         assert Path("run.jsonl").read_bytes() == before
 
 
+@pytest.mark.gpu
+def test_a_gpu_is_tuned_with_its_state_on_record(capsys) -> None:
+    words = ["tune", "gemm:registers,warps", "--device", "cuda", "--size", "M=512", "N=512", "K=512"]
+    assert run([*words, "--budget", "25s", "--seed", "1", "--search", "random", "--resume", "run.jsonl"]) == 0
+    assert "judge" in capsys.readouterr().out
+    timed = [r for r in read_records(Path("run.jsonl").read_text(), "run.jsonl") if r.outcome == "measured"]
+    assert len(timed) > 5
+    alone = [r for r in timed if not r.notes["together"]]
+    assert all(r.registers and r.compiler and r.conditions and r.proof == "proved" for r in alone)
+    assert run(["compare", "gemm:registers", *words[2:], "--tuned", "run.jsonl"]) == 0
+
+
 def test_too_little_memory_is_told_before_anything_runs(capsys) -> None:
     assert run([*WORDS[:4], "--size", "N=99999999999", "--resume", "run.jsonl"]) == 5
     assert "memory" in capsys.readouterr().err

@@ -56,13 +56,17 @@ def test_what_the_gpu_has_no_instruction_for_is_refused_and_costs_no_process() -
 def test_machine_code_is_made_for_the_device(monkeypatch) -> None:
     from tilegen.backends import nvrtc
 
-    made = []
-    monkeypatch.setattr(nvrtc, "compile_text", lambda text, arch: made.append((text, arch)))
+    made, compile_text = [], nvrtc.compile_text
+    monkeypatch.setattr(nvrtc, "compile_text", lambda text, arch: made.append(arch) or compile_text(text, arch))
     seconds: dict[str, float] = {}
-    prepare(task_of("gemm", "tiled", arch="sm_90"), Candidate("tiled", (("TS", 8),)), None, seconds)
-    assert {arch for _, arch in made} == {"sm_90"}
+    found = prepare(task_of("gemm", "tiled", arch="sm_90"), Candidate("tiled", (("TS", 8),)), None, seconds)
+    assert set(made) == {"sm_90"}
     assert len(made) >= 2  # for whole tiles, where it is timed, and for others, where it is checked
-    assert seconds["compile"] >= 0
+    assert seconds["compile"] > 0
+    assert found.built["launches"] == 1
+    assert found.built["shared"] == 2 * 8 * 8 * 4
+    assert 16 <= found.built["registers"] <= 64
+    assert found.built["spills"] == 0
 
 
 class Made:

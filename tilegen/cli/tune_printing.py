@@ -72,7 +72,7 @@ def print_result(out: Console, session: Session) -> None:
     if not session.device.on_gpu:
         out.print(CPU_NOTE)
     if tuning.best:
-        for line in _beside_written(tuning):
+        for line in _beside_first(tuning):
             out.print(line, soft_wrap=True)
         out.print(f"best: {setting(tuning.best[0])}", soft_wrap=True, markup=False, style="bold")
 
@@ -95,7 +95,8 @@ def _table(session: Session) -> Table:
         table.add_column(name, justify="right")
     for candidate, time in sorted(times.items(), key=lambda each: each[1].median):
         gain = f"x {times[first].median / time.median:.2f}" if first else ""
-        name = f"{candidate} (as written)" if candidate in tuning.defaults else str(candidate)
+        label = "as written" if session.space.is_written(candidate) else "tried first"
+        name = f"{candidate} ({label})" if candidate in tuning.defaults else str(candidate)
         table.add_row(name, *cells_of_time(time, rate(kernel, task.sizes, time.median, shown)), gain)
     return table
 
@@ -121,13 +122,13 @@ def _complaints(tuning: Tuning) -> list[str]:
     return found
 
 
-def _beside_written(tuning: Tuning) -> list[str]:
-    """Whether the best is faster than the fastest of the written ones by more than both spread."""
+def _beside_first(tuning: Tuning) -> list[str]:
+    """Whether the best is faster than the fastest of those that were tried first by more than both spread."""
     assert tuning.best
-    (best, time), written = tuning.best, [t for c, t in tuning.times.items() if c in tuning.defaults]
-    if best in tuning.defaults or not written or time.p80 < min(each.p20 for each in written):
+    (best, time), first = tuning.best, [t for c, t in tuning.times.items() if c in tuning.defaults]
+    if best in tuning.defaults or not first or time.p80 < min(each.p20 for each in first):
         return []
-    return ["its time is inside the spread of the written ones: a second run may choose otherwise"]
+    return ["its time is inside the spread of those that were tried first: a second run may choose otherwise"]
 
 
 def _shares(session: Session) -> str:

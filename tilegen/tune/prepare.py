@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from time import perf_counter
@@ -13,6 +13,7 @@ from tilegen.backends.architectures import compiled_architecture, instructions_o
 from tilegen.lab.explain import explain_tree
 from tilegen.lab.machine import Machine
 from tilegen.lab.sizes import sizes_to_check
+from tilegen.lowering import Launch
 from tilegen.tune.space import Candidate
 from tilegen.tune.task import Outcome, Task
 
@@ -68,14 +69,23 @@ def prepare(task: Task, candidate: Candidate, best: float | None, seconds: Secon
             version: versions.text(version, unproved=task.unproved)
             for version in (versions.choose(each, {}) for each in wanted)
         }
+    timed = versions.launches(versions.choose(task.sizes, {}))
+    built = {"launches": len(timed), "shared": max(launch.shared_bytes for launch in timed)}
     if task.arch and not nvrtc.unavailable_reason():
         with clock(seconds, "compile"):
             for version, text in texts.items():
-                launches = versions.launches(version)
-                arch = compiled_architecture(instructions_of(launches), task.arch)
-                require_instructions(launches, arch)
-                nvrtc.compile_text(text, arch)
-    return Outcome(candidate, "measured", predicted=predicted)
+                found = _compile(text, versions.launches(version), task.arch)
+                if versions.launches(version) == timed:
+                    built |= found
+    return Outcome(candidate, "measured", predicted=predicted, built=built)
+
+
+def _compile(text: str, launches: Sequence[Launch], arch: str) -> dict[str, int]:
+    """The most registers and spills of a launch, compiled for a GPU. Raises DeviceError where it cannot be."""
+    target = compiled_architecture(instructions_of(launches), arch)
+    require_instructions(launches, target)
+    found = nvrtc.compile_text(text, target).resources.values()
+    return {"registers": max(r.registers for r in found), "spills": max(r.spills for r in found)} if found else {}
 
 
 def predict(scheduled: api.Scheduled, task: Task, machine: Machine) -> float:

@@ -19,6 +19,7 @@ from tilegen.tune.space import Candidate, Space
 from tilegen.tune.task import Outcome, Task
 
 HEAD = "tilegen.tune/1"
+_BUILT = ("launches", "registers", "shared", "spills")
 
 
 def head_line(task: Task, device: Device, space: Space, context: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,8 +54,10 @@ def result_line(
         parameters=dict(candidate.parameters),
         constants=constants,
         error=outcome.message or None,
+        proof="proved" if outcome.samples and not task.unproved else None,  # no other text is compiled
         trials=tuple(outcome.checks),
         arch=task.arch,
+        **outcome.built,
         device=device,
         compiler=compiler_name() if device.on_gpu else None,
         conditions=outcome.conditions,
@@ -106,4 +109,5 @@ def outcomes_of(lines: Sequence[Mapping[str, Any]], space: Space) -> Iterator[Ou
         if space.allows(candidate):
             samples, checks = tuple(line["samples"]), tuple(line["trials"])
             told = (line["outcome"], line["error"] or "", samples, notes.get("predicted"), line["seconds"], checks)
-            yield Outcome(candidate, *told)
+            built = {name: line[name] for name in _BUILT if line.get(name) is not None}
+            yield Outcome(candidate, *told, built=built)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from math import prod
 from random import Random
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from tilegen.tune.space import Candidate, Space
 SEARCHES = ("tpe", "evolution", "quasi-random", "grid", "random")
 # Proposals in a row that are known or no candidates, until one is drawn by chance.
 _MOST_REPEATED = 50
+_LARGEST_GRID = 200_000
 
 
 class Search(Protocol):
@@ -96,6 +98,9 @@ class OptunaSearch:
             case "quasi-random":
                 return samplers.QMCSampler(seed=seed, scramble=True)
             case "grid":
+                if prod(map(len, self._grid().values())) > _LARGEST_GRID:
+                    notes = ("--search random, tpe, evolution and quasi-random do without a list of all",)
+                    raise UsageError(f"a grid of more than {_LARGEST_GRID:,} combinations is too large", notes=notes)
                 return samplers.GridSampler(self._grid(), seed=seed)
             case _:
                 raise ValueError(kind)

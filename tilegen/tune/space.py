@@ -62,6 +62,11 @@ class Space:
         found = [Candidate(s.name, tuple((p.name, self._default(p)) for p in s.parameters)) for s in self.schedules]
         return [candidate for candidate in found if self.allows(candidate)]
 
+    def is_written(self, candidate: Candidate) -> bool:
+        """True if all values are the defaults of the candidate's schedule."""
+        schedule = next(s for s in self.schedules if s.name == candidate.schedule)
+        return candidate.parameters == tuple((p.name, p.default) for p in schedule.parameters)
+
     def _default(self, parameter: Parameter) -> int:
         values = self.values(parameter)
         return parameter.default if parameter.default in values else values[0]

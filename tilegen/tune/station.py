@@ -95,7 +95,7 @@ class Station:
             for name in (*ready.seconds, *found.seconds)
         }
         parts["waiting"] = max(0.0, perf_counter() - start - sum(parts.values()))
-        return replace(found, predicted=ready.predicted, seconds=parts)
+        return replace(found, predicted=ready.predicted, built=ready.built, seconds=parts)
 
     def time_together(self, task: Task, candidates: Sequence[Candidate]) -> Timings:
         """Times candidates in turns. Raises DeviceError."""

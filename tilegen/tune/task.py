@@ -46,6 +46,7 @@ class Outcome:
         predicted: the least milliseconds by the roofline, where that was asked.
         seconds: by part: "judge" (steps and proof), "predict", "compile", "check", "time".
         checks: the sizes, the inputs and the largest error of each case that it passed.
+        built: as records have them, `launches` and `shared`, and on a GPU `registers` and `spills`.
         conditions: the state of the GPU meanwhile; None on a CPU.
     """
 
@@ -56,6 +57,7 @@ class Outcome:
     predicted: float | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     checks: tuple[Mapping[str, Any], ...] = ()
+    built: Mapping[str, Any] = field(default_factory=dict)
     conditions: Conditions | None = None
 
     @property
