@@ -154,5 +154,5 @@ def to_json(session: Session, stopped: bool) -> dict[str, Any]:
         "record": str(session.journal.path),
         "interrupted": stopped,
         "best": {"schedule": best[0].schedule, "parameters": dict(best[0].parameters)} if best else None,
-        "candidates": [session.record_of(each) for each in tuning.outcomes.values()],
+        "rows": [session.record_of(each) for each in tuning.outcomes.values()],
     }
