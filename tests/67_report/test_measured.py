@@ -80,17 +80,18 @@ def test_without_times_a_waterfall_is_of_the_prediction() -> None:
 
 def test_rows_have_the_sizes_and_parameters_that_differ_and_nothing_is_left_out() -> None:
     records = [
-        record("tiled TS=16", 3.0, parameters={"TS": 16, "T": 1}),
+        record("tiled TS=16", 3.0, parameters={"TS": 16, "T": 1}, notes={"predicted": 1.5}),
         record("tiled TS=32", 2.0, parameters={"TS": 32, "T": 1}, doubts=("the clock was held down",)),
         record(
             "tiled TS=64", 0, parameters={"TS": 64, "T": 1}, samples=(), rate=None, outcome="limits", error="too many"
         ),
     ]
     table = record_table(records)
-    assert table.heads[:4] == ("name", "TS", "outcome", "proof")
+    assert table.heads == ("name", "TS", "outcome", "proof", "predicted ms", "ms", "p20..p80", "TFLOP/s", "")
     assert [row[1:3] for row in table.rows] == [("16", "measured"), ("32", "measured"), ("64", "limits")]
-    assert table.rows[2][4:7] == ("", "", "")
-    assert table.notes == ("tiled TS=32: the clock was held down", "tiled TS=64: too many")
+    assert [row[4] for row in table.rows] == ["1.5", "", ""]
+    assert table.rows[2][5:8] == ("", "", "")
+    assert [row[-1] for row in table.rows] == ["", "the clock was held down", "too many"]
 
 
 def test_sizes_that_grow_together_are_one_axis() -> None:
@@ -121,8 +122,9 @@ def test_a_pair_of_parameters_is_a_map_of_the_best_and_shows_what_is_missing() -
 
 
 def test_many_candidates_are_shown_in_order_with_the_best_so_far() -> None:
-    records = [record(f"tiled {n}", 100.0 - n, parameters={"TS": n}) for n in range(50)]
+    records = [record(f"tiled {n}", 100.0 - n, parameters={"TS": n}, notes={"predicted": n}) for n in range(50)]
     (chart,) = record_pictures(records)
+    assert chart.series[2].y == tuple(range(1, 50))  # of the first one nothing was predicted
     best = chart.series[1]
     assert best.name == "best so far"
     assert best.y == pytest.approx([100.0 - n for n in range(50)])

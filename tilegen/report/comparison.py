@@ -14,22 +14,14 @@ _FEW = 40  # rows that have a name each in a chart
 
 
 def record_table(records: Sequence[RunRecord]) -> Table:
-    """A row for each record; columns for the sizes and parameters that are not the same in all of them."""
+    """A row for each record, with a column for each size and parameter that is not the same in all of them.
+
+    Columns that would be empty are left out.
+    """
     sizes, parameters = _varied(records, _sizes), _varied(records, _parameters)
     unit = next((record.unit for record in records if record.unit), None) or "rate"
-    heads = (
-        "name",
-        *sizes,
-        *parameters,
-        "outcome",
-        "proof",
-        "ms",
-        "p20..p80",
-        unit,
-        "registers",
-        "shared B",
-        "spills B",
-    )
+    figures = ("predicted ms", "ms", "p20..p80", unit, "registers", "shared B", "spills B", "")
+    heads = ("name", *sizes, *parameters, "outcome", "proof", *figures)
     rows = [
         (
             record.name,
@@ -37,15 +29,30 @@ def record_table(records: Sequence[RunRecord]) -> Table:
             *(_shown(record.parameters.get(name)) for name in parameters),
             record.outcome,
             record.proof or "",
+            f"{predicted:.4g}" if (predicted := _predicted(record)) else "",
             *_times(record),
             *map(_shown, (record.registers, record.shared, record.spills)),
+            "; ".join(_remarks(record)),
         )
         for record in records
     ]
-    notes = [f"{record.name}: {doubt}" for record in records for doubt in record.doubts]
-    notes += [f"{record.name}: {record.error}" for record in records if record.error]
-    notes += [CPU_NOTE] if any(record.device and not record.device.on_gpu for record in records) else []
-    return Table("", heads, rows, tuple(dict.fromkeys(notes)))
+    told = [n for n in range(len(heads)) if any(row[n] for row in rows)]
+    notes = [CPU_NOTE] if any(record.device and not record.device.on_gpu for record in records) else []
+    return Table("", tuple(heads[n] for n in told), [tuple(row[n] for n in told) for row in rows], tuple(notes))
+
+
+def _predicted(record: RunRecord) -> float | None:
+    """Milliseconds that a tuning run has predicted."""
+    value = record.notes.get("predicted")
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _remarks(record: RunRecord) -> Iterator[str]:
+    yield from record.doubts
+    if record.notes.get("together"):
+        yield "timed in turns with others, at the end"
+    if record.error:
+        yield record.error
 
 
 def _shown(value: int | None) -> str:
@@ -130,11 +137,14 @@ def _in_order(records: Sequence[RunRecord]) -> Chart:
     best = [min(times[: n + 1]) for n in range(len(times))]
     places = tuple(float(n) for n in range(1, len(times) + 1))
     labels = tuple(f"{r.name} {_say_sizes(r.parameters)}" for r in records)
-    series = (
+    series = [
         Series("candidates", places, tuple(times), labels=labels),
-        Series("best so far", places, tuple(best), "line"),
-    )
-    return Chart(_title(records, "in the order of their timing"), Axis("candidate"), Axis("ms", log=True), series)
+        Series("best so far", places, tuple(best), kind="line"),
+    ]
+    if predicted := [(n, value) for n, record in zip(places, records, strict=True) if (value := _predicted(record))]:
+        series.append(Series("predicted", tuple(n for n, _ in predicted), tuple(value for _, value in predicted)))
+    title = _title(records, "in the order of their timing")
+    return Chart(title, Axis("candidate"), Axis("ms", log=True), tuple(series))
 
 
 def heat_maps(records: Sequence[RunRecord]) -> Iterator[HeatMap]:
