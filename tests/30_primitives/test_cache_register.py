@@ -68,3 +68,11 @@ def test_windows_that_overlap_share_their_registers():
     launches = lower(tree)
     assert prove(tree.kernel, launches).verdict == "proved"
     assert faults(launches, tree, {"W": 131}) is None
+
+
+def test_windows_have_registers_of_their_own_where_a_step_says_so():
+    tree = tree_from(WINDOWS.replace("cache_register(X.shared, at=t)", "cache_register(X.shared, at=t, repeated=1)"))
+    assert [e.const for e in tree.buffer("X.shared.reg").shape] == [3, 4]
+    launches = lower(tree)
+    assert prove(tree.kernel, launches).verdict == "proved"
+    assert faults(launches, tree, {"W": 131}) is None

@@ -186,7 +186,7 @@ class Steps:
             cache_register(reduction, at=at)
         """
 
-    def cache_register(self, buffer: str, at: str, using: collections.abc.Sequence[str] = (), vector: int = 1, *, into: collections.abc.Sequence[str] = ()) -> Self:
+    def cache_register(self, buffer: str, at: str, using: collections.abc.Sequence[str] = (), vector: int = 1, repeated: int = 0, *, into: collections.abc.Sequence[str] = ()) -> Self:
         """cache_register(C, at=bj)
 
         Keep what a thread uses of a buffer during one iteration of `at` in its registers.
@@ -215,7 +215,8 @@ class Steps:
 
         The registers are indexed by the loops inside `at` that the uses depend on, thread loops included:
         each thread has its own. Uses at several places of the buffer (a stencil) share a small box instead, and so do
-        iterations that meet in elements (the windows of a convolution).
+        iterations that meet in elements (the windows of a convolution), unless `repeated=1` gives each iteration registers
+        of its own: the fragments of an instruction hold each window by itself.
         With `using`, only the uses whose index depends on one of these loops are meant; with `vector`, the
         innermost of the copying loops moves that many elements at once. The copy is called `<buffer>.reg`, or as the
         name behind `->` says.

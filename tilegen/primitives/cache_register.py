@@ -47,7 +47,8 @@ class CacheRegister:
 
     The registers are indexed by the loops inside `at` that the uses depend on, thread loops included:
     each thread has its own. Uses at several places of the buffer (a stencil) share a small box instead, and so do
-    iterations that meet in elements (the windows of a convolution).
+    iterations that meet in elements (the windows of a convolution), unless `repeated=1` gives each iteration registers
+    of its own: the fragments of an instruction hold each window by itself.
     With `using`, only the uses whose index depends on one of these loops are meant; with `vector`, the
     innermost of the copying loops moves that many elements at once. The copy is called `<buffer>.reg`, or as the
     name behind `->` says.
@@ -57,6 +58,7 @@ class CacheRegister:
     at: LoopName
     using: tuple[LoopName, ...] = ()
     vector: int = 1
+    repeated: int = 0
     name: NewName | None = None
 
     def apply(self, tree: Tree) -> Tree:
@@ -64,7 +66,7 @@ class CacheRegister:
         if buffer.space == "register":
             raise StepError(f"'{buffer.name}' is in registers already")
         region = region_of(tree, buffer, self.at, self.using)
-        if len({u.index for u in region.uses}) == 1 and not _overlaps(region):
+        if len({u.index for u in region.uses}) == 1 and (self.repeated or not _overlaps(region)):
             return self._by_loops(tree, region)
         return self._by_box(tree, region)
 
