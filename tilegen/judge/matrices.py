@@ -24,6 +24,7 @@ from tilegen.ir.instructions import UNITS, Fragment, SharedMatrix, SharedRows
 from tilegen.ir.lane_bits import NotDealt
 from tilegen.ir.matching import inner_part, operand_accesses, operand_points, perfect_nest, rounded_operands
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Loop, Node, Performed, Stmt
+from tilegen.ir.row_digits import Digit, digits_of_row
 from tilegen.ir.walk import accesses, constant_extents, leaves, loops
 from tilegen.judge.described import check_described
 from tilegen.judge.formats import check_formats
@@ -242,12 +243,15 @@ def _check_rows(
     extents: Mapping[str, int],
     instruction: str,
 ) -> None:
-    """The elements of a row are neighbours in shared memory, and the first is at a multiple of 16 bytes."""
+    """The elements of a row are neighbours in shared memory, and the first is at a multiple of 16 bytes.
+
+    Where rows of the buffer are shorter than that, and nothing is between them, the row goes on in the next ones.
+    """
     name, width = layout.operand.name, layout.elements_of_a_row
     if buffer.space != "shared":
         way = f"cache_shared({buffer.name}, at=...) puts it there"
         raise Refused(f"the operand {name} lies in shared memory, and '{buffer.name}' does not", None, way, code="form")
-    fastest = buffer.order[-1]
+    digits = digits_of_row(buffer, width)
     _check_starts(buffer, access, width, extents, instruction)
     box = Box(extents)
     lanes, elements = map(box.each, layout.slots([box.at(p) for p in points]))
@@ -258,9 +262,10 @@ def _check_rows(
     starts = np.zeros(layout.rows, int)  # the point that is element 0 of each row
     starts[lanes[elements == 0]] = np.flatnonzero(elements == 0)
     begin = starts[lanes]
-    right = places[fastest][begin] % width == 0
+    right = np.full(box.count, True)
     for d, place in enumerate(places):
-        right &= place == place[begin] + elements * (d == fastest)
+        weight, count = digits.get(d, Digit(1, 1))
+        right &= (place == place[begin] + elements // weight % count) & (place[begin] % count == 0)
     if not right.all():
         row = first_of_equals(lanes)
         number = int(min(np.flatnonzero(~right), key=lambda n: (row[n], n)))
@@ -275,19 +280,24 @@ def _check_rows(
 
 def _check_starts(buffer: Buffer, access: Access, width: int, extents: Mapping[str, int], instruction: str) -> None:
     """Rows of `width` elements begin at multiples of their length in memory."""
-    fastest = buffer.order[-1]
-    pitch = buffer.shape[fastest].const + buffer.pad
-    outer = Affine(
-        tuple((a, c) for a, c in access.index[fastest].terms if a not in extents), access.index[fastest].const
-    )
-    starts = outer % width
-    if pitch % width or not starts.is_const or starts.const:
+    digits = digits_of_row(buffer, width)
+    *_, (last, (weight, count)) = digits.items()
+    pitch = buffer.shape[last].const * weight + buffer.pad
+    outer = {d: access.index[d] - inner_part(access.index[d], extents) for d in digits}
+    astray = next((outer[d] for d, digit in digits.items() if outer[d] % digit.extent != const(0)), None)
+    if pitch % width or astray is not None:
+        way = f"tiles of {width} elements along a row, and whole ones between tiles, keep them there"
+        if pitch % width:
+            missing = width - (pitch - buffer.pad) % width
+            way = f"pad({buffer.name}, {missing}) keeps rows at multiples of {width} elements"
+        if pitch % width and weight > 1:
+            way = (
+                f"the rows of {weight} elements go on in the next ones: a multiple of {count} of them keeps them there"
+            )
         raise Refused(
             f"the rows of '{buffer.name}' do not begin at multiples of 16 bytes, as '{instruction}' needs them",
-            f"they have {pitch} elements" if pitch % width else f"one begins at column {outer}",
-            f"pad({buffer.name}, {width - (pitch - buffer.pad) % width}) keeps rows at multiples of {width} elements"
-            if pitch % width
-            else f"tiles of {width} elements along a row, and whole ones between tiles, keep them there",
+            f"they have {pitch} elements" if pitch % width else f"one begins at column {astray}",
+            way,
             code="vector",
         )
     if buffer.swizzle and not buffer.swizzle.keeps(width):

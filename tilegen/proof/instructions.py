@@ -26,6 +26,7 @@ from tilegen.ir.matching import (
 )
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.ir.ranges import simplify
+from tilegen.ir.row_digits import digits_of_row
 from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release
 from tilegen.lowering.memory import row_of
 from tilegen.lowering.product_nodes import Begin, Complete, Described
@@ -135,8 +136,9 @@ def _row_index(
         raise Refused(f"the operand {layout.operand.name} lies in shared memory, and '{buffer.name}' does not")
     lane, element = (simplify(each.substitute(values), extents) for each in (layout.lane, layout.element))
     lanes = {name: lane for name, kind, _ in launch.coordinates if kind == "thread.x"}
-    fastest = buffer.order[-1]
-    index = (i.substitute(lanes) + (element if d == fastest else 0) for d, i in enumerate(access.index))
+    index = [i.substitute(lanes) for i in access.index]
+    for dim, (weight, count) in digits_of_row(buffer, layout.elements_of_a_row).items():
+        index[dim] += element // weight % count
     return tuple(simplify(i, extents) for i in index)
 
 
@@ -272,8 +274,12 @@ def check_rows(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> i
         buffer, width = launch.buffers[access.buffer], layout.elements_of_a_row
         if buffer.swizzle and not buffer.swizzle.keeps(width):
             raise Refused(f"a row of {width} elements of '{buffer.name}' is divided by its swizzle")
-        for value in (access.index[buffer.order[-1]], row_of(buffer)):
-            off = affine(value) % width
+        digits = digits_of_row(buffer, width)
+        *_, (last, (weight, _)) = digits.items()
+        row = row_of(buffer) if weight == 1 else buffer.shape[last] * weight
+        starts = [(access.index[dim], extent) for dim, (_, extent) in digits.items()]
+        for value, by in ((row, width), *starts):
+            off = affine(value) % by
             if off != const(0) and not facts.is_implied(Condition(off, equal=True), extents, launch.requires):
                 raise Refused(
                     f"a row of '{buffer.name}' is not at a multiple of {width * DTYPE_BYTES[buffer.dtype]} bytes",
