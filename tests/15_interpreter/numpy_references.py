@@ -325,6 +325,9 @@ CASES = [
          tolerance=2**-10),
     Case("schedules/hconv", "hconv", sizes("B H W C F", (1, 9, 7, 2, 3)), lambda i: channels_last(i, 2, 2, 3),
          {"R": 5, "stride": 2, "dilation": 2, "pad": 3}, tolerance=2**-10),
+    *(Case("schedules/hconv", "hconv_input", sizes("B H W F", (2, 9, 8, 4), (1, 1, 1, 1)),
+           lambda i, s=stride, r=r: channels_last(i, s, pad=r // 2), {"C": c, "R": r, "stride": stride, "pad": r // 2},
+           tolerance=2**-10) for c, r, stride in ((3, 7, 2), (1, 3, 1), (4, 8, 4))),
     *(Case("schedules/layer_norm", "layer_norm", sizes("M", (1,), (5,)), layer_norm, {"N": n}, tolerance=1e-5)
       for n in (1, 11)),
     Case("schedules/matching", "matching", sizes("N M D", (9, 13, 5), (1, 1, 1), (3, 1, 2), (1, 7, 1)), matching),

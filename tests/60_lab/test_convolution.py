@@ -36,6 +36,23 @@ def test_channels_last():
     assert (found.x_axes, found.f_axes, found.y_axes) == ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
 
 
+def test_filters_stored_with_more_channels_and_columns():
+    found = as_convolution(load("hconv").kernel("hconv_input").ir)
+    assert (found.x, found.f, found.y, found.stride, found.padding) == ("X", "K", "Y", (2, 2), (3, 3))
+    assert (found.x_axes, found.f_axes, found.y_axes) == ((0, 3, 1, 2),) * 3
+    assert (found.operands, found.result) == ("f16", "f16")
+
+
+@pytest.mark.parametrize(("beyond", "width", "same"), [("0", 2, True), ("1", 2, False), ("0", 3, False)])
+def test_filters_stored_with_zeros_and_all_places_are_the_same(beyond, width, same):
+    text = (
+        f"kernel conv(X: f32[N, C, W], K: f32[F, C, 3]) -> Y: f32[N, F, W - {width}]:\n    var S: f32[F, C, 4]\n"
+        f"    S[f, c, r] = K[f, c, r] else {beyond}\n"
+        "    Y[n, f, x] = sum[c, r]((X[n, c, x + r] else 0) * S[f, c, r])\n"
+    )
+    assert (as_convolution(load(text).kernel().ir) is not None) == same
+
+
 @pytest.mark.parametrize(
     ("file", "name"),
     [("conv", "conv2d_grouped"), ("conv", "conv2d_depthwise"), ("gemm", "gemm")],

@@ -45,6 +45,7 @@ FITTING = {
     "hconv.boxes": {"TN": 1, "STAGES": 2},
     "hconv.whole_boxes": {"TN": 1, "STAGES": 2},
     "hconv.more_filters": {"TN": 2, "STAGES": 2},
+    "hconv.windows": {"TY": 2, "TX": 16, "WY": 1},
     "hgemm.fragments": {"TM": 16, "TN": 8},
     **{f"hgemm.{rung}": WARP_TILES for rung in ("shared", "ldmatrix", "swizzled", "pipelined")},
     **{

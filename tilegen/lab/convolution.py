@@ -10,6 +10,7 @@ from typing import Any
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import BYTE_FLOATS, FLOATS, Equation, Kernel, Load, Tensor
 from tilegen.lab.products import epsilon, operands, without_casts
+from tilegen.lab.stored_filters import with_given_filters
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,12 @@ class Convolution:
 def as_convolution(kernel: Kernel) -> Convolution | None:
     """How the kernel is a convolution of one, two or three dimensions, channels first or last; None where it is none.
 
-    What a second equation may do is to round the sums.
+    A first equation may store the filters in another form, with zeros beyond; a last one may round the sums.
     """
-    match kernel.equations:
+    equations = kernel.equations
+    if len(equations) > 1 and (given := with_given_filters(*equations[:2])):
+        equations = (given, *equations[2:])
+    match equations:
         case (equation,):
             result = equation.target
         case (equation, last) if _is_rounded(last, equation.target):
@@ -56,7 +60,23 @@ def as_convolution(kernel: Kernel) -> Convolution | None:
         return None
     found = [_match_convolution(equation, *pair) for pair in (loads, loads[::-1])]
     one = next((each for each in found if each), None)
-    return replace(one, y=result, operands=factors[0][1], result=tensors[0].dtype) if one else None
+    if one is None or not _has_all_places(kernel, replace(one, y=result)):
+        return None
+    return replace(one, y=result, operands=factors[0][1], result=tensors[0].dtype)
+
+
+def _has_all_places(kernel: Kernel, found: Convolution) -> bool:
+    """True if the result has as many places as a library gives it, at some sizes."""
+    x, f, y = (kernel.tensor(name).shape for name in (found.x, found.f, found.y))
+    steps = zip(found.stride, found.padding, found.dilation, strict=True)
+    for number, (stride, padding, dilation) in enumerate(steps, start=2):
+        filters = f[found.f_axes[number]] if number < len(f) else const(1)
+        room = x[found.x_axes[number]] + 2 * padding - (filters - 1) * dilation - 1
+        for size in (40, 41, 47):
+            values = dict.fromkeys(kernel.sizes, size)
+            if room.evaluate(values) // stride + 1 != y[found.y_axes[number]].evaluate(values):
+                return False
+    return True
 
 
 def _is_rounded(last: Equation, sums: str) -> bool:
@@ -71,7 +91,9 @@ def _is_row_major(tensor: Tensor) -> bool:
 
 
 def _match_convolution(equation: Equation, image: Load, filters: Load) -> Convolution | None:
-    if not 3 <= len(equation.index) == len(image.index) <= 5 or filters.fallback:
+    if not 3 <= len(equation.index) == len(image.index) <= 5:
+        return None
+    if filters.fallback is not None and filters.fallback.value != 0:
         return None
     if len(filters.index) not in (2, len(image.index)):
         return None
