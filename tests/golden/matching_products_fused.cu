@@ -174,19 +174,35 @@ static __device__ __forceinline__ void wgmma_m64n256k16_f16(float* C, unsigned l
 
 // matching_f16_norm: grid (ceil(M/128)), block (128)
 // for B[M, 128], arrays of fewer than 2^31 - 2^20 elements
+// needs B aligned to 8 bytes
 // norm is scratch memory: float[M]
 extern "C" __global__ void __launch_bounds__(128)
 matching_f16_norm(const __half* __restrict__ B, float* __restrict__ norm, int M)
 {
-    const int nb = blockIdx.x;   // blocks(norm.j, 128) -> nb, nt
+    const int nb = blockIdx.x;   // square_points()
     const int nt = threadIdx.x;
 
     if (nb * 128 + nt < M) {
-        // cache_register(norm, at=nt)
         float norm_reg = 0.0f;
 
-        for (int d = 0; d < 128; ++d)
-            norm_reg += __half2float(B[(nb * 128 + nt) * 128 + d]) * __half2float(B[(nb * 128 + nt) * 128 + d]);
+        #pragma unroll
+        for (int dh = 0; dh < 16; ++dh) {
+            __half Bv[8];
+            #pragma unroll
+            for (int Bv_dv = 0; Bv_dv < 2; ++Bv_dv) {
+                __align__(8) __half B_vec[4];
+                *reinterpret_cast<uint2*>(B_vec) =
+                    *reinterpret_cast<const uint2*>(&B[(nb * 128 + nt) * 128 + dh * 8 + Bv_dv * 4]);
+                Bv[Bv_dv * 4] = B_vec[0];
+                Bv[Bv_dv * 4 + 1] = B_vec[1];
+                Bv[Bv_dv * 4 + 2] = B_vec[2];
+                Bv[Bv_dv * 4 + 3] = B_vec[3];
+            }
+
+            #pragma unroll
+            for (int dv = 0; dv < 8; ++dv)
+                norm_reg += __half2float(Bv[dv]) * __half2float(Bv[dv]);
+        }
 
         norm[nb * 128 + nt] = norm_reg;
     }
