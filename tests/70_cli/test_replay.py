@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tilegen.cli import run
+from tilegen.errors import DeviceError
 from tilegen.lab.record_files import read_records
 from tilegen.lab.records import Conditions, Device, Readings, RunRecord, line_of
-from tilegen.lab.replay import choose, find_pair, find_surroundings
+from tilegen.lab.replay import choose, find_pair, find_surroundings, require_device
 
 ERRORS = Path(__file__).parents[1] / "errors" / "replay"
 TEXT = """\
@@ -100,6 +101,22 @@ def test_a_schedule_that_is_refused_now_is_a_difference(written, capsys) -> None
     assert "cannot run at once" in out
 
 
+def test_predictions_are_made_again(written, tmp_path, capsys) -> None:
+    (tmp_path / "mine.tg").write_text(TEXT)
+    words = "compare mine.tg:rows --machine t4 --size M=4096 N=64 --device interpreter --json f.json"
+    assert run(shlex.split(words)) == 0
+    capsys.readouterr()
+    assert run(shlex.split("replay f.json --device interpreter --json g.json")) == 0
+    out = capsys.readouterr().out
+    assert "sums  M=4096 N=64  for one T4, checked on the interpreter" in out
+    assert "│ nothing" in out
+    (now,) = read_records((tmp_path / "g.json").read_text(), "g.json")
+    other = replace(now, notes={**now.notes, "predicted": 2 * now.notes["predicted"]})
+    (change,) = find_pair(now, other).changes
+    assert change.startswith("predicted: ")
+    assert find_pair(now, now).changes == ()
+
+
 # -- what differs
 
 
@@ -155,6 +172,7 @@ MISTAKES = {
     "edited": ((record(text=TEXT.replace("tile(i", "tile(")),), "replay f.jsonl"),
     "sizes": ((record(sizes={"M": -1, "N": 4}),), "replay f.jsonl --device interpreter"),
     "best": ((record(),), "replay f.jsonl --best 0"),
+    "of_own_machine": ((record(notes={"machine": "mine"}),), "replay f.jsonl --device interpreter"),
 }
 
 
@@ -175,6 +193,16 @@ def test_a_mistake_is_told_as_reviewed(name, written, capsys, request) -> None:
 
 def test_every_golden_text_is_of_a_mistake() -> None:
     assert {path.stem for path in ERRORS.iterdir()} == set(MISTAKES)
+
+
+def test_a_record_of_a_gpu_runs_on_a_cpu_only_if_asked() -> None:
+    """Its sizes may take a CPU hours."""
+    of_gpu = record(device=Device("NVIDIA H200", True))
+    with pytest.raises(DeviceError, match="the records are of NVIDIA H200, and there is no GPU here"):
+        require_device(of_gpu, "auto", on_gpu=False)
+    require_device(of_gpu, "cpu", on_gpu=False)
+    require_device(of_gpu, "auto", on_gpu=True)
+    require_device(record(device=Device("PoCL", False)), "auto", on_gpu=False)
 
 
 @pytest.mark.gpu

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -50,13 +50,15 @@ def replay_command(
     from tilegen.backends.devices import engine
     from tilegen.lab.record_files import read_records
     from tilegen.lab.records import to_dict
-    from tilegen.lab.replay import choose
+    from tilegen.lab.replay import choose, require_device
 
     printing.check_writable(json_file)
     recorded = read_records(read_text(file), file)
     entries = [(record, _entry(record)) for record in choose(recorded, names, best)]
     runs_on, found, stopped = engine(device), list["Replayed"](), False
     rivals = [each for each in recorded if each.text is None]
+    for record, _ in entries:
+        require_device(record, device, on_gpu=runs_on.on_gpu)
     for group in _groups(entries):
         again, result, stopped = _run_again(group, rivals, runs_on, unproved)
         found += again
@@ -86,17 +88,21 @@ def read_text(file: str) -> str:
 
 
 def _groups(entries: Sequence[Recorded]) -> list[list[Recorded]]:
-    """What one table has: records of one kernel, at the same sizes, timed in the same way."""
+    """What one table has: records of one kernel, at the same sizes, timed or predicted in the same way."""
     groups: list[list[Recorded]] = []
     for record, entry in entries:
         for group in groups:
             first, kernel = group[0][0], group[0][1].attempt.kernel.ir
-            if (first.sizes, first.steady) == (record.sizes, record.steady) and kernel == entry.attempt.kernel.ir:
+            if _way_of(first) == _way_of(record) and kernel == entry.attempt.kernel.ir:
                 group.append((record, entry))
                 break
         else:
             groups.append([(record, entry)])
     return groups
+
+
+def _way_of(record: RunRecord) -> object:
+    return record.sizes, record.steady, record.notes.get("machine")
 
 
 def _run_again(
@@ -107,7 +113,7 @@ def _run_again(
     Raises a TilegenError where no schedule of the group can be applied any more.
     """
     from tilegen.lab.compare import ComparisonRun
-    from tilegen.lab.replay import find_pair
+    from tilegen.lab.replay import find_pair, machine_of
 
     first, kernel = group[0][0], group[0][1].attempt.kernel.ir
     entries = {record.name: entry for record, entry in group}
@@ -116,9 +122,10 @@ def _run_again(
     if len(errors) == len(trees):
         raise join_errors(errors)
     sizes = {name: value for name, value in first.sizes.items() if name in kernel.sizes}
-    stopped = False
+    machine, stopped = machine_of(first), False
     with printing.progress() as progress:
-        run = ComparisonRun(trees, runs_on, sizes, progress, unproved=unproved, steady=first.steady)
+        options: dict[str, Any] = {"unproved": unproved, "steady": first.steady, "machine": machine}
+        run = ComparisonRun(trees, runs_on, sizes, progress, **options)
         printing.print_note(run.outlook)
         try:
             run_interruptibly(run.run)
@@ -126,7 +133,7 @@ def _run_again(
             stopped = True
     result = run.result()
     now = {record.name: record for record in records_of(result, entries, runs_on)}
-    same = [each for each in rivals if each.name in now and (each.sizes, each.steady) == (first.sizes, first.steady)]
+    same = [each for each in rivals if each.name in now and _way_of(each) == _way_of(first)]
     return [find_pair(then, now[then.name]) for then in (*(record for record, _ in group), *same)], result, stopped
 
 
@@ -156,7 +163,7 @@ def _show(out: Console, found: Sequence[Replayed], result: Comparison) -> None:
     from tilegen.lab.timing import CPU_NOTE
 
     sizes = " ".join(f"{n}={v}" for n, v in found[0].then.sizes.items())
-    out.print(f"{found[0].then.kernel}  {sizes}  on {result.device}", style="bold")
+    out.print(f"{found[0].then.kernel}  {sizes}  {result.place}", style="bold")
     out.print(_table(found))
     around = dict.fromkeys(line for each in found for line in find_surroundings(each.then, each.now))
     for line in around:
@@ -166,7 +173,7 @@ def _show(out: Console, found: Sequence[Replayed], result: Comparison) -> None:
     for each in found if result.on_gpu else ():
         for line in each.then.doubts:
             out.print(f"not to be trusted then: {each.then.name}: {line}", markup=False, soft_wrap=True)
-    if not result.on_gpu:
+    if not result.on_gpu and not result.machine:
         out.print(CPU_NOTE)
     for line in trust_lines(result.conditions, result.doubts, {row.name: row.doubts for row in result.rows}):
         out.print(line, markup=False, soft_wrap=True)

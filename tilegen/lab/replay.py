@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isclose
 from typing import Any
 
-from tilegen.errors import UsageError, did_you_mean
+from tilegen.errors import DeviceError, UsageError, did_you_mean
+from tilegen.lab.machine import Machine, machine_names, stock_machine
 from tilegen.lab.records import Conditions, RunRecord
 from tilegen.lab.timing import Time, summarise
 
@@ -48,6 +50,9 @@ def find_pair(then: RunRecord, now: RunRecord) -> Replayed:
         for name in _OF_ROWS
         if (before := getattr(then, name)) != (after := getattr(now, name)) and before is not None
     ]
+    before, after = then.notes.get("predicted"), now.notes.get("predicted")
+    if before and after and not isclose(before, after, rel_tol=1e-6):
+        changes.append(f"predicted: {before:.4g} ms then, {after:.4g} ms now")
     old, new = time_of(then), time_of(now)
     if old is None or new is None:
         return Replayed(then, now, None, False, tuple(changes))
@@ -80,6 +85,32 @@ def _told(name: str, then: Any, now: Any) -> Iterator[str]:
 
 def _clock(conditions: Conditions | None) -> float | None:
     return conditions.clock_mhz.median if conditions and conditions.clock_mhz else None
+
+
+def machine_of(record: RunRecord) -> Machine | None:
+    """The machine that a record has predictions of; None for one of a device.
+
+    Raises UsageError where that does not come with tilegen.
+    """
+    name = record.notes.get("machine")
+    if name is None:
+        return None
+    for each in map(stock_machine, machine_names()):
+        if each.name == name:
+            return each
+    notes = ("compare --machine predicts for the machine of a file",)
+    raise UsageError(f"'{record.name}' was predicted for '{name}', which does not come with tilegen", notes=notes)
+
+
+def require_device(record: RunRecord, device: str, *, on_gpu: bool) -> None:
+    """Raises DeviceError where a record of a GPU would run on a CPU that nobody asked for, and for hours perhaps.
+
+    Args:
+        device: the word for the device that it is to run on. `on_gpu` is whether that is one.
+    """
+    if record.device and record.device.on_gpu and device == "auto" and not on_gpu:
+        notes = ("--device cpu runs them on the CPU all the same",)
+        raise DeviceError(f"the records are of {record.device.name}, and there is no GPU here", notes=notes)
 
 
 # -- which records
