@@ -72,6 +72,14 @@ def test_each_step_leads_to_the_text_and_is_led_to() -> None:
     assert "\n".join(line.text for line in code.cuda) + "\n" == tilegen.load("gemm").schedule("tiled").source()
 
 
+def test_what_has_no_step_of_its_own_comes_from_the_loop_around_it() -> None:
+    code = code_of(schedule_stock("gemm", "pipelined"), "sm_90", compiled=False)
+    source = {line.number: line.text.strip() for line in code.source}
+    calls = [line for line in code.cuda if line.text.strip() == "load_shared(ko, 2);"]
+    assert calls
+    assert {source[line.sources[0]] for line in calls} == {"pipeline(ko, STAGES)"}
+
+
 @pytest.mark.nvrtc
 def test_machine_code_is_that_of_the_text_and_names_its_lines() -> None:
     from tilegen.backends import sass

@@ -69,6 +69,8 @@ class _Origins:
                 return ()
             case _:
                 around = self._around.get(id(part))
+                while isinstance(around, If):
+                    around = self._around.get(id(around))
                 return self.of(around) if around is not None else ()
 
     def _of_steps(self, text: str) -> tuple[Span, ...]:
