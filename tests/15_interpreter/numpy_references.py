@@ -128,6 +128,11 @@ def channels_last(i: Inputs, stride: int = 1, dilation: int = 1, pad: int = 1) -
     return {"Y": y.transpose(0, 2, 3, 1)}
 
 
+def groups_last(i: Inputs) -> dict[str, Any]:
+    parts = [channels_last({"X": i["X"][:, :, :, g], "K": k})["Y"] for g, k in enumerate(i["K"])]
+    return {"Y": np.stack(parts, axis=3)}
+
+
 def nhwc(i: Inputs) -> dict[str, Any]:
     y = conv(i["X"].transpose(0, 3, 1, 2), i["F"].transpose(3, 2, 0, 1), stride=2, pad=1)
     return {"Y": y.transpose(0, 2, 3, 1)}
@@ -325,6 +330,12 @@ CASES = [
          tolerance=2**-10),
     Case("schedules/hconv", "hconv", sizes("B H W C F", (1, 9, 7, 2, 3)), lambda i: channels_last(i, 2, 2, 3),
          {"R": 5, "stride": 2, "dilation": 2, "pad": 3}, tolerance=2**-10),
+    Case("schedules/hconv", "hconv_bf16", sizes("B H W C F", (2, 5, 4, 3, 4)), channels_last, tolerance=2**-7),
+    Case("schedules/hconv", "hconv_bias_relu", sizes("B H W C F", (2, 5, 4, 3, 4)),
+         lambda i: {"Y": np.maximum(channels_last(i)["Y"] + i["bias"], 0)}, tolerance=2**-10),
+    Case("schedules/hconv", "hconv_grouped", sizes("B H W G C F", (2, 5, 4, 3, 2, 4)), groups_last, tolerance=2**-10),
+    Case("schedules/hconv", "hconv_1x1", sizes("B H W C F", (2, 5, 4, 3, 4)),
+         lambda i: {"Y": i["X"] @ i["K"].T}, tolerance=2**-10),
     *(Case("schedules/hconv", "hconv_input", sizes("B H W F", (2, 9, 8, 4), (1, 1, 1, 1)),
            lambda i, s=stride, r=r: channels_last(i, s, pad=r // 2), {"C": c, "R": r, "stride": stride, "pad": r // 2},
            tolerance=2**-10) for c, r, stride in ((3, 7, 2), (1, 3, 1), (4, 8, 4))),

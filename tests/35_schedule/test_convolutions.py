@@ -1,5 +1,7 @@
 """The layers that the convolutions are measured at, with the settings of examples/convolutions.py."""
 
+from math import prod
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,26 @@ def test_a_layer_is_proved_and_loads_ahead(file, schedule, settings, sizes, stor
     assert all(copy.asynchronous for copy in copies)
     stores = [v.width for v in walk(launches[-1].body) if isinstance(v, VectorStore | VectorCopy) and v not in copies]
     assert max(stores, default=1) == stored
+
+
+# file hconv, schedule, settings, sizes and attributes; blocks for 32 images
+HALF = [
+    ("whole_boxes", {}, {"C": 64, "H": 56, "W": 56, "F": 64}, 784),
+    ("more_filters", {}, {"C": 128, "H": 28, "W": 28, "F": 128}, 224),
+    ("more_filters", {"TN": 8, "TY": 2}, {"C": 256, "H": 14, "W": 14, "F": 256}, 112),
+    ("more_filters", {"TN": 8, "TY": 1, "STAGES": 6}, {"C": 512, "H": 7, "W": 7, "F": 512}, 112),
+    ("windows", {}, {"H": 224, "W": 224, "F": 64}, 448),
+    ("pixels", {}, {"C": 256, "H": 56, "W": 56, "F": 64}, 784),
+]
+
+
+@pytest.mark.parametrize(("schedule", "settings", "sizes", "blocks"), HALF)
+def test_a_layer_of_half_floats_is_proved(schedule, settings, sizes, blocks):
+    tree = load("hconv").schedule(schedule, sizes, **settings).tree
+    launches = lower(tree)
+    assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+    assert prod(extent.evaluate({"B": 32}) for extent in launches[-1].grid) == blocks
+    assert launches[-1].maps if schedule != "windows" else len(launches) == 2
 
 
 # schedule's settings, sizes and attributes; floats of Y that are stored at once

@@ -36,6 +36,12 @@ def test_channels_last():
     assert (found.x_axes, found.f_axes, found.y_axes) == ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
 
 
+def test_filters_of_one_pixel_channels_last():
+    found = as_convolution(load("hconv").kernel("hconv_1x1").ir)
+    assert (found.x, found.f, found.y, found.stride, found.padding) == ("X", "K", "Y", (1, 1), (0, 0))
+    assert (found.x_axes, found.f_axes, found.y_axes) == ((0, 3, 1, 2), (0, 1), (0, 3, 1, 2))
+
+
 def test_filters_stored_with_more_channels_and_columns():
     found = as_convolution(load("hconv").kernel("hconv_input").ir)
     assert (found.x, found.f, found.y, found.stride, found.padding) == ("X", "K", "Y", (2, 2), (3, 3))

@@ -42,8 +42,10 @@ FITTING = {
     "gemm_split.atomic": WARPS,
     **{f"gemm_transposed.gemm_{form}.across": WARPS for form in ("nn", "nt", "tn", "tt")},
     "hconv.warps": {"TN": 1, "TY": 2, "TX": 8, "TF": 16, "TC": 16, "WM": 16, "WF": 16, "STAGES": 2},
-    "hconv.boxes": {"TN": 1, "STAGES": 2},
-    "hconv.whole_boxes": {"TN": 1, "STAGES": 2},
+    **{
+        f"hconv.{rung}": {"TN": 1, "STAGES": 2}
+        for rung in ("boxes", "whole_boxes", "brain", "activated", "groups", "pixels")
+    },
     "hconv.more_filters": {"TN": 2, "STAGES": 2},
     "hconv.windows": {"TY": 2, "TX": 16, "WY": 1},
     "hgemm.fragments": {"TM": 16, "TN": 8},
