@@ -53,10 +53,12 @@ def _show(found: Sequence[RunRecord], best: int | None) -> None:
         shown = sorted((each for each in found if each.milliseconds), key=lambda each: each.milliseconds or 0.0)[:best]
     out, told = printing.console(), record_table(shown)
     table = Table(header_style="bold")
-    for head in told.heads:
+    heads = [head for head in told.heads if head]  # the last one, of remarks, has none: these stand below
+    for head in heads:
         table.add_column(head, justify="left" if head in ("name", "outcome", "proof") else "right")
     for row in told.rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*map(Text, row[: len(heads)]))
+    remarks = [f"{row[0]}: {row[-1]}" for row in told.rows if len(heads) < len(row) and row[-1]]
     first = found[0]
     sizes = " ".join(f"{name}={value}" for name, value in first.sizes.items())
     device = f"  on {first.device.name}" if first.device else ""
@@ -64,5 +66,5 @@ def _show(found: Sequence[RunRecord], best: int | None) -> None:
     out.print(table)
     counts = Counter(each.outcome for each in found)
     out.print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()), markup=False)
-    for line in told.notes:
+    for line in (*remarks, *told.notes):
         out.print(line, markup=False, soft_wrap=True)
