@@ -21,7 +21,7 @@ from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine
 from tilegen.cli import run
 from tilegen.course import Chapter, chapters, judge, notebook_of
-from tilegen.course.notebook import commands_in
+from tilegen.course.notebook import SHELL, commands_in
 from tilegen.lab.explain import explain
 from tilegen.lab.machine import find_machine
 from tilegen.lab.sizes import GPU_LIMITS, power_sizes
@@ -29,7 +29,7 @@ from tilegen.lab.sizes import GPU_LIMITS, power_sizes
 ROOT = Path(__file__).parents[2]
 SOLUTIONS = Path(__file__).parent / "solutions"
 CHAPTERS = chapters()
-ENVIRONMENT = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "80", "TERM": "dumb"}
+ENVIRONMENT = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "80"}
 
 
 def title_of(chapter: Chapter) -> str:
@@ -57,10 +57,9 @@ def run_notebook(chapter: Chapter, folder: Path) -> Any:
 
 def outputs(notebook: Any) -> list[str]:
     """What each command of tilegen's has printed, in their order."""
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.startswith("!")]
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.startswith(SHELL)]
     texts = ["".join(part.get("text", "") for part in cell.outputs) for cell in cells]
-    plain = [re.sub(r"\x1b\[[\d;]*m|\r", "", text) for text in texts]
-    return ["\n".join(line.rstrip() for line in text.splitlines()).strip("\n") for text in plain]
+    return ["\n".join(line.rstrip() for line in text.splitlines()).strip("\n") for text in texts]
 
 
 @pytest.mark.pocl
@@ -132,3 +131,11 @@ def test_the_figures_are_those_of_the_roofline_and_of_the_results(where, rung, p
     sizes = power_sizes(core.kernel, dict.fromkeys("MNK", 4096), GPU_LIMITS)
     (step,) = explain(core, sizes, compiled=False, last=True).steps
     assert float(predicted) == pytest.approx(2 * 4096**3 / step.milliseconds / 1e9, abs=0.06)
+
+
+def test_every_topic_of_the_lectures_has_its_chapter() -> None:
+    listed, topics = tables("examples/course/README.md")
+    assert [row[0].split("](")[0] for row in listed[1:]] == [f"[{c.number}. {c.title}" for c in CHAPTERS]
+    assert [row[0] for row in topics[1:]] == [f"S{number}" for number in range(1, 26)]
+    places = {int(number) for row in topics[1:] for number in row[2].split(", ")}
+    assert places == {chapter.number for chapter in CHAPTERS}

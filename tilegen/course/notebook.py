@@ -8,12 +8,16 @@ from typing import Any
 
 from tilegen.course.chapters import Chapter, Part
 
+# Through a pipe, so that no progress bars are kept; what is refused does not stop the notebook.
+SHELL = "%%bash --no-raise-error"
 _FORMAT = {"nbformat": 4, "nbformat_minor": 5}
 # The commands are those of the environment that the notebook runs in, whether a shell knows of it or not.
 _FIRST = """\
 import os, sys
 
-os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]"""
+os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):  # texts without colours, and no progress bars
+    os.environ.pop(name, None)"""
 
 
 def notebook_of(chapter: Chapter) -> dict[str, Any]:
@@ -42,7 +46,7 @@ def _cells(part: Part) -> Iterator[tuple[str, str]]:
             yield "markdown", part.text.strip()
         case "console":
             for command, _ in commands_in(part):
-                yield "code", f"!{command}"
+                yield "code", f"{SHELL}\n{command}"
         case "python":
             yield "code", part.text.rstrip()
         case "tg" if part.file:
