@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tilegen.api import load
+from tilegen.errors import IllegalStep
 from tilegen.interpreter import reference
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
@@ -94,3 +95,17 @@ def test_winograd_computes_the_convolution(height, width, rows, columns):
     found, wanted = (reference(kernel, sizes, arrays)["Y"] for kernel in (fast, plain))
     # A third is none in f32, and the rest is exact.
     np.testing.assert_allclose(found.value, wanted.value, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "attributes"),
+    [("warps", {"stride": 2}), ("warps", {"dilation": 2, "pad": 2}), ("boxes", {"dilation": 2, "pad": 2})],
+)
+def test_strides_and_dilations_of_half_floats_are_proved(schedule, attributes):
+    tree = load("hconv").schedule(schedule, attributes).tree
+    assert prove(tree.kernel, lower(tree), tree.reassociated).verdict == "proved"
+
+
+def test_a_bulk_copy_takes_neighbours_alone():
+    with pytest.raises(IllegalStep, match="'Xs' is swizzled and has 15 rows, and a bulk copy takes them 8 at a time"):
+        load("hconv").schedule("boxes", {"stride": 2})
