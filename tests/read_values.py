@@ -12,8 +12,8 @@ from math import inf
 
 import c_text
 
-from tilegen.backends.text_dialect import CUDA, OPENCL
-from tilegen.backends.text_wrapping import may_wrap
+from tilegen.backends.text.dialect import CUDA, OPENCL
+from tilegen.backends.text.wrapping import may_wrap
 from tilegen.interpreter.scalar import converter
 from tilegen.ir.gathers import fits_32_bits
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Access, Cast, Const, Gather, Index, Load, Op, Scalar

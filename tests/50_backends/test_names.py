@@ -7,10 +7,11 @@ import pytest
 from stock import cases, schedule_stock
 
 from tilegen import load
-from tilegen.backends import nvrtc, text_helpers
+from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
-from tilegen.backends.text_names import names_of
+from tilegen.backends.text.helpers import _CUDA, _OPENCL
+from tilegen.backends.text.names import names_of
 from tilegen.errors import SourceError
 from tilegen.lowering import lower
 from tilegen.lowering.reserved_words import fresh, means
@@ -144,8 +145,8 @@ def called_functions(text):
 
 def test_every_word_that_texts_call_is_known():
     """No function that a text calls is hidden by a name of the user's, and none is defined again by an entry point."""
-    helpers = [text for known in (text_helpers._CUDA, text_helpers._OPENCL) for text in known.values()]
-    assert {word for text in helpers for word in called_functions(text) if not means(word, entry=True)} <= {
+    texts = [text for known in (_CUDA, _OPENCL) for text in known.values()]
+    assert {word for text in texts for word in called_functions(text) if not means(word, entry=True)} <= {
         "asm",
         "defined",
     }

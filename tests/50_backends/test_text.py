@@ -9,9 +9,9 @@ from stored import as_called
 
 from tilegen.backends.architectures import instructions_of
 from tilegen.backends.text import emit
-from tilegen.backends.text_dialect import CUDA
-from tilegen.backends.text_expr import Writer
-from tilegen.backends.text_wrap import wrap_line
+from tilegen.backends.text.dialect import CUDA
+from tilegen.backends.text.expr import Writer
+from tilegen.backends.text.wrap import wrap_line
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference

@@ -15,7 +15,7 @@ from exported import Made, build
 from test_export_versions import draws
 
 from tilegen.backends.tensor_maps import DATA_TYPES
-from tilegen.backends.text_arrays import scratch_buffers
+from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.export.launches import every_launch
 from tilegen.export.versions import choose
 from tilegen.ir.in_place import memory_of

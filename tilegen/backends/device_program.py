@@ -14,7 +14,7 @@ from tilegen.backends.memory import allocate
 from tilegen.backends.record import Record
 from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.backends.text import emit
-from tilegen.backends.text_arrays import scratch_buffers, scratch_extents
+from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
 from tilegen.backends.text_versions import TextVersion, TextVersions, sizes_text
 from tilegen.errors import ArgumentError, LimitError, did_you_mean, integers
 from tilegen.ir.defined import defines_all

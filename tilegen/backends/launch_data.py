@@ -7,7 +7,7 @@ from typing import Any
 
 from tilegen.backends.tensor_maps import DATA_TYPES
 from tilegen.backends.text import STATIC_SHARED_LIMIT, parameters_of
-from tilegen.backends.text_arrays import scratch_buffers, scratch_extents
+from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Tensor, Tree
 from tilegen.lowering import Launch

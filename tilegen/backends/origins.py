@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tilegen.backends.text_lines import Line
+from tilegen.backends.text.lines import Line
 from tilegen.errors import Span
 from tilegen.ir.nodes import Access, Buffer, Loop, Stmt
 from tilegen.lowering import Launch

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from tilegen.backends.instructions import PACKED, REGISTERS, device_function, output_first, row_operands
-from tilegen.backends.text_copies import ASYNCHRONOUS_PRODUCTS
+from tilegen.backends.text.copies import ASYNCHRONOUS_PRODUCTS
 from tilegen.ir.descriptors import ROWS
 from tilegen.ir.instructions import PIECES, ROW_BYTES, Fragment, Instruction, Layout, SharedMatrix, SharedRows
 from tilegen.ir.nodes import DTYPE_BYTES

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilegen.backends.text_arrays import scratch_buffers
-from tilegen.backends.text_wrap import wrap_line
+from tilegen.backends.text.arrays import scratch_buffers
+from tilegen.backends.text.wrap import wrap_line
 from tilegen.export.c_names import Interface
 from tilegen.export.lines import wrap_code
 from tilegen.ir.nodes import SHORT_FLOATS, Tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilegen.backends.text_arrays import scratch_buffers, scratch_extents
+from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
 from tilegen.export import launcher_parts as parts
 from tilegen.export.c_names import Interface, SizeWriter, scalar_type
 from tilegen.export.checks import check_parts

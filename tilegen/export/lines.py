@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tilegen.backends.text_wrap import wrap_line
+from tilegen.backends.text.wrap import wrap_line
 
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"')
 _HIDDEN = "\x01"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tilegen.backends.text_arrays import written_by
-from tilegen.backends.text_body import Body
-from tilegen.backends.text_dialect import CUDA
-from tilegen.backends.text_expr import Writer
-from tilegen.backends.text_helpers import helpers
-from tilegen.backends.text_lines import indent_lines, wrap_lines
-from tilegen.backends.text_names import names_of
+from tilegen.backends.text.arrays import written_by
+from tilegen.backends.text.body import Body
+from tilegen.backends.text.dialect import CUDA
+from tilegen.backends.text.expr import Writer
+from tilegen.backends.text.helpers import helpers
+from tilegen.backends.text.lines import indent_lines, wrap_lines
+from tilegen.backends.text.names import names_of
 from tilegen.ir.nodes import Kernel
 from tilegen.lowering import Launch, lower
 from tilegen.schedule import start

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilegen.backends.text_arrays import scratch_buffers
-from tilegen.backends.text_dialect import CUDA
+from tilegen.backends.text.arrays import scratch_buffers
+from tilegen.backends.text.dialect import CUDA
 from tilegen.export import trial_parts as parts
 from tilegen.export.c_names import Interface, SizeWriter, scalar_type
 from tilegen.export.lines import wrap_code

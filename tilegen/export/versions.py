@@ -12,7 +12,7 @@ from itertools import combinations, product
 from math import prod
 
 from tilegen.backends.text import emit
-from tilegen.backends.text_arrays import scratch_buffers
+from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.backends.text_versions import TextVersion, TextVersions
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import negations

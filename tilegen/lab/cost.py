@@ -8,7 +8,7 @@ from math import prod
 from tilegen.backends.devices import InterpreterEngine
 from tilegen.backends.engine import Engine
 from tilegen.backends.memory import check_free, free_bytes
-from tilegen.backends.text_arrays import scratch_buffers, scratch_extents
+from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Op, Tree
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.sizes import points, total_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from tilegen.backends.text_expr import Writer
+from tilegen.backends.text.expr import Writer
 from tilegen.ir.affine import Affine, Mod, const
 from tilegen.ir.nodes import Access
 from tilegen.lowering.bulk_nodes import (

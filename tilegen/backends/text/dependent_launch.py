@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.backends.text_dialect import CUDA, Dialect
+from tilegen.backends.text.dialect import CUDA, Dialect
 from tilegen.lowering.launch_nodes import LaunchNode, LetNextBegin
 
 LAUNCH_FUNCTIONS = {

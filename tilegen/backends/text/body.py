@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tilegen.backends.text_arrays import register_extents
-from tilegen.backends.text_budgets import budget_line
-from tilegen.backends.text_bulk import bulk_lines
-from tilegen.backends.text_bulk_stores import store_lines
-from tilegen.backends.text_dependent_launch import launch_lines
-from tilegen.backends.text_dialect import CUDA
-from tilegen.backends.text_expr import Writer, vector_word
-from tilegen.backends.text_functions import seen_by
-from tilegen.backends.text_lanes import combine_lines
-from tilegen.backends.text_lines import under_head, written_for
-from tilegen.backends.text_perform import call_of, complete_lines
-from tilegen.backends.text_shared import named_parts
+from tilegen.backends.text.arrays import register_extents
+from tilegen.backends.text.budgets import budget_line
+from tilegen.backends.text.bulk import bulk_lines
+from tilegen.backends.text.bulk_stores import store_lines
+from tilegen.backends.text.dependent_launch import launch_lines
+from tilegen.backends.text.dialect import CUDA
+from tilegen.backends.text.expr import Writer, vector_word
+from tilegen.backends.text.functions import seen_by
+from tilegen.backends.text.lanes import combine_lines
+from tilegen.backends.text.lines import under_head, written_for
+from tilegen.backends.text.perform import call_of, complete_lines
+from tilegen.backends.text.shared import named_parts
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.bulk_nodes import BulkCopy, BulkNode, BulkStore, StoreNode, StoresRead

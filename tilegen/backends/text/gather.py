@@ -9,7 +9,7 @@ from tilegen.ir.nodes import Cast, Const, Expr, Gather, Index, Op
 from tilegen.lowering.memory import stored_extents
 
 if TYPE_CHECKING:
-    from tilegen.backends.text_expr import Writer
+    from tilegen.backends.text.expr import Writer
 
 _SUM, _FACTOR, _ATOM = 5, 6, 8
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tilegen.backends.text_bulk import box_function, coordinates_of, first_place
-from tilegen.backends.text_expr import Writer
+from tilegen.backends.text.bulk import box_function, coordinates_of, first_place
+from tilegen.backends.text.expr import Writer
 from tilegen.lowering.bulk_nodes import BulkStore, BulkStores, StoreNode, StoresRead
 from tilegen.lowering.program import Spmd
 

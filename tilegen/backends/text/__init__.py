@@ -9,16 +9,16 @@ from math import prod
 from tilegen.backends.architectures import features_of, instructions_of, needed_lines
 from tilegen.backends.instructions import device_function
 from tilegen.backends.tensor_maps import DATA_TYPES
-from tilegen.backends.text_arrays import scratch_extents, shared_extents, written_by
-from tilegen.backends.text_body import Body
-from tilegen.backends.text_dependent_launch import HOW_TO_LAUNCH
-from tilegen.backends.text_dialect import CUDA, OPENCL, Dialect
-from tilegen.backends.text_expr import Writer
-from tilegen.backends.text_helpers import helpers
-from tilegen.backends.text_lanes import local_arrays
-from tilegen.backends.text_lines import indent_lines, wrap_lines, written_for
-from tilegen.backends.text_names import names_of
-from tilegen.backends.text_wrap import LONGEST
+from tilegen.backends.text.arrays import scratch_extents, shared_extents, written_by
+from tilegen.backends.text.body import Body
+from tilegen.backends.text.dependent_launch import HOW_TO_LAUNCH
+from tilegen.backends.text.dialect import CUDA, OPENCL, Dialect
+from tilegen.backends.text.expr import Writer
+from tilegen.backends.text.helpers import helpers
+from tilegen.backends.text.lanes import local_arrays
+from tilegen.backends.text.lines import indent_lines, wrap_lines, written_for
+from tilegen.backends.text.names import names_of
+from tilegen.backends.text.wrap import LONGEST
 from tilegen.ir.affine import Affine, Div, Mod, var
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition

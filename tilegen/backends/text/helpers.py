@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tilegen.backends.text_budgets import BUDGET_FUNCTIONS
-from tilegen.backends.text_bulk import BULK_FUNCTIONS
-from tilegen.backends.text_bulk_stores import STORE_FUNCTIONS
-from tilegen.backends.text_byte_floats import BYTE_FLOAT_FUNCTIONS
-from tilegen.backends.text_copies import ASYNCHRONOUS_COPIES, ASYNCHRONOUS_PRODUCTS
-from tilegen.backends.text_dependent_launch import LAUNCH_FUNCTIONS
-from tilegen.backends.text_dialect import CUDA, Dialect
-from tilegen.backends.text_integers import conversions, magnitudes
+from tilegen.backends.text.budgets import BUDGET_FUNCTIONS
+from tilegen.backends.text.bulk import BULK_FUNCTIONS
+from tilegen.backends.text.bulk_stores import STORE_FUNCTIONS
+from tilegen.backends.text.byte_floats import BYTE_FLOAT_FUNCTIONS
+from tilegen.backends.text.copies import ASYNCHRONOUS_COPIES, ASYNCHRONOUS_PRODUCTS
+from tilegen.backends.text.dependent_launch import LAUNCH_FUNCTIONS
+from tilegen.backends.text.dialect import CUDA, Dialect
+from tilegen.backends.text.integers import conversions, magnitudes
 
 _UPDATES = {
     "sum": "value + other",

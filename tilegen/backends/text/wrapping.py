@@ -11,7 +11,7 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, INTEGERS, Cast, Const, Expr, Index, Op
 
 if TYPE_CHECKING:
-    from tilegen.backends.text_expr import Writer
+    from tilegen.backends.text.expr import Writer
 
 _SIGNS = {"+": 5, "-": 5, "*": 6}
 _UNARY, _ATOM = 7, 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tilegen.backends.text_wrap import wrap_line
+from tilegen.backends.text.wrap import wrap_line
 
 
 class Line(str):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.backends.text_expr import Writer
+from tilegen.backends.text.expr import Writer
 from tilegen.ir.affine import const
 from tilegen.ir.instructions import Fragment, Layout
 from tilegen.ir.nodes import Access

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilegen.backends.text_dialect import CUDA
-from tilegen.backends.text_expr import Writer
-from tilegen.backends.text_names import exchange_name
+from tilegen.backends.text.dialect import CUDA
+from tilegen.backends.text.expr import Writer
+from tilegen.backends.text.names import exchange_name
 from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import Const, Expr
 from tilegen.lowering.program import Combine, Launch
