@@ -93,12 +93,23 @@ def test_a_puzzle_is_solved_by_its_solution(chapter: Chapter) -> None:
 
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=title_of)
-def test_a_solution_is_compiled_for_its_machine_without_spills(chapter: Chapter) -> None:
+def test_what_a_puzzle_begins_and_ends_with_is_compiled_without_spills(chapter: Chapter) -> None:
     arch = find_machine(chapter.puzzle.machine).arch
-    text = tilegen.load(solution(chapter)).schedule("mine").source(arch=arch)
-    built = nvrtc.compile_text(text, arch)
-    assert built.resources
-    assert all(each.spills == 0 for each in built.resources.values())
+    for text in (chapter.puzzle.start, solution(chapter).read_text(encoding="utf-8")):
+        built = nvrtc.compile_text(tilegen.load(text).schedule("mine").source(arch=arch), arch)
+        assert built.resources
+        assert all(each.spills == 0 for each in built.resources.values())
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=title_of)
+def test_what_a_chapter_shows_is_compiled_for_a_t4(chapter: Chapter) -> None:
+    # The schedules of cpu.tg are for a CPU: their tiles are more than a thread's registers hold.
+    shown = re.findall(r"^\$ tilegen show (\w+) --schedule (\w+)", chapter.text, re.MULTILINE)
+    arch = find_machine(chapter.puzzle.machine).arch
+    assert arch == "sm_75" or "tensor cores" in chapter.title
+    for file, name in shown:
+        assert nvrtc.compile_text(tilegen.load(file).schedule(name).source(arch=arch), arch).resources
 
 
 # -- what the texts say
