@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +10,7 @@ import click
 from tilegen.cli import printing
 from tilegen.cli.commands import tilegen
 from tilegen.errors import UsageError
-from tilegen.frontend.stock import shorten
+from tilegen.frontend.stock import read_text, shorten
 
 if TYPE_CHECKING:
     from tilegen.report.charts import Picture
@@ -43,13 +42,7 @@ def read_measurements(path: str) -> Measured:
     """What a command has written into a file. Raises UsageError where that cannot be read, or is something else."""
     from tilegen.report import read_measured
 
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read {shorten(path)}: {error.strerror}") from None
-    except ValueError:  # no text in UTF-8, or a name that no system takes
-        raise UsageError(f"cannot read {shorten(path)}: it is no text in UTF-8") from None
-    return read_measured(text, shorten(path))
+    return read_measured(read_text(path), shorten(path))
 
 
 def _pictures_of(measured: Measured) -> Iterator[Picture]:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tilegen.cli import printing
 from tilegen.cli.commands import tilegen
-from tilegen.cli.replay import read_text
+from tilegen.cli.replay import read_file_or_input
 from tilegen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def records_command(file: str, best: int | None, t4: str | None, t4_metadata: st
         printing.check_writable(path)
     if t4 == t4_metadata == "-":
         raise UsageError("standard output takes one of --t4 and --t4-metadata")
-    found = read_records(read_text(file), file)
+    found = read_records(read_file_or_input(file), file)
     for path, make in ((t4, formats.t4_results), (t4_metadata, formats.t4_metadata)):
         if path:
             printing.write(json.dumps(make(found), indent=2) + "\n", path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,8 +17,8 @@ from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.request import Attempt
 from tilegen.cli.rows import Entry, records_of
 from tilegen.cli.trust import trust_lines
-from tilegen.errors import TilegenError, UsageError, join_errors
-from tilegen.frontend.stock import shorten
+from tilegen.errors import TilegenError, join_errors
+from tilegen.frontend.stock import read_text
 from tilegen.ir.nodes import Tree
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def replay_command(
     from tilegen.lab.replay import choose, require_device
 
     printing.check_writable(json_file)
-    recorded = read_records(read_text(file), file)
+    recorded = read_records(read_file_or_input(file), file)
     entries = [(record, _entry(record)) for record in choose(recorded, names, best)]
     runs_on, found, stopped = engine(device), list["Replayed"](), False
     rivals = [each for each in recorded if each.text is None]
@@ -75,16 +74,9 @@ def replay_command(
     return max((each.now.exit_code for each in found), default=0)
 
 
-def read_text(file: str) -> str:
+def read_file_or_input(file: str) -> str:
     """The text of a file, or of standard input for "-". Raises UsageError where there is none."""
-    if file == "-":
-        return printing.read_input()
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read {shorten(file)}: {error.strerror}") from None
-    except ValueError:  # bytes that are no text, or a name with a character 0
-        raise UsageError(f"{shorten(file)} is no text in UTF-8") from None
+    return printing.read_input() if file == "-" else read_text(file)
 
 
 def _groups(entries: Sequence[Recorded]) -> list[list[Recorded]]:

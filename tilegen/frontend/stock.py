@@ -52,6 +52,16 @@ def is_there(name: str) -> bool:
         return False
 
 
+def read_text(path: str | Path) -> str:
+    """The text of a user's file. Raises UsageError where it cannot be read, or is no text."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read {shorten(str(path))}: {error.strerror}") from None
+    except ValueError:  # bytes that are no text, or a name with a character 0
+        raise UsageError(f"{shorten(str(path))} is no text in UTF-8") from None
+
+
 def shorten(name: str) -> str:
     """A name for a message, cut where it is very long."""
     return name if len(name) <= 100 else f"{name[:60]}... ({len(name)} characters)"

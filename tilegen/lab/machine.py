@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from tilegen.errors import DeviceError, UsageError, did_you_mean
+from tilegen.frontend.stock import read_text
 from tilegen.lab.occupancy import SM, Limits
 from tilegen.lab.schemas import find_complaint
 from tilegen.lab.tensor_cores import TensorCores
@@ -84,13 +84,7 @@ def find_machine(word: str) -> Machine:
         names = [*machine_names(), "auto"]
         notes = did_you_mean(word, names) or (f"the machines are {', '.join(names)}", "a file of one ends in .toml")
         raise UsageError(f"there is no machine '{word}'", notes=notes)
-    try:
-        text = Path(word).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read {word}: {error.strerror}") from None
-    except ValueError:  # bytes that are no text, or a name with a character 0
-        raise UsageError(f"{word} is no text in UTF-8") from None
-    return read_machine(text, word)
+    return read_machine(read_text(word), word)
 
 
 def machine_instead(word: str | None, device: str, *, on_gpu: bool) -> Machine | None:

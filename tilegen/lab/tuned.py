@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tilegen.errors import ArgumentError, TilegenError, UsageError
-from tilegen.frontend.stock import shorten
+from tilegen.frontend.stock import read_text
 from tilegen.ir.alike import find_difference
 from tilegen.ir.nodes import Kernel, Tree
 from tilegen.lab.records import RunRecord
@@ -24,13 +24,11 @@ def read_tuned(path: str | Path) -> list[RunRecord]:
     """The records of a file that have times of a schedule. Raises UsageError where there is none."""
     from tilegen.lab.record_files import read_records
 
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read {shorten(str(path))}: {error.strerror}") from None
-    except ValueError:  # bytes that are no text, or a name with a character 0
-        raise UsageError(f"{shorten(str(path))} is no text in UTF-8") from None
-    found = [r for r in read_records(text, str(path)) if r.outcome == "measured" and r.text and r.schedule and r.device]
+    found = [
+        r
+        for r in read_records(read_text(path), str(path))
+        if r.outcome == "measured" and r.text and r.schedule and r.device
+    ]
     if not found:
         raise UsageError(f"{path} has no time of a schedule")
     return found
