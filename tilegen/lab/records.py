@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from statistics import median
 from typing import Any, Literal
 
 from tilegen import __version__
@@ -128,10 +129,7 @@ class RunRecord:
     @property
     def milliseconds(self) -> float | None:
         """The median of the samples; None without any."""
-        ordered, half = sorted(self.samples), len(self.samples) // 2
-        if not ordered:
-            return None
-        return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+        return median(self.samples) if self.samples else None
 
 
 def outcome_of(error: TilegenError) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from tilegen.lab.machine import Machine
@@ -63,10 +64,7 @@ class Outcome:
     @property
     def milliseconds(self) -> float | None:
         """The median of the samples."""
-        ordered, half = sorted(self.samples), len(self.samples) // 2
-        if not ordered:
-            return None
-        return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+        return median(self.samples) if self.samples else None
 
 
 @dataclass(frozen=True)
