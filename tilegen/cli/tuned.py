@@ -29,14 +29,14 @@ def tuned_row(path: str, beside: Entry, given: Mapping[str, int], runs_on: Engin
     sizes |= {name: value for name, value in kernel.values.items() if name in records[0].sizes}
     found = find_fastest(records, runs_on.name, sizes)
     if found is None:
-        there = dict.fromkeys(f"{_shown(r.sizes)} on {r.device.name}" for r in records if r.device)
+        there = dict.fromkeys(f"{_sizes_text(r.sizes)} on {r.device.name}" for r in records if r.device)
         notes = (f"it has {'; '.join(there)}",)
-        raise UsageError(f"{path} has no time at {_shown(sizes)} on {runs_on.name}", notes=notes)
+        raise UsageError(f"{path} has no time at {_sizes_text(sizes)} on {runs_on.name}", notes=notes)
     own = api.from_text(found.text or "", f"<record of {found.name}>", cache=False)
     recorded = own.kernel(found.kernel, **found.constants)
     applied = recorded.schedule(found.schedule, **found.parameters)
     return {f"tuned: {found.name}": Entry(path, path, Attempt(applied.core.name, {}, recorded, applied))}
 
 
-def _shown(sizes: Mapping[str, int]) -> str:
+def _sizes_text(sizes: Mapping[str, int]) -> str:
     return " ".join(f"{name}={value}" for name, value in sizes.items())

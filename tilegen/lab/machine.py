@@ -137,15 +137,15 @@ def _machine_here() -> Machine:
     from tilegen.backends import gpus
 
     if lacking := gpus.missing():
-        raise DeviceError(f"auto is the GPU of this machine, and {lacking.reason}", notes=(_known(),))
+        raise DeviceError(f"auto is the GPU of this machine, and {lacking.reason}", notes=(_names_note(),))
     name = gpus.current_name()
     found = machine_of_device(name)
     if found is None:
-        raise UsageError(f"nothing is known of the ceilings of '{name}'", notes=(_known(),))
+        raise UsageError(f"nothing is known of the ceilings of '{name}'", notes=(_names_note(),))
     return found
 
 
-def _known() -> str:
+def _names_note() -> str:
     return f"the machines are {', '.join(machine_names())}; a file of your own is told by its path"
 
 

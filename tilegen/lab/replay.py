@@ -67,18 +67,18 @@ def time_of(record: RunRecord) -> Time | None:
 
 def find_surroundings(then: RunRecord, now: RunRecord) -> Iterator[str]:
     """What was different around the two: the device, its software and its clock, tilegen."""
-    yield from _told("tilegen", then.tilegen, now.tilegen)
-    yield from _told("compiler", then.compiler, now.compiler)
+    yield from _difference("tilegen", then.tilegen, now.tilegen)
+    yield from _difference("compiler", then.compiler, now.compiler)
     if then.device and now.device:
-        yield from _told("device", then.device.name, now.device.name)
+        yield from _difference("device", then.device.name, now.device.name)
         for name in then.device.facts.keys() & now.device.facts.keys():
-            yield from _told(name, then.device.facts[name], now.device.facts[name])
+            yield from _difference(name, then.device.facts[name], now.device.facts[name])
     before, after = _clock(then.conditions), _clock(now.conditions)
     if before and after and abs(after / before - 1) > _CLOCK:
         yield f"clock: {before:.0f} MHz then, {after:.0f} MHz now"
 
 
-def _told(name: str, then: Any, now: Any) -> Iterator[str]:
+def _difference(name: str, then: Any, now: Any) -> Iterator[str]:
     if then is not None and then != now:
         yield f"{name}: {then} then, {now} now"
 

@@ -146,10 +146,10 @@ def read_counters(output: str) -> list[Counted]:
         raise DeviceError(f"Nsight Compute has counted nothing{_complaint(lines)}", notes=_way_out(output))
     table = list(csv.DictReader(line for line in lines[start:] if line.startswith('"')))
     units = table[0] if table and not table[0]["ID"] else {}
-    return [_counted(row, units) for row in table if row["ID"]]
+    return [_counters_of(row, units) for row in table if row["ID"]]
 
 
-def _counted(row: Mapping[str, str], units: Mapping[str, str]) -> Counted:
+def _counters_of(row: Mapping[str, str], units: Mapping[str, str]) -> Counted:
     metrics = {}
     for name in METRICS:
         try:

@@ -25,13 +25,13 @@ def record_table(records: Sequence[RunRecord]) -> Table:
     rows = [
         (
             record.name,
-            *(_shown(record.sizes.get(name)) for name in sizes),
-            *(_shown(record.parameters.get(name)) for name in parameters),
+            *(_number_text(record.sizes.get(name)) for name in sizes),
+            *(_number_text(record.parameters.get(name)) for name in parameters),
             record.outcome,
             record.proof or "",
             f"{predicted:.4g}" if (predicted := _predicted(record)) else "",
             *_times(record),
-            *map(_shown, (record.registers, record.shared, record.spills)),
+            *map(_number_text, (record.registers, record.shared, record.spills)),
             "; ".join(_remarks(record)),
         )
         for record in records
@@ -55,7 +55,7 @@ def _remarks(record: RunRecord) -> Iterator[str]:
         yield record.error
 
 
-def _shown(value: int | None) -> str:
+def _number_text(value: int | None) -> str:
     return "" if value is None else str(value)
 
 

@@ -64,7 +64,9 @@ class Cluster:
         return Remote(self, task)
 
     def submit(self, task: Task, candidate: Candidate, best: float | None) -> Future[Outcome]:
-        return _told(self._executor().submit(_evaluate, self._station, task, candidate, best), candidate)
+        return _with_failure_as_outcome(
+            self._executor().submit(_evaluate, self._station, task, candidate, best), candidate
+        )
 
     def time_together(self, task: Task, candidates: Sequence[Candidate]) -> Timings:
         """Candidates timed in turns by one of the workers. Raises DeviceError."""
@@ -113,7 +115,7 @@ class Remote:
         self._cluster.close()
 
 
-def _told(asked: Future[Outcome], candidate: Candidate) -> Future[Outcome]:
+def _with_failure_as_outcome(asked: Future[Outcome], candidate: Candidate) -> Future[Outcome]:
     """The same future, of which a worker's failure is an outcome of the candidate."""
     found: Future[Outcome] = Future()
     found.set_running_or_notify_cancel()

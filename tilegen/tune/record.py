@@ -83,7 +83,7 @@ def check_head(journal: Journal, head: Mapping[str, Any]) -> None:
             continue
         if name == "texts":
             raise UsageError(f"{journal.path} is the record of a run with other texts of the kernel or its schedules")
-        notes = (f"there: {_shown(first.get(name))}", f"here: {_shown(head[name])}")
+        notes = (f"there: {_value_text(first.get(name))}", f"here: {_value_text(head[name])}")
         raise UsageError(f"{journal.path} is the record of a run with {_WORDS[name]}", notes=notes)
 
 
@@ -95,7 +95,7 @@ _WORDS = {
 }
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return " ".join(f"{n}={v}" for n, v in value.items()) or "none" if isinstance(value, dict) else str(value)
 
 
