@@ -29,7 +29,7 @@ from time import monotonic, sleep
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-ODD = {"Z": 3, "A": 3, "M": 131, "N": 133, "K": 37, "B": 2, "C": 3, "H": 19, "W": 37, "F": 5, "D": 19, "P": 37}
+ODD = {"Z": 3, "A": 3, "G": 2, "M": 131, "N": 133, "K": 37, "B": 2, "C": 3, "H": 19, "W": 37, "F": 5, "D": 19, "P": 37}
 EVERY = 5  # seconds between two lines of counts
 CASES_AT_A_TIME = 64  # numbers of random cases that are tried together
 SHOWN = 20  # lines of a report
@@ -56,13 +56,20 @@ def rings(case):
     """Sizes for which each slot of a ring of tiles is used again, and blocks that run on compute a second tile."""
     from stock import fewer, find
 
+    if not has_step("wgmma", case):
+        return
     values = {p.name: p.default for p in find(*case).parameters} | dict(fewer(*case))
-    if has_step("wgmma", case):
-        stages, one = values.get("STAGES", 1), {"GY": 1, "GX": 1}
-        tiles = {"M": values["TM"] * (one | values)["GY"], "N": values["TN"] * (one | values)["GX"]}
-        ring = {"K": max((stages + 1) * values["TK"], values.get("KP", 0))}
-        products = {"Z": values.get("GZ", 1) + 1} if "batched" in case[1] else {}
-        yield {size: n + 16 for size, n in (tiles | ring).items()} | products
+    stages = values.get("STAGES", 1)
+    if "TF" in values:  # boxes of pixels by filters
+        boxes = {"B": values["TN"], "H": values["TY"], "W": values["TX"], "G": 1}
+        channels = {"C": (stages + 1) * values["TC"], "F": values["TF"]}
+        yield {size: n + 1 for size, n in boxes.items()} | {size: n + 16 for size, n in channels.items()}
+        return
+    one = {"GY": 1, "GX": 1} | values
+    tiles = {"M": values["TM"] * one["GY"], "N": values["TN"] * one["GX"]}
+    ring = {"K": max((stages + 1) * values["TK"], values.get("KP", 0))}
+    products = {"Z": values.get("GZ", 1) + 1} if "batched" in case[1] else {}
+    yield {size: n + 16 for size, n in (tiles | ring).items()} | products
 
 
 def has_step(word, case):

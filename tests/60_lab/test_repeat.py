@@ -176,7 +176,7 @@ BY_WARPGROUPS = [
     if any("wgmma" in step.text for step in find(file, schedule).steps)
 ]
 # Parts of tiles in each direction, rows that TMA takes, and several tiles for each block that runs on.
-LARGE = {"Z": 7, "M": 5001, "N": 1104, "K": 592}
+LARGE = {"Z": 7, "M": 5001, "N": 1104, "K": 592, "B": 33, "H": 29, "W": 37, "G": 3, "C": 136, "F": 72}
 
 
 @pytest.mark.gpu
