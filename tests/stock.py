@@ -43,8 +43,9 @@ LIGHTER = {
     **{
         ("hgemm", rung): _FEW_BLOCKS
         for rung in (
-            "persistent", "ping_pong", "half_warpgroups", "transposed_warpgroups", "hgemm_bias_gelu.fused_warpgroups",
-            "hgemm_residual.fused_warpgroups", "sums_of_warpgroups", "sums_in_turns", "bytes_by_warpgroups",
+            "persistent", "ping_pong", "ping_pong_early", "half_warpgroups", "transposed_warpgroups",
+            "hgemm_bias_gelu.fused_warpgroups", "hgemm_residual.fused_warpgroups", "sums_of_warpgroups",
+            "sums_in_turns", "bytes_by_warpgroups",
             "cut_off_rows_by_warpgroups", "cut_off_by_warpgroups", "turned_by_warpgroups", "turned_in_pairs",
             "e4m3_by_warpgroups", "e4m3_in_turns", "promoted",
         )
@@ -74,7 +75,7 @@ FEWER = {
     ("gemm_split", "atomic"): (("KP", 64),),
     ("hgemm", "split_k"): (("KP", 448),),
     ("hgemm", "decoding"): (("KP", 576),),
-    ("hgemm", "decoding_early"): (("KP", 320),),
+    ("hgemm", "decoding_early"): (("KP", 384),),
     ("hgemm", "batched"): (("GZ", 2),),
     ("hgemm", "batched_small"): (("GZ", 2),),
     ("nbody", "split"): (("PART", 512),),
