@@ -42,7 +42,7 @@ def test_filters_of_one_pixel_channels_last():
     assert (found.x_axes, found.f_axes, found.y_axes) == ((0, 3, 1, 2), (0, 1), (0, 3, 1, 2))
 
 
-def test_filters_stored_with_more_channels_and_columns():
+def test_images_and_filters_stored_with_more_channels_and_columns():
     found = as_convolution(load("hconv").kernel("hconv_input").ir)
     assert (found.x, found.f, found.y, found.stride, found.padding) == ("X", "K", "Y", (2, 2), (3, 3))
     assert (found.x_axes, found.f_axes, found.y_axes) == ((0, 3, 1, 2),) * 3
@@ -55,6 +55,15 @@ def test_filters_stored_with_zeros_and_all_places_are_the_same(beyond, width, sa
         f"kernel conv(X: f32[N, C, W], K: f32[F, C, 3]) -> Y: f32[N, F, W - {width}]:\n    var S: f32[F, C, 4]\n"
         f"    S[f, c, r] = K[f, c, r] else {beyond}\n"
         "    Y[n, f, x] = sum[c, r]((X[n, c, x + r] else 0) * S[f, c, r])\n"
+    )
+    assert (as_convolution(load(text).kernel().ir) is not None) == same
+
+
+@pytest.mark.parametrize(("width", "same"), [("W + 2", True), ("W + 5", True), ("W", False)])
+def test_images_stored_with_all_places_are_the_same(width, same):
+    text = (
+        f"kernel conv(X: f32[N, C, W], K: f32[F, C, 3]) -> Y: f32[N, F, W]:\n    var S: f32[N, C, {width}]\n"
+        "    S[n, c, x] = X[n, c, x - 1] else 0\n    Y[n, f, x] = sum[c, r]((S[n, c, x + r] else 0) * K[f, c, r])\n"
     )
     assert (as_convolution(load(text).kernel().ir) is not None) == same
 

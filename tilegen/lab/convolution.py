@@ -10,7 +10,7 @@ from typing import Any
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import BYTE_FLOATS, FLOATS, Equation, Kernel, Load, Tensor
 from tilegen.lab.products import epsilon, operands, without_casts
-from tilegen.lab.stored_filters import with_given_filters
+from tilegen.lab.stored_factors import with_given_factors
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,9 @@ class Convolution:
 def as_convolution(kernel: Kernel) -> Convolution | None:
     """How the kernel is a convolution of one, two or three dimensions, channels first or last; None where it is none.
 
-    A first equation may store the filters in another form, with zeros beyond; a last one may round the sums.
+    First equations may store image and filters in another form, with zeros beyond; a last one may round the sums.
     """
-    equations = kernel.equations
-    if len(equations) > 1 and (given := with_given_filters(*equations[:2])):
-        equations = (given, *equations[2:])
-    match equations:
+    match with_given_factors(kernel):
         case (equation,):
             result = equation.target
         case (equation, last) if _is_rounded(last, equation.target):
