@@ -1,8 +1,13 @@
 """Swizzled rows are permutations, counted out; what is none is told from them."""
 
+from itertools import product
+
 import pytest
 
-from tilegen.ir.swizzle import Swizzle
+from tilegen.ir.affine import const
+from tilegen.ir.nodes import Buffer
+from tilegen.ir.row_digits import count_rows, row_number
+from tilegen.ir.swizzle import BULK_SPANS, Swizzle, hardware_swizzle
 
 POWERS = (1, 2, 4, 8)
 
@@ -35,3 +40,18 @@ def test_numbers_that_are_no_powers_of_two_are_told(wrong):
 
 def test_a_unit_keeps_vectors_of_its_width_and_less():
     assert [Swizzle(4, 2).keeps(width) for width in POWERS] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("span", BULK_SPANS)
+def test_rows_are_counted_over_all_dimensions_as_the_hardware_does(span):
+    shape, order = (3, span // 2, 4, 2), (3, 0, 2, 1)
+    swizzle = hardware_swizzle(span, 2)
+    buffer = Buffer("Xs", "f16", tuple(map(const, shape)), "shared", order, swizzle=swizzle)
+    assert count_rows(buffer) == 24
+    for element in product(*map(range, shape)):
+        row = row_number(buffer, tuple(map(const, element))).const
+        assert row == (element[3] * 3 + element[0]) * 4 + element[2]
+        address = row * span + element[1] * 2
+        # Bits 4 to 6 of an address are combined with bits 7 to 9, as many of them as a row has units.
+        moved = address ^ (address >> 7) % (span // 16) << 4
+        assert moved == row * span + swizzle.column(row, element[1]) * 2

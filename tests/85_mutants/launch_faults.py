@@ -9,6 +9,7 @@ from places import nodes, put
 
 from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Condition, Load, Stmt
+from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.grid import Product
@@ -208,7 +209,7 @@ def wrong_pad(launch):
 def wrong_swizzle(launch):
     """Places beyond the end of a row; units smaller than vectors; numbers that are no powers of two."""
     for name, b in launch.buffers.items():
-        if b.space == "shared" and b.row is not None:
+        if b.space == "shared" and count_rows(b) > 1:
             length = b.shape[b.order[-1]].const
             far = 2 ** length.bit_length()
             for swizzle in (Swizzle(far // 2, 2), Swizzle(1, far), Swizzle(1, 2), Swizzle(1, 3)):

@@ -46,7 +46,7 @@ FITTING = {
         f"hconv.{rung}": {"TN": 1, "STAGES": 2}
         for rung in ("boxes", "whole_boxes", "brain", "activated", "groups", "pixels")
     },
-    "hconv.more_filters": {"TN": 2, "STAGES": 2},
+    "hconv.more_filters": {"TX": 4, "STAGES": 2},
     "hconv.windows": {"TY": 2, "TX": 16, "WY": 1},
     "hgemm.fragments": {"TM": 16, "TN": 8},
     **{f"hgemm.{rung}": WARP_TILES for rung in ("shared", "ldmatrix", "swizzled", "pipelined")},

@@ -10,6 +10,7 @@ from places import nodes, put
 
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Condition, Load, Loop, Op, Stmt
+from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import loads, loops, rewrite, stmts, walk
 
@@ -263,7 +264,7 @@ def wrong_pad(tree):
 def wrong_swizzle(tree):
     """Elements beyond the end of a row: two share a place."""
     for n, b in enumerate(tree.buffers):
-        if b.space == "shared" and b.row is not None:
+        if b.space == "shared" and count_rows(b) > 1:
             moved = replace(b, swizzle=Swizzle(1, 2 ** b.shape[b.order[-1]].const.bit_length()))
             yield replace(tree, buffers=(*tree.buffers[:n], moved, *tree.buffers[n + 1 :]))
 

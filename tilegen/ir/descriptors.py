@@ -21,6 +21,7 @@ from tilegen.ir.boxes import Box, Numbers, first_of_equals
 from tilegen.ir.instructions import PIECES, ROW_BYTES, SharedMatrix, descriptor_swizzle
 from tilegen.ir.matching import inner_part
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer
+from tilegen.ir.row_digits import count_rows, row_number
 
 ROWS = 8
 """That lie one behind the other."""
@@ -117,15 +118,12 @@ def piece_of(buffer: Buffer) -> int:
             "",
             f"swizzle({buffer.name}, {unit}) on rows of {PIECES[0] // size} elements is what a descriptor tells of",
         )
-    pitches = byte_pitches(buffer)
-    others = [d for d in range(len(buffer.shape)) if d not in (buffer.order[-1], buffer.row)]
-    for dim in others:
-        if pitches[dim] % (ROWS * found) and buffer.shape[dim].const > 1:
-            raise NotDescribed(
-                f"the rows of '{buffer.name}' are {buffer.shape[buffer.row or 0]}, no multiple of {ROWS}",
-                "",
-                "blocks of eight rows are swizzled alike",
-            )
+    if count_rows(buffer) % ROWS:
+        raise NotDescribed(
+            f"the rows of '{buffer.name}' are {count_rows(buffer)}, no multiple of {ROWS}",
+            "",
+            "blocks of eight rows are swizzled alike",
+        )
     return found
 
 
@@ -145,11 +143,9 @@ def start_fault(buffer: Buffer, index: tuple[Affine, ...]) -> str:
     That the matrix does not go beyond the row's piece is a matter of bounds: a piece is a row of the buffer.
     """
     unit = ROW_BYTES // DTYPE_BYTES[buffer.dtype]
-    for dim, multiple in ((buffer.row, ROWS), (buffer.order[-1], unit)):
-        if dim is None:
-            continue
-        left = index[dim] % multiple
+    row, element = row_number(buffer, index), index[buffer.order[-1]]
+    for what, number, multiple in (("row", row, ROWS), ("element", element, unit)):
+        left = number % multiple
         if not left.is_const or left.const:
-            what = "row" if dim == buffer.row else "element"
-            return f"it begins at {what} {index[dim]}, which is no multiple of {multiple}"
+            return f"it begins at {what} {number}, which is no multiple of {multiple}"
     return ""

@@ -268,11 +268,6 @@ class Buffer:
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 
-    @property
-    def row(self) -> int | None:
-        """The dimension that numbers the rows: of those slower than the fastest, the next with several elements."""
-        return next((d for d in reversed(self.order[:-1]) if self.shape[d] != const(1)), None)
-
 
 @dataclass(frozen=True)
 class Access:

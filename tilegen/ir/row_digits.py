@@ -1,10 +1,26 @@
-"""Along which dimensions of a buffer the elements lie that are side by side in its memory."""
+"""The rows of a buffer: which one an element lies in, and which elements are side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
+from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Buffer
+
+
+def count_rows(buffer: Buffer) -> int:
+    """How many rows of its fastest dimension a buffer on the chip has."""
+    return prod(buffer.shape[d].const for d in buffer.order[:-1])
+
+
+def row_number(buffer: Buffer, index: Sequence[Affine]) -> Affine:
+    """Which of the rows, one behind another, of a buffer on the chip has the element; as `Swizzle` counts them."""
+    number = const(0)
+    for dim in buffer.order[:-1]:
+        number = number * buffer.shape[dim].const + index[dim]
+    return number
 
 
 class Digit(NamedTuple):

@@ -26,6 +26,7 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.matching import perfect_nest
 from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Buffer, Condition, Load, Loop, Node, Stmt
+from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import BULK_SPANS, BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import loops, stmts, writes
 from tilegen.poly.instances import Projection
@@ -155,7 +156,6 @@ def _swizzle_of(target: Buffer) -> int:
     if target.swizzle is None:
         return 0
     size, length = DTYPE_BYTES[target.dtype], target.shape[target.order[-1]].const + target.pad
-    row = target.row
     if target.swizzle != hardware_swizzle(length * size, size):
         ways = [f"swizzle({target.name}, {BULK_UNIT // size}{_more(span)})" for span in BULK_SPANS]
         panel = f"rows of 128 bytes, which cache_shared(..., panel={128 // size}) makes, can be swizzled"
@@ -166,9 +166,9 @@ def _swizzle_of(target: Buffer) -> int:
             ways[BULK_SPANS.index(length * size)] + " is how it does" if length * size in BULK_SPANS else panel,
             code="form",
         )
-    if row is not None and target.shape[row].const % 8:
+    if count_rows(target) > 1 and count_rows(target) % 8:
         raise Refused(
-            f"'{target.name}' is swizzled and has {target.shape[row]} rows, and a bulk copy takes them 8 at a time",
+            f"'{target.name}' is swizzled and has {count_rows(target)} rows, and a bulk copy takes them 8 at a time",
             None,
             "choose a tile with a multiple of 8 rows",
             code="form",

@@ -167,7 +167,7 @@ def _element_offsets(site: Site, memory: Buffer, names: Mapping[str, Any], sizes
     for dim in memory.order[-1:]:
         pitch = memory.shape[dim].evaluate(sizes) + memory.pad
         column = column + site.index[dim].evaluate(names)
-    if memory.swizzle and memory.row is not None:
-        column = memory.swizzle.column(site.index[memory.row].evaluate(names), column)
+    if memory.swizzle:
+        column = memory.swizzle.column(rows, column)
     result: Ints = rows * pitch + column
     return result

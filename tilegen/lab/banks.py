@@ -17,6 +17,7 @@ from itertools import product
 from math import gcd
 
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer
+from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import Swizzle
 from tilegen.lab.addresses import Pattern, patterns
 from tilegen.lab.sites import Site
@@ -202,7 +203,7 @@ def _swizzles(memory: Buffer, width: int) -> Iterator[tuple[Swizzle, str]]:
     """Every swizzle of `memory` that keeps `width` elements together, with its step; none moves more than all banks."""
     row = memory.shape[memory.order[-1]].const
     banks = BANKS * WORD // DTYPE_BYTES[memory.dtype]
-    if memory.row is None:
+    if count_rows(memory) == 1:
         return
     for unit in (n for n in POWERS if n % width == 0):
         most = gcd(row, banks) // unit

@@ -882,8 +882,9 @@ class Steps:
 
         Let the units of each row of a shared buffer change places, so that a column meets more banks, without a pad.
 
-        Unit u of row r lies at place u ^ (r / rows % count). `unit` elements stay together: a vector of 4 needs units
-        of 4 or more. Unless told, `count` units are 128 bytes, one word of each bank; or what divides a row.
+        Unit u of row r lies at place u ^ (r / rows % count); rows are counted over all dimensions but the fastest. `unit`
+        elements stay together: a vector of 4 needs units of 4 or more. Unless told, `count` units are 128 bytes, one word
+        of each bank; or what divides a row.
 
         kernel:
             kernel transpose(X: f32[M, N]) -> Y: f32[N, M]:

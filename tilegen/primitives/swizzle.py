@@ -7,6 +7,7 @@ from math import gcd
 
 from tilegen.errors import StepError
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Tree
+from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import Swizzle as Layout
 from tilegen.ir.swizzle import power_of_two
 from tilegen.primitives import BufferName, primitive
@@ -19,8 +20,9 @@ _BANKS = 128  # bytes of one word of each
 class Swizzle:
     """Let the units of each row of a shared buffer change places, so that a column meets more banks, without a pad.
 
-    Unit u of row r lies at place u ^ (r / rows % count). `unit` elements stay together: a vector of 4 needs units
-    of 4 or more. Unless told, `count` units are 128 bytes, one word of each bank; or what divides a row.
+    Unit u of row r lies at place u ^ (r / rows % count); rows are counted over all dimensions but the fastest. `unit`
+    elements stay together: a vector of 4 needs units of 4 or more. Unless told, `count` units are 128 bytes, one word
+    of each bank; or what divides a row.
 
     kernel:
         kernel transpose(X: f32[M, N]) -> Y: f32[N, M]:
@@ -57,7 +59,7 @@ class Swizzle:
             if not power_of_two(number):
                 way = "places are exchanged by an exclusive or: 1, 2, 4, 8, ..."
                 raise StepError(f"a {word} of {number} is no power of two", notes=(way,))
-        if buffer.row is None:
+        if count_rows(buffer) == 1:
             notes = ("its elements lie side by side: neighbours meet different banks",)
             raise StepError(f"'{buffer.name}' has one row, and a swizzle tells rows apart", notes=notes)
         length = buffer.shape[buffer.order[-1]].const

@@ -18,6 +18,7 @@ from math import prod
 from tilegen.ir.affine import Affine, affine, const, var
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Load, Loop, Node, Stmt
+from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import rewrite_nodes
 from tilegen.lowering.bulk_nodes import (
@@ -279,8 +280,7 @@ def _check_swizzle(each: TensorMap, target: Buffer, place: int) -> None:
         raise Refused(f"the swizzle of '{target.name}' is not that of '{each.name}'")
     if not each.swizzle:
         return
-    row = target.row
-    if length != each.swizzle or each.box[0] * size != length or (row is not None and target.shape[row].const % 8):
+    if length != each.swizzle or each.box[0] * size != length or (count_rows(target) > 1 and count_rows(target) % 8):
         raise Refused(f"the rows of '{target.name}' are not those that '{each.name}' swizzles")
     if place % _SWIZZLED:
         raise Refused(f"'{target.name}' is swizzled, and does not begin at a multiple of {_SWIZZLED} bytes")

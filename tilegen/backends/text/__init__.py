@@ -343,10 +343,15 @@ def _kind_of(buffer: Buffer, writer: Writer) -> str:
 
 def _swizzle_notes(buffer: Buffer, writer: Writer) -> list[str]:
     """Where the elements of a swizzled buffer lie, for a reader."""
-    if not buffer.swizzle or buffer.row is None:
+    if not buffer.swizzle:
         return []
     place = replace(writer, names={"r": "r", "c": "c"}).swizzle(buffer.swizzle, var("r"), var("c"))
-    return [f"element c of row r lies at {place}"]
+    note = f"element c of row r lies at {place}"
+    around, step, several = buffer.swizzle.rows * buffer.swizzle.count, 1, False
+    for extent in (buffer.shape[d].const for d in reversed(buffer.order[:-1])):
+        several |= extent > 1 and step > 1 and step % around != 0
+        step *= extent
+    return [f"{note}; rows are counted over all dimensions" if several else note]
 
 
 def _vector_accesses(node: VectorCopy | VectorLoad | VectorStore) -> tuple[Access, ...]:

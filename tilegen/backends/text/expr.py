@@ -28,6 +28,7 @@ from tilegen.ir.nodes import (
     Op,
     Scalar,
 )
+from tilegen.ir.row_digits import row_number
 from tilegen.ir.swizzle import Swizzle
 from tilegen.lowering.memory import stored_extents
 
@@ -157,8 +158,8 @@ class Writer:
         places = [index[d] for d in memory.order]
         if memory.space == "shared":
             inner = [self.index(i) for i in places or (const(0),)]
-            if memory.swizzle and memory.row is not None:
-                inner[-1] = self.swizzle(memory.swizzle, index[memory.row], places[-1])
+            if memory.swizzle:
+                inner[-1] = self.swizzle(memory.swizzle, row_number(memory, index), places[-1])
             return name + "".join(f"[{i}]" for i in inner)
         return f"{name}[{self.offset(memory, places)}]"
 
