@@ -4,12 +4,13 @@ import os
 import pty
 import re
 import select
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from tilegen.cli import run
 
 OWN = "kernel own(A: f32[N], by: int = 2) -> B: f32[N]:\n    B[i] = by * A[i]\n\n"
 OWN += "schedule first for own(T=8 in {8, 16}):\n    blocks(i, T) -> b, t\n\n"
@@ -60,22 +61,24 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def complete(shell: str, words: list[str]) -> list[str]:
-    """What the script of the shell is told."""
-    variables = {
-        "_TILEGEN_COMPLETE": f"{shell}_complete",
-        "COMP_WORDS": " ".join(words),
-        "COMP_CWORD": str(len(words) - 1),
-    }
-    if shell == "fish":
-        variables["COMP_CWORD"] = words[-1]
-    done = subprocess.run(["tilegen"], env=os.environ | variables, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    return done.stdout.splitlines() if done.stdout.strip() else []
+@pytest.fixture
+def complete(folder, monkeypatch, capsys):
+    """What the script of a shell is told for the words of a line, in the folder."""
+
+    def complete(shell: str, words: list[str]) -> list[str]:
+        monkeypatch.setenv("_TILEGEN_COMPLETE", f"{shell}_complete")
+        monkeypatch.setenv("COMP_WORDS", " ".join(words))
+        monkeypatch.setenv("COMP_CWORD", words[-1] if shell == "fish" else str(len(words) - 1))
+        assert run([]) == 0
+        said = capsys.readouterr()
+        assert said.err == ""
+        return said.out.splitlines() if said.out.strip() else []
+
+    return complete
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_bash_completes(line, folder) -> None:
+def test_bash_completes(line, complete) -> None:
     words = line.split(" ")
     found = complete("bash", words if words[-1] or words[-2] != ":" else words[:-1])
     assert found == [f"plain,{word}" for word in LINES[line]]
@@ -85,7 +88,7 @@ def test_bash_completes(line, folder) -> None:
     ("words", "found"),
     [(["check", "own.tg:se"], "own.tg:second"), (["check", "own.tg", "--size", "N=4", "--set", "T=8", "b"], "by=")],
 )
-def test_other_shells_complete_whole_words(words, found, folder) -> None:
+def test_other_shells_complete_whole_words(words, found, complete) -> None:
     assert complete("fish", ["tilegen", *words]) == [f"plain,{found}"]
     assert complete("zsh", ["tilegen", *words])[:2] == ["plain", found]
 
