@@ -19,6 +19,7 @@ settings.register_profile("tilegen", deadline=None)
 settings.load_profile("tilegen")
 
 GOLDEN = Path(__file__).parent / "golden"
+ERRORS = Path(__file__).parent / "errors"
 # marker -> the module whose `unavailable_reason()` says why its tests cannot run here, or None
 NEEDS = {"gpu": "tilegen.backends.cuda", "nvrtc": "tilegen.backends.nvrtc", "pocl": "tilegen.backends.opencl"}
 
@@ -54,10 +55,20 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
     With --update-golden it writes the file instead; the difference is then read in review.
     """
+    return _comparing_with(GOLDEN, request)
+
+
+@pytest.fixture
+def golden_error(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """As `golden`, for what is said of a mistake: `golden_error(text, "cli/several_values.txt")`, in tests/errors."""
+    return _comparing_with(ERRORS, request)
+
+
+def _comparing_with(folder: Path, request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     update = request.config.getoption("--update-golden")
 
     def compare(text: str, name: str) -> None:
-        path = GOLDEN / name
+        path = folder / name
         if update:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)

@@ -30,12 +30,9 @@ def error_text(source: Source) -> str:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_error_text(mistake: str, request: pytest.FixtureRequest) -> None:
+def test_error_text(mistake: str, golden_error) -> None:
     text = error_text(Source(f"{mistake}.tg", (FOLDER / f"{mistake}.tg").read_text()))
-    golden = FOLDER / f"{mistake}.txt"
-    if request.config.getoption("--update-golden", default=False):
-        golden.write_text(text)
-    assert text == golden.read_text()
+    golden_error(text, f"frontend/{mistake}.txt")
 
 
 def test_every_golden_text_has_its_input() -> None:

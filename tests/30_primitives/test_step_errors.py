@@ -20,11 +20,8 @@ def schedule_source(source):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_mistake_is_explained(path, request):
+def test_mistake_is_explained(path, golden_error):
     with pytest.raises(TilegenError) as caught:
         schedule_source(Source(path.name, path.read_text()))
     text = caught.value.render() + f"\nexit code {caught.value.exit_code}\n"
-    golden = path.with_suffix(".txt")
-    if request.config.getoption("--update-golden", default=False):
-        golden.write_text(text)
-    assert text == golden.read_text()
+    golden_error(text, f"steps/{path.stem}.txt")

@@ -12,14 +12,11 @@ FILES = sorted((Path(__file__).parents[1] / "errors" / "limits").glob("*.tg"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_a_limit_is_explained(path, request, monkeypatch):
+def test_a_limit_is_explained(path, golden_error, monkeypatch):
     monkeypatch.chdir(path.parent)
     file = load(path.name)
     (schedule,) = file.schedules
     with pytest.raises(LimitError) as caught:
         lower(file.schedule(schedule.name).tree)
     text = caught.value.render() + f"\nexit code {caught.value.exit_code}\n"
-    golden = path.with_suffix(".txt")
-    if request.config.getoption("--update-golden", default=False):
-        golden.write_text(text)
-    assert text == golden.read_text()
+    golden_error(text, f"limits/{path.stem}.txt")

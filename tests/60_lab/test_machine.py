@@ -171,15 +171,11 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_no_machine_is_told_as_reviewed(name, request) -> None:
+def test_a_file_that_is_no_machine_is_told_as_reviewed(name, golden_error) -> None:
     with pytest.raises(UsageError) as raised:
         read_machine(FILES[name], "mine.toml")
     text = raised.value.render() + "\n"
-    path = ERRORS / f"{name}.txt"
-    if request.config.getoption("--update-golden"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    assert text == path.read_text()
+    golden_error(text, f"machine/{name}.txt")
 
 
 def test_every_golden_text_is_of_a_file() -> None:

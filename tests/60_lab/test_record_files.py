@@ -118,14 +118,11 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_bad_file_is_told_as_reviewed(name, request) -> None:
+def test_a_bad_file_is_told_as_reviewed(name, golden_error) -> None:
     with pytest.raises(UsageError) as raised:
         read_records(FILES[name], "run.jsonl")
     text = raised.value.render() + "\n"
-    path = ERRORS / f"{name}.txt"
-    if request.config.getoption("--update-golden"):
-        path.write_text(text)
-    assert text == path.read_text()
+    golden_error(text, f"records/{name}.txt")
 
 
 def test_every_golden_text_is_of_a_file() -> None:

@@ -45,7 +45,7 @@ COMMANDS = {
 
 @pytest.mark.pocl
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, request) -> None:
+def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, golden_error) -> None:
     monkeypatch.chdir(tmp_path)
     for file, text in FILES.items():
         (tmp_path / file).write_text(text)
@@ -54,11 +54,7 @@ def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, requ
     assert captured.out == ""
     assert all((tmp_path / file).read_text() == text for file, text in FILES.items())
     told = f"$ tilegen {COMMANDS[name]}\n{captured.err}exit code {code}\n"
-    path = ERRORS / f"{name}.txt"
-    if request.config.getoption("--update-golden"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(told)
-    assert told == path.read_text()
+    golden_error(told, f"course/{name}.txt")
 
 
 def test_every_golden_text_is_of_a_command() -> None:

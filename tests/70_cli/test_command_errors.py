@@ -78,7 +78,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, request) -> None:
+def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, golden_error) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.tg").write_text(OWN)
     (tmp_path / "two.tg").write_text(TWO)
@@ -87,11 +87,7 @@ def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, requ
     captured = capsys.readouterr()
     assert (captured.out, (tmp_path / "own.tg").read_text()) == ("", OWN)
     text = f"$ tilegen {words}\n{captured.err}exit code {code}\n"
-    path = ERRORS / f"{name}.txt"
-    if request.config.getoption("--update-golden"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    assert text == path.read_text()
+    golden_error(text, f"cli/{name}.txt")
 
 
 def test_every_golden_text_is_of_a_command() -> None:

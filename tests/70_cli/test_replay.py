@@ -177,18 +177,14 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_told_as_reviewed(name, written, capsys, request) -> None:
+def test_a_mistake_is_told_as_reviewed(name, written, capsys, golden_error) -> None:
     records, words = MISTAKES[name]
     written(*records)
     code = run(shlex.split(words))
     captured = capsys.readouterr()
     assert captured.out == ""
     text = f"$ tilegen {words}\n{captured.err}exit code {code}\n"
-    path = ERRORS / f"{name}.txt"
-    if request.config.getoption("--update-golden"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    assert text == path.read_text()
+    golden_error(text, f"replay/{name}.txt")
 
 
 def test_every_golden_text_is_of_a_mistake() -> None:
