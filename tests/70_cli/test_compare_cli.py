@@ -178,12 +178,13 @@ def test_what_cannot_end_well_does_not_begin(option, product_file, capsys) -> No
         ("ladder gemm:across", "rungs"),
     ],
 )
-def test_ctrl_c_keeps_what_is_known_so_far(words, kept, tmp_path) -> None:
+def test_ctrl_c_keeps_what_is_known_so_far(words, kept, tmp_path, request) -> None:
     """However long a kernel runs: those here take minutes."""
     out = tmp_path / "out"
     with out.open("w") as file:
         command = [sys.executable, "-m", "tilegen", *words.split(), "--device", "cpu"]
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.PIPE, text=True)
+        request.addfinalizer(process.kill)  # for minutes it would go on computing where this test fails
         assert process.stderr
         said = next(line for line in process.stderr if line.startswith("after"))  # there is no terminal
         assert re.fullmatch(r"after 10 s: \w+.*\n", said)
