@@ -57,7 +57,10 @@ LIGHTER = {
         for rung in ("activated", "added", "side_by_side", "gated", "scaled_bytes", "scaled_floats", "summed")
     },
     ("hconv", "warps"): (("TN", 1), ("TY", 2), ("TF", 16), ("TC", 16), ("WM", 16), ("WF", 16)),
-    **{("hconv", rung): (("TN", 1),) for rung in ("boxes", "whole_boxes", "brain", "activated", "groups", "pixels")},
+    **{
+        ("hconv", rung): (("TN", 1),)
+        for rung in ("boxes", "whole_boxes", "columns", "rows_of_boxes", "brain", "activated", "groups", "pixels")
+    },
     ("hconv", "more_filters"): (("TX", 4),),
     **{("conv_pieces", rung): (("TN", 1), ("STAGES", 2)) for rung in ("promoted", "more_filters")},
     ("conv2d_winograd", "products"): (("COUNT", 32), ("TF", 32), ("TP", 32), ("TC", 4), ("WF", 1), ("WP", 1)),

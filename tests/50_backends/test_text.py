@@ -37,7 +37,7 @@ GOLDEN = [
     ("hgemm", "cut_off"), ("hgemm", "stored"), ("hgemm", "turned_in_pairs"), ("hgemm", "bulk_stores"),
     ("hgemm", "clusters"), ("hgemm", "launched_early"), ("hgemm", "decoding"), ("hgemm", "batched"),
     ("hgemm", "ping_pong"), ("epilogues", "gated"), ("matching_products", "fused"),
-    ("hconv", "warps"), ("hconv", "whole_boxes"), ("gemm_pieces", "two_f16"),
+    ("hconv", "warps"), ("hconv", "whole_boxes"), ("hconv", "rows_of_boxes"), ("gemm_pieces", "two_f16"),
     ("nbody", "split"), ("row_sum", "blocks"), ("vector_add", "vector"), ("blur", "fused"),
 ]  # fmt: skip
 KINDS = """

@@ -45,7 +45,10 @@ FITTING = {
     "hconv.warps": {"TN": 1, "TY": 2, "TX": 8, "TF": 16, "TC": 16, "WM": 16, "WF": 16, "STAGES": 2},
     **{
         f"hconv.{rung}": {"TN": 1, "STAGES": 2}
-        for rung in ("boxes", "whole_boxes", "brain", "activated", "groups", "pixels")
+        for rung in (
+            "boxes", "whole_boxes", "columns", "rows_of_boxes", "brain", "activated", "groups", "pixels",
+            "rows_of_pixels",
+        )
     },
     "hconv.more_filters": {"TX": 4, "STAGES": 2},
     "hconv.windows": {"TY": 2, "TX": 16, "WY": 1},

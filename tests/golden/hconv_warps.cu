@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(128)
 hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __restrict__ Y,
       int B, int H, int W, int C, int F)
 {
-    // boxes_of_pixels(TN, TY, TX, TF, TC) -> bn, by, bx, bf, co, q, tp, tf, ci
+    // boxes_of_pixels(TN, TY, TX, TF, TC) -> bn, by, bx, bf, co, tp, tf, ci; bind_boxes(bn, by, bx, bf)
     const int bn = blockIdx.z;
     const int by = blockIdx.y;
     const int bx = blockIdx.x / ((F + 63) / 64);
@@ -144,6 +144,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
             }
         };
 
+        // collapse(r, s) -> q
         // pipeline(q, STAGES)
         #pragma unroll
         for (int fill = 0; fill < 2; ++fill) {

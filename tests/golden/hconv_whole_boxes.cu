@@ -207,7 +207,7 @@ hconv(const __grid_constant__ TensorMap X_map,
       const __grid_constant__ TensorMap Y_map,
       int B, int C, int F)
 {
-    // boxes_of_pixels(TN, TY, TX, TF, TC) -> bn, by, bx, bf, co, q, tp, tf, ci
+    // boxes_of_pixels(TN, TY, TX, TF, TC) -> bn, by, bx, bf, co, tp, tf, ci; bind_boxes(bn, by, bx, bf)
     const int bn = blockIdx.z;
     const int by = blockIdx.y;
     const int bx = blockIdx.x / ((F + 63) / 64);
@@ -248,6 +248,7 @@ hconv(const __grid_constant__ TensorMap X_map,
                     Pf[tf_high * 4 + i64_high * 2 + tf_low] = 0.0f;
 
         for (int co = 0; co < (C + 63) / 64; ++co) {
+            // collapse(r, s) -> q
             // pipeline(q, STAGES)
             for (int q = 0; q < 9; ++q) {
                 wait_barrier(&filled[slot], phase);  // Xs and Ks have arrived

@@ -1,0 +1,345 @@
+// needs sm_90a, and no other: wgmma_m64n64k16_f16
+// needs sm_90 or later: bulk copies
+
+#include <cuda_fp16.h>
+
+// What this thread has written to shared memory is there for what reads it by descriptor or in bulk.
+__device__ __forceinline__ void fence_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// A barrier of the first threads of the block, so many of them.
+template <int threads> __device__ __forceinline__ void wait_for_each_other()
+{
+    asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory");
+}
+
+// A number that all lanes of a warp have, which the compiler does not know.
+__device__ __forceinline__ int uniform(int number)
+{
+    return __shfl_sync(0xffffffffu, number, 0);
+}
+
+// The registers that products will read and write are ready.
+__device__ __forceinline__ void begin_wgmma()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+// Waits until all products that were begun have ended.
+__device__ __forceinline__ void complete_wgmma()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+// Waits until all products have ended but those since the last begin.
+__device__ __forceinline__ void complete_earlier_wgmma()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
+
+// Registers of products: no use of them moves ahead of the wait.
+template <int words> __device__ __forceinline__ void hold(float* registers)
+{
+#pragma unroll
+    for (int r = 0; r < words; ++r)
+        asm volatile("" : "+f"(registers[r])::"memory");
+}
+template <int words, class T> __device__ __forceinline__ void hold(T* registers)
+{
+#pragma unroll
+    for (int r = 0; r < words; ++r)
+        asm volatile("" : "+r"(reinterpret_cast<unsigned*>(registers)[r])::"memory");
+}
+
+// A matrix in shared memory in swizzled rows of 128 bytes: eight of them are `stride` bytes apart from the next,
+// and such a piece of a longer row is `leading` bytes apart from the next one.
+template <int stride, int leading> __device__ __forceinline__ unsigned long long describe_128(const void* start)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(start));
+    return (place & 0x3ffff) >> 4 | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 |
+           1ull << 62;
+}
+
+// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
+// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+struct __align__(64) TensorMap {
+    unsigned long long words[16];
+};
+
+// Starts the copy of a box of a tensor to shared memory, zeros for what is beyond; its bytes arrive at the barrier.
+__device__ __forceinline__ void copy_box_4d(void* to, const TensorMap& map, unsigned long long* barrier, int c0, int c1, int c2, int c3)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4, %5, %6}], [%2];"
+                 ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
+}
+
+// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+__device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
+{
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
+        for (int i = 0; i < count; ++i) {
+            const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&barriers[i]));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async;" ::: "memory");
+    }
+}
+
+// Arrives at the barrier, whose phase is complete when so many bytes have been copied, too.
+__device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int bytes)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+
+// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
+__device__ __forceinline__ void release(unsigned long long* barrier)
+{
+    __syncwarp();
+    unsigned chosen;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "elect.sync _|p, 0xffffffff;\n"
+                 "selp.u32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(chosen));
+    if (chosen) {
+        const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+    }
+}
+
+// The next slot of a ring, behind the last one the first in a phase of the other parity.
+template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
+{
+    slot = slot + 1 < slots ? slot + 1 : 0;
+    parity ^= slot == 0;
+}
+
+// The slot ahead of one of a ring.
+template <int slots> __device__ __forceinline__ int slot_before(int slot)
+{
+    return slot > 0 ? slot - 1 : slots - 1;
+}
+
+// Waits until the barrier's phase of this parity is complete.
+__device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n"
+                     "}"
+                     : "=r"(done) : "r"(at), "r"(parity) : "memory");
+}
+
+// Starts the store of a box from shared memory to a tensor; what is beyond the tensor is not written.
+__device__ __forceinline__ void store_box_4d(const TensorMap& map, const void* from, int c0, int c1, int c2, int c3)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(from));
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];"
+                 ::"l"(&map), "r"(place), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
+}
+
+// The stores that this thread has started since the last time are a group.
+__device__ __forceinline__ void end_stores()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until all groups of stores of this thread have read shared memory.
+__device__ __forceinline__ void wait_stores_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warpgroup; A: f16[64, 16] in shared, B: f16[16, 64] in shared,
+//     C: f32[64, 64]
+static __device__ __forceinline__ void wgmma_m64n64k16_f16(float* C, unsigned long long A, unsigned long long B)
+{
+    asm volatile("{ "
+                 ".reg .pred add; setp.eq.u32 add, 1, 1; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
+                 "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26,"
+                 " %27, %28, %29, %30, %31}, %32, %33, add, 1, 1, 0, 0; }"
+        : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3]), "+f"(C[4]), "+f"(C[5]), "+f"(C[6]), "+f"(C[7]), "+f"(C[8]),
+            "+f"(C[9]), "+f"(C[10]), "+f"(C[11]), "+f"(C[12]), "+f"(C[13]), "+f"(C[14]), "+f"(C[15]), "+f"(C[16]),
+            "+f"(C[17]), "+f"(C[18]), "+f"(C[19]), "+f"(C[20]), "+f"(C[21]), "+f"(C[22]), "+f"(C[23]), "+f"(C[24]),
+            "+f"(C[25]), "+f"(C[26]), "+f"(C[27]), "+f"(C[28]), "+f"(C[29]), "+f"(C[30]), "+f"(C[31])
+        : "l"(A), "l"(B)
+        : "memory");
+}
+
+// D[i, j] = S[i, j]   by a warpgroup; S: f16[64, 16], D: f16[64, 16] in shared
+// D points to the 16 bytes of this lane: D[i, j] in shared at lane i / 16 * 32 + i % 16 + j / 8 * 16, element j % 8
+static __device__ __forceinline__ void stmatrix_c_warpgroup_f16(void* D, const void* S)
+{
+    const unsigned* S_registers = static_cast<const unsigned*>(S);
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+        :
+        : "r"((unsigned)__cvta_generic_to_shared(D)), "r"(S_registers[0]), "r"(S_registers[1]), "r"(S_registers[2]),
+            "r"(S_registers[3])
+        : "memory");
+}
+
+// hconv: grid (ceil(F/64), ceil(H/8), ceil(B/2)), block (288), 196672 bytes of shared memory (dynamic)
+// for arrays of fewer than 2^31 - 2^20 elements, ceil(H/8) <= 65535, ceil(B/2) <= 65535
+// needs C % 8 == 0, F % 8 == 0, X aligned to 16 bytes, K aligned to 16 bytes, Y aligned to 16 bytes
+// X_map describes X: FLOAT16, dimensions (C, W, H, B), strides (2*C, 2*C*W, 2*C*W*H), box (64, 8, 10, 2), swizzle 128B
+// K_map describes K: FLOAT16, dimensions (C, 3, 3, F), strides (2*C, 6*C, 18*C), box (64, 1, 1, 64), swizzle 128B
+// Y_map describes Y: FLOAT16, dimensions (F, W, H, B), strides (2*F, 2*F*W, 2*F*W*H), box (64, 8, 8, 2), swizzle 128B
+extern "C" __global__ void __launch_bounds__(288)
+hconv(const __grid_constant__ TensorMap X_map,
+      const __grid_constant__ TensorMap K_map,
+      const __grid_constant__ TensorMap Y_map,
+      int B, int W, int C)
+{
+    // boxes_of_pixels(TN, TY, TX, TF, TC) -> bn, by, bx, bf, co, tp, tf, ci; grid(bn, by, bf)
+    const int bn = blockIdx.z;
+    const int by = blockIdx.y;
+    const int bf = blockIdx.x;
+    const int wi = uniform(threadIdx.x / 128);  // tile(tp, 64) -> wi, i64; bind(wi, thread.y)
+    const int lane = threadIdx.x % 128;         // tensorize(i64, tf, k16, by=wgmma_m64n64k16_f16)
+    const int tid = wi * 128 + lane;
+
+    extern __shared__ __align__(1024) unsigned char shared[];
+    // cache_shared(Y, at=bx, vector=8, panel=64) -> Ys
+    // element c of row r lies at c ^ ((r & 7) << 3)
+    __half (*Ys)[8][8][64] = reinterpret_cast<__half (*)[8][8][64]>(shared);
+    // cache_shared(X, at=q, vector=8) -> Xs
+    // element c of row r lies at c ^ ((r & 7) << 3)
+    __half (*Xs)[2][10][8][64] = reinterpret_cast<__half (*)[2][10][8][64]>(shared + 16384);
+    // cache_shared(K, at=q, layout=[r, s, f, c], vector=8) -> Ks
+    // element c of row r lies at c ^ ((r & 7) << 3)
+    __half (*Ks)[3][1][64][64] = reinterpret_cast<__half (*)[3][1][64][64]>(shared + 98304);
+    unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 196608);
+    unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 196640);
+
+    start_barriers(filled, 4, 1);
+    start_barriers(emptied, 4, 8);
+    __syncthreads();  // the barriers have been started
+
+    if (wi < 2) {
+        int slot = 0;
+        int phase = 0;
+
+        for (int bx = 0; bx < (W + 7) / 8; ++bx) {
+            // cache_register(P, at=bx) -> Pf
+            float Pf[32];
+            #pragma unroll
+            for (int i64_high = 0; i64_high < 2; ++i64_high)
+                #pragma unroll
+                for (int tf_high = 0; tf_high < 8; ++tf_high)
+                    #pragma unroll
+                    for (int tf_low = 0; tf_low < 2; ++tf_low)
+                        Pf[tf_high * 4 + i64_high * 2 + tf_low] = 0.0f;
+
+            for (int co = 0; co < (C + 63) / 64; ++co) {
+                // rename(s) -> q
+                // pipeline(q, STAGES)
+                for (int q = 0; q < 3; ++q) {
+                    wait_barrier(&filled[slot], phase);  // Xs and Ks have arrived
+
+                    begin_wgmma();
+
+                    if (bn * 2 + wi < B) {
+                        // unroll(r)
+                        #pragma unroll
+                        for (int r = 0; r < 3; ++r) {
+                            // tile(ci, 16) -> fk, k16
+                            // unroll(fk)
+                            #pragma unroll
+                            for (int fk = 0; fk < 4; ++fk)
+                                wgmma_m64n64k16_f16(Pf, describe_128<1024, 0>(&Xs[slot][wi][r][0][fk * 16]),
+                                    describe_128<1024, 0>(&Ks[slot][r][0][0][fk * 16]));
+                        }
+                    }
+
+                    complete_earlier_wgmma();
+
+                    if (q >= 1) {
+                        release(&emptied[slot_before<4>(slot)]);  // Xs and Ks have been read
+                    }
+
+                    next_slot<4>(slot, phase);
+                }
+
+                complete_wgmma();
+                hold<32>(&Pf[0]);
+
+                release(&emptied[slot_before<4>(slot)]);  // Xs and Ks have been read
+            }
+
+            // cache_register(Y, at=bx) -> Yf
+            __align__(4) __half Yf[32];
+            #pragma unroll
+            for (int i64_high = 0; i64_high < 2; ++i64_high)
+                #pragma unroll
+                for (int tf_high = 0; tf_high < 8; ++tf_high)
+                    #pragma unroll
+                    for (int tf_low = 0; tf_low < 2; ++tf_low)
+                        Yf[tf_high * 4 + i64_high * 2 + tf_low] = __float2half(Pf[tf_high * 4 + i64_high * 2 + tf_low]);
+
+            if (tid == 0) {
+                wait_stores_read();  // Ys has been read
+            }
+
+            wait_for_each_other<256>();  // before the next bx overwrites Ys
+
+            // tile(sf, 16) -> ff, s16
+            #pragma unroll
+            for (int ff = 0; ff < 4; ++ff) {
+                // rename(i64, of=Yf) -> s64
+                // tensorize(s64, s16, by=stmatrix_c_warpgroup_f16)
+                stmatrix_c_warpgroup_f16(&Ys[wi][(lane / 32) * 2
+                    + lane % 16
+                        / 8][(lane % 16) % 8][(ff * 16 + ((lane / 16) % 2) * 8) ^ ((((lane % 16) % 8) & 7) << 3)],
+                    &Yf[ff * 8]);
+            }
+
+            fence_async();
+            wait_for_each_other<256>();  // Ys is complete: written above, read below
+
+            if (tid == 0) {
+                store_box_4d(Y_map, Ys, bf * 64, bx * 8, by * 8, bn * 2);
+                end_stores();
+            }
+        }
+
+        if (tid == 0) {
+            wait_stores_read();  // Ys has been read
+        }
+    } else {
+        if (tid == 256) {
+            int slot = 0;
+            int phase = 0;
+
+            for (int bx = 0; bx < (W + 7) / 8; ++bx)
+                for (int co = 0; co < (C + 63) / 64; ++co)
+                    for (int q = 0; q < 3; ++q) {
+                        wait_barrier(&emptied[slot], phase ^ 1);  // Xs and Ks have been read
+
+                        expect_bytes(&filled[slot], 45056);
+                        copy_box_4d(Xs[slot], X_map, &filled[slot], co * 64, bx * 8 + q - 1, by * 8 - 1, bn * 2);
+
+                        #pragma unroll
+                        for (int Ks_r = 0; Ks_r < 3; ++Ks_r)
+                            copy_box_4d(Ks[slot][Ks_r], K_map, &filled[slot], co * 64, q, Ks_r, bf * 64);
+
+                        next_slot<4>(slot, phase);
+                    }
+        }
+    }
+}
