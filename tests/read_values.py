@@ -79,12 +79,14 @@ class Values:
         return (pitch or buffer.shape[d]).evaluate(self.env)
 
     def _in_rows(self, buffer, index):
-        """The place in each dimension, slowest first; in the last one as the swizzle says, of the row next to it."""
+        """The place in each dimension, slowest first; in the last one as the swizzle says, of the rows before it."""
         places = [index[d] for d in buffer.order] or [0]
-        rows = [index[d] for d in buffer.order[:-1] if buffer.shape[d].evaluate(self.env) != 1]
-        if buffer.swizzle and rows:
+        if buffer.swizzle:
+            row = 0
+            for d in buffer.order[:-1]:
+                row = row * buffer.shape[d].evaluate(self.env) + index[d]
             unit, count, every = buffer.swizzle.unit, buffer.swizzle.count, buffer.swizzle.rows
-            places[-1] = (places[-1] // unit ^ rows[-1] // every % count) * unit + places[-1] % unit
+            places[-1] = (places[-1] // unit ^ row // every % count) * unit + places[-1] % unit
         return tuple(places)
 
     def plain(self, access):

@@ -259,13 +259,11 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
     def _offset(self, buffer, access):
         shape = self.home.shapes[buffer.name]
         index = [i.evaluate(self.env) for i in access.index]
-        rows = [index[d] for d in buffer.order[:-1] if shape[d] > 1]
-        if buffer.swizzle and rows:
-            index[buffer.order[-1]] = buffer.swizzle.column(rows[-1], index[buffer.order[-1]])
         offset, apart = 0, buffer.pitch.evaluate(self.env) if buffer.pitch else 0
         for d in buffer.order:
             fastest = d == buffer.order[-1]
-            offset = offset * (fastest and apart or shape[d] + buffer.pad * fastest) + index[d]
+            place = buffer.swizzle.column(offset, index[d]) if fastest and buffer.swizzle else index[d]
+            offset = offset * (fastest and apart or shape[d] + buffer.pad * fastest) + place
         return offset
 
     # -- statements

@@ -51,6 +51,16 @@ def test_stock_schedules(name, schedule, language):
         assert wrong(tree, language, **version) is None
 
 
+def test_a_swizzle_counts_rows_over_all_dimensions():
+    tree = schedule_stock("hconv", "more_filters", parameters=(("TN", 8), ("TX", 4))).tree
+    launches = lower(tree)
+    text = emit(launches, "cuda")
+    assert difference(text, launches, "cuda") is None
+    row = "(((lane % 16 / 4) * 4 + (lane % 16) % 4) & 7)"
+    assert row in text
+    assert difference(text.replace(row, "(((lane % 16) % 4) & 7)"), launches, "cuda") is not None
+
+
 ZEROS = """
 kernel blur(X: f32[C, N], K: f32[C]) -> out: f32[N]:
     out[i] = sum[c]((X[c, i - 1] else 0) * K[c])
