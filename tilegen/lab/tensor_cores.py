@@ -41,15 +41,16 @@ def _cores(
     return TensorCores(device, peaks, {name: share for name in peaks if name != "f64"})
 
 
-# Dense peaks as NVIDIA's data sheets have them: "A100 Tensor Core GPU", "A40", "L40S", "H200 Tensor Core GPU" (H100 SXM
-# has the same) and "HGX B200", halved where a sheet speaks of sparse matrices. From Hopper on, the peak needs
+# Dense peaks as NVIDIA's data sheets have them: "A100 Tensor Core GPU", "A40", "L40S" and "HGX B200", halved where a
+# sheet speaks of sparse matrices; of the H200 those of the white paper on the H100, which has the same chip. What the
+# figures were read from stands in lab/machines; A40 and L40S were not looked up. From Hopper on, the peak needs
 # instructions of four warps: `mma.sync` reached 490.7 of 756 TFLOP/s on an H800 (Luo et al., arXiv 2402.13499, its
 # table of mma instructions), 0.65 of it, and 0.62 to 0.65 on other cards. Of Blackwell no figure is taken as known.
 TENSOR_CORES: Mapping[str, TensorCores] = {
     "sm_80": _cores("A100", 312.0, 156.0, 624.0, 19.5),
     "sm_86": _cores("A40", 149.7, 74.8, 299.3, None),
     "sm_89": _cores("L40S", 362.0, 183.0, 733.0, None, 733.0),
-    "sm_90": _cores("H200", 989.5, 494.7, 1979.0, 67.0, 1979.0, share=0.65),
+    "sm_90": _cores("H200", 989.4, 494.7, 1978.9, 66.9, 1978.9, share=0.65),
     "sm_100": _cores("B200", 2250.0, 1100.0, 4500.0, 37.0, 4500.0),
 }
 
