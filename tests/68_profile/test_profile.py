@@ -8,19 +8,22 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
 from stock import schedule_stock
 
 import tilegen
-from tilegen.backends import cuda
+from tilegen.backends import cuda, nvrtc
 from tilegen.cli import run
 from tilegen.errors import DeviceError
 from tilegen.lab.explain import Explanation, explain, stages_by_line
+from tilegen.lowering import lower
 from tilegen.profile import command_of, find_profiler, profile, steps_to_profile
-from tilegen.profile.child import Task, trees_of
+from tilegen.profile.child import Task, derivation_of, trees_of
 from tilegen.profile.counters import COUNTERS, METRICS, read_counters
+from tilegen.profile.lines import compile_with_lines, write_with_places
 
 SIZES = {"M": 512, "N": 512, "K": 512}
 HEAD = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size")
@@ -199,6 +202,88 @@ def test_the_command_line_runs_a_child_of_this_tilegen(tmp_path) -> None:
     assert command[0] == str(tmp_path / "ncu")
     assert command[-3:] == ["-m", "tilegen.profile.child", str(tmp_path / "task.json")]
     assert command[command.index("--clock-control") + 1] == "none"
+
+
+# -- the report that is kept
+
+
+def kept(found: Explanation, path: Path, *, works: bool) -> tuple[list[list[str]], list[dict], list]:
+    """(the commands, the tasks, the steps) of a run with --keep, by a profiler that prints from a report alone."""
+    commands, tasks = [], []
+    chosen = steps_to_profile(found, 1e9)
+
+    def make(steps, answer: str) -> Task:
+        Path(answer).write_text(json.dumps([{"launches": 1} for _ in steps]))
+        return Task("", "gemm", "tiled", {}, {}, SIZES, tuple(steps), answer)
+
+    def ncu(command) -> str:
+        commands.append(list(command))
+        if "--import" in command:
+            return output_of([as_expected(found, step) for step in chosen])
+        tasks.append(json.loads(Path(command[-1]).read_text()))
+        if works:
+            path.write_bytes(b"a report")
+            return "==PROF== Report: k.ncu-rep\n"
+        return "==ERROR== Failed to open the file for writing.\n"
+
+    return commands, tasks, profile(found, make, limit=1e9, keep=str(path), run=ncu)
+
+
+def test_a_kept_report_has_the_sources_and_is_read_for_the_counters(found, tmp_path) -> None:
+    path = tmp_path / "k.ncu-rep"
+    (first, second), (task,), steps = kept(found, path, works=True)
+    assert path.read_bytes() == b"a report"
+    assert first[first.index("--export") + 1] == second[second.index("--import") + 1] == str(path)
+    assert first[first.index("--import-source") + 1] == "yes"
+    assert "--csv" in second
+    assert task["sources"]
+    assert any(step.launches for step in steps)
+
+
+def test_a_report_that_cannot_be_written_is_told_in_the_profilers_words(found, tmp_path) -> None:
+    with pytest.raises(DeviceError, match="counted nothing: Failed to open the file for writing"):
+        kept(found, tmp_path / "k.ncu-rep", works=False)
+
+
+def test_no_report_is_kept_and_no_lines_are_compiled_unless_asked_for(tmp_path) -> None:
+    command = command_of(tmp_path / "task.json")
+    assert "--export" not in command
+    assert "--csv" in command
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("there.ncu-rep", "there.ncu-rep is there already"),
+        ("k.txt", "the report of Nsight Compute ends in .ncu-rep"),
+        ("nowhere/k.ncu-rep", "cannot write nowhere/k.ncu-rep: there is no directory nowhere"),
+    ],
+)
+def test_a_report_that_could_not_be_kept_is_refused_before_all_else(name, said, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there.ncu-rep").write_bytes(b"before")
+    assert run(["profile", "gemm", "--schedule", "tiled", "--keep", name]) == 2
+    assert said in capsys.readouterr().err
+    assert Path("there.ncu-rep").read_bytes() == b"before"
+
+
+def test_the_machine_code_under_the_profiler_names_the_lines_of_the_schedule(tmp_path) -> None:
+    file = tilegen.load("gemm")
+    scheduled = file.schedule("tiled")
+    text = file.self_contained("tiled", scheduled.kernel.name)
+    task = Task(text, "gemm", "tiled", dict(scheduled.core.parameters), {}, SIZES, (0,), "", str(tmp_path))
+    derivation = derivation_of(task)
+    cuda_file = tmp_path / "step0.cu"
+    written = write_with_places(lower(derivation.tree), derivation, cuda_file)
+    own = tmp_path / "gemm.tg"
+    assert own.read_text() == text
+    places = {int(n) for n, name in re.findall(r'#line (\d+) "(.*)"', written) if name == str(own)}
+    assert any("tile(k, TS)" in text.splitlines()[number - 1] for number in places)
+    if reason := nvrtc.unavailable_reason():
+        pytest.skip(reason)
+    code = compile_with_lines(written, "sm_80", cuda_file)
+    assert b".debug_line" in code
+    assert b"gemm.tg" in code
 
 
 def test_where_there_is_no_profiler_that_is_said(monkeypatch) -> None:

@@ -137,13 +137,17 @@ class CudaEngine:
         """The kernels of `text` by name, compiled for `arch`. Raises DeviceError where they are refused."""
         with TemporaryDirectory() as folder:
             file = Path(folder, "kernel.cubin")
-            file.write_bytes(nvrtc.compile_text(text, arch).cubin)
+            file.write_bytes(self.compile(text, arch))
             try:
                 module = self.xp.RawModule(path=str(file))
                 return {name: module.get_function(name) for name in names}
             except self.xp.cuda.driver.CUDADriverError as error:
                 notes = ("nothing loads while a graph is captured: a call before that does it",)
                 raise DeviceError(f"the kernel does not load on {self.name}: {error}", notes=notes) from None
+
+    def compile(self, text: str, arch: str) -> bytes:
+        """The machine code of `text`. Raises DeviceError where it is refused."""
+        return nvrtc.compile_text(text, arch).cubin
 
     def _allow_shared(self, entry: Any, launch: Launch) -> None:
         try:

@@ -41,16 +41,19 @@ if TYPE_CHECKING:
     shell_complete=completion.machines,
 )
 @click.option("--last", is_flag=True, help="The whole schedule alone, not each of its steps.")
+@click.option("--keep", metavar="F.ncu-rep", help="Keep Nsight Compute's report, whose source page has the schedule.")
 @click.option("--limit", type=float, metavar="MS", help="Do not count a prefix that is expected to take longer.")
-def profile_command(request: Request, machine: str, last: bool, limit: float | None) -> int:
+def profile_command(request: Request, machine: str, last: bool, keep: str | None, limit: float | None) -> int:
     """Count on a GPU what explain predicts: Nsight Compute's counters beside it, after each step."""
     from tilegen.backends.devices import engine
     from tilegen.lab.cost import require_timing_memory
     from tilegen.lab.explain import explain
     from tilegen.lab.machine import find_machine
     from tilegen.lab.sizes import GPU_LIMITS, power_sizes
-    from tilegen.profile import LIMIT, find_profiler, profile
+    from tilegen.profile import LIMIT, check_report, find_profiler, profile
 
+    check_report(keep)
+    printing.check_writable(keep)
     _require_gpu()
     find_profiler()
     ceilings = find_machine(machine)
@@ -66,7 +69,7 @@ def profile_command(request: Request, machine: str, last: bool, limit: float | N
         def work() -> tuple[Explanation, list[ProfiledStep]]:
             found = explain(scheduled.core, counted, machine=ceilings, last=last, progress=progress)
             progress("profile", 0, 1)
-            return found, profile(found, tasks, limit=limit or LIMIT)
+            return found, profile(found, tasks, limit=limit or LIMIT, keep=keep)
 
         found, steps = run_interruptibly(work)
     if request.json_file:

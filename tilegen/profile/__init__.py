@@ -8,19 +8,21 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import glob
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tilegen.errors import DeviceError
+from tilegen.errors import DeviceError, UsageError
 from tilegen.lab.explain import MOST_KEPT, Explanation, LaunchReport, StepReport
 from tilegen.profile.child import Task
 from tilegen.profile.counters import METRICS, Counted, Figure, figures_of, read_counters
 
 # Where NVIDIA's packages put it, the newest last.
 _PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
+REPORT = ".ncu-rep"  # Nsight Compute adds it to a name without it
+_PRINTED = ["--csv", "--page", "raw", "--print-units", "base"]
 # A step is not counted if one run of it is expected to take longer, in milliseconds: each counter runs it again.
 LIMIT = 100.0
 
@@ -78,6 +80,7 @@ def profile(
     task: Callable[[Sequence[int], str], Task],
     *,
     limit: float = LIMIT,
+    keep: str | None = None,
     run: Run | None = None,
 ) -> list[ProfiledStep]:
     """Launches the program after each step under Nsight Compute.
@@ -86,6 +89,7 @@ def profile(
         found: what was predicted of each step.
         task: makes, of places of steps and the file for its answer, what a process of its own is to do.
         limit: milliseconds that a launch may be expected to take.
+        keep: the file for the report of Nsight Compute, with the lines of the schedule.
         run: runs Nsight Compute.
 
     Raises:
@@ -94,21 +98,40 @@ def profile(
     chosen = steps_to_profile(found, limit)
     with TemporaryDirectory() as folder:
         file, answer = Path(folder, "task.json"), Path(folder, "answer.json")
-        file.write_text(task(chosen, str(answer)).to_json(), encoding="utf-8")
-        output = (run or _run)(command_of(file))
+        own = task(chosen, str(answer))
+        file.write_text(replace(own, sources=folder if keep else None).to_json(), encoding="utf-8")
+        output = (run or _run)(command_of(file, keep))
+        if keep and Path(keep).is_file():
+            output += (run or _run)(reading_command(keep))
         counted = read_counters(output)
         told = json.loads(answer.read_text(encoding="utf-8")) if answer.exists() else []
     return list(_steps(found, dict(zip(chosen, told, strict=False)), counted, limit))
 
 
-def command_of(task: Path) -> list[str]:
-    """The command line of Nsight Compute for a task.
+def check_report(path: str | None) -> None:
+    """Raises UsageError where Nsight Compute would write its report into no file, or into another one."""
+    if path is None:
+        return
+    if not path.endswith(REPORT):
+        raise UsageError(f"the report of Nsight Compute ends in {REPORT}", notes=(f"--keep {path}{REPORT}",))
+    if os.path.lexists(path):
+        raise UsageError(f"{path} is there already", notes=("it is kept as it is: name another file, or remove it",))
+
+
+def command_of(task: Path, keep: str | None = None) -> list[str]:
+    """The command line of Nsight Compute for a task, which prints the counters, or keeps them in a report.
 
     The clocks are left as they are: those of a busy GPU are predicted for, and a machine may forbid to lock them.
     """
-    options = ["--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw"]
-    options += ["--print-units", "base", "--metrics", ",".join(METRICS)]
+    options = ["--clock-control", "none", "--profile-from-start", "off", "--metrics", ",".join(METRICS)]
+    # A report has what its source page shows too: the texts, and what it counts and samples for each line.
+    options += ["--section", "SourceCounters", "--import-source", "yes", "--export", keep] if keep else _PRINTED
     return [find_profiler(), *options, sys.executable, "-m", "tilegen.profile.child", str(task)]
+
+
+def reading_command(report: str) -> list[str]:
+    """The command line of Nsight Compute that prints the counters of a report."""
+    return [find_profiler(), "--import", report, *_PRINTED, "--metrics", ",".join(METRICS)]
 
 
 def _run(command: Sequence[str]) -> str:
@@ -140,4 +163,4 @@ def _steps(
         before = step.launches
 
 
-__all__ = ["ProfiledStep", "find_profiler", "profile", "steps_to_profile"]
+__all__ = ["ProfiledStep", "check_report", "find_profiler", "profile", "steps_to_profile"]

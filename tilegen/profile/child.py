@@ -16,6 +16,7 @@ from tilegen import api
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Tree
 from tilegen.lab.explain import stages_by_line
+from tilegen.schedule import Derivation
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Task:
         constants: attributes of the kernel, and sizes that are compiled into it.
         steps: places among the lines of the schedule, the kernel as written first.
         answer: the file that gets, for each of these steps, how many launches there were, or an error.
+        sources: the folder for the texts whose lines the machine code is to name; None where it need not.
     """
 
     text: str
@@ -37,6 +39,7 @@ class Task:
     sizes: Mapping[str, int]
     steps: tuple[int, ...]
     answer: str
+    sources: str | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -46,9 +49,11 @@ def main() -> None:
     """Does the task of the file that is named; each step by itself, so that a fault costs what follows alone."""
     task = Task(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     answers: list[dict[str, Any]] = []
-    for tree in trees_of(task):
+    derivation = derivation_of(task)
+    for number, tree in enumerate(_trees(task, derivation)):
+        file = Path(task.sources, f"step{number}.cu") if task.sources else None
         try:
-            answers.append({"launches": _launch(tree, task.sizes)})
+            answers.append({"launches": _launch(tree, task.sizes, derivation, file)})
         except TilegenError as error:
             answers.append({"error": error.message})
         Path(task.answer).write_text(json.dumps(answers), encoding="utf-8")
@@ -56,18 +61,32 @@ def main() -> None:
 
 def trees_of(task: Task) -> list[Tree]:
     """The trees after the steps of a task."""
-    kernel = api.from_text(task.text).kernel(task.kernel, **task.constants)
-    stages = stages_by_line(kernel.schedule(task.schedule, **task.parameters).stages)
+    return _trees(task, derivation_of(task))
+
+
+def derivation_of(task: Task) -> Derivation:
+    """The kernel and the schedule of a task; with `sources`, their text lies in a file there."""
+    text: str | Path = task.text
+    if task.sources:
+        text = Path(task.sources, f"{task.kernel}.tg")
+        text.write_text(task.text, encoding="utf-8")
+    kernel = (api.load(text) if isinstance(text, Path) else api.from_text(text)).kernel(task.kernel, **task.constants)
+    return kernel.schedule(task.schedule, **task.parameters).core
+
+
+def _trees(task: Task, derivation: Derivation) -> list[Tree]:
+    stages = stages_by_line(derivation.stages)
     return [stages[step].tree for step in task.steps]
 
 
-def _launch(tree: Tree, sizes: Mapping[str, int]) -> int:
+def _launch(tree: Tree, sizes: Mapping[str, int], derivation: Derivation, file: Path | None) -> int:
     """Launches the program of a tree once, under the profiler; the number of its launches."""
     from tilegen.backends.cuda import CudaEngine
     from tilegen.backends.devices import program
     from tilegen.lab.timing import SEED, random_arrays
+    from tilegen.profile.lines import EngineWithLines
 
-    runs_on = CudaEngine()
+    runs_on = EngineWithLines(derivation, file) if file else CudaEngine()
     each = program(tree, runs_on)
     runs_on.run_profiled(each.bind(sizes, random_arrays(runs_on, each.kernel, sizes, SEED)))
     return len(each.launches_at(sizes))
