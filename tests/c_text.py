@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 _TOKEN = re.compile(r"\d+\.\d*(?:e[-+]?\d+)?f?|\d+e[-+]?\d+f?|\d+(?:LL|L)?|\w+|&&|\|\||<<|>>|[-+*<>=!]=|\+\+|\S")
 _LEVELS = (
@@ -98,8 +99,9 @@ class Kernel:
     functions: tuple = ()
 
 
+@lru_cache(maxsize=8)
 def kernels(text):
-    """The entry points in `text`, in order."""
+    """The entry points in `text`, in order; a test asks of one text several times."""
     text = re.sub(r"//[^\n]*", "", text)
     text = re.sub(r"^ *#pragma unroll\n", "", text, flags=re.MULTILINE)
     found, functions = [], []
@@ -110,7 +112,7 @@ def kernels(text):
         else:
             found += [replace(reader.kernel(), functions=tuple(functions))]
             functions = []
-    return found
+    return tuple(found)
 
 
 class _Reader:

@@ -8,7 +8,9 @@ launches admit. Nothing is taken from the lowering or from the printer but names
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
+from operator import add, and_, eq, ge, gt, le, lshift, lt, mul, ne, not_, or_, rshift, sub, xor
 
 import c_text
 
@@ -16,6 +18,11 @@ from tilegen.lowering import GRID_LIMIT, fits
 
 DRAWS = 24
 BITS = {"int": 32, "long long": 64, "long": 64}
+LIMITS = {kind: 2 ** (bits - 1) for kind, bits in BITS.items()}
+INTEGERS = frozenset((*BITS, "bool"))
+TESTS = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge, "!": not_}
+# What Python computes as C does.
+OPERATORS = TESTS | {"+": add, "-": sub, "*": mul, "&": and_, "|": or_, "^": xor, "<<": lshift, ">>": rshift}
 LARGEST = 2**40
 
 
@@ -104,7 +111,7 @@ class _Walk:
         return self.rng.choice([0, count - 1, count - 1, max(0, count - 2), self.rng.randrange(count)])
 
     def check_fits(self, kind, value, what):
-        if value is not None and kind in BITS and not -(2 ** (BITS[kind] - 1)) <= value < 2 ** (BITS[kind] - 1):
+        if value is not None and kind in BITS and not _fits(kind, value):
             raise Wrong(f"{what} is {value}, and has {BITS[kind]} bits")
         return kind, value
 
@@ -169,6 +176,8 @@ class _Walk:
                 return ("long long" if long else "int" if isinstance(number, int) else None), number
             case ("name", name):
                 return self.scope.get(name, (None, None))
+            case (sign, left, right) if sign in OPERATORS:
+                return self.operation(sign, [self.value(left), self.value(right)], text)
             case ("field", ("name", "blockIdx"), axis):
                 return "int", self.once(text, self.grid["xyz".index(axis)])
             case ("field", ("name", "threadIdx"), axis):
@@ -237,15 +246,17 @@ class _Walk:
 
     def operation(self, sign, args, text):
         kinds, values = zip(*args, strict=True)
-        if sign in ("==", "!=", "<", "<=", ">", ">=", "!"):
+        if sign in TESTS:
             return "bool", None if None in values else _apply_operator(sign, *values)
-        if not all(kind in (*BITS, "bool") for kind in kinds) or None in values:
+        if None in values or not INTEGERS.issuperset(kinds):
             return (None, None) if None in kinds else (_wider(kinds), None)
-        if set(kinds) == {"bool"} and sign in "&|":
+        if sign in "&|" and kinds == ("bool", "bool"):
             return "bool", _apply_operator(sign, *values)
-        return self.check_fits(_wider(kinds), _apply_operator(sign, *values), f"{_show(text)}")
+        kind, value = _wider(kinds), _apply_operator(sign, *values)
+        return (kind, value) if _fits(kind, value) else self.check_fits(kind, value, _show(text))
 
 
+@cache
 def _wider(kinds):
     return max(kinds, key=lambda kind: BITS.get(kind, 0)) if any(kind in BITS for kind in kinds) else "int"
 
@@ -262,20 +273,13 @@ def _apply_operator(sign, left, right=None):
             return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
         case "%":
             return abs(left) % abs(right) * (1 if left >= 0 else -1)
-        case "==":
-            return left == right
-        case "!=":
-            return left != right
-        case "<":
-            return left < right
-        case "<=":
-            return left <= right
-        case ">":
-            return left > right
-        case ">=":
-            return left >= right
-    words = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift"}
-    return getattr(int, f"__{words[sign]}__")(int(left), int(right))
+        case _ if sign in TESTS:
+            return TESTS[sign](left, right)
+    return OPERATORS[sign](int(left), int(right))
+
+
+def _fits(kind, value):
+    return -LIMITS[kind] <= value < LIMITS[kind]
 
 
 def _wrap_to_bits(value, bits):
