@@ -100,6 +100,7 @@ class _Run:
     def __init__(self, tree, sizes, reordered, terms):
         self.sizes, self.reordered, self.terms = sizes, reordered, terms
         self.buffers = {b.name: b for b in tree.buffers}
+        self.shapes = {b.name: tuple(e.evaluate(sizes) for e in b.shape) for b in tree.buffers}
         self.memory = {}
         self.instances, self.made = [], {}
         self.log = {}
@@ -218,17 +219,16 @@ class _Run:
                 places = [self._value(i, env, path) for i in index]
                 return self.terms.of("gather", buffer, *places, other and self._value(other, env, path))
             case Op(name, args):
-                return self.terms.of(name, *(self._value(a, env, path) for a in args))
+                return self.terms.of(name, *[self._value(a, env, path) for a in args])
             case Cast(arg, dtype):
                 return self.terms.of(dtype, self._value(arg, env, path))
             case _:
                 raise TypeError(expr)
 
     def _place(self, access, env):
-        buffer = self.buffers[access.buffer]
-        place = tuple(i.evaluate(env) for i in access.index)
-        inside = all(0 <= p < s.evaluate(env) for p, s in zip(place, buffer.shape, strict=True))
-        return buffer, place, inside
+        place = tuple([i.evaluate(env) for i in access.index])
+        inside = all([0 <= p < s for p, s in zip(place, self.shapes[access.buffer], strict=True)])
+        return self.buffers[access.buffer], place, inside
 
     def _read(self, access, env, path):
         buffer, place, inside = self._place(access, env)

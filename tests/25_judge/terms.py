@@ -23,9 +23,10 @@ class Terms:
 
     def of(self, *term):
         """The number of a term of other numbers."""
-        if term not in self.asked:
-            self.asked[term] = self._find(term)
-        return self.asked[term]
+        number = self.asked.get(term)
+        if number is None:
+            number = self.asked[term] = self._find(term)
+        return number
 
     def _find(self, term):
         match term:
