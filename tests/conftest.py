@@ -24,6 +24,21 @@ ERRORS = Path(__file__).parent / "errors"
 NEEDS = {"gpu": "tilegen.backends.cuda", "nvrtc": "tilegen.backends.nvrtc", "pocl": "tilegen.backends.opencl"}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one stock schedule follow each other, in whatever file: what one derives, the next one asks for."""
+    places: dict[object, int] = {}
+    items.sort(key=lambda item: places.setdefault(_schedule_of(item) or item.nodeid, len(places)))
+
+
+def _schedule_of(item: pytest.Item) -> tuple[str, str] | None:
+    """The (file, schedule) that a test is given as its parameters `name` and `schedule`, or as its `case`."""
+    given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    match given:
+        case {"name": str(name), "schedule": str(schedule)} | {"case": (str(name), str(schedule))}:
+            return name, schedule
+    return None
+
+
 def pytest_collection_finish() -> None:
     """Trees and sets are many small values and hardly a circle: the collector seldom finds anything among them."""
     gc.freeze()

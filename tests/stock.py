@@ -1,11 +1,12 @@
 """The stock schedules, for tests: `cases()` lists them, `schedule_stock(file, name)` applies one."""
 
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from tilegen.errors import Source
 from tilegen.frontend import build, data_folder, parse
 from tilegen.frontend.stock import stock, stock_instructions
+from tilegen.lowering import lower
 from tilegen.schedule import apply
 
 
@@ -114,6 +115,17 @@ def tile(size, launches):
 def schedule_stock(name, schedule, values=(), parameters=()):
     """The schedule applied, once for each worker however it is asked for."""
     return _schedule_once(name, schedule, values, parameters)
+
+
+def lower_stock(name, schedule, *, vector=True, wide=None, whole=False, instructions=True):
+    """The launches of a stock schedule in one of its versions."""
+    return _lower_once(name, schedule, vector, wide, whole, instructions)
+
+
+@lru_cache(maxsize=32)  # tests of one schedule follow each other
+def _lower_once(name, schedule, vector, wide, whole, instructions):
+    tree = schedule_stock(name, schedule).tree
+    return lower(tree, vector=vector, wide=wide, whole=whole, instructions=instructions)
 
 
 @cache

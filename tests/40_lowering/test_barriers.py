@@ -1,7 +1,7 @@
 """Barriers: where a dependence crosses threads, and nowhere else."""
 
 import pytest
-from stock import cases, schedule_stock
+from stock import cases, lower_stock, schedule_stock
 
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
@@ -35,7 +35,7 @@ def test_a_thread_that_reads_what_it_wrote_needs_none():
 
 @pytest.mark.parametrize(("name", "schedule"), cases())
 def test_no_barrier_stands_in_a_test(name, schedule):
-    for launch in lower(schedule_stock(name, schedule).tree):
+    for launch in lower_stock(name, schedule):
         tests = [node for node in walk(launch.body) if isinstance(node, If)]
         # Consumers wait for each other beside a producer, in a test that all of them pass.
         assert not [b for test in tests for b in walk(test) if isinstance(b, Barrier) and not b.threads]

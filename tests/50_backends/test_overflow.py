@@ -4,7 +4,7 @@ import random
 
 import pytest
 from overflow import extremes, overflow
-from stock import cases, schedule_stock
+from stock import cases, lower_stock, schedule_stock
 
 from tilegen import load
 from tilegen.backends.device_program import Program
@@ -31,7 +31,7 @@ def check_random_sizes(launches, text, number, times):
 @pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
 def test_stock_schedules(name, schedule):
     for number, (version, language) in enumerate(VERSIONS):
-        launches = lower(schedule_stock(name, schedule).tree, instructions=language == "cuda", **version)
+        launches = lower_stock(name, schedule, instructions=language == "cuda", **version)
         assert check_integers(launches, Facts(launches[0].kernel)) > 0
         check_random_sizes(launches, emit(launches, language), number, 6)
 

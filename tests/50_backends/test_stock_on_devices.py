@@ -1,7 +1,7 @@
 """Every stock schedule on real devices, at odd and at even sizes: PoCL, a GPU, and the checker of races."""
 
 import pytest
-from stock import cases, schedule_stock
+from stock import cases, lower_stock, schedule_stock
 
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
@@ -12,7 +12,6 @@ from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.check import cases as trials
 from tilegen.lab.check import check
 from tilegen.lab.sizes import sizes_to_check
-from tilegen.lowering import lower
 
 STOCK = pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
 
@@ -54,7 +53,7 @@ def test_every_version_compiles(name, schedule, arch, vector, wide):
 
 
 def check_compiles(name, schedule, arch, vector, wide):
-    launches = lower(schedule_stock(name, schedule).tree, vector=vector, wide=wide)
+    launches = lower_stock(name, schedule, vector=vector, wide=wide)
     own = compiled_architecture(instructions_of(launches), arch)
     for each in dict.fromkeys((arch, own)):
         if not all(instruction.runs_on(each) for instruction in instructions_of(launches)):
