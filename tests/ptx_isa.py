@@ -105,7 +105,7 @@ class MoveMatrices:
 
 
 # By the bytes of a swizzled row: how many bits of an address from 7 on are added, modulo 2, to those from 4 on.
-SWIZZLED_BITS = {128: 3, 64: 2, 32: 1}
+SWIZZLED_BITS = {128: 3, 64: 2, 32: 1, 16: 0}
 
 
 @dataclass(frozen=True)

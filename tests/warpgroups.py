@@ -86,3 +86,21 @@ BUDGETS = {
     "budgets": product("unroll(fk)", *_TAKING, rows=128),
     "budgets, again": product("unroll(fk)", *_TAKING, rows=128, transposed=True, again=True),
 }
+
+# Rows of A are windows of x, each 16 bytes behind the one before: a descriptor without a swizzle tells of them.
+WINDOWS = """
+kernel windows(x: bf16[2, M*8 + 8], B: bf16[2, N, 16]) -> C: f32[M, N]:
+    C[i, j] = sum[r, k](f32(x[r, i*8 + k]) * f32(B[r, j, k]))
+
+schedule s for windows():
+    tile(i, 64) -> bi, i64
+    tile(j, 64) -> bj, tj
+    order(bi, bj, r, i64, tj, k)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    cache_register(C, at=bj, vector=2) -> Cf
+    cache_shared(x, at=bj, vector=8) -> xs
+    cache_shared(B, at=bj, vector=8) -> Bs
+    swizzle(Bs, 8, 2, 4)
+    tensorize(i64, tj, k, by=wgmma_m64n64k16_bf16)
+"""

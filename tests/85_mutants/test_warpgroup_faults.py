@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from refused import find_missed
 from simulate import faults
-from warpgroup_faults import FAULTS, FAULTS_OF_FACTORS
-from warpgroups import CASES, FACTORS
+from warpgroup_faults import FAULTS, FAULTS_OF_FACTORS, leading, start, stride
+from warpgroups import CASES, FACTORS, WINDOWS
 from written import tree_from
 
 from tilegen.lowering import lower
@@ -56,3 +56,19 @@ def test_a_fault_in_factors_is_seen_where_it_runs(case, fault):
     (launch,) = lower(tree)
     seen = [faults((each,), tree, {"M": 9, "N": 8, "K": 72}) for each in fault(launch)]
     assert None not in seen, seen
+
+
+def test_windows_that_overlap_are_read_where_they_lie():
+    tree = tree_from(WINDOWS)
+    launches = lower(tree)
+    assert prove(tree.kernel, launches).verdict == "proved"
+    assert faults(launches, tree, {"M": 64, "N": 64}) is None
+
+
+@pytest.mark.parametrize("fault", [stride, leading, start])
+def test_a_fault_in_windows_is_refused_and_seen(fault):
+    assert not find_missed(fault, WINDOWS)
+    tree = tree_from(WINDOWS)
+    (launch,) = lower(tree)
+    seen = [faults((each,), tree, {"M": 64, "N": 64}) for each in fault(launch)]
+    assert seen.count(None) * 2 <= len(seen), seen  # how far pieces are apart tells where a row has several

@@ -1,11 +1,13 @@
 """Operands that a descriptor tells of: where the hardware finds element [row, column] of a matrix in shared memory.
 
-The matrix lies in pieces of P bytes (128, 64 or 32) of a row, eight rows one behind the other:
+The matrix lies in pieces of P bytes (128, 64, 32 or 16) of a row, eight rows one behind the other:
 
     byte(row, column) = row%8 * P  +  row/8 * stride  +  column%P  +  column/P * leading      (column in bytes)
 
 and the units of 16 bytes change places by bits 7 and up of that address, as `descriptor_swizzle` says. So the first
 eight rows begin at a multiple of 8*P bytes, but for a start within the piece, and both distances are multiples of it.
+Pieces of 16 bytes, of buffers without a swizzle, change no places: they begin anywhere, any distance apart, and rows
+may overlap, as windows do that begin 16 bytes one behind the other: stride 128 and leading 16.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.ir.affine import Affine
+from tilegen.ir.affine import Affine, const
 from tilegen.ir.boxes import Box, Numbers, first_of_equals
 from tilegen.ir.instructions import PIECES, ROW_BYTES, SharedMatrix, descriptor_swizzle
 from tilegen.ir.matching import inner_part
@@ -86,6 +88,8 @@ def _form_of(buffer: Buffer, layout: SharedMatrix, rows: Numbers, columns: Numbe
     form = Form(piece, offset_of(ROWS, 0), offset_of(0, piece // size))
     wanted = form.offset(rows, columns * size)
     if (wrong := np.flatnonzero(offsets != wanted)).size:
+        if piece == ROW_BYTES:
+            raise _no_piece(buffer)
         name, at = layout.operand.name, wrong[0]
         raise NotDescribed(
             f"'{buffer.name}' does not hold the operand {name} in rows along '{layout.along}' that a descriptor "
@@ -94,30 +98,29 @@ def _form_of(buffer: Buffer, layout: SharedMatrix, rows: Numbers, columns: Numbe
             f"hardware looks for it at {wanted[at]}",
             f"rows of {piece} bytes, eight one behind the other; layout=[...] of cache_shared says what a row is",
         )
+    # In rows along the index that is not summed, which are longer, the two distances would change their meaning.
+    if piece == ROW_BYTES and (columns.max() >= rows.max() or (columns.max() + 1) * size != 2 * ROW_BYTES):
+        raise _no_piece(buffer)
+    multiple = ROW_BYTES if piece == ROW_BYTES else ROWS * piece
     for what, distance in (("eight rows", form.stride), ("pieces of a row", form.leading)):
-        if distance % (ROWS * piece) or not 0 <= distance <= MOST_BYTES:
+        if distance % multiple or not 0 <= distance <= MOST_BYTES:
             raise NotDescribed(
                 f"{what} of '{buffer.name}' are {distance} bytes apart",
                 "",
-                f"a descriptor has multiples of {ROWS * piece} bytes, up to {MOST_BYTES}",
+                f"a descriptor has multiples of {multiple} bytes, up to {MOST_BYTES}",
             )
     return form
 
 
 def piece_of(buffer: Buffer) -> int:
     """Bytes of a piece of a row, as the swizzle of the buffer says. NotDescribed where no descriptor has such."""
+    if not buffer.swizzle:
+        return ROW_BYTES
     size = DTYPE_BYTES[buffer.dtype]
     row = buffer.shape[buffer.order[-1]].const * size
     found = next((piece for piece in PIECES if buffer.swizzle == descriptor_swizzle(piece, size)), 0)
     if not found or row != found or buffer.pad:
-        unit = ROW_BYTES // size
-        raise NotDescribed(
-            f"the rows of '{buffer.name}' are {row} bytes, "
-            + (f"swizzled {buffer.swizzle}" if buffer.swizzle else "not swizzled")
-            + (f", padded by {buffer.pad} elements" if buffer.pad else ""),
-            "",
-            f"swizzle({buffer.name}, {unit}) on rows of {PIECES[0] // size} elements is what a descriptor tells of",
-        )
+        raise _no_piece(buffer)
     if count_rows(buffer) % ROWS:
         raise NotDescribed(
             f"the rows of '{buffer.name}' are {count_rows(buffer)}, no multiple of {ROWS}",
@@ -125,6 +128,19 @@ def piece_of(buffer: Buffer) -> int:
             "blocks of eight rows are swizzled alike",
         )
     return found
+
+
+def _no_piece(buffer: Buffer) -> NotDescribed:
+    """Why the rows of the buffer are in no pieces of a descriptor."""
+    size = DTYPE_BYTES[buffer.dtype]
+    return NotDescribed(
+        f"the rows of '{buffer.name}' are {buffer.shape[buffer.order[-1]].const * size} bytes, "
+        + (f"swizzled {buffer.swizzle}" if buffer.swizzle else "not swizzled")
+        + (f", padded by {buffer.pad} elements" if buffer.pad else ""),
+        "",
+        f"swizzle({buffer.name}, {ROW_BYTES // size}) on rows of {PIECES[0] // size} elements is what a descriptor "
+        "tells of",
+    )
 
 
 def byte_pitches(buffer: Buffer) -> tuple[int, ...]:
@@ -143,6 +159,10 @@ def start_fault(buffer: Buffer, index: tuple[Affine, ...]) -> str:
     That the matrix does not go beyond the row's piece is a matter of bounds: a piece is a row of the buffer.
     """
     unit = ROW_BYTES // DTYPE_BYTES[buffer.dtype]
+    if not buffer.swizzle:
+        start = sum((i * pitch for i, pitch in zip(index, byte_pitches(buffer), strict=True)), const(0))
+        left = start % ROW_BYTES
+        return "" if left == const(0) else f"it begins at byte {start}, which is no multiple of {ROW_BYTES}"
     row, element = row_number(buffer, index), index[buffer.order[-1]]
     for what, number, multiple in (("row", row, ROWS), ("element", element, unit)):
         left = number % multiple

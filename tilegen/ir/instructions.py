@@ -172,8 +172,8 @@ class SharedMatrix(_Layout):
     The rows are cut in pieces of 128 bytes, or of 64 or 32. Eight neighbouring rows lie one behind the other, and their
     units of 16 bytes change places as `descriptor_swizzle` says. The descriptor has the address of the first element,
     the distance of eight rows from the next eight, and that of a piece from the next one along the row. Only the start
-    of the matrix along its rows may lie inside of a piece. PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory
-    Layout".
+    of the matrix along its rows may lie inside of a piece. Without a swizzle a piece is one unit of 16 bytes, and rows
+    may overlap. PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout".
     """
 
     along: str

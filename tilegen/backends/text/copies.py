@@ -55,8 +55,9 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 
 def _describe(piece: int, swizzle: int) -> str:
     """PTX ISA, "Matrix Descriptor Format": units of 16 bytes in bits 0, 16 and 32, the swizzle in bit 62."""
+    rows = "swizzled rows" if swizzle else "rows"
     return f"""\
-// A matrix in shared memory in swizzled rows of {piece} bytes: eight of them are `stride` bytes apart from the next,
+// A matrix in shared memory in {rows} of {piece} bytes: eight of them are `stride` bytes apart from the next,
 // and such a piece of a longer row is `leading` bytes apart from the next one.
 template <int stride, int leading> __device__ __forceinline__ unsigned long long describe_{piece}(const void* start)
 {{
@@ -128,4 +129,5 @@ template <int words, class T> __device__ __forceinline__ void hold(T* registers)
     "describe_128<": _describe(128, 1),
     "describe_64<": _describe(64, 2),
     "describe_32<": _describe(32, 3),
+    "describe_16<": _describe(16, 0),
 }
