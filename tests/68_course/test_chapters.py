@@ -144,6 +144,25 @@ def test_the_figures_are_those_of_the_roofline_and_of_the_results(where, rung, p
     assert float(predicted) == pytest.approx(2 * 4096**3 / step.milliseconds / 1e9, abs=0.06)
 
 
+def measured_in_prose() -> list[tuple[str, str]]:
+    """(document, figure) of each paragraph that names the results as where its figures are from."""
+    found = []
+    for chapter in CHAPTERS:
+        for paragraph in chapter.text.split("\n\n"):
+            if "(../results.md" in paragraph and not paragraph.startswith("|"):
+                figures = re.findall(r"\b\d{4}\b|\b\d+\.\d\b", paragraph)
+                found += [(document(chapter), figure) for figure in figures]
+    return found
+
+
+def test_what_chapters_say_was_measured_stands_in_the_results() -> None:
+    results = (ROOT / "examples/results.md").read_text(encoding="utf-8")
+    figures = measured_in_prose()
+    assert {"45.2", "40.0", "4066", "51.6"} <= {figure for _, figure in figures}
+    for where, figure in figures:
+        assert re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.]\d)", results), (where, figure)
+
+
 def test_every_topic_of_the_lectures_has_its_chapter() -> None:
     listed, topics = tables("examples/course/README.md")
     assert [row[0].split("](")[0] for row in listed[1:]] == [f"[{c.number}. {c.title}" for c in CHAPTERS]
