@@ -62,6 +62,28 @@ def test_it_tries_all_and_ends_with_what_to_set(capsys) -> None:
     assert best["parameters"] == min(timed, key=lambda each: each.milliseconds or 0).parameters
 
 
+def test_where_nothing_is_timed_it_says_why(capsys) -> None:
+    Path("mine.tg").write_text(
+        TEXT.replace("T=16 in {8, 16, 2048}", "T=2048 in {2048, 4096}").replace("T == 16", "T == 1")
+    )
+    words = [*WORDS, "--schedule", "wide", "--budget", "60s", "--resume", "run.jsonl"]
+    assert run(words) == 5
+    shown = capsys.readouterr().out
+    assert "nothing was timed" in shown
+    assert "2 candidates: 2 over a limit" in shown
+    assert re.search(r"^over a limit, for one: wide T=2048 U=1: \S", shown, re.MULTILINE)
+    Path("run.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines("run.jsonl")[:2]))
+    assert run(words) == 5
+    assert "1 candidate is known from run.jsonl" in capsys.readouterr().err
+
+
+def test_a_budget_that_no_candidate_fits_into_is_told(capsys) -> None:
+    assert run([*WORDS, "--budget", "0.01s", "--resume", "run.jsonl"]) == 5
+    assert "the budget was over before the first candidate was tried" in capsys.readouterr().out
+    assert run(["records", "run.jsonl"]) == 2
+    assert "run.jsonl has no record: no candidate of the run was tried" in capsys.readouterr().err
+
+
 def test_it_goes_on_with_a_record_that_is_torn(capsys) -> None:
     words = [*WORDS, "--schedule", "wide", "--budget", "60s", "--resume", "run.jsonl"]
     assert run(words) == 0

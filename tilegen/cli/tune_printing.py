@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from tilegen.ir.shown import counted
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.timing import CPU_NOTE, cells_of_time
 
@@ -45,7 +46,9 @@ def print_beginning(session: Session, resumed: bool) -> None:
     if session.task.machine is None:
         lines += ["no roofline is known for this device: it prunes nothing"]
     if resumed and session.tuning.outcomes:
-        lines += [f"{len(session.tuning.outcomes)} candidates are known from {journal.path}"]
+        known = session.tuning.outcomes
+        verb = "is" if len(known) == 1 else "are"
+        lines += [f"{counted(list(known), 'candidate')} {verb} known from {journal.path}"]
     if journal.torn:
         lines += [f"the last line of {journal.path} was not whole: {journal.torn} bytes were cut off"]
     if journal.damaged:
@@ -57,7 +60,7 @@ def progress_of(tuning: Tuning) -> tuple[str, int, int]:
     """What is shown meanwhile: candidates and the best time, with the seconds done and to do."""
     best = tuning.fastest[:1]
     fastest = f", best {best[0].milliseconds:.4g} ms" if best else ""
-    return f"{len(tuning.outcomes)} candidates{fastest}", round(tuning.seconds), round(tuning.budget)
+    return f"{counted(list(tuning.outcomes), 'candidate')}{fastest}", round(tuning.seconds), round(tuning.budget)
 
 
 def print_result(out: Console, session: Session) -> None:
@@ -104,7 +107,9 @@ def _table(session: Session) -> Table:
 def _counts(tuning: Tuning) -> list[str]:
     counts = Counter[str](each.state for each in tuning.outcomes.values())
     parts = [f"{counts[state]} {_MEANINGS[state]}" for state in _MEANINGS if state in counts]
-    lines = [f"{len(tuning.outcomes)} candidates: {', '.join(parts)}"] if parts else []
+    lines = [f"{counted(list(tuning.outcomes), 'candidate')}: {', '.join(parts)}"] if parts else []
+    if not parts and not tuning.exhausted:
+        lines += ["the budget was over before the first candidate was tried: a longer --budget goes on"]
     if tuning.exhausted:
         lines += ["these are all that there are"]
     if tuning.together:
@@ -113,9 +118,9 @@ def _counts(tuning: Tuning) -> list[str]:
 
 
 def _complaints(tuning: Tuning) -> list[str]:
-    """The first candidate of each kind that deserves a look."""
+    """The first candidate of each kind that deserves a look; of every kind where nothing was timed."""
     found = []
-    for state in _LOUD:
+    for state in _LOUD if tuning.best else [each for each in _MEANINGS if each != "measured"]:
         first = next((each for each in tuning.outcomes.values() if each.state == state), None)
         if first:
             found += [f"{_MEANINGS[state]}, for one: {first.candidate}: {first.message}"]

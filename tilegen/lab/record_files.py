@@ -77,6 +77,9 @@ def _rows_of(document: Mapping[str, Any], name: str) -> Sequence[Any]:
     rows = document.get("rows")
     if not isinstance(rows, list):
         command = document.get("command")
+        if document.get("schema") == "tilegen.tune/1":
+            notes = ("tilegen tune ... --resume FILE goes on with it",)
+            raise UsageError(f"{name} has no record: no candidate of the run was tried", notes=notes)
         what = f"it is the result of '{command}'" if command else "it has no rows"
         raise UsageError(f"{name} has no records: {what}", notes=_HINT)
     if not rows:
