@@ -3,6 +3,7 @@
 import pytest
 from stock import cases, schedule_stock
 
+from tilegen.api import load
 from tilegen.backends import toolkit
 from tilegen.lab.explain import explain, explain_tree, stages_by_line
 from tilegen.lab.sites import program_of
@@ -109,6 +110,36 @@ def test_what_the_compiler_computes_once_counts_once():
     (launch,) = explain_tree(schedule_stock("nbody", "coarsened").tree, {"N": 262144})
     pairs = 262144**2 / 32 / (132 * 4 * 1.98e6)  # ms of one instruction a pair
     assert 13 * pairs < launch.prediction.milliseconds < 15 * pairs
+
+
+# What the block multiplies it makes itself, in a loop of its threads with another name than the product's lanes.
+OWN_FACTOR = """
+kernel windows(x: bf16[2, M*8 + 8], B: bf16[2, N, 16]) -> C: f32[M, N]:
+    var z: bf16[2, M*8 + 8]
+    z[r, e] = x[r, e] + x[r, e]
+    C[i, j] = sum[r, k](f32(z[r, i*8 + k]) * f32(B[r, j, k]))
+
+schedule s for windows():
+    tile(i, 64) -> bi, i64
+    tile(j, 64) -> bj, tj
+    order(bi, bj, C.r, i64, tj, k)
+    compute_at(z, at=bj)
+    tile(z.e, 128) -> eo, et
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(et, thread.x)
+    cache_register(C, at=bj, vector=2) -> Cf
+    cache_shared(z, at=bj) -> zs
+    cache_shared(B, at=bj, vector=8) -> Bs
+    swizzle(Bs, 8, 2, 4)
+    tensorize(i64, tj, k, by=wgmma_m64n64k16_bf16)
+"""
+
+
+def test_threads_may_have_two_names_beside_an_instruction():
+    launch = explain_tree(load(OWN_FACTOR).schedule("s").tree, {"M": 64, "N": 64}, compiled=False)[-1]
+    # of 64 x 64 results for each of two r: 64 rows of both factors, 16 elements each
+    assert launch.loads("shared").evaluate({"M": 64, "N": 64}) == 2 * (64 + 64) * 16
 
 
 def test_every_line_of_a_schedule_has_its_row():

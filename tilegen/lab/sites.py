@@ -304,7 +304,7 @@ class _Collector:
         """An instruction of a unit, the rows in shared memory whose addresses its first lanes give, and those of what
         a descriptor tells of."""
         target = node.instruction.equation.target
-        (lane,) = (name for name, kind, _ in self.launch.coordinates if kind == "thread.x")
+        lane = next(name for name, kind, _ in self.launch.coordinates if kind == "thread.x")
         held: frozenset[str] = frozenset()
         for layout, operand in zip(node.instruction.operands, node.operands, strict=True):
             is_target = layout.operand.name == target
