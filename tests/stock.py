@@ -60,7 +60,10 @@ LIGHTER = {
     ("hconv", "warps"): (("TN", 1), ("TY", 2), ("TF", 16), ("TC", 16), ("WM", 16), ("WF", 16)),
     **{
         ("hconv", rung): (("TN", 1),)
-        for rung in ("boxes", "whole_boxes", "columns", "rows_of_boxes", "brain", "activated", "groups", "pixels")
+        for rung in (
+            "boxes", "whole_boxes", "columns", "rows_of_boxes", "wide_rows_of_boxes", "brain", "activated", "groups",
+            "pixels",
+        )
     },
     ("hconv", "more_filters"): (("TX", 4),),
     **{("conv_pieces", rung): (("TN", 1), ("STAGES", 2)) for rung in ("promoted", "more_filters")},

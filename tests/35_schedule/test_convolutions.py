@@ -42,6 +42,7 @@ def test_a_layer_is_proved_and_loads_ahead(file, schedule, settings, sizes, stor
 # file hconv, schedule, settings, sizes and attributes; blocks for 32 images
 HALF = [
     ("rows_of_boxes", {}, {"C": 64, "H": 56, "W": 56, "F": 64}, 112),
+    ("wide_rows_of_boxes", {}, {"C": 128, "H": 28, "W": 28, "F": 128}, 112),
     ("more_filters", {"TN": 8, "TX": 4}, {"C": 128, "H": 28, "W": 28, "F": 128}, 196),
     ("more_filters", {"TN": 8, "TY": 2}, {"C": 256, "H": 14, "W": 14, "F": 256}, 112),
     ("more_filters", {"TN": 8, "TY": 1, "STAGES": 6}, {"C": 512, "H": 7, "W": 7, "F": 512}, 112),
