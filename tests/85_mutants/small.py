@@ -47,7 +47,7 @@ FITTING = {
         f"hconv.{rung}": {"TN": 1, "STAGES": 2}
         for rung in (
             "boxes", "whole_boxes", "columns", "rows_of_boxes", "wide_rows_of_boxes", "brain", "activated",
-            "groups", "pixels", "rows_of_pixels",
+            "groups", "pixels", "rows_of_pixels", "pixels_early",
         )
     },
     "hconv.more_filters": {"TX": 4, "STAGES": 2},
