@@ -206,3 +206,17 @@ def test_a_wrong_schedule_gets_a_row_and_no_time(monkeypatch: pytest.MonkeyPatch
     assert naive.exit_code == 4
     assert naive.time is None
     assert "C is wrong" in (naive.error or "")
+
+
+def test_what_a_kernel_claims_is_measured_on_few_elements(monkeypatch) -> None:
+    """Of images whose sizes are constants one is enough, where 16 are many points."""
+    seen = []
+    usual = timing.reference
+    monkeypatch.setattr(
+        timing, "reference", lambda kernel, sizes, *rest: seen.append(sizes) or usual(kernel, sizes, *rest)
+    )
+    pieces = tilegen.load("conv_pieces")
+    for pixels, images in ((4, 16), (16, 1)):
+        fixed = pieces.schedule("promoted", {"C": 8, "H": pixels, "W": pixels, "F": 8})
+        assert 1 < timing.share_allowed(fixed.tree.kernel, {"B": 32}) < 10
+        assert seen.pop() == seen.pop() == {"B": images}

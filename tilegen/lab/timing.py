@@ -23,6 +23,7 @@ from tilegen.lab.conditions import Watch
 from tilegen.lab.libraries import Library
 from tilegen.lab.metric import moved_bytes
 from tilegen.lab.rivals import Rival
+from tilegen.lab.sizes import points
 from tilegen.lab.trust import is_known
 
 Progress = Callable[[str, int, int], None]
@@ -35,7 +36,7 @@ SEED = 0  # of the order of the samples, and of the first set of arrays
 _GPU_PACE = (5.0, 10.0, 9, 60)
 _CPU_PACE = (1.0, 12.0, 6, 9)
 _LEAST_ROUNDS, _STEADY_ROUNDS = 3, 6  # where the seconds are over
-_MOST_SETS, _FEW = 64, 16
+_MOST_SETS, _FEW, _FEW_POINTS = 64, 16, 10**6
 
 
 @dataclass(frozen=True)
@@ -218,12 +219,13 @@ def _runs_of_rival(library: Library, rival: Rival, engine: Engine, sets: Sequenc
 def share_allowed(kernel: Kernel, sizes: Mapping[str, int]) -> float:
     """How far a result may be from a library's, as a share of what rounding can explain: more where it claims less.
 
-    How much the claims add to the bound is measured on few elements.
+    How much the claims add to the bound is measured on few elements, and on fewer where other sizes are constants.
     """
     written = kernel.written_kernel
     if not written.meant or not written.slack:
         return 1.0
-    few = {name: min(size, _FEW) for name, size in sizes.items()}
+    least, few = ({name: min(size, most) for name, size in sizes.items()} for most in (1, _FEW))
+    few = few if points(written, few) <= _FEW_POINTS else least
     arrays = inputs.random(np, written, few, SEED)
     bounds = [reference(each, few, arrays) for each in (written.meant, written)]
     shares = [bounds[1][name].bound / np.maximum(found.bound, 1e-300) for name, found in bounds[0].items()]
