@@ -2,31 +2,23 @@
 
     python examples/epilogues.py [gelu short_gelu swiglu scaled_i8 scaled_e4m3 sums match_f16 match_tf32]
 
-Calls of everybody are captured in CUDA graphs of 5 ms, over so many sets of random inputs that no cache holds them.
-The graphs are replayed in turns, in another order each time, each once untimed and then once timed; medians. Behind
-the ratio to the fastest call of torch is the largest difference of a result from that of the first call, as a share
-of its largest number; of indices, the share that differs. A schedule with `+` has dependent_launch(), and torch's
-calls have none.
+Timed as graphs.py says, over so many sets of random inputs that no cache holds them. Behind the ratio to the fastest
+call of torch is the largest difference of a result from that of the first call, as a share of its largest number; of
+indices, the share that differs. A schedule with `+` has dependent_launch(), and torch's calls have none.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from random import sample
-from statistics import median
+from functools import partial
 from typing import Any, NamedTuple
+
+from graphs import CACHE, Calls, milliseconds_of_each, torch
 
 import tilegen
 
-try:
-    import torch
-    import torch.nn.functional as F
-except ImportError:
-    sys.exit("torch is needed, and a GPU: pip install torch")
-if not torch.cuda.is_available():
-    sys.exit("torch finds no GPU: tilegen doctor says what is missing")
-
+F = torch.nn.functional
 Inputs = tuple[Any, ...]
 
 
@@ -158,51 +150,22 @@ def report(work: Work) -> None:
     """A line for each call of torch and each schedule."""
     first = work.inputs()
     size = sum(each.numel() * each.element_size() for each in first)
-    sets = [first, *(work.inputs() for _ in range(min(12, 1 + 120_000_000 // size)))]
-    calls = {name: [lambda x=x, call=call: call(*x) for x in sets] for name, call in work.calls.items()}
+    sets = [first, *(work.inputs() for _ in range(min(12, 1 + CACHE // size)))]
+    calls: dict[str, Calls] = {name: [partial(call, *each) for each in sets] for name, call in work.calls.items()}
     calls |= {name: prepared(work, name, sets) for name in work.schedules}
     results = {name: all_[0]() for name, all_ in calls.items()}
-    graphs = {name: capture(all_) for name, all_ in calls.items()}
-    times: dict[str, list[float]] = {name: [] for name in graphs}
-    for _ in range(20):
-        for name in sample(sorted(graphs), len(graphs)):
-            graph, count = graphs[name]
-            graph.replay()
-            times[name].append(timed(graph.replay) / count)
-    found = {name: median(all_) for name, all_ in times.items()}
+    found = milliseconds_of_each(calls)
     best = min(found[name] for name in work.calls)
     for name, ms in found.items():
         off = difference(results[name], results[next(iter(work.calls))])
         print(f"  {name:22} {ms:8.4f} {work.operations / ms / 1e9:7.0f}  {best / ms:.2f} x  {off:.1e}", flush=True)
 
 
-def prepared(work: Work, name: str, sets: list[Inputs]) -> list[Callable[[], Any]]:
+def prepared(work: Work, name: str, sets: list[Inputs]) -> Calls:
     """A call of the schedule for each set of inputs, which keeps its results."""
     scheduled = tilegen.load(work.file).kernel(work.kernel).schedule(name.removesuffix("+"))
     program = (scheduled.dependent_launch() if name.endswith("+") else scheduled).compile("cuda")
     return [program.prepare(*each) for each in sets]
-
-
-def capture(calls: list[Callable[[], Any]]) -> tuple[Any, int]:
-    """A graph of about 5 ms of calls, and how many they are."""
-    for call in calls:
-        call()
-    one = timed(lambda: [call() for call in calls]) / len(calls)
-    count = max(1, round(5 / one / len(calls))) * len(calls)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for turn in range(count):
-            calls[turn % len(calls)]()
-    return graph, count
-
-
-def timed(run: Callable[[], Any]) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    run()
-    end.record()
-    end.synchronize()
-    return float(start.elapsed_time(end))
 
 
 def difference(got: Any, wanted: Any) -> float:

@@ -205,8 +205,10 @@ def test_a_kernel_that_the_driver_does_not_load(monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("name", ["rows", "convolutions", "gemm_shapes"])
+@pytest.mark.parametrize("name", ["rows", "convolutions", "gemm_shapes", "epilogues"])
 def test_examples_say_that_they_need_torch(monkeypatch, name):
+    examples = Path(__file__).parents[2] / "examples"
     monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.syspath_prepend(examples)  # as python does for a script
     with pytest.raises(SystemExit, match="torch is needed, and a GPU"):
-        runpy.run_path(str(Path(__file__).parents[2] / "examples" / f"{name}.py"), run_name="__main__")
+        runpy.run_path(str(examples / f"{name}.py"), run_name="__main__")
