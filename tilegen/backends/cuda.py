@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -177,9 +177,9 @@ class CudaEngine:
         self.xp.cuda.profiler.stop()
 
     def capture(self, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
-        """The calls as one CUDA graph; the call replays it on the current stream.
+        """The calls as one CUDA graph; the call replays it on the current stream, and keeps the memory of the calls.
 
-        Where torch is loaded the graph is torch's, which keeps the memory of torch's calls.
+        Where torch is loaded the graph is torch's, which keeps what torch allocates while it is captured.
 
         Raises:
             DeviceError: a call does what no graph can hold.
@@ -187,7 +187,7 @@ class CudaEngine:
         torch = sys.modules.get("torch")
         try:
             if torch is not None and torch.cuda.is_available():
-                return self._capture_with_torch(torch, calls)
+                return partial(_replay, self._capture_with_torch(torch, calls), tuple(calls))
             with self.xp.cuda.Stream(non_blocking=True) as stream:
                 stream.begin_capture()
                 for call in calls:
@@ -195,11 +195,7 @@ class CudaEngine:
                 graph = stream.end_capture()
         except (RuntimeError, self.xp.cuda.runtime.CUDARuntimeError) as error:
             raise DeviceError(f"no CUDA graph can be made on {self.name}: {error}") from None
-
-        def replay() -> None:
-            graph.launch()
-
-        return replay
+        return partial(_replay, graph.launch, tuple(calls))
 
     def _capture_with_torch(self, torch: Any, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
         graph = torch.cuda.CUDAGraph()
@@ -222,6 +218,11 @@ class CudaEngine:
         end.record()
         end.synchronize()
         return float(self.xp.cuda.get_elapsed_time(start, end))
+
+
+def _replay(launch: Callable[[], Any], calls: Sequence[Callable[[], None]]) -> None:
+    """Launches a graph of `calls`: a call that holds them holds the memory that the graph reads."""
+    launch()
 
 
 @cache

@@ -121,7 +121,10 @@ class Engine(Protocol):
         """Returns when everything launched is done."""
 
     def capture(self, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
-        """One call that does what the calls do, each of which has run before, at little cost for the host."""
+        """One call that does what the calls do, each of which has run before, at little cost for the host.
+
+        It holds the calls, and so their memory.
+        """
 
     def time(self, calls: Sequence[Callable[[], None]], behind: Sequence[Callable[[], None]] = ()) -> float:
         """Milliseconds that the calls take one after the other, directly behind others that are not timed."""

@@ -1,0 +1,31 @@
+"""Graphs hold the memory of the calls that they are of."""
+
+import weakref
+
+import pytest
+
+from tilegen.backends.devices import engine
+
+
+class Fill:
+    """Fills its array, which nothing else holds."""
+
+    def __init__(self, xp) -> None:
+        self.array = xp.zeros(64, "float32")
+
+    def __call__(self) -> None:
+        self.array.fill(1)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_what_a_graph_replays_is_held_until_it_is_gone(device):
+    there = engine(device)
+    call = Fill(there.xp)
+    call()
+    replay, held = there.capture([call]), weakref.ref(call)
+    del call
+    assert held() is not None
+    replay()
+    there.synchronize()
+    del replay
+    assert held() is None
