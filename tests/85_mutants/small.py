@@ -35,7 +35,7 @@ FITTING = {
     "gemm.padded": WARPS | {"TN": 32, "WJ": 1},
     "gemm_bias_gelu.fused": WARPS,
     "gemm_bias_gelu.fused_shared": WARPS,
-    **{f"conv_pieces.{rung}": {"TN": 1, "STAGES": 2} for rung in ("promoted", "more_filters")},
+    **{f"conv_pieces.{rung}": {"TN": 1, "STAGES": 2} for rung in ("promoted", "two_f16", "more_filters", "columns")},
     **{f"gemm_pieces.{rung}": {"TM": 128, "STAGES": 2, "H": 2} for rung in ("products", "promoted", "two_tf32")},
     "gemm_pieces.two_f16": {"TM": 128, "STAGES": 2, "WARPS": 2, "H": 2, "HB": 4},
     "gemm_split.split_k": WARPS,
