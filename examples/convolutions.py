@@ -2,11 +2,12 @@
 
     python examples/convolutions.py [f32 f16] [28x28 ...]
 
-Layers of f32 have their channels first, those of f16 last. Timed as graphs.py says, on random inputs that no cache
-holds. TFLOP/s count the multiplications and additions of the sum as it is written, for everybody: an algorithm that
-needs fewer of them, as Winograd's does, shows more. Behind them is the largest error of each, held against a
-convolution in float64, in units of the rounding of a number as large as the result can be. The mean at the end takes
-the fastest schedule of each layer, but none whose launches begin early, for cuDNN's do not. What one row does,
+Layers of f32 have their channels first, and those of f16 last, as have those of conv_pieces, for which images of f32 are
+stored so ahead of the timing. Timed as graphs.py says, on random inputs that no cache holds. TFLOP/s count the
+multiplications and additions of the sum as it is written, for everybody: an algorithm that needs fewer of them, as
+Winograd's does, shows more. Behind them is the largest error of each, held against a convolution in float64, in units of
+the rounding of a number as large as the result can be. The mean at the end takes the fastest schedule of each layer, but
+none whose launches begin early, for cuDNN's do not. What one row does,
 `tilegen compare conv2d --schedule patches --fix C=64 ...` does too.
 """
 
@@ -72,19 +73,31 @@ SMALL_PATCHES = dict(TN=2, TY=7, TX=7, OWN_X=7, STORE=1, PAD=3)
 # Layer: its schedules in f32, and those in f16.
 LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
     Layer(64, 56, 64, 3, 1, 1): {
-        "f32": (plain("conv2d", "patches"), winograd(14)),
+        "f32": (plain("conv2d", "patches"), winograd(14), plain("conv_pieces", "columns")),
         "f16": (plain("hconv", "rows_of_boxes"),),
     },
     Layer(128, 28, 128, 3, 1, 1): {
-        "f32": (plain("conv2d", "patches", **WIDE_PATCHES), winograd(7, TP=64, WP=1, BLOCKS=8)),
+        "f32": (
+            plain("conv2d", "patches", **WIDE_PATCHES),
+            winograd(7, TP=64, WP=1, BLOCKS=8),
+            plain("conv_pieces", "two_f16", TN=8, TY=4, TX=4),
+        ),
         "f16": (plain("hconv", "wide_rows_of_boxes"),),
     },
     Layer(256, 14, 256, 3, 1, 1): {
-        "f32": (plain("conv2d", "deep"), winograd(4, WIDTH=2)),
+        "f32": (
+            plain("conv2d", "deep"),
+            winograd(4, WIDTH=2),
+            plain("conv_pieces", "more_filters", TN=8, TY=2),
+        ),
         "f16": (plain("hconv", "more_filters", TN=8, TY=2),),
     },
     Layer(512, 7, 512, 3, 1, 1): {
-        "f32": (plain("conv2d", "deep", **SMALL_PATCHES), winograd(2, WIDTH=1)),
+        "f32": (
+            plain("conv2d", "deep", **SMALL_PATCHES),
+            winograd(2, WIDTH=1),
+            plain("conv_pieces", "more_filters", TN=8, TY=1),
+        ),
         "f16": (plain("hconv", "more_filters", TN=8, TY=1, STAGES=6),),
     },
     Layer(3, 224, 64, 7, 2, 3): {
@@ -92,10 +105,11 @@ LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
         "f16": (plain("hconv", "windows"), plain("hconv", "warpgroups")),
     },
     Layer(256, 56, 64, 1, 1, 0): {
-        "f32": (plain("conv1x1", "product"),),
+        "f32": (plain("conv1x1", "product"), Choice("conv_pieces", "two_f16", dict(R=1, pad=0), {})),
         "f16": (plain("hconv", "rows_of_pixels"), plain("hconv", "pixels_early")),
     },
 }
+CHANNELS_LAST = ("hconv", "conv_pieces")
 # What stands for the type in the table: torch's, and whether the channels are last.
 TYPES = {"f32": (torch.float32, False), "f16": (torch.float16, True)}
 
@@ -117,7 +131,7 @@ def report(layer: Layer, word: str) -> float:
     inputs = random_inputs(layer, word)
     choices = {str(choice): choice for choice in LAYERS[layer][word]}
     calls: dict[str, Calls] = {"cuDNN": [partial(convolve, layer, *each) for each in inputs]}
-    calls |= {name: calls_of(layer, choice, inputs, last=TYPES[word][1]) for name, choice in choices.items()}
+    calls |= {name: calls_of(layer, choice, inputs) for name, choice in choices.items()}
     errors = errors_of(layer, calls, *inputs[0])
     found = milliseconds_of_each(calls)
     print(f"{word}: {layer}")
@@ -154,21 +168,19 @@ def errors_of(layer: Layer, calls: dict[str, Calls], x: Any, k: Any) -> dict[str
     }
 
 
-def calls_of(layer: Layer, choice: Choice, inputs: list[tuple[Any, Any]], *, last: bool) -> Calls:
-    """A call for each pair of inputs, of a kernel in which all sizes are constants, but for the number of images.
-
-    Args:
-        last: the kernel has the channels last.
-    """
-    flat = layer.R == 1 and not last  # it sees an image as a row of pixels
+def calls_of(layer: Layer, choice: Choice, inputs: list[tuple[Any, Any]]) -> Calls:
+    """A call for each pair of inputs, of a kernel in which all sizes are constants, but for the number of images."""
+    last = choice.file in CHANNELS_LAST
+    flat = choice.file == "conv1x1"  # it sees an image as a row of pixels
+    matrix = layer.R == 1 and choice.file != "conv_pieces"  # the filters are a matrix
     pixels = {"P": layer.H**2} if flat else {"H": layer.H, "W": layer.H}
     fixed = {"C": layer.C, "F": layer.F} | pixels | choice.attributes
     program = tilegen.load(choice.file).schedule(choice.schedule, fixed, **choice.parameters).compile("cuda")
 
     def call(x: Any, k: Any) -> Callable[[], Any]:
         if last:
-            x, k = x.permute(0, 2, 3, 1), k.permute(0, 2, 3, 1)
-        run = program.prepare(x.flatten(2) if flat else x, k.flatten(1) if layer.R == 1 else k)
+            x, k = (each.permute(0, 2, 3, 1).contiguous() for each in (x, k))
+        run = program.prepare(x.flatten(2) if flat else x, k.flatten(1) if matrix else k)
         return (lambda: run().permute(0, 3, 1, 2)) if last else run
 
     return [call(x, k) for x, k in inputs]
