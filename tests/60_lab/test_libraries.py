@@ -14,7 +14,7 @@ from tilegen.lab.inputs import random
 from tilegen.lab.libraries import Library
 from tilegen.lab.timing import fastest_rival
 
-SIZES = {"M": 72, "N": 48, "K": 64, "L": 3, "H": 2, "B": 5, "Z": 3, "C": 16, "W": 20}
+SIZES = {"M": 72, "N": 48, "K": 64, "L": 3, "H": 2, "B": 5, "Z": 3, "C": 16, "W": 20, "G": 3, "F": 8}
 MORE = """\
 def relu(x) = max(x, 0)
 
@@ -58,6 +58,11 @@ kernel conv_last(X: bf16[N, W, W, C], F: bf16[3, 3, C, K]) -> Y: bf16[N, W - 2, 
     P[n, y, x, k] = sum[r, s, c](f32(X[n, y + r, x + s, c]) * f32(F[r, s, c, k]))
     Y[n, y, x, k] = bf16(P[n, y, x, k])
 
+kernel conv_in_groups(X: bf16[N, L, C, W, W], F: bf16[L, K, C, 3, 3], b: bf16[L, K]) -> Y: bf16[N, L, K, W, W]:
+    var P: f32[N, L, K, W, W]
+    P[n, g, k, y, x] = sum[c, r, s](f32(X[n, g, c, y + r - 1, x + s - 1] else 0) * f32(F[g, k, c, r, s]))
+    Y[n, g, k, y, x] = bf16(relu(P[n, g, k, y, x] + f32(b[g, k])))
+
 kernel conv_longer(X: f16[N, C, W], F: f16[K, C, 3]) -> Y: f32[N, K, W - 2]:
     Y[n, k, x] = sum[c, r](f32(X[n, c, x + r]) * f32(F[k, c, r]))
 """
@@ -65,16 +70,18 @@ HGEMM = (
     "hgemm", "hgemm_f16", "hgemm_f32", "hgemm_nt", "hgemm_bias_gelu", "hgemm_residual", "hgemm_i8", "hgemm_tf32",
     "hgemm_tf32_rz", "hgemm_tf32_rz_nt", "hgemm_tf32_stored", "hgemm_e4m3", "hgemm_batched",
 )  # fmt: skip
+OF_MORE = (
+    "col_major", "by_rows", "longer", "shorter", "batch", "heads", "conv", "conv_last", "conv_in_groups", "conv_longer",
+)  # fmt: skip
 KERNELS = [
     *(("examples/hgemm.tg", name) for name in HGEMM),
     *(("examples/mixed_precision.tg", name) for name in ("gemm_f64", "gemm_f16")),
     ("gemm_bias_gelu", "gemm_bias_gelu"),
     ("gemm_batched", "gemm_batched"),
     ("gemm", "gemm"),
-    *(
-        (MORE, name)
-        for name in ("col_major", "by_rows", "longer", "shorter", "batch", "heads", "conv", "conv_last", "conv_longer")
-    ),
+    ("hconv", "hconv_bias_relu"),
+    ("hconv", "hconv_grouped"),
+    *((MORE, name) for name in OF_MORE),
 ]
 
 

@@ -238,3 +238,48 @@ def test_a_convolution_in_16_bits_in_both_memory_formats() -> None:
         f"torch.nn.functional.conv2d(X, F, {given}",
         f"torch.nn.functional.conv2d(X_channels_last, F_channels_last, {given}",
     ]
+
+
+def test_a_convolution_with_bias_and_relu_op_by_op_and_fused() -> None:
+    found = rivals_of_convolution(as_convolution(load("hconv").kernel("hconv_bias_relu").ir))
+    given = "bias, stride=(1, 1), padding=(1, 1), dilation=(1, 1)"
+    assert [(each.name, each.text) for each in found] == [
+        ("torch", f"torch.relu(torch.nn.functional.conv2d(X, F, {given}))"),
+        ("torch", f"torch.relu(torch.nn.functional.conv2d(X_channels_last, F_channels_last, {given}))"),
+        ("torch", "torch.cudnn_convolution_relu(X, F, bias, (1, 1), (1, 1), (1, 1), 1)"),
+        ("torch", "torch.cudnn_convolution_relu(X_channels_last, F_channels_last, bias, (1, 1), (1, 1), (1, 1), 1)"),
+    ]
+
+
+def test_a_convolution_in_groups() -> None:
+    found = rivals_of_convolution(as_convolution(load("hconv").kernel("hconv_grouped").ir))
+    given = "stride=(1, 1), padding=(1, 1), dilation=(1, 1), groups=G)"
+    assert [(each.name, each.text) for each in found] == [
+        ("cuDNN", f"torch.nn.functional.conv2d(X, F, {given}"),
+        ("cuDNN", f"torch.nn.functional.conv2d(X_channels_last, F_channels_last, {given}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("last", "bias", "activation"),
+    [
+        ("P[n, k, y, x] + f32(b[k])", "b", ""),
+        ("cut(P[n, k, y, x])", "", "relu"),
+        ("gelu(P[n, k, y, x] + f32(b[k]))", "b", "gelu"),
+    ],
+)
+def test_what_follows_a_convolution(last: str, bias: str, activation: str) -> None:
+    found = as_convolution(load(with_bias(last)).kernel().ir)
+    assert (found.inputs, found.activation) == (("X", "F", *filter(None, [bias])), activation)
+
+
+@pytest.mark.parametrize(
+    "last", ["P[n, k, y, x] * f32(b[k])", "tanh(P[n, k, y, x])", "P[n, k, y, x] + f32(b[0])", "f32(b[k])"]
+)
+def test_what_no_library_does_behind_a_convolution(last: str) -> None:
+    assert as_convolution(load(with_bias(last)).kernel().ir) is None
+
+
+def with_bias(last: str) -> str:
+    given = CONVOLUTION.replace("3, 3])", "3, 3], b: bf16[K])").replace("bf16(P[n, k, y, x])", f"bf16({last})")
+    return ACTIVATIONS + given

@@ -101,7 +101,7 @@ class Library:
         name, result = _output(found)[0], self._result(arrays, call)
         if isinstance(found, MatrixProduct):
             return product_difference(found, self._engine.xp, arrays, result, dtypes, rounded=rounded)
-        inputs = {each: self._tensor(arrays[each], dtypes[each]) for each in (found.x, found.f)}
+        inputs = {each: self._tensor(arrays[each], dtypes[each]) for each in found.inputs}
         return convolution_difference(found, self._torch, inputs, self._tensor(result, dtypes[name]), rounded=rounded)
 
     def accuracy(self, arrays: Mapping[str, Any], call: Call | None = None) -> Accuracy | None:
@@ -151,7 +151,10 @@ class Library:
     def _convolution_scope(self, found: Convolution, arrays: Mapping[str, Any]) -> dict[str, Any]:
         given = (self._tensor(arrays[name], found.operands) for name in (found.x, found.f))
         x, f = (each.contiguous() for each in as_library_has_them(found, *given))
-        scope = {"torch": self._torch, "X": x, "F": f}
+        scope = {"torch": self._torch, "X": x, "F": f, "G": x.shape[1] // f.shape[1]}
+        if found.bias:
+            added = self._tensor(arrays[found.bias], self._kernel.tensor(found.bias).dtype)
+            scope["bias"] = added.flatten().to(getattr(self._torch, TORCH[found.operands]))
         formats = {4: "channels_last", 5: "channels_last_3d"}
         if word := formats.get(x.ndim):
             last = getattr(self._torch, word)

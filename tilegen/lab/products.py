@@ -74,12 +74,12 @@ def _erf(xp: Any, x: Any) -> Any:
 # What a library applies to a product; a kernel's own text of it is recognised by its values.
 ACTIVATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "": lambda xp, x: x,
-    "relu": lambda xp, x: xp.maximum(x, 0),
+    "relu": lambda xp, x: (x + abs(x)) / 2,  # torch's maximum takes no number
     "gelu": lambda xp, x: 0.5 * x * (1 + _erf(xp, x * sqrt(0.5))),
     "gelu by tanh": lambda xp, x: 0.5 * x * (1 + xp.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))),
 }
 # No activation is steeper.
-_SLOPE = 1.13
+SLOPE = 1.13
 
 
 def as_product(kernel: Kernel) -> MatrixProduct | None:
@@ -241,12 +241,12 @@ def _with_epilogue(
     names = (sums, bias.name if bias else None, residual.name if residual else None)
     for activation in ACTIVATIONS:
         for inside in (False, True) if residual and activation else (False,):
-            if _has_values(last.value, names, activation, inside):
+            if has_values(last.value, names, activation, inside):
                 return replace(found, bias=bias, activation=activation, residual=residual, inside=inside)
     return None
 
 
-def _has_values(value: Expr, names: tuple[str, str | None, str | None], activation: str, inside: bool) -> bool:
+def has_values(value: Expr, names: tuple[str, str | None, str | None], activation: str, inside: bool) -> bool:
     """True if `value` is `activation(sums + bias) + residual` at every one of many points, up to rounding."""
     nodes = [node for node in walk(value) if isinstance(node, Expr)]
     if any(isinstance(n, Gather | Index | Scalar) or n.dtype not in (*FLOATS, "bool") for n in nodes):
@@ -319,7 +319,7 @@ def product_difference(
     # Each factor is off by less than an epsilon where it has been rounded, in whatever direction; of products of bytes
     # tensor cores keep 13 fraction bits beside the largest.
     terms = 2 * epsilon("tf32") if found.operands == "tf32" else 2 * 2.0**-13 if found.operands in BYTE_FLOATS else 0.0
-    allowed = (2 * a.shape[-1] * epsilon(found.sums) + terms) * xp.matmul(abs(a), abs(b)) * _SLOPE
+    allowed = (2 * a.shape[-1] * epsilon(found.sums) + terms) * xp.matmul(abs(a), abs(b)) * SLOPE
     allowed += (
         4 * epsilon(found.operands if rounded else found.result) * (abs(sums) + abs(bias) + abs(residual)) + 1e-30
     )

@@ -1,8 +1,8 @@
 """Which calls of a library are set beside a kernel on a GPU. Nothing here needs a GPU or torch.
 
 A rival is the text of an expression, which `libraries.py` evaluates: what the table says was compared is what ran.
-In it A and B are the factors, `bias` and R what is added, C the result (X and F image and filters of a convolution),
-seen as rows and columns of the product, in the order in which the kernel stores them. `one` is a scale of 1.
+In it A and B are the factors, `bias` and R what is added, C the result (X and F image and filters of a convolution, of
+G groups), seen as rows and columns of the product, in the order in which the kernel stores them. `one` is a scale of 1.
 """
 
 from __future__ import annotations
@@ -108,17 +108,30 @@ def rivals_of_product(
 
 
 def rivals_of_convolution(found: Convolution) -> tuple[Rival, ...]:
-    """cuDNN, by torch, with the channels first and with the channels last."""
-    word = f"torch.nn.functional.{_CONVOLUTIONS[len(found.stride)]}"
-    given = f"stride={found.stride}, padding={found.padding}, dilation={found.dilation}"
+    """cuDNN, by torch, with the channels first and with the channels last; with what it fuses with them."""
+    flat = len(found.stride) == 1
     # torch has a storage order with the channels last for two and three dimensions.
-    forms = ("X, F", "X_channels_last, F_channels_last")[: 1 if len(found.stride) == 1 else 2]
+    forms = ("X, F", "X_channels_last, F_channels_last")[: 1 if flat else 2]
     types = f"{found.operands} x {found.operands} -> {found.result}, no TF32, the fastest algorithm"
-    texts = [f"{word}({arrays}, {given})" for arrays in forms]
+    texts = [_op_by_op(found, arrays) for arrays in forms]
+    if found.activation == "relu" and not flat:
+        bias, groups = "bias" if found.bias else None, "G" if found.grouped else 1
+        given = f"{bias}, {found.stride}, {found.padding}, {found.dilation}, {groups}"
+        texts += [f"torch.cudnn_convolution_relu({arrays}, {given})" for arrays in forms]
     texts = [text if found.result == found.operands else _convert(text, found.result) for text in texts]
+    name = "torch" if found.bias or found.activation else "cuDNN"
     rounded = found.operands in _SHORT and found.operands != found.result
     note = f"rounded to {found.operands} first" if rounded else ""
-    return tuple(Rival("cuDNN", text, types, found.operands, {}, note, rounded) for text in texts)
+    return tuple(Rival(name, text, types, found.operands, {}, note, rounded) for text in texts)
+
+
+def _op_by_op(found: Convolution, arrays: str) -> str:
+    """A convolution of torch with a bias, and the activation behind it."""
+    word = f"torch.nn.functional.{_CONVOLUTIONS[len(found.stride)]}"
+    given = f"stride={found.stride}, padding={found.padding}, dilation={found.dilation}"
+    bias, groups = ", bias" if found.bias else "", ", groups=G" if found.grouped else ""
+    text = f"{word}({arrays}{bias}, {given}{groups})"
+    return _APPLY[found.activation][0].format(text) if found.activation else text
 
 
 def _in_one_type(found: MatrixProduct, computed: str, forms: list[str]) -> tuple[Rival, ...]:
