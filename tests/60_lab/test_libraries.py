@@ -81,6 +81,9 @@ KERNELS = [
     ("gemm", "gemm"),
     ("hconv", "hconv_bias_relu"),
     ("hconv", "hconv_grouped"),
+    *(("epilogues", name) for name in ("swiglu", "scaled_i8", "scaled_e4m3", "linear_sums")),
+    *(("matching_products", name) for name in ("matching_f16", "matching_tf32")),
+    ("matching_dot", "matching_dot"),
     *((MORE, name) for name in OF_MORE),
 ]
 

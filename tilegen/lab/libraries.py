@@ -13,9 +13,10 @@ from tilegen.backends.engine import Engine
 from tilegen.ir.nodes import BYTE_FLOATS, Kernel
 from tilegen.lab.accuracy import Accuracy, accuracy
 from tilegen.lab.convolution import Convolution, as_convolution, as_library_has_them, convolution_difference
+from tilegen.lab.layers import Layer, as_layer, layer_difference
 from tilegen.lab.metric import is_compute_bound, moved_bytes
 from tilegen.lab.products import Addend, MatrixProduct, as_product, product_difference, view
-from tilegen.lab.rivals import TORCH, Rival, rivals_of_convolution, rivals_of_product
+from tilegen.lab.rivals import TORCH, Rival, rivals_of_convolution, rivals_of_layer, rivals_of_product
 
 _COPY = """\
 extern "C" __global__ void copy(const float4* __restrict__ from, float4* __restrict__ to, long long count)
@@ -46,9 +47,10 @@ class Library:
         self._kernel, self._engine, self._sizes, self._errors = kernel, engine, sizes, errors
         self._torch: Any = torch_on(engine) if engine.on_gpu else None
         product = as_product(kernel) if engine.on_gpu or errors else None
-        self._found: MatrixProduct | Convolution | None = product
+        self._found: MatrixProduct | Convolution | Layer | None = product
         if engine.on_gpu and product is None:
-            self._found = as_convolution(kernel)
+            self._found = as_convolution(kernel) or as_layer(kernel)
+        self._compiled: dict[str, Any] = {}
         self.rivals, self.missing = self._find_rivals()
 
     def _find_rivals(self) -> tuple[tuple[Rival, ...], str | None]:
@@ -60,6 +62,8 @@ class Library:
             found = rivals_of_product(self._found, self._kernel, self._sizes, torch=self._torch is not None)
         elif isinstance(self._found, Convolution):
             found = rivals_of_convolution(self._found) if self._torch else "torch, which calls cuDNN, is not installed"
+        elif isinstance(self._found, Layer):
+            found = rivals_of_layer(self._found) if self._torch else "torch, which has this in calls, is not installed"
         elif not is_compute_bound(self._kernel, self._sizes):
             found = (COPY,)
         return ((), found) if isinstance(found, str) else (found, None)
@@ -67,7 +71,7 @@ class Library:
     @property
     def computes(self) -> bool:
         """True if there is a result to hold others against."""
-        return isinstance(self._found, MatrixProduct) or self._found is not None and self._torch is not None
+        return isinstance(self._found, MatrixProduct | Layer) or self._found is not None and self._torch is not None
 
     @property
     def version(self) -> str:
@@ -83,9 +87,22 @@ class Library:
                 scope = self._product_scope(product, rival, arrays)
             case Convolution() as convolution:
                 scope = self._convolution_scope(convolution, arrays)
+            case Layer() as layer:
+                names = [(word, layer.tensors[word]) for word in layer.inputs]
+                scope = {word: self._input(arrays, each.name).permute(each.axes) for word, each in names}
+                scope["torch"] = self._torch
             case _:
                 raise TypeError(rival)
+        if rival.compiled:
+            return Call(*self._compile(rival.text, scope), self._torch, rival.flags)
         return Call(scope, rival.text, self._torch, rival.flags)
+
+    def _compile(self, text: str, scope: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        """(names, text) of a call of what torch.compile makes of `text`, once for all sets of arrays."""
+        given = ", ".join(name for name in scope if name != "torch")
+        if text not in self._compiled:
+            self._compiled[text] = self._torch.compile(eval(f"lambda {given}: {text}", {"torch": self._torch}))
+        return {**scope, "compiled": self._compiled[text]}, f"compiled({given})"
 
     def difference(self, arrays: Mapping[str, Any], call: Call | None = None, rounded: bool = False) -> float | None:
         """How far the kernel's result is, or that of `call`, from an exact one: a share of what rounding explains.
@@ -98,11 +115,18 @@ class Library:
         if self._found is None or not self.computes:
             return None
         found, dtypes = self._found, {tensor.name: tensor.dtype for tensor in self._kernel.tensors}
-        name, result = _output(found)[0], self._result(arrays, call)
-        if isinstance(found, MatrixProduct):
-            return product_difference(found, self._engine.xp, arrays, result, dtypes, rounded=rounded)
-        inputs = {each: self._tensor(arrays[each], dtypes[each]) for each in found.inputs}
-        return convolution_difference(found, self._torch, inputs, self._tensor(result, dtypes[name]), rounded=rounded)
+        results, xp = self._results(arrays, call), self._engine.xp
+        match found:
+            case MatrixProduct():
+                return product_difference(found, xp, arrays, results[found.c], dtypes, rounded=rounded)
+            case Layer():
+                return layer_difference(found, xp, arrays, results, self._kernel, self._sizes, rounded=rounded)
+            case Convolution():
+                inputs = {each: self._input(arrays, each) for each in found.inputs}
+                result = self._tensor(results[found.y], found.result)
+                return convolution_difference(found, self._torch, inputs, result, rounded=rounded)
+            case _:
+                raise TypeError(found)
 
     def accuracy(self, arrays: Mapping[str, Any], call: Call | None = None) -> Accuracy | None:
         """The errors of the kernel's result, or of that of `call`; None unless they are measured."""
@@ -110,21 +134,30 @@ class Library:
         if not self._errors or not isinstance(found, MatrixProduct):
             return None
         dtypes = {tensor.name: tensor.dtype for tensor in self._kernel.tensors}
-        return accuracy(found, self._engine.xp, arrays, self._result(arrays, call), dtypes)
+        return accuracy(found, self._engine.xp, arrays, self._results(arrays, call)[found.c], dtypes)
 
-    def _result(self, arrays: Mapping[str, Any], call: Call | None) -> Any:
-        """What the kernel has computed, or `call`, in the library's dimensions."""
-        assert self._found
-        name, axes = _output(self._found)
-        result = arrays[name].transpose(axes)
+    def _results(self, arrays: Mapping[str, Any], call: Call | None) -> dict[str, Any]:
+        """What the kernel has computed, or `call`, by the kernel's names, in the library's dimensions."""
+        outputs = _outputs(self._found)
+        results = {name: arrays[name].transpose(axes) for name, axes in outputs.items()}
         if call is None or call.result is None:
-            return result
-        return self._engine.adopt(call.result.reshape(result.shape), self._kernel.tensor(name))
+            return results
+        given = call.result if isinstance(call.result, tuple) else (call.result,)
+        for (name, seen), result in zip(list(results.items()), given, strict=True):
+            tensor = self._kernel.tensor(name)
+            if tensor.dtype == "i32":  # torch's indices have 64 bits
+                result = result.int()
+            results[name] = self._engine.adopt(result.reshape(seen.shape), tensor)
+        return results
 
     def clear(self, arrays: Mapping[str, Any]) -> None:
         """Overwrites what a kernel has computed, so that a check sees whether it is computed again."""
-        if self._found is not None:
-            arrays[_output(self._found)[0]].fill(0)
+        for name in _outputs(self._found):
+            arrays[name].fill(-1 if self._kernel.tensor(name).dtype == "i32" else 0)
+
+    def _input(self, arrays: Mapping[str, Any], name: str) -> Any:
+        """A tensor of torch on the memory of an input."""
+        return self._tensor(arrays[name], self._kernel.tensor(name).dtype)
 
     def _tensor(self, array: Any, dtype: str) -> Any:
         """A tensor of torch on the memory of `array`."""
@@ -135,8 +168,7 @@ class Library:
             names = {"A": (found.a, found.a_axes), "B": (found.b, found.b_axes), "C": (found.c, found.c_axes)}
             views = {word: arrays[name].transpose(axes) for word, (name, axes) in names.items()}
             return {"cupy": self._engine.xp, **views}
-        dtypes = {tensor.name: tensor.dtype for tensor in self._kernel.tensors}
-        tensors = {name: self._tensor(arrays[name], dtypes[name]) for name in found.inputs}
+        tensors = {name: self._input(arrays, name) for name in found.inputs}
         a, b = tensors[found.a].permute(found.a_axes), tensors[found.b].permute(found.b_axes)
         shape = (*a.shape[:-1], b.shape[-1])
         scope = {"torch": self._torch, "A": _with_one_batch(a), "B": _with_one_batch(b)}
@@ -153,8 +185,7 @@ class Library:
         x, f = (each.contiguous() for each in as_library_has_them(found, *given))
         scope = {"torch": self._torch, "X": x, "F": f, "G": x.shape[1] // f.shape[1]}
         if found.bias:
-            added = self._tensor(arrays[found.bias], self._kernel.tensor(found.bias).dtype)
-            scope["bias"] = added.flatten().to(getattr(self._torch, TORCH[found.operands]))
+            scope["bias"] = self._input(arrays, found.bias).flatten().to(getattr(self._torch, TORCH[found.operands]))
         formats = {4: "channels_last", 5: "channels_last_3d"}
         if word := formats.get(x.ndim):
             last = getattr(self._torch, word)
@@ -162,9 +193,17 @@ class Library:
         return scope
 
 
-def _output(found: MatrixProduct | Convolution) -> tuple[str, tuple[int, ...]]:
-    """What the kernel computes, and its axes in the order in which a library has them."""
-    return (found.c, found.c_axes) if isinstance(found, MatrixProduct) else (found.y, found.y_axes)
+def _outputs(found: MatrixProduct | Convolution | Layer | None) -> dict[str, tuple[int, ...]]:
+    """What the kernel computes, and the axes of each in the order in which a library has them; nothing for none."""
+    match found:
+        case None:
+            return {}
+        case MatrixProduct(c=name, c_axes=axes) | Convolution(y=name, y_axes=axes):
+            return {name: axes}
+        case Layer():
+            return dict(found.tensors[word] for word in found.outputs)
+        case _:
+            raise TypeError(found)
 
 
 class Call:

@@ -78,6 +78,16 @@ ACTIVATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "gelu": lambda xp, x: 0.5 * x * (1 + _erf(xp, x * sqrt(0.5))),
     "gelu by tanh": lambda xp, x: 0.5 * x * (1 + xp.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))),
 }
+# Types of the factors -> types of the kernel's sums for which the library's product is a fair comparison.
+SUMS: Mapping[str, tuple[str, ...]] = {
+    "f64": ("f64",),
+    "f32": ("f32",),
+    "tf32": ("f32",),
+    "bf16": ("f32", "bf16"),
+    "f16": ("f32", "f16"),
+    "e4m3": ("f32",),
+    "i8": ("i32",),
+}
 # No activation is steeper.
 SLOPE = 1.13
 
@@ -256,10 +266,10 @@ def has_values(value: Expr, names: tuple[str, str | None, str | None], activatio
     total, bias, residual = (points[name] if name else np.zeros(200) for name in names)
     with np.errstate(all="ignore"):
         wanted = apply(np, activation, inside, total, bias, residual)
-        return bool((abs(_at(value, points) - wanted) <= 1e-5 * (1 + abs(wanted))).all())
+        return bool((abs(values_at(value, points) - wanted) <= 1e-5 * (1 + abs(wanted))).all())
 
 
-def _at(expr: Expr, points: Mapping[str, Any]) -> Any:
+def values_at(expr: Expr, points: Mapping[str, Any]) -> Any:
     """The values of an expression at points of the tensors that it loads, without roundings."""
     match expr:
         case Load(buffer):
@@ -267,9 +277,9 @@ def _at(expr: Expr, points: Mapping[str, Any]) -> Any:
         case Const(value):
             return np.float64(value)
         case Cast(arg):
-            return _at(arg, points)
+            return values_at(arg, points)
         case Op(name, args, dtype):
-            pairs = [(_at(arg, points), np.zeros(())) for arg in args]
+            pairs = [(values_at(arg, points), np.zeros(())) for arg in args]
             return operation(name, pairs, "f64" if dtype in FLOATS else dtype)[0]
         case _:
             raise TypeError(expr)

@@ -3,6 +3,7 @@
 A rival is the text of an expression, which `libraries.py` evaluates: what the table says was compared is what ran.
 In it A and B are the factors, `bias` and R what is added, C the result (X and F image and filters of a convolution, of
 G groups), seen as rows and columns of the product, in the order in which the kernel stores them. `one` is a scale of 1.
+The names in the expression of a layer are those that `layers.py` gives to its tensors.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from tilegen.backends.arrays import shape_of
 from tilegen.ir.nodes import Kernel
 from tilegen.lab.convolution import Convolution
-from tilegen.lab.products import MatrixProduct
+from tilegen.lab.layers import Layer
+from tilegen.lab.products import SUMS, MatrixProduct
 
 # Types of the factors -> what torch.backends.cuda.matmul is set to for them. Sums are as exact as the kernel's.
 FLAGS: Mapping[str, Mapping[str, bool]] = {
@@ -24,16 +26,6 @@ FLAGS: Mapping[str, Mapping[str, bool]] = {
     "f16": {"allow_fp16_reduced_precision_reduction": False, "allow_fp16_accumulation": False},
     "e4m3": {},
     "i8": {},
-}
-# Types of the factors -> types of the kernel's sums for which the library's product is a fair comparison.
-_SUMS = {
-    "f64": ("f64",),
-    "f32": ("f32",),
-    "tf32": ("f32",),
-    "bf16": ("f32", "bf16"),
-    "f16": ("f32", "f16"),
-    "e4m3": ("f32",),
-    "i8": ("i32",),
 }
 # An activation, as ACTIVATIONS calls it -> torch's, and the one that torch fuses with a product and a bias.
 _APPLY = {
@@ -69,8 +61,9 @@ class Rival:
         computed: the type that all of its tensors have; what is added is converted to it ahead.
         flags: what torch's matrix products are set to.
         note: in what it does something else than the kernel.
-        rounded: its sums are rounded to 16 bits, and the result of the kernel has more: it stands in where nothing
-            better runs.
+        rounded: its sums are rounded to 16 bits, and those of the kernel have more.
+        compiled: the expression goes through torch.compile.
+        stands_in: it counts only where no other one works.
     """
 
     name: str
@@ -80,10 +73,17 @@ class Rival:
     flags: Mapping[str, bool]
     note: str = ""
     rounded: bool = False
+    compiled: bool = False
+    stands_in: bool = False
 
     def __str__(self) -> str:
-        words = [f"{self.text}; {self.types}", *(f"{name}={value}" for name, value in self.flags.items())]
+        words = [f"{self.call}; {self.types}", *(f"{name}={value}" for name, value in self.flags.items())]
         return ", ".join([*words, *([self.note] if self.note else [])])
+
+    @property
+    def call(self) -> str:
+        """The expression, for a reader."""
+        return f"torch.compile of {self.text}" if self.compiled else self.text
 
 
 def rivals_of_product(
@@ -94,7 +94,7 @@ def rivals_of_product(
     Args:
         torch: whether torch is installed; without it, cupy calls cuBLAS for the simplest products alone.
     """
-    if found.sums not in _SUMS.get(found.operands, ()):
+    if found.sums not in SUMS.get(found.operands, ()):
         return f"no library has products of {found.operands} with sums in {found.sums}"
     if not torch:
         return _of_cupy(found)
@@ -122,7 +122,25 @@ def rivals_of_convolution(found: Convolution) -> tuple[Rival, ...]:
     name = "torch" if found.bias or found.activation else "cuDNN"
     rounded = found.operands in _SHORT and found.operands != found.result
     note = f"rounded to {found.operands} first" if rounded else ""
-    return tuple(Rival(name, text, types, found.operands, {}, note, rounded) for text in texts)
+    return tuple(Rival(name, text, types, found.operands, {}, note, rounded, stands_in=rounded) for text in texts)
+
+
+def rivals_of_layer(found: Layer) -> tuple[Rival, ...]:
+    """What torch has for the layer: op by op, and by torch.compile, which fuses what stands behind the products.
+
+    A call that rounds sums to 16 bits counts like the others: it is what people write.
+    """
+    short = found.operands in _SHORT
+    types = f"{found.operands} x {found.operands} -> {found.result}, sums in {found.sums}"
+    made = []
+    for way in found.form.ways:
+        text = way.text.format(result=TORCH[found.result], wide=", out_dtype=torch.float32" if short else "")
+        rounded = way.rounds and short
+        note = f"rounded to {found.operands} first" if rounded else way.note
+        for name in ("torch", "torch.compile") if way.compiled else ("torch",):
+            flags, compiled = FLAGS[found.operands], name == "torch.compile"
+            made += [Rival(name, text, types, found.operands, flags, note, rounded, compiled)]
+    return tuple(made)
 
 
 def _op_by_op(found: Convolution, arrays: str) -> str:
@@ -144,7 +162,8 @@ def _in_one_type(found: MatrixProduct, computed: str, forms: list[str]) -> tuple
     notes = [", ".join(filter(None, (note, tanh if "use_gelu" in form else ""))) for form in forms]
     flags, types = FLAGS[found.operands], _types(found)
     return tuple(
-        Rival(name, text, types, computed, flags, remark, rounded) for text, remark in zip(made, notes, strict=True)
+        Rival(name, text, types, computed, flags, remark, rounded, stands_in=rounded)
+        for text, remark in zip(made, notes, strict=True)
     )
 
 

@@ -181,25 +181,25 @@ def fastest_rival(
 ) -> tuple[str | None, Runs | None, tuple[str, ...]]:
     """(name, runs, what to say of it) of the fastest call of a library whose result is right; None if there is none.
 
-    A call whose sums are rounded to 16 bits on the way to a longer result counts only where no other one works.
+    A call that stands in for others, as its sums are rounded to 16 bits, counts only where no other one works.
     """
     found: list[tuple[float, Rival, Runs]] = []
     refused: list[str] = []
-    for rival in sorted(library.rivals, key=lambda each: each.rounded):
-        if rival.rounded and any(not other.rounded for _, other, _ in found):
+    for rival in sorted(library.rivals, key=lambda each: each.stands_in):
+        if rival.stands_in and any(not other.stands_in for _, other, _ in found):
             continue
         try:
             runs = _runs_of_rival(library, rival, engine, sets)
             found += [(sorted(runs.sample(turn) for turn in range(3))[1], rival, runs)]
         except Exception as error:  # a library, in each version, refuses a call in its own way
-            refused += [f"not compared: {rival.text}: {shorten(str(error) or repr(error), 160)}"]
+            refused += [f"not compared: {rival.call}: {shorten(str(error) or repr(error), 160)}"]
     if not found:
         missing = [f"nothing is set beside it: {library.missing}"] if library.missing else []
         return None, None, (*missing, *refused)
     found.sort(key=lambda each: each[0])
     (least, first, runs), *others = found
     version = f" ({library.version})" if library.version else ""
-    slower = [f"slower: {other.text}: {time / least:.3g} times the time" for time, other, _ in others]
+    slower = [f"slower: {other.call}: {time / least:.3g} times the time" for time, other, _ in others]
     return first.name, runs, (f"{first.name}: {first}{version}", *slower, *refused)
 
 
