@@ -17,7 +17,7 @@ from itertools import product
 
 import numpy as np
 
-from tilegen.ir.affine import Affine, const
+from tilegen.ir.affine import Affine, Div, Mod, const
 from tilegen.ir.boxes import Box, first_of_equals
 from tilegen.ir.fragments import deal_fragments, registers_of
 from tilegen.ir.instructions import UNITS, Fragment, SharedMatrix, SharedRows
@@ -105,7 +105,7 @@ def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
         name = layout.operand.name
         access, points = operands[name], operand_points(performed, name)
         buffer = program.buffers[access.buffer]
-        _check_separate(access, set(extents))
+        _check_separate(access, extents)
         match layout:
             case Fragment():
                 _check_fragment(buffer, access, layout, points, extents, outer, instruction.name)
@@ -166,11 +166,24 @@ def _check_kept(performed: Performed, stmt: Stmt) -> None:
         )
 
 
-def _check_separate(access: Access, nest: set[str]) -> None:
+def _check_separate(access: Access, nest: Mapping[str, int]) -> None:
     """Every index is a sum of a part that the nest's loops decide, and of one that is the same in all of it."""
     for index in access.index:
-        if any((names := Affine(((atom, 1),)).names()) & nest and not names <= nest for atom, _ in index.terms):
-            raise Refused(f"'{index}', an index of '{access.buffer}', divides a loop of the nest", code="form")
+        for atom, _ in index.terms:
+            names = Affine(((atom, 1),)).names()
+            if names & nest.keys() and not names <= nest.keys():
+                sentence = f"'{index}', an index of '{access.buffer}', divides a loop of the nest"
+                raise Refused(sentence, None, *_ways_apart(atom, nest), code="form")
+
+
+def _ways_apart(atom: str | Div | Mod, nest: Mapping[str, int]) -> Iterator[str]:
+    """Which tiles would leave a loop of the nest whole, where their sizes are why it is divided."""
+    if isinstance(atom, str):
+        return
+    for name in sorted(atom.arg.names() & nest.keys()):
+        size, by = nest[name], atom.by
+        if size % by and by % size:
+            yield f"'{name}' has {size} iterations and is divided by {by}: choose tiles so that one divides the other"
 
 
 def _check_fragment(
