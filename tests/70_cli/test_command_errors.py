@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tilegen.cli import run
+from tilegen.lab.records import RunRecord, line_of
 
 ERRORS = Path(__file__).parents[1] / "errors" / "cli"
 OWN = """\
@@ -74,6 +75,7 @@ COMMANDS = {
     "report_json": "report own.tg:s --json -",
     "report_no_folder": "report own.tg:s -o none/a.html",
     "report_no_measurements": "report own.tg:s --measured own.tg",
+    "report_of_record": "report c.jsonl",
 }
 
 
@@ -82,6 +84,7 @@ def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, gold
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.tg").write_text(OWN)
     (tmp_path / "two.tg").write_text(TWO)
+    (tmp_path / "c.jsonl").write_text(f"{line_of(RunRecord('s', 'own', 'unmeasured', {'N': 8}))}\n")
     words = COMMANDS[name]
     code = run(shlex.split(words))
     captured = capsys.readouterr()

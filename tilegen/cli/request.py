@@ -12,8 +12,8 @@ from math import prod
 from tilegen import api
 from tilegen.cli import printing
 from tilegen.cli.arguments import STANDARD_INPUT
-from tilegen.errors import TilegenError, UsageError, did_you_mean, join_errors
-from tilegen.frontend.stock import is_there
+from tilegen.errors import SourceError, TilegenError, UsageError, did_you_mean, join_errors
+from tilegen.frontend.stock import is_there, read_file, shorten
 from tilegen.ir import nodes
 from tilegen.ir.steps import Parameter, Schedule
 
@@ -76,7 +76,11 @@ class Request:
         if self.file == "-":
             file = api.from_text(printing.read_input(), STANDARD_INPUT, cache=False)
         else:
-            file = api.load(self.file, cache=False)
+            try:
+                file = api.load(self.file, cache=False)
+            except SourceError:
+                _refuse_measurements(self.file)
+                raise
         if file.remark:
             print(f"note: {file.remark}", file=sys.stderr)
         return file
@@ -220,6 +224,19 @@ def _attempt(kernel: api.Kernel, schedule: Schedule, parameters: Mapping[str, in
         return kernel.schedule(schedule.name, **parameters)
     except TilegenError as error:
         return error
+
+
+def _refuse_measurements(path: str) -> None:
+    """Raises UsageError where the file is what a command has measured, and no text of kernels."""
+    from tilegen.report import read_measured
+
+    name = shorten(path)
+    try:
+        read_measured(read_file(path) or "", name)
+    except UsageError:
+        return
+    notes = (f"tilegen report OWN.tg --measured {name} shows it beside schedules, and tilegen plot {name} draws it",)
+    raise UsageError(f"{name} is a record of measurements, and FILE is a text of kernels and schedules", notes=notes)
 
 
 def join(sizes: Mapping[str, int], attributes: Mapping[str, int]) -> dict[str, int]:
