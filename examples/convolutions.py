@@ -2,12 +2,12 @@
 
     python examples/convolutions.py [f32 f16] [28x28 ...]
 
-Layers of f32 have their channels first, and those of f16 last, as have those of conv_pieces, for which images of f32 are
-stored so ahead of the timing. Timed as graphs.py says, on random inputs that no cache holds. TFLOP/s count the
+Layers of f32 have their channels first, and those of f16 last, as have those of conv_pieces, for which images of f32
+are stored so ahead of the timing. Timed as graphs.py says, on random inputs that no cache holds. TFLOP/s count the
 multiplications and additions of the sum as it is written, for everybody: an algorithm that needs fewer of them, as
-Winograd's does, shows more. Behind them is the largest error of each, held against a convolution in float64, in units of
-the rounding of a number as large as the result can be. The mean at the end takes the fastest schedule of each layer, but
-none whose launches begin early, for cuDNN's do not. What one row does,
+Winograd's does, shows more. Behind them is the largest error of each, held against a convolution in float64, in units
+of the rounding of a number as large as the result can be. The mean at the end takes the fastest schedule of each
+layer, but none whose launches begin early, for cuDNN's do not. What one row does,
 `tilegen compare conv2d --schedule patches --fix C=64 ...` does too.
 """
 
@@ -73,7 +73,7 @@ SMALL_PATCHES = dict(TN=2, TY=7, TX=7, OWN_X=7, STORE=1, PAD=3)
 # Layer: its schedules in f32, and those in f16.
 LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
     Layer(64, 56, 64, 3, 1, 1): {
-        "f32": (plain("conv2d", "patches"), winograd(14), plain("conv_pieces", "columns")),
+        "f32": (plain("conv2d", "patches"), winograd(14), plain("conv_pieces", "rows_of_boxes")),
         "f16": (plain("hconv", "rows_of_boxes"),),
     },
     Layer(128, 28, 128, 3, 1, 1): {
@@ -105,7 +105,7 @@ LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
         "f16": (plain("hconv", "windows"), plain("hconv", "warpgroups")),
     },
     Layer(256, 56, 64, 1, 1, 0): {
-        "f32": (plain("conv1x1", "product"), Choice("conv_pieces", "two_f16", dict(R=1, pad=0), {})),
+        "f32": (plain("conv1x1", "product"),),
         "f16": (plain("hconv", "rows_of_pixels"), plain("hconv", "pixels_early")),
     },
 }
@@ -172,7 +172,6 @@ def calls_of(layer: Layer, choice: Choice, inputs: list[tuple[Any, Any]]) -> Cal
     """A call for each pair of inputs, of a kernel in which all sizes are constants, but for the number of images."""
     last = choice.file in CHANNELS_LAST
     flat = choice.file == "conv1x1"  # it sees an image as a row of pixels
-    matrix = layer.R == 1 and choice.file != "conv_pieces"  # the filters are a matrix
     pixels = {"P": layer.H**2} if flat else {"H": layer.H, "W": layer.H}
     fixed = {"C": layer.C, "F": layer.F} | pixels | choice.attributes
     program = tilegen.load(choice.file).schedule(choice.schedule, fixed, **choice.parameters).compile("cuda")
@@ -180,7 +179,7 @@ def calls_of(layer: Layer, choice: Choice, inputs: list[tuple[Any, Any]]) -> Cal
     def call(x: Any, k: Any) -> Callable[[], Any]:
         if last:
             x, k = (each.permute(0, 2, 3, 1).contiguous() for each in (x, k))
-        run = program.prepare(x.flatten(2) if flat else x, k.flatten(1) if matrix else k)
+        run = program.prepare(x.flatten(2) if flat else x, k.flatten(1) if layer.R == 1 else k)
         return (lambda: run().permute(0, 3, 1, 2)) if last else run
 
     return [call(x, k) for x, k in inputs]
