@@ -11,6 +11,7 @@ SMALL = {
     "T": 4, "TS": 4, "TI": 4, "TJ": 2, "TD": 2, "TM": 8, "TN": 8, "TK": 4, "WM": 2, "WN": 2, "W": 2, "WPT": 2,
     "TSM": 4, "TSN": 4, "TSK": 4, "WPTN": 2, "ROWS": 2, "TY": 2, "TX": 4, "WF": 2, "TC": 4,
 }  # fmt: skip
+CONV_PIECES = ("promoted", "two_f16", "more_filters", "columns", "rows_of_boxes")
 # A product in warps: two of them, each with the fewest rows and columns that its lanes have.
 WARPS = {"TM": 16, "TN": 64, "TK": 4, "WI": 1, "WJ": 2, "KP": 8}
 # A patch of a convolution: several filters, rows and columns a thread, four lanes.
@@ -35,7 +36,7 @@ FITTING = {
     "gemm.padded": WARPS | {"TN": 32, "WJ": 1},
     "gemm_bias_gelu.fused": WARPS,
     "gemm_bias_gelu.fused_shared": WARPS,
-    **{f"conv_pieces.{rung}": {"TN": 1, "STAGES": 2} for rung in ("promoted", "two_f16", "more_filters", "columns")},
+    **{f"conv_pieces.{rung}": {"TN": 1, "STAGES": 2} for rung in CONV_PIECES},
     **{f"gemm_pieces.{rung}": {"TM": 128, "STAGES": 2, "H": 2} for rung in ("products", "promoted", "two_tf32")},
     "gemm_pieces.two_f16": {"TM": 128, "STAGES": 2, "WARPS": 2, "H": 2, "HB": 4},
     "gemm_split.split_k": WARPS,
