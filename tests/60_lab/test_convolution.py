@@ -49,6 +49,15 @@ def test_images_and_filters_stored_with_more_channels_and_columns():
     assert (found.operands, found.result) == ("f16", "f16")
 
 
+@pytest.mark.parametrize(("beyond", "same"), [("0", True), ("1", False)])
+def test_zeros_beyond_a_copy_are_the_same_as_beyond_the_image(beyond, same):
+    text = (
+        "kernel conv(X: f32[N, C, W], K: f32[F, C, 3]) -> Y: f32[N, F, W]:\n    var S: f32[N, W, C]\n"
+        f"    S[n, x, c] = X[n, c, x]\n    Y[n, f, x] = sum[c, r]((S[n, x + r - 1, c] else {beyond}) * K[f, c, r])\n"
+    )
+    assert (as_convolution(load(text).kernel().ir) is not None) == same
+
+
 @pytest.mark.parametrize(("beyond", "width", "same"), [("0", 2, True), ("1", 2, False), ("0", 3, False)])
 def test_filters_stored_with_zeros_and_all_places_are_the_same(beyond, width, same):
     text = (

@@ -43,7 +43,7 @@ def _read_what_is_copied(kernel: Kernel, stored: Equation, rest: Sequence[Equati
             return value
         places = dict(zip(names, value.index, strict=True))
         index = tuple(simplify(i.substitute(places), {}) for i in copied.index)
-        return replace(value, buffer=copied.buffer, index=index, fallback=copied.fallback)
+        return replace(value, buffer=copied.buffer, index=index, fallback=copied.fallback or value.fallback)
 
     return tuple(_with_all_digits(replace(each, value=rewrite(each.value, change))) for each in rest)
 
