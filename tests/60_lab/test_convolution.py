@@ -49,6 +49,13 @@ def test_images_and_filters_stored_with_more_channels_and_columns():
     assert (found.operands, found.result) == ("f16", "f16")
 
 
+def test_images_and_filters_stored_with_channels_last():
+    found = as_convolution(load("hconv_first").kernel("hconv_first", stride=2).ir)
+    assert (found.x, found.f, found.y, found.stride, found.padding) == ("X", "K", "Y", (2, 2), (1, 1))
+    assert (found.x_axes, found.f_axes, found.y_axes) == ((0, 1, 2, 3),) * 3
+    assert (found.operands, found.result) == ("f16", "f16")
+
+
 @pytest.mark.parametrize(("beyond", "same"), [("0", True), ("1", False)])
 def test_zeros_beyond_a_copy_are_the_same_as_beyond_the_image(beyond, same):
     text = (

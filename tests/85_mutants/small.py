@@ -52,6 +52,8 @@ FITTING = {
         )
     },
     "hconv.more_filters": {"TX": 4, "STAGES": 2},
+    "hconv_first.boxes": {"TN": 1, "STAGES": 2},
+    "hconv_first.more_filters": {"TX": 4, "STAGES": 2},
     "hconv.windows": {"TY": 2, "TX": 16, "WY": 1},
     "hconv.warpgroups": {"TY": 8, "TX": 8},
     "hgemm.fragments": {"TM": 16, "TN": 8},
