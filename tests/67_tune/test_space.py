@@ -6,7 +6,7 @@ import pytest
 
 from tilegen import api
 from tilegen.errors import UsageError
-from tilegen.tune.search import RandomSearch, search
+from tilegen.tune.search import search
 from tilegen.tune.space import Candidate, Space, require_candidates
 
 TEXT = """\
@@ -33,7 +33,7 @@ def test_every_candidate_comes_once_and_is_as_the_where_wants_it() -> None:
 
 
 def test_the_written_ones_come_first() -> None:
-    found = RandomSearch(space(), seed=3)
+    found = search("random", space(), seed=3)
     assert [str(found.ask()), str(found.ask())] == ["a TM=32 TN=32 U=4", "b TM=8"]
 
 
@@ -51,14 +51,13 @@ def test_a_large_space_is_drawn_from_and_comes_to_an_end() -> None:
     assert large.combinations == 10**7
     assert len(found) == len(set(found)) <= 5
     assert all(large.allows(each) for each in found)
-    pytest.importorskip("optuna")
     with pytest.raises(UsageError, match="more than 200,000 combinations"):
         search("grid", large, 1)
 
 
 @pytest.mark.parametrize("kind", ["random", "tpe", "evolution", "quasi-random", "grid"])
 def test_a_search_asks_for_all_of_a_space_and_then_for_none(kind: str) -> None:
-    if kind != "random":
+    if kind not in ("random", "grid"):
         pytest.importorskip("optuna")
     found, asked = search(kind, space(), seed=1), []
     while each := found.ask():
@@ -70,7 +69,7 @@ def test_a_search_asks_for_all_of_a_space_and_then_for_none(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["random", "tpe", "evolution", "quasi-random", "grid"])
 def test_a_seed_decides_what_is_asked_for(kind: str) -> None:
-    if kind != "random":
+    if kind not in ("random", "grid"):
         pytest.importorskip("optuna")
 
     def order(seed: int) -> list[Candidate]:
@@ -82,6 +81,12 @@ def test_a_seed_decides_what_is_asked_for(kind: str) -> None:
         return found
 
     assert order(5) == order(5)
+
+
+def test_a_grid_goes_through_the_values_in_order() -> None:
+    found = search("grid", space(), seed=1)
+    asked = list(iter(found.ask, None))
+    assert asked[2:] == [each for each in space() if each not in asked[:2]]
 
 
 def test_what_is_told_is_not_asked_for_again() -> None:

@@ -11,7 +11,7 @@ from tilegen import api
 from tilegen.lab.machine import H200
 from tilegen.tune.child import answer
 from tilegen.tune.prepare import prepare
-from tilegen.tune.search import RandomSearch
+from tilegen.tune.search import search
 from tilegen.tune.space import Candidate, Space
 from tilegen.tune.station import Timings
 from tilegen.tune.task import Outcome, Task
@@ -100,7 +100,7 @@ class Made:
 
 def tuning(evaluator: Made, budget: float, keep=lambda outcome: None) -> Tuning:
     space = Space(api.load(TEXT).schedules, {})
-    return Tuning(RandomSearch(space, 1), evaluator, space.defaults(), budget, keep)
+    return Tuning(search("random", space, 1), evaluator, space.defaults(), budget, keep)
 
 
 def test_a_small_space_is_searched_whole() -> None:
@@ -140,7 +140,7 @@ def test_a_run_in_which_everything_is_lost_ends() -> None:
             return future
 
     space = Space(api.load(TEXT.replace("8}", "8, " + ", ".join(map(str, range(9, 60))) + "}")).schedules, {})
-    found = Tuning(RandomSearch(space, 1), Broken(), space.defaults(), 60.0, lambda outcome: None)
+    found = Tuning(search("random", space, 1), Broken(), space.defaults(), 60.0, lambda outcome: None)
     found.run()
     assert 20 <= len(found.outcomes) < 25
     assert found.note == "ended: the last 20 candidates were all lost: no library"

@@ -31,7 +31,7 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 @DEVICE
 @UNPROVED
 @click.option("--budget", default="10m", show_default=True, metavar="10m", help="How long to search: 30s, 10m, 2h.")
-@click.option("--search", "kind", metavar="tpe|...", help="tpe, evolution, quasi-random, grid (by Optuna), or random.")
+@click.option("--search", "kind", metavar="tpe|...", help="tpe, evolution, quasi-random (by Optuna), grid, or random.")
 @click.option("--seed", type=int, metavar="N", help="Of the search; one is drawn and printed if left out.")
 @click.option("--gpus", default="0", show_default=True, metavar="all|0,1", help="The GPUs to time on.")
 @click.option(

@@ -1,11 +1,10 @@
-"""Which candidate is tried next: by chance, or by Optuna's samplers, which are told what came of the others."""
+"""Which candidate is tried next: in order, by chance, or by samplers of Optuna, which are told what came of others."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
-from math import prod
+from itertools import chain
 from random import Random
 from typing import Any, Protocol
 
@@ -35,18 +34,27 @@ def search(kind: str, space: Space, seed: int) -> Search:
         UsageError: there is no such search. DeviceError: it needs Optuna or scipy, which is not installed.
     """
     if kind == "random":
-        return RandomSearch(space, seed)
+        return ListedSearch(space, space.shuffled(Random(seed)))
+    if kind == "grid":
+        return ListedSearch(space, _in_order(space))
     if kind not in SEARCHES:
         raise UsageError(f"there is no search '{kind}'", notes=(f"there are {', '.join(SEARCHES)}",))
     return OptunaSearch(kind, space, seed)
 
 
-class RandomSearch:
-    """The defaults, then all candidates in random order, none of them twice."""
+def _in_order(space: Space) -> Iterator[Candidate]:
+    if space.combinations > _LARGEST_GRID:
+        notes = ("--search random, tpe, evolution and quasi-random do without a list of all",)
+        raise UsageError(f"a grid of more than {_LARGEST_GRID:,} combinations is too large", notes=notes)
+    return iter(space)
 
-    def __init__(self, space: Space, seed: int) -> None:
+
+class ListedSearch:
+    """The defaults, then the candidates that are listed, none of them twice."""
+
+    def __init__(self, space: Space, listed: Iterator[Candidate]) -> None:
         self._known: set[Candidate] = set()
-        self._next = _defaults_first(space, Random(seed))
+        self._next = chain(space.defaults(), listed)
 
     def ask(self) -> Candidate | None:
         found = next((each for each in self._next if each not in self._known), None)
@@ -58,11 +66,6 @@ class RandomSearch:
         self._known.add(candidate)
 
 
-def _defaults_first(space: Space, random: Random) -> Iterator[Candidate]:
-    yield from space.defaults()
-    yield from space.shuffled(random)
-
-
 class OptunaSearch:
     """A sampler of Optuna over the schedules and the positions of values, which are ordered.
 
@@ -71,7 +74,7 @@ class OptunaSearch:
     """
 
     def __init__(self, kind: str, space: Space, seed: int) -> None:
-        self._space, self._chance = space, RandomSearch(space, seed)
+        self._space, self._chance = space, ListedSearch(space, space.shuffled(Random(seed)))
         self._optuna = _import_optuna()
         self._optuna.logging.set_verbosity(self._optuna.logging.ERROR)
         names = [schedule.name for schedule in space.schedules]
@@ -97,28 +100,14 @@ class OptunaSearch:
                 return samplers.NSGAIISampler(seed=seed, population_size=20)
             case "quasi-random":
                 return samplers.QMCSampler(seed=seed, scramble=True)
-            case "grid":
-                if prod(map(len, self._grid().values())) > _LARGEST_GRID:
-                    notes = ("--search random, tpe, evolution and quasi-random do without a list of all",)
-                    raise UsageError(f"a grid of more than {_LARGEST_GRID:,} combinations is too large", notes=notes)
-                return samplers.GridSampler(self._grid(), seed=seed)
             case _:
                 raise ValueError(kind)
-
-    def _grid(self) -> dict[str, list[Any]]:
-        """All values of each part of a proposal."""
-        found: dict[str, list[Any]] = {name: list(range(len(values))) for name, values in self._space.axes.items()}
-        if "schedule" in self._distributions:
-            found["schedule"] = list(self._distributions["schedule"].choices)
-        return found
 
     def ask(self) -> Candidate | None:
         while self._waiting:
             if (first := self._waiting.pop(0)) not in self._known:
                 return self._take(first, None)
         for _ in range(_MOST_REPEATED):
-            if self._is_spent():
-                break
             trial = self._study.ask(self._distributions)
             found = self._candidate_of(trial.params)
             if found is not None and found not in self._known:
@@ -136,15 +125,9 @@ class OptunaSearch:
         elif milliseconds is not None:
             self._study.add_trial(self._finished(candidate, milliseconds))
 
-    def _is_spent(self) -> bool:
-        """True if a grid has no more points."""
-        sampler = self._study.sampler
-        return isinstance(sampler, self._optuna.samplers.GridSampler) and bool(sampler.is_exhausted(self._study))
-
     def _tell(self, trial: Any, milliseconds: float | None) -> None:
         state = self._optuna.trial.TrialState.FAIL if milliseconds is None else None
-        with suppress(RuntimeError):  # at its last point a grid stops a loop of Optuna's, which there is not
-            self._study.tell(trial, milliseconds, state=state)
+        self._study.tell(trial, milliseconds, state=state)
 
     def _take(self, candidate: Candidate, trial: Any) -> Candidate:
         self._known.add(candidate)
