@@ -57,7 +57,8 @@ LIGHTER = {
         ("epilogues", rung): _FEW_BLOCKS
         for rung in ("activated", "added", "side_by_side", "gated", "scaled_bytes", "scaled_floats", "summed")
     },
-    ("hconv", "warps"): (("TN", 1), ("TY", 2), ("TF", 16), ("TC", 16), ("WM", 16), ("WF", 16)),
+    **{(name, "warps"): (("TN", 1), ("TY", 2), ("TF", 16), ("TC", 16), ("WM", 16), ("WF", 16))
+       for name in ("hconv", "hconv_first")},
     **{
         ("hconv", rung): (("TN", 1),)
         for rung in (
@@ -66,7 +67,7 @@ LIGHTER = {
         )
     },
     ("hconv", "more_filters"): (("TX", 4),),
-    ("hconv_first", "boxes"): (("TN", 1),),
+    **{("hconv_first", rung): (("TN", 1),) for rung in ("boxes", "columns", "wide_columns")},
     ("hconv_first", "more_filters"): (("TX", 4),),
     **{("conv_pieces", rung): (("TN", 1), ("STAGES", 2)) for rung in ("promoted", "two_f16", "more_filters")},
     **{("conv_pieces", rung): (("TN", 1),) for rung in ("columns", "rows_of_boxes")},

@@ -345,8 +345,9 @@ CASES = [
     Case("schedules/hconv", "hconv_1x1", sizes("B H W C F", (2, 5, 4, 3, 4)),
          lambda i: {"Y": i["X"] @ i["K"].T}, tolerance=2**-10),
     *(Case("schedules/hconv_first", "hconv_first", sizes("B C H W F", (2, 3, 9, 8, 4), (1, 1, 1, 1, 1)),
-           lambda i, s=stride, r=r: {"Y": conv(i["X"], i["K"], s, pad=r // 2)},
-           {"R": r, "stride": stride, "pad": r // 2}, tolerance=2**-10) for r, stride in ((3, 1), (5, 2))),
+           lambda i, s=stride, d=dilation, p=pad: {"Y": conv(i["X"], i["K"], s, d, p)},
+           {"R": r, "stride": stride, "dilation": dilation, "pad": pad}, tolerance=2**-10)
+      for r, stride, dilation, pad in ((3, 1, 1, 1), (5, 2, 1, 2), (3, 2, 2, 2))),
     *(Case("schedules/hconv", "hconv_input", sizes("B H W F", (2, 9, 8, 4), (1, 1, 1, 1)),
            lambda i, s=stride, r=r: channels_last(i, s, pad=r // 2), {"C": c, "R": r, "stride": stride, "pad": r // 2},
            tolerance=2**-10) for c, r, stride in ((3, 7, 2), (1, 3, 1), (4, 8, 4))),

@@ -43,7 +43,10 @@ FITTING = {
     "gemm_split.split_transposed": WARPS,
     "gemm_split.atomic": WARPS,
     **{f"gemm_transposed.gemm_{form}.across": WARPS for form in ("nn", "nt", "tn", "tt")},
-    "hconv.warps": {"TN": 1, "TY": 2, "TX": 8, "TF": 16, "TC": 16, "WM": 16, "WF": 16, "STAGES": 2},
+    **{
+        f"{name}.warps": {"TN": 1, "TY": 2, "TX": 8, "TF": 16, "TC": 16, "WM": 16, "WF": 16, "STAGES": 2}
+        for name in ("hconv", "hconv_first")
+    },
     **{
         f"hconv.{rung}": {"TN": 1, "STAGES": 2}
         for rung in (
@@ -52,7 +55,7 @@ FITTING = {
         )
     },
     "hconv.more_filters": {"TX": 4, "STAGES": 2},
-    "hconv_first.boxes": {"TN": 1, "STAGES": 2},
+    **{f"hconv_first.{rung}": {"TN": 1, "STAGES": 2} for rung in ("boxes", "columns", "wide_columns")},
     "hconv_first.more_filters": {"TX": 4, "STAGES": 2},
     "hconv.windows": {"TY": 2, "TX": 16, "WY": 1},
     "hconv.warpgroups": {"TY": 8, "TX": 8},
