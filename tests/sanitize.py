@@ -65,6 +65,9 @@ def rings(case):
         channels = {"C": (stages + 1) * values["TC"], "F": values["TF"]}
         yield {size: n + 1 for size, n in boxes.items()} | {size: n + 16 for size, n in channels.items()}
         return
+    if "TY" in values:  # the input layer, with a stride of 2
+        yield {"B": 1, "H": 2 * values["TY"] + 1, "W": 2 * values["TX"] + 1, "F": 64 + 16}
+        return
     one = {"GY": 1, "GX": 1} | values
     tiles = {"M": values["TM"] * one["GY"], "N": values["TN"] * one["GX"]}
     ring = {"K": max((stages + 1) * values["TK"], values.get("KP", 0))}
