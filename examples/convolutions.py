@@ -1,14 +1,14 @@
 """Convolution layers beside cuDNN, each with the schedules and the tiles that suit it, on a GPU.
 
-    python examples/convolutions.py [f32 f16] [28x28 ...]
+    python examples/convolutions.py [f32 f16 f16_first] [28x28 ...]
 
-Layers of f32 have their channels first, and those of f16 last, as have those of conv_pieces, for which images of f32
-are stored so ahead of the timing. Timed as graphs.py says, on random inputs that no cache holds. TFLOP/s count the
-multiplications and additions of the sum as it is written, for everybody: an algorithm that needs fewer of them, as
-Winograd's does, shows more. Behind them is the largest error of each, held against a convolution in float64, in units
-of the rounding of a number as large as the result can be. The mean at the end takes the fastest schedule of each
-layer, but none whose launches begin early, for cuDNN's do not. What one row does,
-`tilegen compare conv2d --schedule patches --fix C=64 ...` does too.
+Layers of f32 and f16_first have their channels first, and those of f16 last, as have those of conv_pieces, for which
+images of f32 are stored so ahead of the timing. Timed as graphs.py says, on random inputs that no cache holds.
+TFLOP/s count the multiplications and additions of the sum as it is written, for everybody: an algorithm that needs
+fewer of them, as Winograd's does, shows more. Behind them is the largest error of each, held against a convolution in
+float64, in units of the rounding of a number as large as the result can be. The mean at the end takes the fastest
+schedule of each layer, but none whose launches begin early, for cuDNN's do not. What one row does, `tilegen compare
+conv2d --schedule patches --fix C=64 ...` does too.
 """
 
 from __future__ import annotations
@@ -70,11 +70,12 @@ def plain(file: str, schedule: str, **parameters: int) -> Choice:
 
 WIDE_PATCHES = dict(TN=4, TF=128, TY=4, TX=4, LANES_F=32, LANES_X=1, STAGES=2, BLOCKS=3)
 SMALL_PATCHES = dict(TN=2, TY=7, TX=7, OWN_X=7, STORE=1, PAD=3)
-# Layer: its schedules in f32, and those in f16.
+# Layer: its schedules in f32, in f16 with channels last, and in f16 with channels first.
 LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
     Layer(64, 56, 64, 3, 1, 1): {
         "f32": (plain("conv2d", "patches"), winograd(14), plain("conv_pieces", "rows_of_boxes")),
         "f16": (plain("hconv", "rows_of_boxes"),),
+        "f16_first": (plain("hconv_first", "columns"),),
     },
     Layer(128, 28, 128, 3, 1, 1): {
         "f32": (
@@ -83,6 +84,7 @@ LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
             plain("conv_pieces", "two_f16", TN=8, TY=4, TX=4),
         ),
         "f16": (plain("hconv", "wide_rows_of_boxes"),),
+        "f16_first": (plain("hconv_first", "wide_columns"),),
     },
     Layer(256, 14, 256, 3, 1, 1): {
         "f32": (
@@ -91,6 +93,7 @@ LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
             plain("conv_pieces", "more_filters", TN=8, TY=2),
         ),
         "f16": (plain("hconv", "more_filters", TN=8, TY=2),),
+        "f16_first": (plain("hconv_first", "more_filters", TN=8, TY=2),),
     },
     Layer(512, 7, 512, 3, 1, 1): {
         "f32": (
@@ -99,6 +102,7 @@ LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
             plain("conv_pieces", "more_filters", TN=8, TY=1),
         ),
         "f16": (plain("hconv", "more_filters", TN=8, TY=1, STAGES=6),),
+        "f16_first": (plain("hconv_first", "more_filters", TN=8, TY=1, STAGES=6),),
     },
     Layer(3, 224, 64, 7, 2, 3): {
         "f32": (Choice("conv2d", "strided", dict(R=7, stride=2, pad=3), {}),),
@@ -111,7 +115,7 @@ LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
 }
 CHANNELS_LAST = ("hconv", "conv_pieces")
 # What stands for the type in the table: torch's, and whether the channels are last.
-TYPES = {"f32": (torch.float32, False), "f16": (torch.float16, True)}
+TYPES = {"f32": (torch.float32, False), "f16": (torch.float16, True), "f16_first": (torch.float16, False)}
 
 
 def main() -> None:
@@ -121,7 +125,8 @@ def main() -> None:
     images = [word for word in sys.argv[1:] if word not in TYPES]
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {IMAGES} images: us, TFLOP/s, of cuDNN, error")
     for word in words:
-        best = [report(layer, word) for layer in LAYERS if not images or f"{layer.H}x{layer.H}" in images]
+        layers = [layer for layer, choices in LAYERS.items() if word in choices]
+        best = [report(layer, word) for layer in layers if not images or f"{layer.H}x{layer.H}" in images]
         if best:
             print(f"{word}: {geometric_mean(best):.2f} x in the mean of {len(best)} layers")
 
