@@ -73,7 +73,12 @@ SMALL_PATCHES = dict(TN=2, TY=7, TX=7, OWN_X=7, STORE=1, PAD=3)
 # Layer: its schedules in f32, in f16 with channels last, and in f16 with channels first.
 LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
     Layer(64, 56, 64, 3, 1, 1): {
-        "f32": (plain("conv2d", "patches"), winograd(14), plain("conv_pieces", "rows_of_boxes")),
+        "f32": (
+            plain("conv2d", "patches"),
+            winograd(14),
+            plain("conv_pieces", "rows_of_boxes"),
+            plain("conv_pieces_first", "columns"),
+        ),
         "f16": (plain("hconv", "rows_of_boxes"),),
         "f16_first": (plain("hconv_first", "columns"),),
     },
@@ -82,6 +87,7 @@ LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
             plain("conv2d", "patches", **WIDE_PATCHES),
             winograd(7, TP=64, WP=1, BLOCKS=8),
             plain("conv_pieces", "two_f16", TN=8, TY=4, TX=4),
+            plain("conv_pieces_first", "two_f16", TN=8, TY=4, TX=4),
         ),
         "f16": (plain("hconv", "wide_rows_of_boxes"),),
         "f16_first": (plain("hconv_first", "wide_columns"),),
@@ -91,6 +97,7 @@ LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
             plain("conv2d", "deep"),
             winograd(4, WIDTH=2),
             plain("conv_pieces", "more_filters", TN=8, TY=2),
+            plain("conv_pieces_first", "more_filters", TN=8, TY=2),
         ),
         "f16": (plain("hconv", "more_filters", TN=8, TY=2),),
         "f16_first": (plain("hconv_first", "more_filters", TN=8, TY=2),),
@@ -100,6 +107,7 @@ LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
             plain("conv2d", "deep", **SMALL_PATCHES),
             winograd(2, WIDTH=1),
             plain("conv_pieces", "more_filters", TN=8, TY=1),
+            plain("conv_pieces_first", "more_filters", TN=8, TY=1),
         ),
         "f16": (plain("hconv", "more_filters", TN=8, TY=1, STAGES=6),),
         "f16_first": (plain("hconv_first", "more_filters", TN=8, TY=1, STAGES=6),),

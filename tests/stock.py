@@ -67,10 +67,11 @@ LIGHTER = {
         )
     },
     ("hconv", "more_filters"): (("TX", 4),),
-    **{("hconv_first", rung): (("TN", 1),) for rung in ("boxes", "columns", "wide_columns")},
+    **{("hconv_first", rung): (("TN", 1),) for rung in ("boxes", "columns", "wide_columns", "brain", "activated")},
     ("hconv_first", "more_filters"): (("TX", 4),),
     **{("conv_pieces", rung): (("TN", 1), ("STAGES", 2)) for rung in ("promoted", "two_f16", "more_filters")},
     **{("conv_pieces", rung): (("TN", 1),) for rung in ("columns", "rows_of_boxes")},
+    **{("conv_pieces_first", rung): (("TN", 1), ("STAGES", 2)) for rung in ("two_f16", "more_filters", "columns")},
     ("conv2d_winograd", "products"): (("COUNT", 32), ("TF", 32), ("TP", 32), ("TC", 4), ("WF", 1), ("WP", 1)),
 }  # fmt: skip
 

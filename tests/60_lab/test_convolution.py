@@ -49,11 +49,20 @@ def test_images_and_filters_stored_with_more_channels_and_columns():
     assert (found.operands, found.result) == ("f16", "f16")
 
 
-def test_images_and_filters_stored_with_channels_last():
-    found = as_convolution(load("hconv_first").kernel("hconv_first", stride=2).ir)
+@pytest.mark.parametrize(
+    ("file", "kernel", "dtype"),
+    [
+        ("hconv_first", "hconv_first", "f16"),
+        ("hconv_first", "hconv_first_bf16", "bf16"),
+        ("hconv_first", "hconv_first_bias_relu", "f16"),
+        ("conv_pieces_first", "conv_first_f16x2", "f32"),
+    ],
+)
+def test_images_and_filters_stored_with_channels_last(file, kernel, dtype):
+    found = as_convolution(load(file).kernel(kernel, stride=2).ir.meant_kernel)
     assert (found.x, found.f, found.y, found.stride, found.padding) == ("X", "K", "Y", (2, 2), (1, 1))
     assert (found.x_axes, found.f_axes, found.y_axes) == ((0, 1, 2, 3),) * 3
-    assert (found.operands, found.result) == ("f16", "f16")
+    assert (found.operands, found.result) == (dtype, dtype)
 
 
 @pytest.mark.parametrize(("beyond", "same"), [("0", True), ("1", False)])

@@ -37,6 +37,7 @@ FITTING = {
     "gemm_bias_gelu.fused": WARPS,
     "gemm_bias_gelu.fused_shared": WARPS,
     **{f"conv_pieces.{rung}": {"TN": 1, "STAGES": 2} for rung in CONV_PIECES},
+    **{f"conv_pieces_first.{rung}": {"TN": 1, "STAGES": 2} for rung in ("two_f16", "more_filters", "columns")},
     **{f"gemm_pieces.{rung}": {"TM": 128, "STAGES": 2, "H": 2} for rung in ("products", "promoted", "two_tf32")},
     "gemm_pieces.two_f16": {"TM": 128, "STAGES": 2, "WARPS": 2, "H": 2, "HB": 4},
     "gemm_split.split_k": WARPS,
@@ -55,7 +56,10 @@ FITTING = {
         )
     },
     "hconv.more_filters": {"TX": 4, "STAGES": 2},
-    **{f"hconv_first.{rung}": {"TN": 1, "STAGES": 2} for rung in ("boxes", "columns", "wide_columns")},
+    **{
+        f"hconv_first.{rung}": {"TN": 1, "STAGES": 2}
+        for rung in ("boxes", "columns", "wide_columns", "brain", "activated")
+    },
     "hconv_first.more_filters": {"TX": 4, "STAGES": 2},
     "hconv.windows": {"TY": 2, "TX": 16, "WY": 1},
     "hconv.warpgroups": {"TY": 8, "TX": 8},
