@@ -45,7 +45,10 @@ def _footer(out: Console, found: Explanation) -> None:
     )
     for line in tensor_lines(found):
         out.print(line, soft_wrap=True, markup=False)
-    out.print("counted in a block that no border cuts; loads that a compiler makes once are counted once.")
+    out.print(
+        "counted in a block that no border cuts, but what the L2 delivers in all; loads that a compiler makes once are "
+        "counted once."
+    )
     for note in found.notes:
         out.print(note, soft_wrap=True, markup=False)
 

@@ -18,6 +18,7 @@ from tilegen.lab.addresses import (
     patterns,
 )
 from tilegen.lab.banks import BankConflict, conflict
+from tilegen.lab.borders import share_inside
 from tilegen.lab.formula import Formula
 from tilegen.lab.roles import blocks_along
 from tilegen.lab.sites import Site, ThreadProgram, WarpWork, Work, iterations
@@ -42,7 +43,8 @@ class Traffic:
         bytes: that the threads ask for.
         sectors: transactions of 32 bytes, of global memory.
         least_sectors: those that would do if the different bytes of a request lay in one piece.
-        distinct: bytes that the blocks ask for, what the threads of a block ask for together counted once.
+        distinct: bytes that the blocks get, what the threads of a block ask for together counted once, and nothing
+            beyond the borders.
         lines: different lines of 128 bytes, summed over requests; each keeps the cache busy for a cycle.
         in_bulk: no thread moves it, but the hardware that copies boxes.
         conflict: how a shared access fares, of one block.
@@ -132,6 +134,7 @@ def _site_traffic(launch: Launch, site: Site, sizes: Mapping[str, int]) -> Traff
     found = patterns(launch, wide, sizes)
     lanes = sum(p.share * sum(a >= 0 for a in p.lanes) for p in found)
     shared = memory.space == "shared"
+    inside = 1.0 if shared else share_inside(launch, site, sizes)
     met = conflict(found, wide.bytes, site.store or bool(site.by)) if shared else None
     return Traffic(
         site=site,
@@ -143,7 +146,7 @@ def _site_traffic(launch: Launch, site: Site, sizes: Mapping[str, int]) -> Traff
         bytes=blocks * lanes * wide.bytes,
         sectors=0.0 if shared else blocks * sum(p.share * len(_pieces(p, site.bytes, SECTOR)) for p in found),
         least_sectors=0.0 if shared else blocks * sum(p.share * _least_sectors(p, site.bytes) for p in found),
-        distinct=0.0 if shared else blocks * count_distinct(launch, site, sizes) * site.bytes,
+        distinct=0.0 if shared else blocks * count_distinct(launch, site, sizes) * site.bytes * inside,
         lines=0.0 if shared else blocks * sum(p.share * len(_pieces(p, site.bytes, LINE)) for p in found),
         in_bulk=site.by in {each.name for each in launch.maps},
         conflict=met,
