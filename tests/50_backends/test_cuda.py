@@ -1,5 +1,7 @@
 """The CUDA runtime on a GPU: arrays of cupy and torch, streams, refusals."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,53 @@ def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "unavailable_reason", lambda: "no GPU was found")
     with pytest.raises(DeviceError, match="no GPU was found"):
         cuda.CudaEngine()
+
+
+class Fault(RuntimeError):
+    """As cupy and torch tell of a kernel that has read what it may not."""
+
+
+def engine_that_fails_at(place: str) -> cuda.CudaEngine:
+    """An engine on a cupy whose calls do nothing, but the one named `place` fails."""
+
+    def call(name: str) -> None:
+        if name == place:
+            raise Fault("cudaErrorIllegalAddress: an illegal memory access was encountered")
+
+    def event() -> SimpleNamespace:
+        call("Event")
+        return SimpleNamespace(record=lambda: call("record"), synchronize=lambda: call("synchronize"))
+
+    stream = SimpleNamespace(synchronize=lambda: call("stream"))
+    times = {"Event": event, "get_elapsed_time": lambda start, end: 1.0}
+    found = object.__new__(cuda.CudaEngine)
+    found.name = "NVIDIA H200"
+    found.xp = SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda: stream, **times))
+    return found
+
+
+@pytest.mark.parametrize("place", ["Event", "record", "synchronize"])
+def test_a_fault_of_a_kernel_that_is_timed_is_told(place: str) -> None:
+    with pytest.raises(DeviceError, match="a kernel failed on NVIDIA H200: cudaErrorIllegalAddress"):
+        engine_that_fails_at(place).time([lambda: None])
+
+
+def test_a_fault_that_a_graph_meets_is_told() -> None:
+    def launch() -> None:
+        raise Fault("cudaErrorIllegalAddress")
+
+    with pytest.raises(DeviceError, match="a kernel failed on NVIDIA H200: cudaErrorIllegalAddress"):
+        cuda._replay(launch, (), "NVIDIA H200")
+
+
+def test_what_a_call_refuses_is_its_own_error() -> None:
+    def refuse() -> None:
+        raise Fault("shapes do not fit")
+
+    with pytest.raises(Fault):
+        engine_that_fails_at("").time([refuse])
+    with pytest.raises(DeviceError):
+        engine_that_fails_at("stream").synchronize()
 
 
 @pytest.fixture

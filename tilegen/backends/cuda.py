@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -163,10 +163,8 @@ class CudaEngine:
 
     def synchronize(self) -> None:
         """Raises DeviceError where a kernel has failed: the GPU tells only when it is waited for."""
-        try:
+        with _device_errors(self.name):
             self.xp.cuda.get_current_stream().synchronize()
-        except self.xp.cuda.runtime.CUDARuntimeError as error:
-            raise DeviceError(f"a kernel failed on {self.name}: {error}") from None
 
     def run_profiled(self, call: Callable[[], None]) -> None:
         """Runs `call` alone under a profiler that waits to be told when to begin. Raises what `synchronize` raises."""
@@ -187,7 +185,7 @@ class CudaEngine:
         torch = sys.modules.get("torch")
         try:
             if torch is not None and torch.cuda.is_available():
-                return partial(_replay, self._capture_with_torch(torch, calls), tuple(calls))
+                return partial(_replay, self._capture_with_torch(torch, calls), tuple(calls), self.name)
             with self.xp.cuda.Stream(non_blocking=True) as stream:
                 stream.begin_capture()
                 for call in calls:
@@ -195,7 +193,7 @@ class CudaEngine:
                 graph = stream.end_capture()
         except (RuntimeError, self.xp.cuda.runtime.CUDARuntimeError) as error:
             raise DeviceError(f"no CUDA graph can be made on {self.name}: {error}") from None
-        return partial(_replay, graph.launch, tuple(calls))
+        return partial(_replay, graph.launch, tuple(calls), self.name)
 
     def _capture_with_torch(self, torch: Any, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
         graph = torch.cuda.CUDAGraph()
@@ -208,21 +206,38 @@ class CudaEngine:
         return replay
 
     def time(self, calls: Sequence[Callable[[], None]], behind: Sequence[Callable[[], None]] = ()) -> float:
-        """Milliseconds between two CUDA events around the calls; those of `behind` run before the first event."""
-        start, end = self.xp.cuda.Event(), self.xp.cuda.Event()
+        """Milliseconds between two CUDA events around the calls; those of `behind` run before the first event.
+
+        Raises:
+            DeviceError: a kernel has failed.
+        """
+        with _device_errors(self.name):
+            start, end = self.xp.cuda.Event(), self.xp.cuda.Event()
         for call in behind:
             call()
-        start.record()
+        with _device_errors(self.name):
+            start.record()
         for call in calls:
             call()
-        end.record()
-        end.synchronize()
-        return float(self.xp.cuda.get_elapsed_time(start, end))
+        with _device_errors(self.name):
+            end.record()
+            end.synchronize()
+            return float(self.xp.cuda.get_elapsed_time(start, end))
 
 
-def _replay(launch: Callable[[], Any], calls: Sequence[Callable[[], None]]) -> None:
+@contextmanager
+def _device_errors(device: str) -> Iterator[None]:
+    """Raises DeviceError for an error of cupy or torch: a GPU tells at a later call that a kernel has failed."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise DeviceError(f"a kernel failed on {device}: {error}") from None
+
+
+def _replay(launch: Callable[[], Any], calls: Sequence[Callable[[], None]], device: str) -> None:
     """Launches a graph of `calls`: a call that holds them holds the memory that the graph reads."""
-    launch()
+    with _device_errors(device):
+        launch()
 
 
 @cache
