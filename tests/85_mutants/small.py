@@ -38,8 +38,11 @@ FITTING = {
     "gemm_bias_gelu.fused_shared": WARPS,
     **{f"conv_pieces.{rung}": {"TN": 1, "STAGES": 2} for rung in CONV_PIECES},
     **{f"conv_pieces_first.{rung}": {"TN": 1, "STAGES": 2} for rung in ("two_f16", "more_filters", "columns")},
-    **{f"gemm_pieces.{rung}": {"TM": 128, "STAGES": 2, "H": 2} for rung in ("products", "promoted", "two_tf32")},
-    "gemm_pieces.two_f16": {"TM": 128, "STAGES": 2, "WARPS": 2, "H": 2, "HB": 4},
+    **{
+        f"gemm_pieces.{rung}": {"TM": 128, "STAGES": 2, "GY": 2, "GX": 1, "H": 2}
+        for rung in ("products", "promoted", "two_tf32")
+    },
+    "gemm_pieces.two_f16": {"TM": 128, "STAGES": 2, "GY": 2, "GX": 1, "WARPS": 2, "H": 2, "HB": 4},
     "gemm_split.split_k": WARPS,
     "gemm_split.split_transposed": WARPS,
     "gemm_split.atomic": WARPS,
@@ -111,6 +114,7 @@ FITTING = {
 # Sizes of the kernel, in turn, where those around the tiles would take minutes; vectors take the last ones.
 FEW = {
     "epilogues": ((11, 13, 9), (9, 32, 16)),
+    "gemm_pieces": ((3, 1, 2), (9, 8, 16)),
     "hgemm": ((11, 13, 9), (9, 32, 16)),
     "conv2d_winograd": ((1,), (1, 3, 2), (2, 1, 4)),
     "layer_norm": ((1,), (3,)),
