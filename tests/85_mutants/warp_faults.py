@@ -102,8 +102,9 @@ def wrong_lane_map(launch):
 
 
 def _accesses(node):
-    found = node.operands if isinstance(node, Perform) else [v for v in walk(node) if isinstance(v, Access | Load)]
-    return dict.fromkeys(found)
+    """What `node` touches element by element: what it describes has faults of its own, those of warpgroups."""
+    found = node.operands if isinstance(node, Perform) else walk(node)
+    return dict.fromkeys(each for each in found if isinstance(each, Access | Load))
 
 
 def slots_swapped(launch):
@@ -141,7 +142,7 @@ def wrong_row(launch):
     """The address that a lane gives: a row or a column further, of another lane, of no lane."""
 
     def change(node):
-        for access in node.operands if isinstance(node, Perform) else ():
+        for access in _accesses(node) if isinstance(node, Perform) else ():
             if launch.buffers[access.buffer].space != "shared":
                 continue
             for d, index in enumerate(access.index):
