@@ -39,17 +39,17 @@ def bytes_of(tensor, text, sizes):
     return sum(each.distinct for each in traffic(program_of(launch), sizes) if each.site.buffer == tensor)
 
 
-@pytest.mark.parametrize("sizes", [{"M": 64, "N": 64}, {"M": 9, "N": 33}, {"M": 1, "N": 2049}])
+@pytest.mark.parametrize("sizes", [{"M": 64, "N": 64}, {"M": 9, "N": 33}, {"M": 1, "N": 2049}, {"M": 8191, "N": 65537}])
 @pytest.mark.parametrize("tensor", ["X", "Y"])
 def test_tiles_that_borders_cut_move_what_is_inside(tensor, sizes):
-    assert bytes_of(tensor, ROWS, sizes) == pytest.approx(4 * sizes["M"] * sizes["N"])
+    assert bytes_of(tensor, ROWS, sizes) == pytest.approx(4 * sizes["M"] * sizes["N"], rel=1e-3)
 
 
 @pytest.mark.parametrize("count", [8, 16, 1024, 2**21])
 def test_windows_are_cut_at_both_ends_of_the_tensor(count):
     """A block asks for ten elements by three terms of eight sums; at each end one term of one sum is beyond."""
     terms = 3 * count
-    assert bytes_of("X", WINDOWS, {"N": count}) == pytest.approx(4 * 10 * count / 8 * (terms - 2) / terms, rel=3e-4)
+    assert bytes_of("X", WINDOWS, {"N": count}) == pytest.approx(4 * 10 * count / 8 * (terms - 2) / terms, rel=1e-5)
 
 
 # Schedules on an H200 with microseconds of examples/results.md: those that come nearest to what it predicts.

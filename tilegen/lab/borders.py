@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -13,9 +14,17 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.lab.sites import Site
 from tilegen.lowering.program import Launch
 
-_POINTS = 2**16  # of a dimension that are looked at; of more, as many as this at equal distances
+_POINTS = 2**16  # of a dimension that are looked at; of more, some at equal distances
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """Names that change together, each with its values along the axis; None where these are 0, 1, 2 and so on."""
+
+    length: int
+    values: Mapping[str, Ints | None]
 
 
 def share_inside(launch: Launch, site: Site, sizes: Mapping[str, int]) -> float:
@@ -34,8 +43,8 @@ def share_inside(launch: Launch, site: Site, sizes: Mapping[str, int]) -> float:
     )
 
 
-def _axes(launch: Launch, site: Site, sizes: Mapping[str, int]) -> list[dict[str, Ints]]:
-    """The names that change together, each with its values: one axis of threads, and one for each block and loop."""
+def _axes(launch: Launch, site: Site, sizes: Mapping[str, int]) -> list[_Axis]:
+    """One of threads, and one for each block and loop."""
     x, y, z = launch.block
     flat = np.arange(x * y * z, dtype=np.int64)
     lanes = dict(zip(THREAD_KINDS, (flat % x, flat // x % y, flat // (x * y)), strict=True))
@@ -47,19 +56,25 @@ def _axes(launch: Launch, site: Site, sizes: Mapping[str, int]) -> list[dict[str
         else:
             others.append((name, factors[kind].pop(0)))
     others += [(loop.name, loop.extent) for loop in site.loops]
-    return [threads, *({name: np.arange(max(0, extent.evaluate(sizes)))} for name, extent in others)]
+    return [_Axis(len(flat), threads), *(_Axis(max(0, e.evaluate(sizes)), {name: None}) for name, e in others)]
 
 
-def _share_of_dimension(place: Affine, extent: int, axes: list[dict[str, Ints]], sizes: Mapping[str, int]) -> float:
+def _share_of_dimension(place: Affine, extent: int, axes: list[_Axis], sizes: Mapping[str, int]) -> float:
     """The share of all values of `place` that are at least 0 and less than `extent`."""
-    spoken = place.names()
-    chosen = [axis for axis in axes if not spoken.isdisjoint(axis)]
-    lengths = [len(next(iter(axis.values()))) for axis in chosen]
+    chosen = [axis for axis in axes if not place.names().isdisjoint(axis.values)]
     names: dict[str, Any] = dict(sizes)
-    for number, (axis, length) in enumerate(zip(chosen, lengths, strict=True)):
-        beside = prod(lengths) // max(1, length)
-        kept = np.linspace(0, length - 1, min(length, max(2, _POINTS // max(1, beside)))).astype(np.int64)
+    for number, (axis, count) in enumerate(zip(chosen, _thin([axis.length for axis in chosen]), strict=True)):
+        looked_at = (np.arange(count, dtype=np.int64) * 2 + 1) * axis.length // (2 * max(1, count))
         shape = [-1 if each == number else 1 for each in range(len(chosen))]
-        names |= {name: values[kept].reshape(shape) for name, values in axis.items()}
+        for name, values in axis.values.items():
+            names[name] = (looked_at if values is None else values[looked_at]).reshape(shape)
     found = np.asarray(place.evaluate(names))
     return float(((found >= 0) & (found < extent)).mean()) if found.size else 1.0
+
+
+def _thin(lengths: list[int]) -> list[int]:
+    """How many of each are looked at, so that they make few enough points: fewer of the longest."""
+    kept = list(lengths)
+    while prod(kept) > _POINTS:
+        kept[kept.index(max(kept))] //= 2
+    return kept
