@@ -113,8 +113,12 @@ FITTING = {
 }  # fmt: skip
 # Sizes of the kernel, in turn, where those around the tiles would take minutes; vectors take the last ones.
 FEW = {
+    "conv_pieces": ((1, 3, 2), (1, 2, 8, 8, 8)),
+    "conv_pieces_first": ((1, 3, 2), (1, 8, 2, 3, 8)),
     "epilogues": ((11, 13, 9), (9, 32, 16)),
     "gemm_pieces": ((3, 1, 2), (9, 8, 16)),
+    "hconv": ((1, 3, 2), (1, 2, 8, 8, 8, 8)),
+    "hconv_first": ((1, 3, 2), (1, 8, 2, 3, 8)),
     "hgemm": ((11, 13, 9), (9, 32, 16)),
     "conv2d_winograd": ((1,), (1, 3, 2), (2, 1, 4)),
     "layer_norm": ((1,), (3,)),
