@@ -201,7 +201,7 @@ TEXT_FAULTS = {
         (r'("[=+]?[rfd]"\(\w+\[)0\]', r"\g<1>1]"),
         (r"(_reg(?:\[\w+\])*\[[^\]]*)(?=\] =)", r"\1 ^ 1"),
     ],
-    "wrong row of ldmatrix": [(r"\blane % 16\b(?!\) &)", "lane % 8"), (r"\blane / 16\b", "lane / 8")],
+    "wrong row of ldmatrix": [(r"\blane % 16\b(?!\) [&%])", "lane % 8"), (r"\blane / 16\b", "lane / 8")],
     "operands of an instruction swapped": [
         (r"^( *mma_\w+\([^,]*), ([^,]*), ([^,]*)\);", r"\1, \3, \2);"),
         (r"^( *mma_\w+\(\w+\[)\w+(?=\])", r"\g<1>0"),
