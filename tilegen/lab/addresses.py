@@ -110,21 +110,32 @@ def _group_patterns(rows: Ints, weight: float) -> list[Pattern]:
     ]
 
 
-def _name_values(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...]) -> dict[str, Any]:
-    """The value of every name that may be in an index: a row for each iteration, a column for each thread."""
+def thread_values(launch: Launch) -> dict[str, Ints]:
+    """The names that tell the threads of a block apart, each with its value in every thread."""
     x, y, z = launch.block
     flat = np.arange(x * y * z, dtype=np.int64)
     lanes = dict(zip(THREAD_KINDS, (flat % x, flat // x % y, flat // (x * y)), strict=True))
-    middle = {
-        kind: [f.evaluate(sizes) // 2 for f in b.factors] for kind, b in zip(BLOCK_KINDS, launch.grid, strict=True)
+    return {launch.tid: flat} | {name: lanes[kind] for name, kind, _ in launch.coordinates if kind in lanes}
+
+
+def block_counts(launch: Launch, sizes: Mapping[str, int]) -> dict[str, int]:
+    """How many blocks there are along each loop over blocks."""
+    counts = {
+        kind: [f.evaluate(sizes) for f in each.factors] for kind, each in zip(BLOCK_KINDS, launch.grid, strict=True)
     }
-    names: dict[str, Any] = dict(sizes)
-    names[launch.tid] = flat[None, :]
-    for name, kind, _ in launch.coordinates:
-        if kind in lanes:
-            names[name] = lanes[kind][None, :]
-        else:  # loops that share an axis come in the order of its factors
-            names[name] = middle[kind].pop(0) if len(middle[kind]) > 1 else middle[kind][0]
+    # Loops that share an axis come in the order of its factors; several nests have the last one in common.
+    return {
+        name: counts[kind].pop(0) if len(counts[kind]) > 1 else counts[kind][0]
+        for name, kind, _ in launch.coordinates
+        if kind in counts
+    }
+
+
+def _name_values(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...]) -> dict[str, Any]:
+    """The value of every name that may be in an index: a row for each iteration, a column for each thread."""
+    threads = thread_values(launch)
+    names: dict[str, Any] = dict(sizes) | {name: values[None, :] for name, values in threads.items()}
+    names |= {name: count // 2 for name, count in block_counts(launch, sizes).items()}
     # All iterations of short loops are enumerated, inner loops first; of the others one in the middle.
     looked, count = [], 1
     for loop in reversed(loops):
@@ -138,7 +149,7 @@ def _name_values(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...
     for name, extent in looked:
         names[name] = (number % extent)[:, None]
         number = number // extent
-    names[""] = np.zeros((count, x * y * z), dtype=np.int64)
+    names[""] = np.zeros((count, len(threads[launch.tid])), dtype=np.int64)
     return names
 
 

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
+from tilegen.lab.addresses import Ints, block_counts, thread_values
 from tilegen.lab.sites import Site
 from tilegen.lowering.program import Launch
 
 _POINTS = 2**16  # of a dimension that are looked at; of more, some at equal distances
-
-Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -45,18 +43,10 @@ def share_inside(launch: Launch, site: Site, sizes: Mapping[str, int]) -> float:
 
 def _axes(launch: Launch, site: Site, sizes: Mapping[str, int]) -> list[_Axis]:
     """One of threads, and one for each block and loop."""
-    x, y, z = launch.block
-    flat = np.arange(x * y * z, dtype=np.int64)
-    lanes = dict(zip(THREAD_KINDS, (flat % x, flat // x % y, flat // (x * y)), strict=True))
-    factors = {kind: list(each.factors) for kind, each in zip(BLOCK_KINDS, launch.grid, strict=True)}
-    threads, others = {launch.tid: flat}, []
-    for name, kind, _ in launch.coordinates:
-        if kind in lanes:
-            threads[name] = lanes[kind]
-        else:
-            others.append((name, factors[kind].pop(0)))
-    others += [(loop.name, loop.extent) for loop in site.loops]
-    return [_Axis(len(flat), threads), *(_Axis(max(0, e.evaluate(sizes)), {name: None}) for name, e in others)]
+    threads = thread_values(launch)
+    lengths = block_counts(launch, sizes) | {loop.name: loop.extent.evaluate(sizes) for loop in site.loops}
+    others = (_Axis(max(0, length), {name: None}) for name, length in lengths.items())
+    return [_Axis(len(threads[launch.tid]), threads), *others]
 
 
 def _share_of_dimension(place: Affine, extent: int, axes: list[_Axis], sizes: Mapping[str, int]) -> float:

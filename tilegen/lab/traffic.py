@@ -134,7 +134,6 @@ def _site_traffic(launch: Launch, site: Site, sizes: Mapping[str, int]) -> Traff
     found = patterns(launch, wide, sizes)
     lanes = sum(p.share * sum(a >= 0 for a in p.lanes) for p in found)
     shared = memory.space == "shared"
-    inside = 1.0 if shared else share_inside(launch, site, sizes)
     met = conflict(found, wide.bytes, site.store or bool(site.by)) if shared else None
     return Traffic(
         site=site,
@@ -146,12 +145,17 @@ def _site_traffic(launch: Launch, site: Site, sizes: Mapping[str, int]) -> Traff
         bytes=blocks * lanes * wide.bytes,
         sectors=0.0 if shared else blocks * sum(p.share * len(_pieces(p, site.bytes, SECTOR)) for p in found),
         least_sectors=0.0 if shared else blocks * sum(p.share * _least_sectors(p, site.bytes) for p in found),
-        distinct=0.0 if shared else blocks * count_distinct(launch, site, sizes) * site.bytes * inside,
+        distinct=0.0 if shared else blocks * _distinct_bytes(launch, site, sizes),
         lines=0.0 if shared else blocks * sum(p.share * len(_pieces(p, site.bytes, LINE)) for p in found),
         in_bulk=site.by in {each.name for each in launch.maps},
         conflict=met,
         turns=blocks * met.turns if met else 0.0,
     )
+
+
+def _distinct_bytes(launch: Launch, site: Site, sizes: Mapping[str, int]) -> float:
+    """Bytes that a block gets at `site` in the mean of all blocks, each once."""
+    return count_distinct(launch, site, sizes) * site.bytes * share_inside(launch, site, sizes)
 
 
 def _pieces(pattern: Pattern, width: int, size: int) -> set[int]:
